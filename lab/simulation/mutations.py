@@ -51,8 +51,8 @@ def _answering_later(value: Any) -> Callable[..., Any]:
 def _call_before_intent() -> Planted:
     start = Executor._start
 
-    def eager(self: Executor, batch: Any) -> list[Any]:
-        self._calls.launch(start(self, batch))
+    def eager(self: Executor) -> list[Any]:
+        self._calls.launch(start(self))
         return []
 
     return Executor, "_start", eager

@@ -26,7 +26,6 @@ from plansmith.plan.events import StepStarted
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.ports import Call
-from plansmith.tools.functions import FunctionTools
 
 
 def same(count: int, name: str, **inputs: Json) -> Plan:
@@ -330,14 +329,6 @@ async def test_an_async_function_that_ends_well_in_spite_of_its_time_limit_is_do
     assert run.steps["b"].error == "no result after 0.02 s"
 
 
-def test_one_plansmith_serves_one_event_loop_after_the_other() -> None:
-    app = Plansmith(tools=[echo])
-    for _ in range(3):
-        run = asyncio.run(run_of(app, chain(5, "echo")))
-        assert run.status is RunStatus.DONE
-    asyncio.run(app.close())
-
-
 def test_the_same_function_serves_event_loops_in_many_threads() -> None:
     results: Counter[RunStatus] = Counter()
 
@@ -354,23 +345,6 @@ def test_the_same_function_serves_event_loops_in_many_threads() -> None:
     for each in threads:
         each.join()
     assert results == {RunStatus.DONE: 8}
-
-
-async def test_a_source_that_changes_how_functions_are_called_is_not_passed_by() -> None:
-    class Counted(FunctionTools):
-        """Counts calls."""
-
-        seen = 0
-
-        async def call(self, tool: str, arguments: Any, call: Call) -> Json:
-            """Count it."""
-            self.seen += 1
-            return await super().call(tool, arguments, call)
-
-    source = Counted([echo])
-    async with Plansmith(tools=[source]) as app:
-        await run_of(app, chain(3, "echo"))
-    assert source.seen == 3
 
 
 async def test_steps_start_in_the_order_of_their_own_plan_although_the_hash_is_the_same() -> None:

@@ -4,70 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import jsonschema_rs
 
 from plansmith import plugins
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.budget import settle_limit
-from plansmith.engine.provenance import (
-    allow_seen,
-    allowed_values,
-    given_values,
-    is_allowed,
-    seen_of,
-    settle_data,
-)
-from plansmith.engine.recover import Settled, settle_unknown
-from plansmith.engine.units import Known, levels
+from plansmith.engine.outcome import instead_of_result, on_error
+from plansmith.engine.provenance import is_allowed, settle_consent
+from plansmith.engine.recover import UNKNOWN_OPTIONS
+from plansmith.engine.units import Known, Level, levels, named_unit
 from plansmith.errors import Refused
+from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
-from plansmith.plan.data import Json, content_hash, content_of
-from plansmith.plan.events import (
-    AnyBody,
-    QuestionAnswered,
-    QuestionAsked,
-    StepDone,
-    StepFailed,
-    StepReplied,
-    StepSkipped,
-)
+from plansmith.plan.data import Json, content_of, json_text
 from plansmith.plan.fold import FOR_PROGRAMS
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AnyStep, PlanStep
+from plansmith.plan.steps import AnyStep, PlanStep, ReplyStep, ToolStep
 from plansmith.review.policy import active_steps, effects
 
 ONLY_PERSONS: Final = Sentence(
     "A person has to decide this: on the page of plansmith serve, or with plansmith go"
 )
-_YES_OR_NO: Final[Mapping[str, bool]] = {"yes": True, "no": False}
 NOT_BEGUN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
+_YES_OR_NO: Final[Mapping[str, bool]] = {"yes": True, "no": False}
+_OVER: Final = (StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED)
+_DONE: Final = "done"
+_RESULT_HINT: Final = Sentence(
+    "tell it with the answer, as JSON: {example}; or {none} if nobody knows it",
+    example='{"done": …}',
+    none='{"done": null}',
+)
 
 
-def answerable(run: Run, known: Known) -> dict[str, QuestionAsked]:
+def answerable(run: Run, known: Known) -> dict[str, e.QuestionAsked]:
     """Returns the open questions that a program may answer, by name."""
     return {
         name: each for name, each in run.questions.items() if not why_only_persons(run, each, known)
     }
 
 
-def why_only_persons(run: Run, asked: QuestionAsked, known: Known) -> str:
+def why_only_persons(run: Run, asked: e.QuestionAsked, known: Known) -> str:
     """Says why a program may not answer a question; empty if it may."""
     if asked.kind not in FOR_PROGRAMS:
         return Sentence(
             "it asks for a permission, a decision or something that only a person knows"
         )
     acting = sorted(guarded(run.plan, asked.step, known)) if run.plan and asked.step else []
-    return (
-        Sentence("its answer decides about {names}, which changes something", names=[*acting])
-        if acting
-        else ""
-    )
+    if not acting:
+        return ""
+    return Sentence("its answer decides about {names}, which changes something", names=acting)
 
 
 def guarded(plan: Plan, step: str, known: Known) -> set[str]:
@@ -82,7 +73,60 @@ def guarded(plan: Plan, step: str, known: Known) -> set[str]:
     return found
 
 
-def refuses(run: Run, asked: QuestionAsked, value: Json, known: Known) -> bool:
+def _acts(step: AnyStep, known: Known) -> bool:
+    """Tells whether a step or a part of it changes something; an unknown template does."""
+    for inner in active_steps(Plan(steps=(step,)), known["templates"]):
+        if isinstance(inner, PlanStep) and inner.template not in known["templates"]:
+            return True
+        calls = effects(inner, tools=known["tools"], agents=known["agents"])
+        if any(effect is not Effect.READ for _, effect in calls):
+            return True
+    return False
+
+
+def permits(run: Run, asked: e.QuestionAsked, known: Known) -> bool:
+    """Tells whether a question only asks to go on: what acts waits, and uses no answer."""
+    if run.plan is None or asked.step is None or asked.kind != "step":
+        return False
+    return bool(guarded(run.plan, asked.step, known)) and not any(
+        _acts(level.plan.by_id[name], known)
+        for level, used in _uses_around(run, asked, known)
+        for name in downstream(used, [level.part])
+    )
+
+
+def is_used(run: Run, asked: e.QuestionAsked, known: Known) -> bool:
+    """Tells whether a step uses the answer, if only to tell it."""
+    around = _uses_around(run, asked, known)
+    return any(level.part in each for level, used in around for each in used.values())
+
+
+def _uses_around(
+    run: Run, asked: e.QuestionAsked, known: Known
+) -> Iterator[tuple[Level, dict[str, frozenset[str]]]]:
+    """Yields the plans around a question, with the steps whose results each of their steps uses.
+
+    Mere order (`after`) does not count. A condition does: the plan says what each answer means.
+    """
+    if run.plan is None or asked.step is None:
+        return
+    for level in levels(run.plan, asked.step, known):
+        if level is not None:
+            by_id = level.plan.by_id
+            yield (
+                level,
+                {
+                    name: frozenset(
+                        found.ref.step
+                        for found in step.references
+                        if found.ref and found.ref.step in by_id and not step.is_own(found)
+                    )
+                    for name, step in by_id.items()
+                },
+            )
+
+
+def refuses(run: Run, asked: e.QuestionAsked, value: Json, known: Known) -> bool:
     """Tells whether an answer is a no to a step that changes something and waits for it.
 
     An answer that such a step uses as a value is not a permission: `pay(tip={{q}})`. What is
@@ -97,10 +141,9 @@ def refuses(run: Run, asked: QuestionAsked, value: Json, known: Known) -> bool:
         return agreed is False
     if value in options:
         return True  # there is no clearer one: when in doubt, it counts as a no
-    hint = Sentence("answer yes to go on, or no to leave out what waits for it")
     raise Refused(
         Sentence("'{answer}' is neither a clear yes nor a clear no", answer=value_text(value)),
-        hint=hint,
+        hint=Sentence("answer yes to go on, or no to leave out what waits for it"),
     )
 
 
@@ -122,30 +165,6 @@ def agrees(value: Json, question: str, options: Sequence[str]) -> bool | None:
     return read(value, question, options)
 
 
-def is_used(run: Run, asked: QuestionAsked, known: Known) -> bool:
-    """Tells whether a step uses the answer, if only to tell it."""
-    if run.plan is None or asked.step is None:
-        return False
-    around = [level for level in levels(run.plan, asked.step, known) if level is not None]
-    return any(
-        level.part in used for level in around for used in _data_sources(level.plan).values()
-    )
-
-
-def permits(run: Run, asked: QuestionAsked, known: Known) -> bool:
-    """Tells whether a question only asks to go on: what acts waits, and uses no answer."""
-    if run.plan is None or asked.step is None or asked.kind != "step":
-        return False
-    if not guarded(run.plan, asked.step, known):
-        return False
-    around = [level for level in levels(run.plan, asked.step, known) if level is not None]
-    return not any(
-        _acts(level.plan.by_id[name], known)
-        for level in around
-        for name in downstream(_data_sources(level.plan), [level.part])
-    )
-
-
 def behind(run: Run, step: str) -> tuple[str, ...]:
     """Returns the steps of the plan that need this step and have not started."""
     if run.plan is None or step not in run.plan.by_id:
@@ -156,86 +175,53 @@ def behind(run: Run, step: str) -> tuple[str, ...]:
     )
 
 
-def _data_sources(plan: Plan) -> dict[str, frozenset[str]]:
-    """Returns the steps whose results each step uses; mere order (`after`) does not count.
-
-    A condition uses them too: the plan says what each answer means.
-    """
-    return {
-        step.id: frozenset(
-            found.ref.step
-            for found in step.references
-            if found.ref is not None and found.ref.step in plan.by_id and not step.is_own(found)
-        )
-        for step in plan.steps
-    }
+def expired(run: Run, now: datetime) -> Iterator[list[e.AnyBody]]:
+    """Yields the events that close each expired question as unanswered; no option is assumed."""
+    for asked in run.questions.values():
+        if asked.expires_at is not None and asked.expires_at <= now:
+            closed: list[e.AnyBody] = [e.QuestionAnswered(question=asked.question, no_answer=True)]
+            if asked.step is not None:
+                error = Sentence("nobody answered in time")
+                closed.append(e.StepFailed(step=asked.step, error=error, kind="person"))
+            yield closed
 
 
-def _acts(step: AnyStep, known: Known) -> bool:
-    """Tells whether a step or a part of it changes something; an unknown template does."""
-    for inner in active_steps(Plan(steps=(step,)), known["templates"]):
-        if isinstance(inner, PlanStep) and inner.template not in known["templates"]:
-            return True
-        calls = effects(inner, tools=known["tools"], agents=known["agents"])
-        if any(effect is not Effect.READ for _, effect in calls):
-            return True
-    return False
+class Settled(NamedTuple):
+    """The events that follow from an answer, and values that they refer to besides the answer."""
+
+    bodies: Sequence[e.AnyBody]
+    values: tuple[Json, ...] = ()
 
 
-def settle(asked: QuestionAsked, value: Json, *, run: Run, known: Known) -> Settled:
+def settle(asked: e.QuestionAsked, value: Json, *, run: Run, known: Known) -> Settled:
     """Returns what follows from an answer; refuses one that does not fit the question.
 
     A no to a step that changes something skips that step; it is not used as a result.
     """
-    if asked.kind == "unknown" and asked.step is not None:
-        return settle_unknown(asked.step, value, run=run, known=known)
-    return Settled(_settled(asked, value, run, known))
-
-
-def _settled(asked: QuestionAsked, value: Json, run: Run, known: Known) -> list[AnyBody]:
     if asked.limit:
-        return settle_limit(asked.limit, value)
-    if asked.step is None:
-        return []
-    values = given_values(value) if asked.kind == "consent" else None
-    if values is not None and content_hash(values) != asked.state:
-        return [allowed_values(run, asked, values, known, seen_of(value))]
-    # With the values that were shown.
-    value = value if values is None else allow_seen(seen_of(value))
+        return Settled(settle_limit(asked.limit, value))
+    step = asked.step
+    if step is None:
+        return Settled([])
+    if asked.kind == "unknown":
+        return _settle_unknown(step, value, run, known)
     if asked.kind == "consent" and is_allowed(value):
-        return settle_data(asked, value)
+        return Settled([settle_consent(asked, value, run, known)])
     _check_answer(asked, value)
     if asked.kind == "consent":
-        return settle_data(asked, value)
+        return Settled([settle_consent(asked, value, run, known)])
     if asked.state:
-        return [StepReplied(step=asked.step, answer=value, state=asked.state)]
+        return Settled([e.StepReplied(step=step, answer=value, state=asked.state)])
     if refuses(run, asked, value, known):
-        return _settle_no(run, asked.step, value)
+        said = Sentence("the answer was {answer}", answer=value_text(value))
+        denied = Sentence("{step} was denied", step=step)
+        skipped = [e.StepSkipped(step=name, reason=denied) for name in behind(run, step)]
+        return Settled([e.StepSkipped(step=step, reason=said), *skipped])
     content = content_of(value)
-    return [StepDone(step=asked.step, result=content.digest, size=len(content.text))]
+    return Settled([e.StepDone(step=step, result=content.digest, size=len(content.text))])
 
 
-def expired(run: Run, now: datetime) -> Iterator[list[AnyBody]]:
-    """Yields the events that close each expired question as unanswered; no option is assumed."""
-    for asked in run.questions.values():
-        if asked.expires_at is not None and asked.expires_at <= now:
-            closed: list[AnyBody] = [QuestionAnswered(question=asked.question, no_answer=True)]
-            if asked.step is not None:
-                error = Sentence("nobody answered in time")
-                closed.append(StepFailed(step=asked.step, error=error, kind="person"))
-            yield closed
-
-
-def _settle_no(run: Run, step: str, value: Json) -> list[AnyBody]:
-    """Returns the events that skip the question's step and all steps that wait for it."""
-    left = [
-        StepSkipped(step=step, reason=Sentence("the answer was {answer}", answer=value_text(value)))
-    ]
-    denied = Sentence("{step} was denied", step=step)
-    return [*left, *(StepSkipped(step=name, reason=denied) for name in behind(run, step))]
-
-
-def _check_answer(asked: QuestionAsked, value: Json) -> None:
+def _check_answer(asked: e.QuestionAsked, value: Json) -> None:
     if asked.answer_schema is not None:
         try:
             validator(asked.answer_schema).validate(value)
@@ -248,6 +234,91 @@ def _check_answer(asked: QuestionAsked, value: Json) -> None:
                 Sentence("the answer does not fit the question: {why}", why=error.message)
             ) from None
     elif asked.options and value not in asked.options:
+        raise _not_one_of(value, asked.options)
+
+
+def _not_one_of(value: Any, options: Sequence[str]) -> Refused:
+    return Refused(Sentence("'{value}' is not one of {names}", value=value, names=[*options]))
+
+
+def _settle_unknown(step: str, value: Json, run: Run, known: Known) -> Settled:
+    """Returns what follows: the call is done, did not happen, or is made again.
+
+    `{"done": result}` tells the result too; it has to, where something uses the result.
+    """
+    if isinstance(value, dict) and value.keys() == {_DONE}:
+        result = value[_DONE]
+        _check_result(step, result, run, known)
+        digest, text = content_of(result)
+        return Settled([e.StepDone(step=step, result=digest, size=len(text))], (result,))
+    if value not in UNKNOWN_OPTIONS:
+        raise _not_one_of(json_text(value), UNKNOWN_OPTIONS)
+    if value == "retry":
+        reason = Sentence("a person wants it tried again")
+        return Settled([e.StepReset(step=step, reason=reason, same_call=True)])
+    if value == "not_done":
+        return _not_done(step, run, known)
+    if user := _user_of(step, run, known):
         raise Refused(
-            Sentence("'{value}' is not one of {names}", value=value, names=[*asked.options])
+            Sentence("the result of the step '{step}' is needed by '{user}'", step=step, user=user),
+            hint=_RESULT_HINT,
         )
+    return Settled([e.StepDone(step=step, result=content_of(value).digest)])
+
+
+def _check_result(name: str, result: Json, run: Run, known: Known) -> None:
+    """Refuses a result that the tool cannot have given; null stands for one that nobody knows."""
+    unit = named_unit(run.plan, name, known["templates"]) if run.plan else None
+    tool = unit.step.tool if unit is not None and isinstance(unit.step, ToolStep) else ""
+    schema = known["tools"][tool].output_schema if tool in known["tools"] else None
+    if schema is None or result is None:
+        return
+    try:
+        validator(schema).validate(result)
+    except BadSchema:
+        return  # a result of such a tool is not checked either
+    except jsonschema_rs.ValidationError as error:
+        why = Sentence("that is no result of {tool}: {error}", tool=tool, error=error.message)
+        raise Refused(why, hint=_RESULT_HINT) from None
+
+
+def _user_of(name: str, run: Run, known: Known) -> str:
+    """Returns a step that would use the result of this one, perhaps to take it back; or nothing.
+
+    A reply may also tell just that it is done.
+    """
+    unit = named_unit(run.plan, name, known["templates"]) if run.plan else None
+    if unit is None or run.plan is None:
+        return ""
+    if any(unit.step.is_own(found) for found in unit.step.references):
+        return name
+    for level in levels(run.plan, name, known):
+        if level is None:
+            return ""
+        for step in level.plan.steps:
+            state = run.steps.get(f"{level.scope}{step.id}")
+            if step.disabled or step.id == level.part or (state and state.status in _OVER):
+                continue
+            whole = not isinstance(step, ReplyStep)
+            refs = [each.ref for each in step.references if each.ref is not None]
+            if any(ref.step == level.part and (ref.path or whole) for ref in refs):
+                return f"{level.scope}{step.id}"
+    return ""
+
+
+def _not_done(name: str, run: Run, known: Known) -> Settled:
+    """Returns that a call did not happen: it has failed, which the plan may pass over."""
+    error = Sentence("a person says that it did not happen")
+    unit = named_unit(run.plan, name, known["templates"]) if run.plan else None
+    if run.plan is None or unit is None:
+        return Settled([e.StepFailed(step=name, error=error, kind="person")])
+    around = named_unit(run.plan, name.rpartition("/")[0], known["templates"])
+    is_item = around is not None and around.step.kind == "map" and not unit.is_round
+    wanted = on_error(unit.step, around.step if around is not None and is_item else None)
+    if wanted == "fail":
+        return Settled([e.StepFailed(step=name, error=error, kind="person")])
+    instead = instead_of_result(unit.step, wanted, error, "tool")
+    failed = e.StepFailed(step=name, error=error, kind="tool", passed=True)
+    if instead is None:
+        return Settled([failed])
+    return Settled([failed.replace(result=content_of(instead.value).digest)], (instead.value,))

@@ -47,44 +47,6 @@ from plansmith.plan.steps import (
 from plansmith.ports import Advice, Agent, Call, Clock, Secrets, ToolSource
 
 
-def with_secrets(
-    unit: Unit, inputs: dict[str, Json], secrets: Secrets | None, results: Mapping[str, Json]
-) -> dict[str, Json]:
-    """Returns the inputs with the values of the secrets that the plan names."""
-    step = unit.step
-    if not isinstance(step, ToolStep) or secrets is None:
-        return inputs
-    values = {name: secrets.reveal(name, step.tool) for name in secret_names(step.inputs)}
-    if not values:
-        return inputs
-    filled = cast("dict[str, Json]", put_secrets(step.inputs, values))
-    private = step.replace(inputs=filled)
-    return resolved(Unit(unit.name, private, scope=unit.scope, bound=unit.bound), results)
-
-
-def hiding_call(call: Call, secrets: Secrets) -> Call:
-    """Returns a call that hides secrets in its progress and advice."""
-
-    def progress(text: str) -> None:
-        call.progress(cast("str", secrets.hide(text)))
-
-    def advise(advice: Advice, reason: str) -> None:
-        call.advise(advice, cast("str", secrets.hide(reason)))
-
-    return replace(call, progress=progress, advise=advise)
-
-
-def hiding_question(need: InputNeeded, secrets: Secrets) -> InputNeeded:
-    """Returns a call's question with its secrets hidden."""
-    return InputNeeded(
-        cast("str", secrets.hide(need.message)),
-        schema=cast("dict[str, Any] | None", secrets.hide(cast("Json", need.schema))),
-        options=[cast("str", secrets.hide(each)) for each in need.options],
-        state=secrets.hide(need.state),
-        link=cast("str", secrets.hide(need.link)),
-    )
-
-
 class SecretUse(NamedTuple):
     """A secret that a step names; `tool` is empty if it is used outside of a tool's inputs."""
 
@@ -110,16 +72,13 @@ def secret_uses(plan: Plan) -> tuple[SecretUse, ...]:
 def secret_problems(uses: Iterable[SecretUse], secrets: Secrets | None) -> Iterator[Problem]:
     """Yields a problem for each secret that is unknown or used outside of a tool's inputs."""
     for step, name, tool in uses:
+        flaw: str = Sentence("there is no secret '{name}'", name=name)
         if not tool:
-            flaw: str = Sentence(
+            flaw = Sentence(
                 "the secret '{name}' would be readable here: use secrets only in inputs", name=name
             )
-        else:
-            flaw = (
-                secrets.flaw(name, tool)
-                if secrets
-                else Sentence("there is no secret '{name}'", name=name)
-            )
+        elif secrets is not None:
+            flaw = secrets.flaw(name, tool)
         if flaw:
             hint = Sentence("set [secrets.{name}], and the tools it is for", name=name)
             yield problem("PS501", flaw, hint=hint, step=step, path=("inputs",))
@@ -130,15 +89,14 @@ DEFAULT_TIMEOUT: Final = 300.0
 
 
 class Prefetched(Protocol):
-    """Reads that were started before the plan was complete, for steps to use."""
+    """Reads that were started before the plan was complete: one is promised to a unit, and taken.
 
-    def promise(self, unit: Unit, inputs: Mapping[str, Json]) -> str:
-        """Returns the key of the early call that a unit will use; empty if there is none."""
-        ...
+    `promise` returns the key of the early call; empty if there is none.
+    """
 
-    def take(self, unit: Unit, call: Call) -> Awaitable[Outcome] | None:
-        """Returns the call that was promised to a unit, once."""
-        ...
+    def promise(self, unit: Unit, inputs: Mapping[str, Json]) -> str: ...
+
+    def take(self, unit: Unit, call: Call) -> Awaitable[Outcome] | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +116,8 @@ class Callees:
 
     def is_repeatable(self, unit: Unit) -> bool:
         """Tells whether a call may be repeated when nobody knows how the first one ended."""
-        if unit.step.kind == "tool":
-            spec = self.specs.get(unit.step.tool)
-            return spec is not None and (spec.effect is Effect.READ or spec.idempotent)
-        return self.is_read(unit)
+        spec = self.specs.get(unit.step.tool) if unit.step.kind == "tool" else None
+        return self.is_read(unit) or (spec is not None and spec.idempotent)
 
     def is_read(self, unit: Unit) -> bool:
         """Tells whether a call changes nothing; an unknown tool or agent may change something."""
@@ -188,18 +144,16 @@ class Callees:
         return self.early.promise(unit, inputs) if self.early else ""
 
     def timeout(self, unit: Unit) -> float:
-        """Returns the time limit of a call in seconds."""
+        """Returns the time limit of a call in seconds; an agent may say its own."""
         seconds = unit.step.timeout_s
         if seconds is None:
             name = unit.callee
             if name in self.specs:
                 seconds = self.specs[name].timeout_s
-            else:  # an agent may say by itself how long its work may take
+            else:
                 seconds = getattr(self.agents.get(name), "timeout_s", None)
             seconds = seconds or DEFAULT_TIMEOUT
-        if seconds > LONGEST_TIMEOUT_S:
-            return LONGEST_TIMEOUT_S
-        return seconds
+        return min(LONGEST_TIMEOUT_S, seconds)
 
     async def call(
         self,
@@ -215,15 +169,15 @@ class Callees:
         begun = self.early.take(unit, call) if self.early else None
         if begun is not None:
             return await begun
-        if self.secrets is None:
-            return await self._try(unit, self._make(unit, inputs, call, results or {}))
+        results, secrets = results or {}, self.secrets
+        if secrets is None:
+            return await self._try(unit, self._make(unit, inputs, call, results))
         try:
-            private = with_secrets(unit, inputs, self.secrets, results or {})
+            inputs = _with_secrets(unit, inputs, secrets, results)
         except PlansmithError as error:
             return Failed(str(error))
-        hiding = hiding_call(call, self.secrets)
-        outcome = await self._try(unit, self._make(unit, private, hiding, results or {}))
-        return _hide_secrets(outcome, self.secrets)
+        call = _hiding(call, secrets)
+        return _hidden(await self._try(unit, self._make(unit, inputs, call, results)), secrets)
 
     async def _try(self, unit: Unit, work: Awaitable[Json]) -> Outcome:
         try:
@@ -278,26 +232,24 @@ class Callees:
     async def _make(
         self, unit: Unit, inputs: dict[str, Json], call: Call, results: Mapping[str, Json]
     ) -> Json:
-        was_called = call.reply is not None  # and has asked
         match unit.step:
-            case ToolStep(tool=name):
-                if name not in self.tools:
-                    gone = ToolFailed(Sentence("there is no tool called '{name}'", name=name))
-                    raise failure_of_call(gone, sent=was_called)
+            case ToolStep(tool=name) if name in self.tools:
                 return await self.tools[name].call(name, inputs, call)
-            case AgentStep(agent=name):
-                if name not in self.agents:
-                    gone = ToolFailed(Sentence("there is no agent called '{name}'", name=name))
-                    raise failure_of_call(gone, sent=was_called)
+            case AgentStep(agent=name) if name in self.agents:
                 more = cast("dict[str, Json]", inputs["inputs"])
                 return await self.agents[name].work(str(inputs["task"]), more, call)
-            case ReplyStep():
-                style = unit.step.style
+            case ReplyStep(style=style):
                 if self.compose is None or style == "exact":
                     return str(inputs["instruction"])
                 return await self.compose(unit.step.instruction, call, cited(unit, results), style)
+            case ToolStep(tool=name):
+                why = Sentence("there is no tool called '{name}'", name=name)
+            case AgentStep(agent=name):
+                why = Sentence("there is no agent called '{name}'", name=name)
             case _:
                 raise ToolFailed(Sentence("a {kind} step is not called", kind=unit.step.kind))
+        # One that has asked was called before.
+        raise failure_of_call(ToolFailed(why), sent=call.reply is not None)
 
     def _flaw(self, unit: Unit, value: Json) -> str:
         """Says why a result is not usable; empty if it is."""
@@ -307,56 +259,81 @@ class Callees:
         if unit.step.kind != "tool":
             empty = value is None or (isinstance(value, str) and not value.strip())
             return Sentence("the result is empty") if empty else ""
-        tool = unit.step.tool
         try:
-            check = self._validators[tool] if tool in self._validators else self._validator(tool)
-            if check is not None:
-                _validate(check, value)
+            self._validate(unit.step.tool, value)
         except jsonschema_rs.ValidationError as error:
+            place = ".".join(map(str, error.instance_path))
+            reason = f"{place}: {error.message}" if place else error.message
             return Sentence(
-                "the result does not fit the tool's own schema: {reason}", reason=_misfit(error)
+                "the result does not fit the tool's own schema: {reason}", reason=reason
             )
         except ValueError:
-            return ""
+            pass  # the schema is not sound, or the value is beyond it: neither is checked
         return ""
 
-    def _validator(self, tool: str) -> jsonschema_rs.Validator | None:
-        """Returns the validator of a tool's output schema, if it has one; keeps it."""
-        spec = self.specs.get(tool)
-        made = validator(spec.output_schema) if spec and spec.output_schema is not None else None
-        self._validators[tool] = made
-        return made
+    def _validate(self, tool: str, value: Json) -> None:
+        """Compares a result with the tool's output schema, if it has one."""
+        if tool not in self._validators:
+            spec = self.specs.get(tool)
+            schema = spec.output_schema if spec is not None else None
+            self._validators[tool] = validator(schema) if schema is not None else None
+        check = self._validators[tool]
+        if check is None:
+            return
+        try:
+            check.validate(value)
+        except jsonschema_rs.ValidationError:
+            raise
+        except ValueError:
+            check.validate(plain_numbers(value))
 
 
-def _validate(check: jsonschema_rs.Validator, value: Json) -> None:
-    try:
-        check.validate(value)
-    except jsonschema_rs.ValidationError:
-        raise
-    except ValueError:
-        check.validate(plain_numbers(value))
+def _with_secrets(
+    unit: Unit, inputs: dict[str, Json], secrets: Secrets, results: Mapping[str, Json]
+) -> dict[str, Json]:
+    """Returns the inputs with the values of the secrets that the plan names."""
+    step = unit.step
+    names = secret_names(step.inputs) if isinstance(step, ToolStep) else []
+    if not isinstance(step, ToolStep) or not names:
+        return inputs
+    values = {name: secrets.reveal(name, step.tool) for name in names}
+    private = cast("dict[str, Json]", put_secrets(step.inputs, values))
+    return resolved(unit.with_step(step.replace(inputs=private)), results)
 
 
-def _misfit(error: jsonschema_rs.ValidationError) -> str:
-    """Says what does not fit a schema, and where in the value."""
-    place = ".".join(map(str, error.instance_path))
-    return f"{place}: {error.message}" if place else error.message
+def _hiding(call: Call, secrets: Secrets) -> Call:
+    """Returns a call that hides secrets in its progress and advice."""
+
+    def progress(text: str) -> None:
+        call.progress(str(secrets.hide(text)))
+
+    def advise(advice: Advice, reason: str) -> None:
+        call.advise(advice, str(secrets.hide(reason)))
+
+    return replace(call, progress=progress, advise=advise)
 
 
-def _hidden(text: str, secrets: Secrets) -> str:
-    """Hides secrets in a text; a `Sentence` without secrets is returned as it is."""
-    hidden = str(secrets.hide(text))
-    return text if hidden == text else hidden
-
-
-def _hide_secrets(outcome: Outcome, secrets: Secrets) -> Outcome:
+def _hidden(outcome: Outcome, secrets: Secrets) -> Outcome:
     """Returns the outcome of a call with its secrets hidden."""
+
+    def hide(text: str) -> str:
+        hidden = str(secrets.hide(text))
+        return text if hidden == text else hidden  # a `Sentence` stays one
+
     match outcome:
         case Done(value):
             return Done(secrets.hide(value))
         case Failed(error):
-            return replace(outcome, error=_hidden(error, secrets))
+            return replace(outcome, error=hide(error))
         case Unsure(reason):
-            return replace(outcome, reason=_hidden(reason, secrets))
+            return replace(outcome, reason=hide(reason))
         case Asks(need):
-            return Asks(hiding_question(need, secrets))
+            return Asks(
+                InputNeeded(
+                    hide(need.message),
+                    schema=cast("dict[str, Any] | None", secrets.hide(cast("Json", need.schema))),
+                    options=[hide(each) for each in need.options],
+                    state=secrets.hide(need.state),
+                    link=hide(need.link),
+                )
+            )

@@ -14,34 +14,21 @@ from plansmith.engine.call import Callees
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.outcome import Done
 from plansmith.engine.pacing import Pacing
-from plansmith.engine.progress import (
-    Batch,
-    ProgressBuffer,
-    Ready,
-    RunningCalls,
-    StepTimers,
-    Wakeups,
-)
+from plansmith.engine.progress import ProgressBuffer, Ready, RunningCalls, Wakeups
 from plansmith.engine.provenance import Consent, as_allowed, seen_files
 from plansmith.engine.recover import left_open
-from plansmith.engine.skipping import (
-    SHORT_PAUSE_S,
-    Outcomes,
-    settle_by_rules,
-    starts_after,
-    told_without,
-)
-from plansmith.engine.state import State, is_instruction
+from plansmith.engine.state import SHORT_PAUSE_S, Batch, State
 from plansmith.engine.units import Unit, resolved
 from plansmith.errors import ReferenceFailed, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, call_mark, content_of
-from plansmith.plan.fold import fold
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitAnswer, Execute, next_move
 from plansmith.plan.plan import Plan
+from plansmith.plan.refs import with_words
 from plansmith.plan.run import Run
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.steps import ReplyStep
 from plansmith.ports import Call, Reply
 from plansmith.review.settings import MOST_ITEMS
 
@@ -51,11 +38,9 @@ class Executor:
 
     is_executing = False
     leaves = False  # another process is to go on
-    _busy = 0
     _cancelled: tuple[e.Actor, str] | None = None
     _paused: tuple[e.Actor, str] | None = None
     _armed: datetime | None = None  # the time for which it is to be woken, if one is set
-    _request = ""
 
     def __init__(  # noqa: PLR0913 - all but the first by name
         self,
@@ -73,29 +58,29 @@ class Executor:
         opening: Sequence[e.AnyBody] = (),
         end: Callable[[], e.RunFinished | None] = lambda: None,
     ) -> None:
-        self._journal, self._callees, self._pacing = journal, callees, pacing
+        self._journal, self._callees, self._clock = journal, callees, callees.clock
+        self._limits, self._templates = limits or Limits(), templates or {}
+        self._pacing = pacing
         # Written with the first starts, and with the last end: a commit less for each.
         self._opening, self._end = [*opening], end
-        self._templates, self._limits = templates or {}, limits or Limits()
-        told_by = journal.program_of
-        self._consent = Consent(callees, self._limits, self._templates, most_items, told_by)
-        self._budget = CallReservations(budget, journal.run, callees.clock)
+        self._request = journal.run.request
+        self._consent = Consent(
+            callees, self._limits, self._templates, most_items, journal.program_of
+        )
+        self._budget = CallReservations(budget, journal.run, self._clock)
         self._state = State(
-            run_budget=self._budget,
+            journal,
+            budget=self._budget,
             results=results,
             replies=replies or {},
             templates=self._templates,
             durations=durations or {},
-            timers=StepTimers(callees.clock),
+            limits=self._limits,
+            clock=self._clock,
         )
-        self.wakeups = Wakeups(journal.wait)
-        self._outcomes = Outcomes(self._state, self._limits, self.wakeups, callees.clock)
-        self._calls = RunningCalls(
-            callees, self._state.results, call_of=self._call_of, ended=self.wakeups.put
-        )
-        self._busy_by_callee: dict[str, int] = {}
-        self._received = Batch()
-        self._progress = ProgressBuffer(callees.clock, self.wakeups.wake)
+        self.wakeups = Wakeups(journal.wait, self._clock)
+        self._progress = ProgressBuffer(self._clock, self.wakeups.wake)
+        self._calls = RunningCalls(callees, self._state.results, self.wakeups.put)
 
     def cancel(self, by: e.Actor, reason: str = "") -> None:
         """Starts no more steps and stops the running ones."""
@@ -117,118 +102,142 @@ class Executor:
         """Returns the results so far, by the names of steps and parts."""
         return self._state.results
 
+    @property
+    def wakes_at(self) -> datetime | None:
+        """The earliest time for which a step waits, if any does."""
+        return min(self._state.wakes.values(), default=None)
+
     async def execute(self) -> Run:
         """Executes until nothing more can be done now; returns the run."""
         self.wakeups.open()
         self.is_executing = True
         try:
-            run = self._journal.run
-            self._request = run.request
-            if run.cancel_asked:
+            if self._journal.run.cancel_asked:
                 self._cancelled = SYSTEM, ""  # asked for before, in a process that died
             else:
-                run = await self._opened(run)
-            if run.plan is not None:
-                self._state.enter(run, run.plan)
-            if self._pacing is not None:
-                self._pacing.enter(self._state)
-            for digest in self._state.made_results():
-                self._state.made_values[digest] = await self._journal.value(digest)
-            self._progress.advice = run.advice.advice if run.advice else None
+                await self._open()
+            await self._enter(self._journal.run)
             await self._loop()
-            await self._write_pause_or_stop()
+            if self._journal.run.phase.over:  # ended at the moment at which it was to be stopped
+                return self._journal.run
+            if self._cancelled:
+                await self._stop(*self._cancelled)
+            elif self._paused and not self._journal.run.paused:
+                by, reason = self._paused
+                await self._journal.append(e.RunPaused(reason=reason), by=by)
         finally:
             self.is_executing = False
-            await self._stop_all()
+            waiting = self.wakeups.close()
+            await self._calls.cancel(self._limits.grace_s)
+            if waiting:
+                await asyncio.wait(waiting, timeout=self._limits.grace_s)
+            self._budget.close()
         return self._journal.run
 
+    async def _open(self) -> None:
+        """Writes how the calls go on that a crash left; the start of the run waits for steps."""
+        left = left_open(self._journal.run, self._templates, self._callees)
+        if left or (self._opening and not self._callees.joins(len(self._opening))):
+            await self._journal.append(*self._opening, *left)
+            self._opening = []
+        self._state.batch.bodies += self._opening
+
+    async def _enter(self, run: Run) -> None:
+        if run.plan is not None:
+            await self._state.enter(run.plan)
+        if self._pacing is not None:
+            self._state.has_new_end = self._pacing.due
+            self._state.release(self._pacing.replies)
+        self._progress.advice = run.advice.advice if run.advice else None
+
     async def _loop(self) -> None:
+        """Writes what ended and what starts, makes the calls that start, and waits for more."""
+        state, wakeups, calls = self._state, self.wakeups, self._calls
         while not self._cancelled:
-            batch, self._received = self._received, Batch()
-            self._drain(batch)
-            started = self._start(batch)
+            self._take_ends()
+            started = self._start()
+            batch, state.batch = state.batch, Batch()
             if batch.bodies:
-                end = () if started else self._last_event(len(batch.bodies))
-                try:
-                    await self._journal.append(*batch.bodies, *end, values=batch.values)
-                except StaleWriter:
-                    started = await self._write_after_others(batch, started)
-                    self.wakeups.wake_now()
-                self._opening = []
-                self._calls.launch(started)
-                if not self._calls.running:
+                started = await self._write(batch, started)
+                calls.launch(started)
+                if not calls.running:
                     continue
-            elif not (self._calls.running or (self._holds_on() and self._may_start)):
+            elif not calls.running and not (self._holds_on() and self._may_start):
                 return
-            if not self.wakeups.is_awake:
-                await self._next_wakeup()
-            if self.wakeups.follower:
-                self._received.more(await self._catch_up())
+            if not wakeups.is_awake:
+                if state.wakes:
+                    self._set_alarm()
+                await wakeups.next()
+            if wakeups.follower:
+                await self._catch_up()
 
-    def _last_event(self, after: int) -> tuple[()] | tuple[e.RunFinished]:
+    def _take_ends(self) -> None:
+        """Adds progress and the ends of all finished calls to the batch."""
+        state, running = self._state, self._calls.running
+        if not self._progress.is_empty:
+            state.batch.bodies += self._progress.take(running)
+        for name, outcome in self.wakeups.ends():
+            del running[name]
+            if type(outcome) is Done:
+                state.finish(state.units[name], outcome.value)
+                continue
+            pause = state.record(state.units[name], outcome)
+            if pause is not None:
+                self.wakeups.later(pause, partial(state.schedule.put_back, name))
+
+    async def _write(self, batch: Batch, started: list[Ready]) -> list[Ready]:
+        """Appends a batch, with the end of the run if it is one; returns the calls to make."""
+        end = None if started else self._last_event(len(batch.bodies))
+        try:
+            await self._journal.append(*batch.bodies, *([end] if end else ()), values=batch.values)
+        except StaleWriter:
+            started = await self._write_after_others(batch, started)
+            self.wakeups.wake_now()
+        self._opening = []
+        return started
+
+    def _last_event(self, after: int) -> e.RunFinished | None:
         """Returns the end of the run, after some events, if nothing is left to do or to decide."""
-        goes_on = self._calls.running or self.wakeups.waits or self._paused or self._pacing
-        if goes_on or self._progress.advice or not self._state.is_all_done:
-            return ()
-        end = self._end() if self._callees.joins(after) else None
-        return () if end is None else (end,)
-
-    @property
-    def wakes_at(self) -> datetime | None:
-        """The earliest time for which a step waits, if any does."""
-        return self._state.timers.next
-
-    @property
-    def _may_start(self) -> bool:
-        return not (self._paused or self.leaves)
-
-    def _holds_on(self) -> bool:
-        """Tells whether a step is to be tried again soon; for a longer pause nothing is held."""
-        timers = self._state.timers
-        timers.forget(self._state.ended)
-        return bool(self.wakeups.waits or (timers.times and timers.seconds_left <= SHORT_PAUSE_S))
-
-    def _next_wakeup(self) -> asyncio.Future[None]:
-        """Returns what wakes the executor, also for the next step that waits for a time."""
-        if self._state.timers.times and (at := self._state.timers.next) != self._armed:
-            self._armed = at
-            sleep = partial(self._callees.clock.sleep, self._state.timers.seconds_left)
-            self.wakeups.later(sleep, partial(setattr, self, "_armed", None), holds=False)
-        return self.wakeups.next()
+        goes_on = self._calls.running or self.wakeups.pauses or self._paused or self._pacing
+        if goes_on or self._progress.advice:
+            return None
+        if not self._state.is_all_done or not self._callees.joins(after):
+            return None
+        return self._end()
 
     async def _write_after_others(self, batch: Batch, started: list[Ready]) -> list[Ready]:
         """Obeys what others decided, then appends a batch; returns the calls that may be made."""
+        state = self._state
         while True:
-            heard, move = await self._catch_up(), next_move(self._journal.run)
+            await self._catch_up()
+            move = next_move(self._journal.run)
             if self._opening and not isinstance(move, Execute | AwaitAnswer):
                 raise StaleWriter(f"run {self._journal.id} was stopped before it began")
-            gone = self._state.skipped & batch.steps
-            self._undo_starts([ready for ready in started if ready.unit.name in gone])
-            batch.forget(gone)
-            batch.more(heard)
-            started = [ready for ready in started if ready.unit.name not in gone]
-            if self._cancelled or self._paused:
-                batch.drop_starts({ready.unit.name for ready in started})
-                self._undo_starts(started)
-                started = []
+            # What others skipped, and every start if the run stops, is neither written nor made.
+            stops = bool(self._cancelled or self._paused)
+            names = [each.unit.name for each in started]
+            unmade = [each for each in names if stops or each in state.skipped]
+            batch.bodies = [
+                body
+                for body in batch.bodies
+                if (getattr(body, "step", "") or "") not in state.skipped
+                and not (isinstance(body, e.StepStarted) and body.step in unmade)
+            ]
+            for name in unmade:
+                self._budget.settle(name)
+                state.schedule.put_back(name)
+            started = [each for each in started if each.unit.name not in unmade]
+            batch.bodies += state.batch.bodies
+            batch.values += state.batch.values
+            state.batch = Batch()
             with suppress(StaleWriter):
                 await self._journal.append(*batch.bodies, values=batch.values)
                 return started
 
-    def _undo_starts(self, started: list[Ready]) -> None:
-        """Undoes starts that were not written."""
-        for unit in (ready.unit for ready in started):
-            self._budget.settle(unit.name)
-            self._busy -= 1
-            self._busy_by_callee[unit.callee] -= 1
-            self._state.attempts[unit.name] -= 1
-            self._state.schedule.put_back(unit.name)
-
-    async def _catch_up(self) -> Batch:
+    async def _catch_up(self) -> None:
         """Obeys what others wrote; stops if another executor took over or there is a new plan."""
-        batch = Batch()
         events = await self._journal.catch_up()
-        if not all(map(is_instruction, events)):
+        if not all(map(_is_instruction, events)):
             raise StaleWriter(f"run {self._journal.id} is executed by another process")
         for event in events:
             match event.body:
@@ -239,42 +248,68 @@ class Executor:
                 case e.RunResumed():
                     self._paused = None
                 case body:
-                    self._state.apply(body, await self._journal.value_of(body), batch)
-        return batch
+                    self._state.apply(body, await self._journal.value_of(body))
 
-    async def _opened(self, run: Run) -> Run:
-        """Returns the run as it is after what is written first: its start, what a crash left."""
-        left, self._state.opened = left_open(run, self._templates, self._callees)
-        self._opening += left
-        if self._opening and not self._callees.joins(len(self._opening)):
-            await self._journal.append(*self._opening)
-            self._opening = []
-            return self._journal.run
-        self._received.bodies += self._opening
-        return fold(self._journal.following(*left), run) if left else run
+    # What may start.
 
-    def _start(self, batch: Batch) -> list[Ready]:
+    @property
+    def _may_start(self) -> bool:
+        return not (self._paused or self.leaves)
+
+    def _start(self) -> list[Ready]:
         """Starts the steps that may start, and opens map and plan steps."""
         started: list[Ready] = []
-        state, schedule, width = self._state, self._state.schedule, self._limits.width
-        may_block = self._limits.per_tool or self._progress.advice or self._pacing is not None
-        if (timers := state.timers).times:
-            timers.forget_past()
-        while schedule.ready and self._busy < width and self._may_start:
+        state, schedule, running = self._state, self._state.schedule, self._calls.running
+        if state.wakes:
+            now = self._clock.now()
+            state.wakes = {name: until for name, until in state.wakes.items() if until > now}
+        blocks = self._limits.per_tool or self._progress.advice or self._pacing is not None
+        is_blocked = partial(self._is_blocked, started)
+        while schedule.ready and len(running) + len(started) < self._limits.width:
+            if not self._may_start:
+                break
             # A step that opens in this loop may bring a round that has to wait.
-            name = schedule.take(self._is_blocked if may_block or timers.times else None)
+            name = schedule.take(is_blocked if blocks or state.wakes else None)
             if name is None:
                 break
             unit = state.units[name]
-            if name in state.ended or (state.made and self._reuse_result(unit, batch)):
+            if name in state.ended or (name in state.made and self._reuse_result(unit)):
                 continue
-            if (state.passed or unit.step.when is not None) and settle_by_rules(unit, state, batch):
+            if (state.rules or unit.step.when is not None) and state.settle_by_rules(unit):
                 continue
-            if not self._budget.is_limited or self._affords(unit, batch):
-                self._begin(unit, batch, started)
+            if not self._budget.is_limited or self._affords(unit):
+                started += self._begin(unit)
         return started
 
-    def _affords(self, unit: Unit, batch: Batch) -> bool:
+    def _is_blocked(self, started: list[Ready], name: str) -> bool:
+        state, unit, advice = self._state, self._state.units[name], self._progress.advice
+        if name in state.wakes:
+            return True
+        if unit.parent is None:  # parts of open steps always go on
+            if advice and not (advice == "finish" and unit.step.kind == "reply"):
+                return True
+            # While somebody is asked, other steps go on, and the plan is thought over afterwards.
+            has_ended = state.has_new_end and not state.waits_for_person
+            if self._pacing is not None and self._pacing.holds(name, has_ended=has_ended):
+                return True
+        limit = self._limits.per_tool.get(unit.callee)
+        if limit is None:
+            return False
+        busy = [state.units[each].callee for each in self._calls.running]
+        busy += [each.unit.callee for each in started]
+        return busy.count(unit.callee) >= limit
+
+    def _reuse_result(self, unit: Unit) -> bool:
+        """Reuses the result of the same call, made before the plan changed; most reads repeat."""
+        if self._callees.is_read(unit) and not unit.is_item:
+            return False
+        try:
+            call = call_mark(resolved(unit, self._state.results))
+        except ReferenceFailed:
+            return False  # the step fails when it starts
+        return self._state.reuse(unit, call)
+
+    def _affords(self, unit: Unit) -> bool:
         """Reserves a unit's budget; if a limit is reached, pauses the run and asks."""
         refusal = self._budget.reserve(unit.name, "map" if unit.is_group else unit.step.kind)
         if refusal is None:
@@ -285,128 +320,118 @@ class Executor:
         asked = self._budget.question(refusal)
         # In one append: a crash between the two would ask the same question twice.
         is_open = asked.question in self._journal.run.questions  # resumed without an answer
-        batch.bodies += [*(() if is_open else (asked,)), e.RunPaused(reason=reason)]
+        self._state.batch.bodies += [*(() if is_open else (asked,)), e.RunPaused(reason=reason)]
         return False
 
-    def _is_blocked(self, name: str) -> bool:
-        unit = self._state.units[name]
-        advice = self._progress.advice
-        if self._state.timers.holds(name) or (advice and not starts_after(advice, unit)):
-            return True
-        if self._pacing is not None and self._pacing.holds(unit, self._state):
-            return True
-        limit = self._limits.per_tool.get(unit.callee)
-        return limit is not None and self._busy_by_callee.get(unit.callee, 0) >= limit
-
-    def _reuse_result(self, unit: Unit, batch: Batch) -> bool:
-        """Reuses the result of the same call, made before the plan changed; most reads repeat."""
-        if not self._state.was_made(unit) or (self._callees.is_read(unit) and not unit.is_item):
-            return False
+    def _begin(self, unit: Unit) -> list[Ready]:
+        """Asks, opens a step with parts, or returns the call to make."""
+        state = self._state
         try:
-            call = call_mark(resolved(unit, self._state.results))
-        except ReferenceFailed:
-            return False  # the step fails when it starts
-        return self._state.reuse(unit, call, batch, run=self._journal.id)
-
-    def _begin(self, unit: Unit, batch: Batch, started: list[Ready]) -> None:
-        try:
-            self._begin_step(unit, batch, started)
+            if state.rules:
+                unit = self._told_without(unit)
+            inputs, kind, permit = resolved(unit, state.results), unit.step.kind, state.permit(unit)
+            if permit is not None:
+                unit, inputs = as_allowed(unit, inputs, permit, state.results)
+            if kind == "ask":
+                state.ask(unit, str(inputs["question"]))
+            elif self._consent.asks_first(unit, inputs, permit, state):
+                pass
+            elif kind in ("map", "plan") or unit.step.repeat is not None:
+                state.open(unit, inputs)
+            else:
+                seen = seen_files(unit, permit) if permit is not None else ""
+                return [self._prepare_call(unit, inputs, seen)]
         except ReferenceFailed as error:
-            self._state.fail(unit, str(error), batch)
+            state.fail(unit, str(error))
         except Exception as error:  # noqa: BLE001 - one step that cannot begin must not end the run
             why = f"{type(error).__name__}: {error}"
-            self._state.fail(unit, Sentence("it cannot start: {error}", error=why), batch)
+            state.fail(unit, Sentence("it cannot start: {error}", error=why))
+        return []
 
-    def _begin_step(self, unit: Unit, batch: Batch, started: list[Ready]) -> None:
-        if self._state.passed:
-            unit = told_without(unit, self._state.passed, self._journal.run.locale)
-        inputs, kind = resolved(unit, self._state.results), unit.step.kind
-        if self._state.allowed:
-            unit, inputs = as_allowed(unit, inputs, self._state)
-        if kind == "ask":
-            batch.ask(unit, str(inputs["question"]), self._callees.clock.now())
-            self._state.ask_first(unit, batch)
-        elif (kind, unit.callee) not in self._consent.free and self._consent.asks_first(
-            unit, inputs, self._state, batch
-        ):
-            pass
-        elif kind in ("map", "plan") or unit.step.repeat is not None:
-            self._state.open(unit, inputs, batch, key=f"{self._journal.id}/{unit.name}")
-        else:
-            started.append(self._prepare_call(unit, inputs, batch))
+    def _told_without(self, unit: Unit) -> Unit:
+        """Returns a reply that tells which of its steps were skipped, in place of their results."""
+        step, passed = unit.step, self._state.passed(unit.scope)
+        missing = [name for name in step.needed if name in passed]
+        if not isinstance(step, ReplyStep) or not missing:
+            return unit
+        locale = self._journal.run.locale
+        said = {name: in_language(Sentence("reply.skipped", step=name), locale) for name in missing}
+        instruction = with_words(step.instruction, said)
+        return unit.with_step(step.model_copy(update={"instruction": instruction}))
 
-    def _prepare_call(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> Ready:
-        attempts, busy = self._state.attempts, self._busy_by_callee
-        attempt = attempts[unit.name] + 1 if unit.name in attempts else 1
-        # The same key for the same call and inputs, so that a service can recognise a repeat.
-        key = f"{self._journal.id}/{unit.name}/{call_mark(inputs)}"
+    def _prepare_call(self, unit: Unit, inputs: dict[str, Json], seen: str) -> Ready:
+        """Adds the start of a call to the batch; the call is made once that is written."""
+        name = unit.name
         content = content_of(dict(sorted(inputs.items())))
-        early = self._callees.prefetched(unit, inputs)
-        # The callee gets the recorded inputs for itself alone, and may change them.
-        ready = Ready(unit, cast("dict[str, Json]", content.value()), key, attempt, early)
-        batch.start(ready, content)
-        attempts[unit.name] = attempt
-        self._busy += 1
-        busy[unit.callee] = busy[unit.callee] + 1 if unit.callee in busy else 1
-        return ready
-
-    def _call_of(self, ready: Ready) -> Call:
-        name = ready.unit.name
-        return Call(
-            key=ready.key,
-            attempt=ready.attempt,
+        start = e.StepStarted(
+            step=name,
+            attempt=self._state.known(name).attempts + 1,
+            # The same for the same call and inputs, so that a service can recognise a repeat.
+            key=f"{self._journal.id}/{name}/{call_mark(inputs)}",
+            inputs=content.digest,
+            callee=unit.callee,
+            item=unit.item if unit.parent is not None else "",
+            prefetched=self._callees.prefetched(unit, inputs),
+        )
+        self._state.batch.add(start, content)
+        call = Call(
+            key=start.key,
+            attempt=start.attempt,
             progress=partial(self._progress.progress, name),
             spend=partial(self._budget.spend, name),
             advise=partial(self._progress.advise, name),
             reply=self._state.replies.get(name),
-            seen=seen_files(ready.unit, self._state),
+            seen=seen,
             request=self._request,
             is_stopped=lambda: self._cancelled is not None,
         )
+        # The callee gets the recorded inputs for itself alone, and may change them.
+        return Ready(unit, cast("dict[str, Json]", content.value()), call)
 
-    def _drain(self, batch: Batch) -> None:
-        """Adds progress and the ends of all finished calls to the batch."""
-        if not self._progress.is_empty:
-            batch.bodies += self._progress.take(self._calls.running)
-        for name, outcome in self.wakeups.ends():
-            del self._calls.running[name]
-            unit = self._state.units[name]
-            self._busy -= 1
-            self._busy_by_callee[unit.callee] -= 1
-            if type(outcome) is Done:
-                self._state.finish(unit, outcome.value, batch)
-            else:
-                self._outcomes.record(unit, outcome, batch)
+    # Waiting and stopping.
 
-    async def _write_pause_or_stop(self) -> None:
-        if self._journal.run.phase.over:  # ended at the moment at which it was to be stopped
-            return
-        if self._cancelled:
-            await self._stop(*self._cancelled)
-        elif self._paused and not self._journal.run.paused:
-            await self._journal.append(e.RunPaused(reason=self._paused[1]), by=self._paused[0])
+    def _holds_on(self) -> bool:
+        """Tells whether a step is to be tried again soon; for a longer pause nothing is held."""
+        state = self._state
+        # A person may have skipped a waiting one.
+        state.wakes = {name: at for name, at in state.wakes.items() if name not in state.ended}
+        return bool(self.wakeups.pauses or (state.wakes and self._seconds_left() <= SHORT_PAUSE_S))
+
+    def _seconds_left(self) -> float:
+        at = min(self._state.wakes.values())
+        return max(0.0, (at - self._clock.now()).total_seconds())
+
+    def _set_alarm(self) -> None:
+        """Has the executor woken for the next step that waits for a time."""
+        if (at := self.wakes_at) != self._armed:
+            self._armed = at
+            forget = partial(setattr, self, "_armed", None)
+            self.wakeups.later(self._seconds_left(), forget, holds=False)
 
     async def _stop(self, by: e.Actor, reason: str) -> None:
         """Cancels running calls, waits a little, and writes how they ended; others are unknown."""
-        for task in self.wakeups.waits:
+        for task in self.wakeups.pauses:
             task.cancel()
         await self._calls.cancel(self._limits.grace_s)
-        batch, self._received = self._received, Batch()
+        batch = self._state.batch
         if self._opening and batch.bodies:
             await self._journal.append(*self._opening)
-            batch.bodies = batch.bodies[len(self._opening) :]
+            del batch.bodies[: len(self._opening)]
         if not self._journal.run.cancel_asked:
             await self._journal.append(e.CancelAsked(reason=reason), by=by)
-        self._drain(batch)
+        self._take_ends()
         if batch.bodies:
             await self._journal.append(*batch.bodies, values=batch.values)
 
-    async def _stop_all(self) -> None:
-        """Stops all calls and tasks, however the execution ended."""
-        for task in (tasks := self.wakeups.close()):
-            task.cancel()
-        if self._calls.running:
-            await self._calls.cancel(self._limits.grace_s)
-        if tasks:
-            await asyncio.wait(tasks, timeout=self._limits.grace_s)
-        self._budget.close()
+
+def _is_instruction(event: e.Event) -> bool:
+    """Tells whether an event is a decision about this run, not written by another executor."""
+    match event.body:
+        case e.PlanProposed() | e.ChangesAsked():
+            return False
+        case e.RunResumed(reason=reason) if reason:
+            return False  # taken over by another process
+        case e.QuestionAnswered() | e.StepFailed(kind="person" | "refused"):
+            return True  # also written when a question expires
+        case _:
+            return event.by.speaks

@@ -1,95 +1,148 @@
-"""Makes the parts of map, plan and repeated steps."""
+"""The parts of map, plan and repeated steps: which may start, and when the whole step is over."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import deque
+from collections.abc import Container, Mapping
+from typing import Final
 
-from plansmith.engine.units import Group, Unit, Values, map_units, round_unit, template_units
+from plansmith.engine.units import Unit, Values, map_units, round_unit, template_units
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.conditions import condition_text, holds
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import PlanStep, Repeat
+from plansmith.plan.steps import MapStep, PlanStep, Repeat
+
+_MOST_ASKING: Final = 100
+_LOST: Final = (StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED)
 
 
-class PartsMaker:
-    """Makes the parts of units; knows the templates and their hashes."""
+class Group:
+    """The parts of a map or plan step; a map runs `width` of them at a time, a template all.
 
-    def __init__(self, templates: Mapping[str, Plan]) -> None:
-        self._templates = templates
-        self._contents: dict[str, str] = {}
+    Parts that ask a person before they begin are `asking`; they wait, and leave their place to
+    others, so that a person is asked about many at once.
+    """
 
-    def group(
-        self,
-        unit: Unit,
-        inputs: Mapping[str, Json],
-        results: Mapping[str, Json],
-        known: Mapping[str, str],
-    ) -> Group:
-        """Returns the parts of a unit; `known` are those that have started, with their items."""
-        if unit.step.repeat is not None:
-            return RoundGroup(unit, unit.step.repeat, results)
-        if isinstance(unit.step, PlanStep):
-            return Group.of(unit, self._of_template(unit, unit.step, inputs))
-        items = inputs["over"]
-        return Group.of(unit, map_units(unit, items, known))
+    def __init__(self, unit: Unit, parts: dict[str, Unit]) -> None:
+        self.unit, self.parts = unit, parts
+        self.waiting = deque(parts)
+        self.asking: set[str] = set()
+        self.done: set[str] = set()
+        self.failed: dict[str, StepStatus] = {}
 
-    def _of_template(
-        self, unit: Unit, step: PlanStep, inputs: Mapping[str, Json]
+    def started_parts(
+        self, ended: Mapping[str, StepStatus], opened: Container[str]
     ) -> dict[str, Unit]:
-        plan = self._templates.get(step.template)
-        if plan is None:
-            raise ReferenceFailed(Sentence("unknown.template", name=step.template))
-        if step.content not in (None, self._content(step.template, plan)):
-            raise ReferenceFailed(Sentence("'{name}' is not what was approved", name=step.template))
-        parts = template_units(unit, plan, inputs)
-        for part in parts.values():
-            unknown = sorted(part.needs() - parts.keys())
-            if unknown:
-                missing = Sentence(
-                    "{step} waits for {need}, which does not exist", step=part.name, need=unknown[0]
-                )
-                raise ReferenceFailed(missing)
-        return parts
+        """Takes the parts that have started before: ended, open, or waiting for a person.
 
-    def _content(self, name: str, plan: Plan) -> str:
-        """Returns the hash of a template, computed once and not for every item of a map."""
-        if name not in self._contents:
-            self._contents[name] = plan.hash
-        return self._contents[name]
+        Parts that need one of them wait for it.
+        """
+        known = {name: p for name, p in self.parts.items() if name in ended or name in opened}
+        for name in known:
+            if name in ended:
+                self.end(name, ended[name])
+        self.waiting = deque(name for name in self.waiting if name not in known)
+        return known
+
+    def ask(self, name: str) -> bool:
+        """Records that a part asks before it begins; returns whether it leaves its place."""
+        step = self.unit.step
+        if not isinstance(step, MapStep) or step.repeat is not None or step.width == 1:
+            return False  # one after the other
+        if len(self.asking) >= _MOST_ASKING:
+            return False
+        self.asking.add(name)
+        self.waiting.append(name)
+        return True
+
+    def end(self, name: str, status: StepStatus) -> None:
+        """Records that a part has ended; one that asks or is unknown has not."""
+        if name in self.asking:
+            self.asking.remove(name)
+            self.waiting.remove(name)
+        if status is StepStatus.DONE:
+            self.done.add(name)
+        elif status in _LOST:
+            self.failed[name] = status
+
+    def next_parts(self) -> dict[str, Unit]:
+        """Takes the next parts that may be queued, up to the map's width."""
+        step, able = self.unit.step, self.waiting
+        inside = len(self.parts) - len(able) - len(self.done) - len(self.failed)
+        free = max(step.width - inside, 0) if isinstance(step, MapStep) else len(able)
+        if self.asking:
+            able = deque(name for name in able if name not in self.asking)
+        names = [able.popleft() for _ in range(min(free, len(able)))]
+        if self.asking:
+            self.waiting = deque([*able, *(each for each in self.waiting if each in self.asking)])
+        return {name: self.parts[name] for name in names}
+
+    @property
+    def over(self) -> bool:
+        """Tells whether no part can change any more: the others need one that failed."""
+        ended = len(self.done) + len(self.failed) == len(self.parts)
+        if ended or not self.failed:
+            return ended
+        lost, size = set(self.failed), 0
+        while size != len(lost):
+            size = len(lost)
+            lost |= {name for name, part in self.parts.items() if part.needs() & lost}
+        return len(self.done | lost) == len(self.parts)
+
+    @property
+    def left_out(self) -> bool:
+        """Tells whether it is unfinished only because a person skipped parts."""
+        return bool(self.failed) and set(self.failed.values()) == {StepStatus.SKIPPED}
+
+    def error(self) -> str:
+        """Says why the group is not done; empty if it is."""
+        if not self.failed:
+            return ""
+        told = {"count": len(self.failed), "total": len(self.parts), "parts": [*self.failed][:5]}
+        if self.left_out:
+            return Sentence("{count} of {total} parts were left out: {parts}", **told)
+        return Sentence("{count} of {total} parts failed: {parts}", **told)
+
+    def joined(self, results: Mapping[str, Json]) -> Json:
+        """The results of all parts: a list for a map, a table by step for a template.
+
+        Parts that the plan itself skipped have none.
+        """
+        found = {name: part for name, part in self.parts.items() if name in results}
+        if isinstance(self.unit.step, MapStep):
+            return [results[name] for name in found]
+        return {part.step.id: results[name] for name, part in found.items()}
+
+    def pause_s(self, name: str) -> float:
+        """Returns how long a part waits before it starts."""
+        del name
+        return 0.0
 
 
 class RoundGroup(Group):
     """The rounds of a step; the next one is added when the last has ended and more are needed."""
 
-    __slots__ = ("_flaw", "_is_met", "_results", "repeat")
-
     def __init__(self, unit: Unit, repeat: Repeat, results: Mapping[str, Json]) -> None:
         super().__init__(unit, {})
-        self.repeat = repeat
-        self._results = results
-        self._is_met = False
-        self._flaw = ""
+        self._repeat, self._results = repeat, results
+        self._is_met, self._flaw = False, ""
         self._add_round()
 
     def _add_round(self) -> None:
         part = round_unit(self.unit, len(self.parts) + 1)
+        self._last = part.name
         self.parts[part.name] = part
         self.waiting.append(part.name)
 
-    @property
-    def last(self) -> str:
-        """The name of the last round that there is."""
-        return f"{self.unit.name}/{len(self.parts)}"
-
     def started_parts(
-        self, ended: Mapping[str, StepStatus], opened: Collection[str]
+        self, ended: Mapping[str, StepStatus], opened: Container[str]
     ) -> dict[str, Unit]:
         """Takes the rounds that have started before, in order."""
         known: dict[str, Unit] = {}
-        while self.waiting and (self.last in ended or self.last in opened):
+        while self.waiting and (self._last in ended or self._last in opened):
             name = self.waiting.popleft()
             known[name] = self.parts[name]
             if name in ended:
@@ -99,28 +152,23 @@ class RoundGroup(Group):
     def end(self, name: str, status: StepStatus) -> None:
         """Records that a round has ended, and decides whether another one follows."""
         super().end(name, status)
-        if status is not StepStatus.DONE or name != self.last or self._is_met or self._flaw:
+        if status is not StepStatus.DONE or name != self._last or self._is_met or self._flaw:
             return
+        own = {**self.unit.bound, self.unit.step.id: self._results[name]}
+        here = Unit("", self.unit.step, scope=self.unit.scope, bound=own)
         try:
-            self._is_met = holds(self.repeat.until, self._values(name))
+            self._is_met = holds(self._repeat.until, Values(self._results, here))
         except ReferenceFailed as error:
             self._flaw = str(error)
             return
-        if self._is_met:
-            return
-        if len(self.parts) < self.repeat.at_most:
+        if not self._is_met and len(self.parts) < self._repeat.at_most:
             self._add_round()
-        else:
-            until = condition_text(self.repeat.until)
+        elif not self._is_met:
             self._flaw = Sentence(
                 "after {count} rounds it is still not so that {condition}",
                 count=len(self.parts),
-                condition=until,
+                condition=condition_text(self._repeat.until),
             )
-
-    def _values(self, name: str) -> Values:
-        own = {**self.unit.bound, self.unit.step.id: self._results[name]}
-        return Values(self._results, Unit("", self.unit.step, scope=self.unit.scope, bound=own))
 
     @property
     def over(self) -> bool:
@@ -133,8 +181,45 @@ class RoundGroup(Group):
 
     def joined(self, results: Mapping[str, Json]) -> Json:
         """The result of the last round."""
-        return results[self.last]
+        return results[self._last]
 
     def pause_s(self, name: str) -> float:
         """Returns how long a round waits before it starts."""
-        return self.repeat.every if name != f"{self.unit.name}/1" else 0.0
+        return 0.0 if name == f"{self.unit.name}/1" else self._repeat.every
+
+
+class PartsMaker:
+    """Makes the parts of units, from the templates it knows."""
+
+    def __init__(self, templates: Mapping[str, Plan]) -> None:
+        self._templates = templates
+
+    def group(
+        self,
+        unit: Unit,
+        inputs: Mapping[str, Json],
+        results: Mapping[str, Json],
+        known: Mapping[str, str],
+    ) -> Group:
+        """Returns the parts of a unit; `known` are those that have started, with their items."""
+        step = unit.step
+        if step.repeat is not None:
+            return RoundGroup(unit, step.repeat, results)
+        if not isinstance(step, PlanStep):
+            return Group(unit, map_units(unit, inputs["over"], known))
+        plan = self._templates.get(step.template)
+        if plan is None:
+            raise ReferenceFailed(Sentence("unknown.template", name=step.template))
+        if step.content not in (None, plan.hash):
+            raise ReferenceFailed(Sentence("'{name}' is not what was approved", name=step.template))
+        parts = template_units(unit, plan, inputs)
+        for part in parts.values():
+            if unknown := min(part.needs() - parts.keys(), default=""):
+                raise ReferenceFailed(
+                    Sentence(
+                        "{step} waits for {need}, which does not exist",
+                        step=part.name,
+                        need=unknown,
+                    )
+                )
+        return Group(unit, parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from datetime import datetime
@@ -15,37 +15,21 @@ from msgspec.structs import replace as with_fields
 
 from plansmith.engine.store_outage import WaitingStore
 from plansmith.engine.summary import SummaryMaker
-from plansmith.errors import (
-    EventMisfit,
-    JournalDamaged,
-    NotFound,
-    StaleWriter,
-)
+from plansmith.errors import EventMisfit, JournalDamaged, NotFound, StaleWriter
+from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json
-from plansmith.plan.events import (
-    Actor,
-    AnyBody,
-    Event,
-    RunCreated,
-    StepDone,
-    StepFailed,
-    StepReplied,
-    next_events,
-)
 from plansmith.plan.fold import RunFold
-from plansmith.plan.run import ReportText, Run, StepStatus
+from plansmith.plan.run import ReportText, Run, StepState, StepStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import Clock, JournalStore, RepairStore, Reply
 
 if TYPE_CHECKING:
-    from plansmith.engine.lease import Fence, Lease
+    from plansmith.engine.lease import Fence
 
-
-SYSTEM: Final = Actor(kind="system")
-Entry = AnyBody | tuple[AnyBody, Actor]
-_Reads = JournalStore | WaitingStore
+SYSTEM: Final = e.Actor(kind="system")
+Entry = e.AnyBody | tuple[e.AnyBody, e.Actor]
 _LOOKS: Final = 3
 
 
@@ -62,19 +46,17 @@ class Journal:
         team: Team | None = None,
     ) -> None:
         self.id = run
-        self._store: _Reads = store
-        self._clock = clock
-        self._folder = folder
-        self._team = team
+        self._store: JournalStore | WaitingStore = store
+        self._clock, self._folder, self._team = clock, folder, team
         self._fold = RunFold(Run(id=run))
         self._summaries = SummaryMaker()
         self._summary: RunSummary | None = None
-        self.events: list[Event] = []
+        self.events: list[e.Event] = []
         self.damage: JournalDamaged | None = None
         # The claim under which this process executes the run, if it does.
         self.fence: Fence | None = None
         # Readable events after the last good one, and the last event's number.
-        self.beyond: Sequence[Event] = ()
+        self.beyond: Sequence[e.Event] = ()
         self.last = 0
 
     @classmethod
@@ -93,30 +75,35 @@ class Journal:
             )
         return journal
 
-    async def catch_up(self) -> Sequence[Event]:
+    async def catch_up(self) -> Sequence[e.Event]:
         """Reads and returns the events that others have written since."""
         start = len(self.events)
-        self._take(*await _readable(self._store, self.id, start))
+        self._take(*await self._read(start))
         return self.events[start:]
-
-    def copy(self, store: JournalStore) -> Journal:
-        """Returns a journal that has read the same, for another writer; it owns nothing."""
-        copied, own = copy(self), {"events": [*self.events], "_summaries": self._summaries.copy()}
-        vars(copied).update(own, _store=store, fence=None)
-        return copied
 
     async def refresh(self) -> bool:
         """Reads what came since; false if what was read before is not what the store has."""
         if self.damage is not None or not self.events:
             return False
         last = self.events[-1]
-        events, number, why = await _readable(self._store, self.id, last.number - 1)
+        events, number, why = await self._read(last.number - 1)
         if not events or events[0].hash != last.hash:
             return False
         self._take(events[1:], number, why)
         return True
 
-    def _take(self, events: Sequence[Event], last: int, why: str) -> None:
+    async def _read(self, after: int) -> tuple[Sequence[e.Event], int, str]:
+        """Returns the readable events after a number, the last event's number, and the damage."""
+        store = self._store
+        try:
+            return await store.events(self.id, after=after), 0, ""
+        except JournalDamaged as damage:
+            if not hasattr(store, "sound"):
+                raise
+            sound = await cast("RepairStore", store).sound(self.id)
+            return sound.events[after:], sound.last, sound.damage or damage.message
+
+    def _take(self, events: Sequence[e.Event], last: int, why: str) -> None:
         """Takes events that were read; those up to the first that does not fit."""
         good = events
         try:
@@ -129,7 +116,18 @@ class Journal:
         self._summaries.plan = self._fold.run.plan
         self.beyond = events[len(good) :]
         self.last = max(last, len(self.events))
-        self.damage = JournalDamaged(why, hint=_hint(self.id, self.events)) if why else None
+        self.damage = self._damaged(why) if why else None
+
+    def _damaged(self, why: str) -> JournalDamaged:
+        hint = Sentence("none of its events can be read: restore the store from a backup")
+        if self.events:
+            hint = Sentence(
+                "`plansmith store repair {run}` continues after event "
+                "{number} and keeps a copy of the rest",
+                run=self.id,
+                number=len(self.events),
+            )
+        return JournalDamaged(why, hint=hint)
 
     def need_sound(self) -> None:
         """Raises `JournalDamaged` if the journal is damaged; it says why and what to do."""
@@ -141,7 +139,13 @@ class Journal:
         events, self.events = self.events, self.events[: number - 1]
         self._fold, self._summaries = RunFold(Run(id=self.id)).after(self.events), SummaryMaker()
         self.beyond, self.last = events[number - 1 :], len(events)
-        self.damage = JournalDamaged(why, hint=_hint(self.id, self.events))
+        self.damage = self._damaged(why)
+
+    def copy(self, store: JournalStore) -> Journal:
+        """Returns a journal that has read the same, for another writer; it owns nothing."""
+        copied, own = copy(self), {"events": [*self.events], "_summaries": self._summaries.copy()}
+        vars(copied).update(own, _store=store, fence=None)
+        return copied
 
     def wait_for(self, waiting_store: WaitingStore) -> None:
         """Uses a store that waits while the real one is away, from now on."""
@@ -151,12 +155,12 @@ class Journal:
         """Returns when the store has an event that was not read yet."""
         await self._store.wait(self.id, after=len(self.events))
 
-    async def value_of(self, body: AnyBody) -> Json:
+    async def value_of(self, body: e.AnyBody) -> Json:
         """Returns the stored value that an event refers to, if any."""
         match body:
-            case StepDone(result=digest) | StepReplied(state=digest, permit=False):
+            case e.StepDone(result=digest) | e.StepReplied(state=digest, permit=False):
                 return await self._store.get(digest)
-            case StepFailed(result=digest) if digest:
+            case e.StepFailed(result=digest) if digest:
                 return await self._store.get(digest)
             case _:
                 return None
@@ -168,78 +172,100 @@ class Journal:
     async def append(
         self,
         *bodies: Entry,
-        by: Actor = SYSTEM,
+        by: e.Actor = SYSTEM,
         values: Sequence[Json | Content] = (),
         at: datetime | None = None,
-    ) -> list[Event]:
+    ) -> list[e.Event]:
         """Writes events and the values they refer to, all or none, durable on return.
 
         An entry may name its actor, else it is `by`. `at` is their time, by default now.
         """
         if self.damage is not None:
             raise self.damage
+        # Check: they fold, or nothing is stored.
         last = self.events[-1] if self.events else None
-        events = self._next_events(self._entries(bodies, by), at)
-        later = self._after(events)
+        events = self._next_events(bodies, by, at)
+        try:
+            later = self._fold.after(events)
+        except JournalDamaged as misfit:
+            hint = Sentence("nothing was stored; the run is unchanged")
+            raise EventMisfit(misfit.message, hint=hint) from None
         status, summary = self._summaries.look(later, self.events, events)
         if summary is not None:
             summary = await self._summaries.with_models(summary, events, values, self._store.get)
+        # Write, under the term of the claim.
         fence = self.fence
-        began = fence.lease.now() if fence is not None and fence.lease is not None else 0.0
         told: dict[str, Any] = {"status": status, "summary": summary}
-        told |= {"term": fence.term} if fence is not None and fence.term else {}
-        try:
-            await self._store.append(events, values, **told)
-        except StaleWriter:
-            await self._check_others_wrote()
-            raise
+        if fence is not None and fence.term:
+            told["term"] = fence.term
+        began = fence.now() if fence is not None else 0.0
+        await self._write(events, values, told)
+        # Keep.
         if (self.events[-1] if self.events else None) is last:  # else they were read back already
             self._fold = later
             self.events += events
             self._summary = summary or self._summary
-        if fence is not None and fence.lease is not None and fence.lease.is_in_doubt(began):
-            await self._confirm(fence, fence.lease)
+        if fence is not None and fence.is_in_doubt(began):
+            await self._confirm(fence)
         return events
 
-    async def _confirm(self, fence: Fence, lease: Lease) -> None:
+    async def _write(
+        self, events: Sequence[e.Event], values: Sequence[Json | Content], told: Mapping[str, Any]
+    ) -> None:
+        try:
+            await self._store.append(events, values, **told)
+        except StaleWriter:
+            if await self._store.events(self.id, after=len(self.events)):
+                raise
+            raise JournalDamaged(
+                Sentence("run {run} was repaired meanwhile", run=self.id),
+                hint=Sentence("load the run again and repeat the decision"),
+            ) from None
+
+    async def _confirm(self, fence: Fence) -> None:
         """Makes sure that the run is still this process's, which may have been stopped."""
         for _ in range(_LOOKS):  # it may be stopped again meanwhile; or the store is that slow
-            began = lease.now()
+            began = fence.now()
             if isinstance(self._store, WaitingStore):
                 await self._store.outage.until_done(fence.confirm)
             else:
                 await fence.confirm()
-            if not lease.is_in_doubt(began):
+            if not fence.is_in_doubt(began):
                 return
 
-    def _after(self, events: Sequence[Event]) -> RunFold:
-        """Returns the fold after events; refuses those that do not fit, before they are stored."""
-        try:
-            return self._fold.after(events)
-        except JournalDamaged as misfit:
-            hint = Sentence("nothing was stored; the run is unchanged")
-            raise EventMisfit(misfit.message, hint=hint) from None
-
-    def _entries(self, bodies: Sequence[Entry], by: Actor) -> list[tuple[AnyBody, Actor]]:
-        """Returns bodies with their actors; the first one of a run with its folder and team."""
+    def _next_events(
+        self, bodies: Sequence[Entry], by: e.Actor = SYSTEM, at: datetime | None = None
+    ) -> list[e.Event]:
+        """Returns the events that follow the last one; the first of a run has folder and team."""
         entries = [each if isinstance(each, tuple) else (each, by) for each in bodies]
-        if not self.events and (self._folder or self._team):
+        last = self.events[-1] if self.events else None
+        if last is None and (self._folder or self._team):
             entries = [(self._placed(body), who) for body, who in entries]
-        return entries
+        return e.next_events(entries, run=self.id, at=at or self._clock.now(), last=last)
 
-    def _placed(self, body: AnyBody) -> AnyBody:
+    def _placed(self, body: e.AnyBody) -> e.AnyBody:
         """Adds the folder and the team to which new runs belong."""
-        if isinstance(body, RunCreated) and self._folder and not body.folder:
+        if isinstance(body, e.RunCreated) and self._folder and not body.folder:
             body = body.replace(folder=self._folder)
-        if isinstance(body, RunCreated) and self._team and not body.options.team:
+        if isinstance(body, e.RunCreated) and self._team and not body.options.team:
             body = body.replace(options=body.options.replace(team=self._team))
         return body
 
-    def _next_events(
-        self, entries: Iterable[tuple[AnyBody, Actor]], at: datetime | None = None
-    ) -> list[Event]:
-        last = self.events[-1] if self.events else None
-        return next_events(entries, run=self.id, at=at or self._clock.now(), last=last)
+    def following(self, *entries: Entry) -> list[e.Event]:
+        """Returns the events that could follow the last one, without those that do not fit."""
+        if self._fits(entries):  # nearly always; one by one takes the square of their number
+            return self._next_events(entries)
+        fitting: list[Entry] = []
+        for each in entries:
+            fitting += [each] if self._fits([*fitting, each]) else []
+        return self._next_events(fitting)
+
+    def _fits(self, entries: Sequence[Entry]) -> bool:
+        try:
+            self._fold.after(self._next_events(entries))
+        except JournalDamaged:
+            return False
+        return True
 
     async def summary(self) -> RunSummary:
         """Returns the summary of the run; of a damaged one, at its last good event."""
@@ -249,72 +275,30 @@ class Journal:
         found = await self._summaries.with_models(found, (), (), self._store.get)
         return dataclasses.replace(found, damage=_told(self.damage)) if self.damage else found
 
-    def program_of(self, step: str) -> str:
-        """Returns the program that answered a step's question; empty if none did."""
-        state = self._fold.steps.get(step)
-        return state.program if state else ""
-
-    @property
-    def plan_hash(self) -> str:
-        """Returns the hash of the run's plan."""
-        return self._fold.plan_hash
-
     @property
     def run(self) -> Run:
         """Returns the state of the run; of a damaged one, at its last good event."""
         run = self._fold.result()
         return run.replace(damage=_told(self.damage)) if self.damage else run
 
-    def following(self, *entries: Entry) -> list[Event]:
-        """Returns the events that could follow the last one, without those that do not fit."""
-        pairs = [each if isinstance(each, tuple) else (each, SYSTEM) for each in entries]
-        if self._fits(pairs):  # nearly always; one by one takes the square of their number
-            return self._next_events(pairs)
-        fitting: list[tuple[AnyBody, Actor]] = []
-        for pair in pairs:
-            fitting += [pair] if self._fits([*fitting, pair]) else []
-        return self._next_events(fitting)
+    @property
+    def steps(self) -> Mapping[str, StepState]:
+        """Returns what is written of each step and part."""
+        return self._fold.steps
 
-    def _fits(self, pairs: Sequence[tuple[AnyBody, Actor]]) -> bool:
-        try:
-            self._fold.after(self._next_events(pairs))
-        except JournalDamaged:
-            return False
-        return True
+    @property
+    def plan_hash(self) -> str:
+        """Returns the hash of the run's plan."""
+        return self._fold.plan_hash
 
-    async def _check_others_wrote(self) -> None:
-        """Raises `JournalDamaged` if a stale write has no newer event: the run was repaired."""
-        if not await self._store.events(self.id, after=len(self.events)):
-            hint = Sentence("load the run again and repeat the decision")
-            raise JournalDamaged(
-                Sentence("run {run} was repaired meanwhile", run=self.id), hint=hint
-            )
-
-
-async def _readable(store: _Reads, run: str, after: int) -> tuple[Sequence[Event], int, str]:
-    """Returns the readable events after a number, the last event's number, and the damage."""
-    try:
-        return await store.events(run, after=after), 0, ""
-    except JournalDamaged as damage:
-        if not hasattr(store, "sound"):
-            raise
-        sound = await cast("RepairStore", store).sound(run)
-        return sound.events[after:], sound.last, sound.damage or damage.message
+    def program_of(self, step: str) -> str:
+        """Returns the program that answered a step's question; empty if none did."""
+        state = self._fold.steps.get(step)
+        return state.program if state else ""
 
 
 def _told(damage: JournalDamaged) -> str:
     return with_hint(damage.message, damage.hint)
-
-
-def _hint(run: str, events: Sequence[Event]) -> str:
-    if not events:
-        return Sentence("none of its events can be read: restore the store from a backup")
-    return Sentence(
-        "`plansmith store repair {run}` continues after event "
-        "{number} and keeps a copy of the rest",
-        run=run,
-        number=len(events),
-    )
 
 
 async def whole_run(
@@ -335,20 +319,17 @@ async def whole_run(
             # The rest of the run can still be shown.
             results = await results_left(store, run)
             run = run.replace(damage=run.damage or _told(damage))
-    steps = {
-        name: with_fields(step, result=results[name])
-        if name in results and step.result_hash
-        else step
-        for name, step in run.steps.items()
-    }
+    text = run.report_text
     if run.report_hash:
         text = ReportText(str(await store.get(run.report_hash)))
     elif make_report is not None:
         text = ReportText(make=partial(make_report, results))
-    elif results:
-        text = run.report_text
-    else:
+    elif not results:
         return run
+    steps = dict(run.steps)
+    for name, result in results.items():
+        if name in steps and steps[name].result_hash:
+            steps[name] = with_fields(steps[name], result=result)
     return run.replace(steps=steps, report_text=text)
 
 
@@ -373,13 +354,9 @@ async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
     }
     if not done:
         return {}
-    return dict(zip(done, await _get_many(store, [*done.values()]), strict=True))
-
-
-async def _get_many(store: JournalStore, digests: Sequence[str]) -> Sequence[Json]:
     if isinstance(store, ManyValuesStore):
-        return await store.get_many(digests)
-    return await asyncio.gather(*map(store.get, digests))
+        return dict(zip(done, await store.get_many([*done.values()]), strict=True))
+    return dict(zip(done, await asyncio.gather(*map(store.get, done.values())), strict=True))
 
 
 async def results_left(store: JournalStore, run: Run) -> dict[str, Json]:

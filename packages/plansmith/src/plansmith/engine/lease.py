@@ -47,26 +47,30 @@ class Fence:
     `term` is 0 once nobody here uses the claim. Once `lost`, nothing more is written or called.
     """
 
-    __slots__ = ("_tell_lost", "lease", "lost", "run", "term", "uses")
+    __slots__ = ("_lease", "_tell_lost", "lost", "run", "term", "uses")
 
     def __init__(self, run: str, lease: Lease | None, tell_lost: Callable[[str], None]) -> None:
-        self.run = run
-        self.lease = lease
+        self.run, self._lease, self._tell_lost = run, lease, tell_lost
         self.term = self.uses = 0
         self.lost = False
-        self._tell_lost = tell_lost
+
+    def now(self) -> float:
+        return self._lease.now() if self._lease is not None else 0.0
+
+    def is_in_doubt(self, since: float) -> bool:
+        return self._lease is not None and self._lease.is_in_doubt(since)
 
     async def confirm(self) -> None:
         """Renews the lease, and raises `RunTakenOver` if another process has the run now."""
-        if self.lease is not None:
-            await self.lease.renew()
+        if self._lease is not None:
+            await self._lease.renew()
         if self.lost:
             raise RunTakenOver(
                 Sentence("run {run} was taken over by another process", run=self.run)
             )
 
     def lose(self) -> None:
-        """Notes that another process has the run now."""
+        """Records that another process has the run now."""
         if not self.lost:
             self.lost = True
             self._tell_lost(self.run)
@@ -87,10 +91,7 @@ class Lease:
         me: Callable[[], str],
         seconds: float = LEASE_S,
     ) -> None:
-        self._store = store
-        self.now = now
-        self._me = me
-        self.seconds = seconds
+        self._store, self.now, self._me, self.seconds = store, now, me, seconds
         self.kind = "program"
         self.fences: dict[str, Fence] = {}
         self.always = False
@@ -128,17 +129,13 @@ class Lease:
             for fence, term in held:
                 if fence.term == term != terms.get(fence.run):
                     fence.lose()
-            if doubt:
-                await self._release_unused(terms)
+            # What nobody here uses is released: else no other process could have the runs.
+            unused = {run: term for run, term in terms.items() if doubt and run not in self.fences}
+            for run, term in unused.items():
+                await self._store.release(run, term, unfinished=True)
         except PlansmithError:
             self._doubt = doubt
             raise
-
-    async def _release_unused(self, terms: Mapping[str, int]) -> None:
-        """Releases the claims that nobody here uses: else no other process could have the runs."""
-        for run, term in terms.items():
-            if run not in self.fences:
-                await self._store.release(run, term, unfinished=True)
 
     def doubt(self) -> None:
         """Looks soon for claims that nobody here uses: the answer of the store was lost."""
@@ -180,8 +177,7 @@ class OtherMachines:
     """
 
     def __init__(self, store: ProcessStore, *, now: Callable[[], float]) -> None:
-        self._store = store
-        self._now = now
+        self._store, self._now = store, now
         self.beats: Mapping[str, Beat] = {}
         self._since: dict[str, tuple[int, float]] = {}
 

@@ -60,17 +60,11 @@ Outcome = Done | Failed | Unsure | Asks
 def error_text(error: BaseException) -> str:
     """Returns the message of an error as text for the journal; a tool's own may be anything."""
     try:
-        text = str(_sentence_of(error) or error)
+        if isinstance(error, PlansmithError) and isinstance(error.message, Sentence):
+            return kept_text(with_hint(error.message, error.hint))
+        return kept_text(error)
     except Exception:  # noqa: BLE001 - `__str__` of a tool's error may raise anything
         return Sentence("it cannot say why")
-    return kept_text(text)
-
-
-def _sentence_of(error: BaseException) -> str:
-    """Returns the message and the hint of an error as a sentence, if they are sentences of ours."""
-    if isinstance(error, PlansmithError) and isinstance(error.message, Sentence):
-        return with_hint(error.message, error.hint)
-    return ""
 
 
 def named(error: BaseException) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _ROLE: Final = "\n"
 _LOOK_S: Final = 2.0
 _FEW: Final = 50
-_NOBODY: Final = Claim("", 0)
 
 
 class LiveProcess(NamedTuple):
@@ -44,8 +43,9 @@ class _Owning:
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # Left in the middle: whoever looks for such runs may go on with it.
-        unfinished = kind is not None and not issubclass(kind, Exception)
-        unfinished = unfinished or (kind is not None and issubclass(kind, StoreAway))
+        unfinished = kind is not None and (
+            not issubclass(kind, Exception) or issubclass(kind, StoreAway)
+        )
         await self._owners.let_go(self._fence, unfinished=unfinished)
 
 
@@ -61,19 +61,23 @@ class Owners:
         machine: Machine | None = None,
     ) -> None:
         self._store = store if isinstance(store, OwnerStore) else None
-        self._clock = clock
-        self._machine = machine or ThisMachine()
+        self._clock, self._machine = clock, machine or ThisMachine()
+        self.me = self._machine.this_process
         # With the time in which the machine slept, where the clock tells it.
         now: Callable[[], float] = getattr(clock, "since_boot", clock.monotonic)
-        is_shared = self._store is not None and isinstance(store, ProcessStore)
-        shared = cast("LeaseStore", store)
-        self.me = self._machine.this_process
-        self.lease = Lease(shared, now=now, seconds=lease_s, me=self.me) if is_shared else None
-        self._others = OtherMachines(shared, now=now) if is_shared else None
+        self.lease: Lease | None = None
+        self._others: OtherMachines | None = None
+        if self._store is not None and isinstance(store, ProcessStore):
+            shared = cast("LeaseStore", store)
+            self.lease = Lease(shared, now=now, seconds=lease_s, me=self.me)
+            self._others = OtherMachines(shared, now=now)
         self._fences: dict[str, Fence] = self.lease.fences if self.lease is not None else {}
+        # Of runs with dead owners: the term of their claim, and how often its owner had renewed.
         self._left: dict[str, tuple[int, int]] = {}
-        self.tell_lost: Callable[[str], None] = lambda _: None
         self._roles: dict[str, asyncio.Event] = {}
+        self.tell_lost: Callable[[str], None] = lambda _: None
+
+    # Owning.
 
     def owning(self, run: str, *, force: bool = False) -> _Owning:
         """Owns a run inside the block; raises `RunBusy` if another living process owns it."""
@@ -86,63 +90,49 @@ class Owners:
         """
         fence = self._fences.get(run)
         if fence is None or fence.lost:
-            fence = self._fences[run] = Fence(run, self.lease, self._tell_lost)
+            fence = self._fences[run] = Fence(run, self.lease, self._lost)
         # Counted first, so that another task here that lets go meanwhile does not release it.
         fence.uses += 1
         if not fence.term:
             try:
-                term = await self._claim(run, force=force)
+                fence.term = await self._claim(run, force=force)
             except BaseException as error:
                 self._end_use(fence)
                 if self.lease is not None and not isinstance(error, RunBusy):
                     self.lease.doubt()  # it may have been claimed
                 raise
-            fence.term = term
         return fence
 
     def hold(self, fence: Fence) -> None:
         """Counts one more task for a run that this process owns already."""
         fence.uses += 1
 
-    def _tell_lost(self, run: str) -> None:
+    async def let_go(self, fence: Fence, *, unfinished: bool = False) -> None:
+        """Ends one use of a run; the last one releases it, or leaves it `unfinished` to others."""
+        term = self._end_use(fence)
+        try:
+            if term and self._store is not None:
+                await self._store.release(fence.run, term, unfinished=unfinished)
+        except StoreAway:
+            if self.lease is not None:
+                self.lease.doubt()
+
+    def _end_use(self, fence: Fence) -> int:
+        """Counts one task less; returns the term that is to be released."""
+        fence.uses -= 1
+        if fence.uses > 0:
+            return 0
+        if self._fences.get(fence.run) is fence:
+            del self._fences[fence.run]
+        if fence.lost:  # what is still written under it stays refused
+            return 0
+        term, fence.term = fence.term, 0
+        return term
+
+    def _lost(self, run: str) -> None:
         if run in self._roles:
             self._roles[run].set()
         self.tell_lost(run)
-
-    async def look(self) -> None:
-        """Notes which runs have dead owners, so that each can be claimed without asking first."""
-        claims = await self._all_claims()
-        # Of each owner once: a process that died may have left thousands of runs.
-        dead = {
-            owner: self._beats_of(owner)
-            for owner in {claim.owner for _, claim in claims}
-            if self._is_dead(owner)
-        }
-        self._left = {
-            run: (claim.term, dead[claim.owner]) for run, claim in claims if claim.owner in dead
-        }
-
-    async def _all_claims(self) -> Sequence[tuple[str, Claim]]:
-        """Returns all claims of runs, and looks at other machines if they own any."""
-        found = await self._store.claims() if self._store is not None else ()
-        if self._others is not None and any(
-            self._machine.is_elsewhere(each.owner) for _, each in found
-        ):
-            await self._others.look()
-        return [each for each in found if not each[0].startswith(_ROLE)]
-
-    def _is_dead(self, owner: str) -> bool:
-        """Tells whether an owner is dead for certain, by what the last look at others told."""
-        if not owner or not self._machine.is_elsewhere(owner):
-            return not owner or self._machine.died_here(owner)
-        if self._others is None:
-            return True
-        return self._others.is_silent(owner) and not self._others.watch_s(owner)
-
-    def _beats_of(self, owner: str) -> int:
-        if self._others is None or not self._machine.is_elsewhere(owner):
-            return -1
-        return self._others.beats_of(owner)
 
     async def _claim(self, run: str, *, force: bool) -> int:
         """Claims a run, and returns the term."""
@@ -161,39 +151,158 @@ class Owners:
 
     async def _need_dead(self, run: str, owner: str) -> None:
         """Returns if an owner is dead, when that is certain; raises `RunBusy` if it lives."""
-        while self._others is not None and self._machine.is_elsewhere(owner):
-            await self._others.look()
-            if not self._others.is_silent(owner):
+        while others := self._elsewhere(owner):
+            await others.look()
+            if not others.is_silent(owner):
                 raise _busy(run, owner)
-            if not (left := self._others.watch_s(owner)):
+            if not (left := others.watch_s(owner)):
                 return
             await self._clock.sleep(left)
         if self._machine.lives_here(owner):
             raise _busy(run, owner)
 
-    async def let_go(self, fence: Fence, *, unfinished: bool = False) -> None:
-        """Ends one use of a run; the last one releases it, or leaves it `unfinished` to others."""
-        term = self._end_use(fence)
-        if not term:
-            return
-        try:
-            if self._store is not None:
-                await self._store.release(fence.run, term, unfinished=unfinished)
-        except StoreAway:
-            if self.lease is not None:
-                self.lease.doubt()
+    async def forget(self, run: str) -> None:
+        """Removes the claim of a dead owner; one that has renewed its lease meanwhile keeps it."""
+        with suppress(RunBusy):
+            async with self.owning(run):
+                pass
 
-    def _end_use(self, fence: Fence) -> int:
-        """Counts one task less; returns the term that is to be released."""
-        fence.uses -= 1
-        if fence.uses > 0:
-            return 0
-        if self._fences.get(fence.run) is fence:
-            del self._fences[fence.run]
-        if fence.lost:  # what is still written under it stays refused
-            return 0
-        term, fence.term = fence.term, 0
-        return term
+    async def need_writable(self) -> None:
+        """Writes an empty change to the store, which fails if the store is read-only."""
+        if self._store is not None:
+            await self._store.release("", 0)
+
+    def close(self) -> None:
+        """Renews the lease no more."""
+        self._machine.close()
+        if self.lease is not None:
+            self.lease.close()
+
+    # Who lives.
+
+    def _elsewhere(self, owner: str) -> OtherMachines | None:
+        """Returns what tells about an owner on another machine; None for one on this."""
+        return self._others if self._machine.is_elsewhere(owner) else None
+
+    def _beats_of(self, owner: str) -> int:
+        others = self._elsewhere(owner)
+        return others.beats_of(owner) if others is not None else -1
+
+    def _is_dead(self, owner: str) -> bool:
+        """Tells whether an owner is dead for certain, by what the last look at others told."""
+        others = self._elsewhere(owner)
+        if others is not None:
+            return others.is_silent(owner) and not others.watch_s(owner)
+        elsewhere = self._machine.is_elsewhere(owner)
+        return not owner or elsewhere or self._machine.died_here(owner)
+
+    def _seems_dead(self, owner: str) -> bool:
+        others = self._elsewhere(owner)
+        if others is not None:
+            return others.is_silent(owner)
+        return not owner or self._machine.died_here(owner)
+
+    async def _all_claims(self) -> Sequence[tuple[str, Claim]]:
+        """Returns all claims of runs, and looks at other machines if they own any."""
+        found = await self._store.claims() if self._store is not None else ()
+        await self._look_at(claim.owner for _, claim in found)
+        return [each for each in found if not each[0].startswith(_ROLE)]
+
+    async def _look_at(self, owners: Iterable[str]) -> None:
+        if self._others is not None and any(map(self._machine.is_elsewhere, owners)):
+            await self._others.look()
+
+    async def look(self) -> None:
+        """Finds which runs have dead owners, so that each can be claimed without asking first."""
+        left = await self.left_behind()
+        # Of each owner once: a process that died may have left thousands of runs.
+        beats = {owner: self._beats_of(owner) for owner in {claim.owner for _, claim in left}}
+        self._left = {run: (claim.term, beats[claim.owner]) for run, claim in left}
+
+    async def left_behind(self) -> Sequence[tuple[str, Claim]]:
+        """Returns the runs, with their claims, that were left in the middle by dead processes."""
+        claims = await self._all_claims()
+        dead = {owner for owner in {each.owner for _, each in claims} if self._is_dead(owner)}
+        return [each for each in claims if each[1].owner in dead]
+
+    async def dead(self, processes: Collection[str]) -> set[str]:
+        """Returns those of the processes that are dead for certain."""
+        await self._look_at(processes)
+        return {each for each in processes if self._is_dead(each)}
+
+    async def dead_servers(self) -> set[str]:
+        """Returns the other servers and workers of this store that have ended, if it knows them."""
+        if self._others is None:
+            return set()
+        await self._others.look()
+        names = self._others.names(kinds=("server", "worker"))
+        me = self.me()
+        return {each for each in names if each != me and self._seems_dead(each)}
+
+    async def processes(self) -> list[LiveProcess]:
+        """Returns the processes of the store that live, and the dead ones that left runs."""
+        if self._others is None:
+            return []
+        await self._others.look()
+        runs: dict[str, list[str]] = {}
+        for run, claim in await self._all_claims():
+            runs.setdefault(claim.owner, []).append(run)
+        found = [
+            LiveProcess(beat, not self._seems_dead(name), tuple(runs.get(name, ())))
+            for name, beat in self._others.beats.items()
+        ]
+        return [each for each in found if each.lives or each.runs]
+
+    # Who owns a run.
+
+    async def _claimant(self, run: str) -> str:
+        """Returns the process that has claimed a run, after a look at its machine."""
+        found = await self._store.claim_of(run) if self._store is not None else None
+        if found is None:
+            return ""
+        await self._look_at([found.owner])
+        return found.owner
+
+    async def _owner_of(self, run: str) -> str:
+        """Returns the process that owns a run, unless it seems dead."""
+        owner = await self._claimant(run)
+        return "" if self._seems_dead(owner) else owner
+
+    async def owned(self, runs: Collection[str]) -> set[str]:
+        """Returns those of the runs that this process, or one not known to be dead, owns."""
+        if self._store is None or not runs:
+            return set(runs)
+        claims = dict(await self._all_claims())
+        return {run for run in runs if run in claims and not self._seems_dead(claims[run].owner)}
+
+    async def marked(self, run: Run) -> Run:
+        """Returns the run, marked `interrupted` if it was running and its process is gone."""
+        unplanned = run.plan is None and not run.questions and not run.paused
+        if run.status.over or run.damage or not (run.calls_open or unplanned):
+            return run
+        is_owned = self._store is None or await self._owner_of(run.id)
+        return run if is_owned else run.replace(interrupted=True)
+
+    async def need_free(self, run: str) -> None:
+        """Raises `RunBusy` if another living process executes the run."""
+        owner = await self._owner_of(run)
+        if owner not in ("", self.me()):
+            raise _busy(run, owner)
+
+    async def need_released(self, run: str) -> None:
+        """Gives whoever executes a run a moment to let go; raises `RunBusy` if it does not."""
+        until = self._clock.monotonic() + _LOOK_S
+        while owner := await self._owner_of(run):
+            if self._clock.monotonic() >= until:
+                raise _busy(run, owner)
+            await self._clock.sleep(_LOOK_S / 40)
+
+    async def other_owner(self, run: str) -> str:
+        """Describes the other process that owns a run and is not known to be dead, if any."""
+        owner = await self._claimant(run)
+        return "" if owner == self.me() or self._is_dead(owner) else described(owner)
+
+    # What only one process does at a time.
 
     @asynccontextmanager
     async def role(self, name: str) -> AsyncGenerator[asyncio.Event]:
@@ -222,112 +331,6 @@ class Owners:
             self.lease.kind, self.lease.always = kind, True
             await self.lease.renew()
             await self.lease.begin()
-
-    async def dead_servers(self) -> set[str]:
-        """Returns the other servers and workers of this store that have ended, if it knows them."""
-        if self._others is None:
-            return set()
-        await self._others.look()
-        names = self._others.names(kinds=("server", "worker"))
-        me = self.me()
-        return {each for each in names if each != me and self._seems_dead(each)}
-
-    async def processes(self) -> list[LiveProcess]:
-        """Returns the processes of the store that live, and the dead ones that left runs."""
-        if self._others is None:
-            return []
-        await self._others.look()
-        runs: dict[str, list[str]] = {}
-        for run, claim in await self._all_claims():
-            runs.setdefault(claim.owner, []).append(run)
-        found = [
-            LiveProcess(beat, not self._seems_dead(name), tuple(runs.get(name, ())))
-            for name, beat in self._others.beats.items()
-        ]
-        return [each for each in found if each.lives or each.runs]
-
-    async def dead(self, processes: Collection[str]) -> set[str]:
-        """Returns those of the processes that are dead for certain."""
-        if self._others is not None and any(map(self._machine.is_elsewhere, processes)):
-            await self._others.look()
-        return {each for each in processes if self._is_dead(each)}
-
-    async def left_behind(self) -> Sequence[tuple[str, Claim]]:
-        """Returns the runs, with their claims, that were left in the middle by dead processes."""
-        claims = await self._all_claims()
-        dead = {owner for owner in {each.owner for _, each in claims} if self._is_dead(owner)}
-        return [each for each in claims if each[1].owner in dead]
-
-    async def forget(self, run: str) -> None:
-        """Removes the claim of a dead owner; one that has renewed its lease meanwhile keeps it."""
-        with suppress(RunBusy):
-            async with self.owning(run):
-                pass
-
-    async def need_writable(self) -> None:
-        """Writes an empty change to the store, which fails if the store is read-only."""
-        if self._store is not None:
-            await self._store.release("", 0)
-
-    async def marked(self, run: Run) -> Run:
-        """Returns the run, marked `interrupted` if it was running and its process is gone."""
-        unplanned = run.plan is None and not run.questions and not run.paused
-        if run.status.over or run.damage or not (run.calls_open or unplanned):
-            return run
-        return run if await self._is_owned(run.id) else run.replace(interrupted=True)
-
-    async def _is_owned(self, run: str) -> bool:
-        """Tells whether this process, or one not known to be dead, owns a run."""
-        return self._store is None or bool(await self._owner_of(run))
-
-    async def _owner_of(self, run: str) -> str:
-        """Returns the process that owns a run, unless it seems dead."""
-        found = await self._store.claim_of(run) if self._store is not None else None
-        owner = (found or _NOBODY).owner
-        if self._others is not None and self._machine.is_elsewhere(owner):
-            await self._others.look()
-        return "" if self._seems_dead(owner) else owner
-
-    def _seems_dead(self, owner: str) -> bool:
-        if self._others is not None and self._machine.is_elsewhere(owner):
-            return self._others.is_silent(owner)
-        return not owner or self._machine.died_here(owner)
-
-    async def owned(self, runs: Collection[str]) -> set[str]:
-        """Returns those of the runs that this process, or one not known to be dead, owns."""
-        if self._store is None or not runs:
-            return set(runs)
-        claims = dict(await self._all_claims())
-        return {run for run in runs if run in claims and not self._seems_dead(claims[run].owner)}
-
-    async def need_free(self, run: str) -> None:
-        """Raises `RunBusy` if another living process executes the run."""
-        owner = await self._owner_of(run)
-        if owner not in ("", self.me()):
-            raise _busy(run, owner)
-
-    async def need_released(self, run: str) -> None:
-        """Gives whoever executes a run a moment to let go; raises `RunBusy` if it does not."""
-        until = self._clock.monotonic() + _LOOK_S
-        while owner := await self._owner_of(run):
-            if self._clock.monotonic() >= until:
-                raise _busy(run, owner)
-            await self._clock.sleep(_LOOK_S / 40)
-
-    async def other_owner(self, run: str) -> str:
-        """Describes the other process that owns a run and is not known to be dead, if any."""
-        found = await self._store.claim_of(run) if self._store is not None else None
-        if found is None or found.owner == self.me():
-            return ""
-        if self._others is not None and self._machine.is_elsewhere(found.owner):
-            await self._others.look()
-        return "" if self._is_dead(found.owner) else described(found.owner)
-
-    def close(self) -> None:
-        """Renews the lease no more."""
-        self._machine.close()
-        if self.lease is not None:
-            self.lease.close()
 
 
 def _busy(run: str, owner: str) -> RunBusy:

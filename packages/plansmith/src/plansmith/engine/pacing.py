@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from plansmith.engine.units import Unit
 from plansmith.plan.graph import dependents, needs
@@ -13,11 +13,7 @@ from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import ReplyStep
 
-if TYPE_CHECKING:
-    from plansmith.engine.state import State
-
-
-_OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
+_OPEN: Final = (StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,20 +29,11 @@ class Pacing:
     held: frozenset[str] = frozenset()
     replies: Mapping[str, Unit] = field(default_factory=dict[str, Unit])
 
-    def enter(self, state: State) -> None:
-        """Prepares the state of an executor."""
-        state.has_new_end = self.due
-        state.release(self.replies)
-
-    def holds(self, unit: Unit, state: State) -> bool:
-        """Tells whether a unit must not start now; parts of open steps always may."""
-        if unit.parent is not None:
-            return False
+    def holds(self, name: str, *, has_ended: bool) -> bool:
+        """Tells whether a step must not start now; `has_ended`: another one has."""
         if self.replies:
-            return unit.name not in self.replies
-        # While somebody is asked, other steps go on, and the plan is thought over afterwards.
-        stopped = self.after_step and state.has_new_end and not state.waits_for_person
-        return stopped or unit.name in self.held
+            return name not in self.replies
+        return (self.after_step and has_ended) or name in self.held
 
 
 def last_replies(run: Run) -> dict[str, ReplyStep]:
@@ -86,21 +73,11 @@ def open_replies(run: Run) -> tuple[dict[str, Unit], dict[str, Unit]]:
 
 def _from_part(step: ReplyStep, missing: list[str], locale: str) -> ReplyStep:
     """Returns a reply that says which steps did not finish, in place of what they would give."""
-    said = {
-        name: in_language(
-            Sentence("(nothing: the step '{step}' did not finish)", step=name), locale
-        )
-        for name in missing
-    }
-    text = with_words(step.instruction, said)
-    end = escape_text(
-        in_language(
-            Sentence(
-                "These steps did not finish: {steps}. Answer from what there "
-                "is, and say what is missing.",
-                steps=missing,
-            ),
-            locale,
-        )
+    nothing = [Sentence("(nothing: the step '{step}' did not finish)", step=n) for n in missing]
+    said = {name: in_language(each, locale) for name, each in zip(missing, nothing, strict=True)}
+    rest = Sentence(
+        "These steps did not finish: {steps}. Answer from what there is, and say what is missing.",
+        steps=missing,
     )
+    text, end = with_words(step.instruction, said), escape_text(in_language(rest, locale))
     return step.replace(instruction=f"{text}\n\n{end}", after=())

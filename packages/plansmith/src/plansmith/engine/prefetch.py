@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any, Final
 
 from plansmith.engine.call import Callees
@@ -15,6 +13,7 @@ from plansmith.engine.outcome import Asks, Done, Failed, Outcome, Unsure
 from plansmith.engine.progress import spending
 from plansmith.engine.units import Unit
 from plansmith.errors import JournalError
+from plansmith.plan.briefs import total
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Content, Json, content_hash, content_of
 from plansmith.plan.events import PrefetchEnded, PrefetchStarted
@@ -32,66 +31,18 @@ NOT_NEEDED: Final = Sentence("stopped: the plan does not need it, or waits for a
 Tell = Callable[[str], None]
 
 
-class _HeldProgress:
-    """Keeps the progress of an early call until its step starts, then passes it on."""
+class _EarlyCall:
+    """A read that is made early; keeps what it reports until its step starts."""
 
-    def __init__(self) -> None:
-        self._kept: list[Callable[[Call], None]] = []
-        self._call: Call | None = None
+    def __init__(self, digest: str) -> None:
+        self.digest, self.key = digest, ""
+        self.started = 0.0
+        self.ended: float | None = None
+        self.recorded = False
+        self.task: asyncio.Task[Outcome] | None = None
+        self._step: Call | None = None
+        self._reports: list[Callable[[Call], None]] = []
         self._spent: list[Usage] = []
-
-    def pass_on(self, call: Call) -> None:
-        """Passes on the progress so far, and from now on all that follows."""
-        self._call = call
-        for report in self._kept:
-            report(call)
-        for usage in self._spent:
-            call.spend(usage)
-        self._spent = []
-
-    def as_call(self, key: str) -> Call:
-        """Returns the `Call` for the early call."""
-        return Call(
-            key=key,
-            progress=lambda text: self._report(lambda call: call.progress(text)),
-            spend=self._spend,
-            advise=lambda advice, reason: self._report(lambda call: call.advise(advice, reason)),
-        )
-
-    def spent(self) -> Usage:
-        """Returns what the call has used since the last time it was asked."""
-        spent, self._spent = self._spent, []
-        costs = [each.cost for each in spent if each.cost is not None]
-        return Usage(
-            sum(each.input_tokens for each in spent),
-            sum(each.output_tokens for each in spent),
-            cost=sum(costs, Decimal(0)) if costs else None,
-        )
-
-    def _spend(self, usage: Usage) -> None:
-        if self._call is not None:
-            self._call.spend(usage)
-        else:
-            self._spent.append(usage)
-
-    def _report(self, report: Callable[[Call], None]) -> None:
-        if self._call is not None:
-            report(self._call)
-        else:
-            self._kept.append(report)
-
-
-@dataclass(slots=True)
-class _PrefetchedCall:
-    """An early call."""
-
-    call: str
-    progress: _HeldProgress = field(default_factory=_HeldProgress)
-    key: str = ""
-    started: float = 0.0
-    ended: float | None = None
-    recorded: bool = False
-    task: asyncio.Task[Outcome] | None = None
 
     @property
     def runs(self) -> bool:
@@ -105,6 +56,55 @@ class _PrefetchedCall:
             return Failed(NOT_NEEDED)
         return task.result()
 
+    def as_call(self) -> Call:
+        """Returns the `Call` for the early call."""
+        return Call(
+            key=self.key,
+            progress=lambda text: self._report(lambda call: call.progress(text)),
+            advise=lambda advice, reason: self._report(lambda call: call.advise(advice, reason)),
+            spend=self._spend,
+        )
+
+    def _report(self, report: Callable[[Call], None]) -> None:
+        if self._step is not None:
+            report(self._step)
+        else:
+            self._reports.append(report)
+
+    def _spend(self, usage: Usage) -> None:
+        if self._step is not None:
+            self._step.spend(usage)
+        else:
+            self._spent.append(usage)
+
+    def pass_on(self, call: Call) -> None:
+        """Passes on to its step what it has reported, and from now on all that follows."""
+        self._step = call
+        for report in self._reports:
+            report(call)
+        for usage in self._spent:
+            call.spend(usage)
+        self._spent = []
+
+    def end(self) -> tuple[PrefetchEnded, list[Json | Content]]:
+        """Returns the event of its end, with what it used, and its result."""
+        result, error, values = "", "", list[Json | Content]()
+        match self.outcome:
+            case Done(value):
+                content = content_of(value)
+                values.append(content)
+                result = content.digest
+            case Failed(why) | Unsure(why):
+                error = why
+            case Asks(need):
+                error = Sentence("it asks: {question}", question=need.message)
+        spent, self._spent = total(*self._spent), []
+        seconds = round(max(0.0, (self.ended or self.started) - self.started), 6)
+        ended = PrefetchEnded(
+            key=self.key, seconds=seconds, result=result, error=error, **spending(spent)
+        )
+        return ended, values
+
 
 class Prefetch:
     """Makes early reads: calls that change nothing, before their plan is complete.
@@ -116,15 +116,23 @@ class Prefetch:
     def __init__(
         self, journal: Journal, callees: Callees, *, tell: Tell, max_calls: int = 4
     ) -> None:
-        self._journal = journal
-        self._callees = callees
-        self._tell = tell
-        self._max_calls = max_calls
+        self._journal, self._callees, self._tell = journal, callees, tell
+        self._now, self._max_calls = callees.clock.monotonic, max_calls
         self._lock = asyncio.Lock()
         self._closed = False
-        self._calls: dict[str, _PrefetchedCall] = {}
-        self._promised: dict[str, _PrefetchedCall] = {}
+        # Calls that no step uses yet, by what they call; and those promised to a unit, by its name.
+        self._calls: dict[str, _EarlyCall] = {}
+        self._promised: dict[str, _EarlyCall] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def _held(self) -> list[_EarlyCall]:
+        return [*self._calls.values(), *self._promised.values()]
+
+    @property
+    def keys(self) -> set[str]:
+        """Returns the keys of the calls that this process has made and still holds."""
+        return {each.key for each in self._held if each.key}
 
     def start(self, step: AnyStep) -> None:
         """Starts a step's call, if it is a read whose inputs are known."""
@@ -136,73 +144,49 @@ class Prefetch:
         name = _call_hash(step.tool, step.inputs)
         given = not list(step.found()) and not secret_names(step.inputs)
         if name not in self._calls and given and not self._closed:
-            prefetched = self._calls[name] = _PrefetchedCall(name)
-            task = asyncio.create_task(self._make(step, prefetched))
+            early = self._calls[name] = _EarlyCall(name)
+            task = asyncio.create_task(self._make(step, early))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _make(self, step: ToolStep, prefetched: _PrefetchedCall) -> None:
+    async def _make(self, step: ToolStep, early: _EarlyCall) -> None:
         """Records that a call starts, makes it, and records how it ended."""
         inputs = content_of(step.inputs)
         async with self._lock:
             if self._closed:
                 return
-            prefetched.key = f"{self._journal.id}/early/{len(self._journal.run.prefetches) + 1}"
-            intent = PrefetchStarted(key=prefetched.key, tool=step.tool, inputs=inputs.digest)
+            key = f"{self._journal.id}/early/{len(self._journal.run.prefetches) + 1}"
+            intent = PrefetchStarted(key=key, tool=step.tool, inputs=inputs.digest)
             try:
                 await self._journal.append(intent, values=[inputs])
             except JournalError:
-                prefetched.key = ""  # another process writes to this run now: no early reads
-                self._closed = True
+                self._closed = True  # another process writes to this run now: no early reads
                 return
-        inputs_line = value_line(step.inputs, 200)
-        self._tell(Sentence("planning.early_read", tool=step.tool, inputs=inputs_line))
-        clock = self._callees.clock
-        prefetched.started = clock.monotonic()
-        call = self._callees.call(
-            Unit(step.id, step), step.inputs, prefetched.progress.as_call(prefetched.key)
-        )
-        prefetched.task = asyncio.ensure_future(call)
-        await asyncio.wait([prefetched.task])
-        prefetched.ended = clock.monotonic()
-        await self._end(prefetched)
+            early.key = key
+        shown = value_line(step.inputs, 200)
+        self._tell(Sentence("planning.early_read", tool=step.tool, inputs=shown))
+        early.started = self._now()
+        call = self._callees.call(Unit(step.id, step), step.inputs, early.as_call())
+        early.task = asyncio.ensure_future(call)
+        await asyncio.wait([early.task])
+        early.ended = self._now()
+        await self._end(early)
 
-    async def _end(self, prefetched: _PrefetchedCall) -> None:
+    async def _end(self, early: _EarlyCall) -> None:
         """Records the end of a call at once, unless another process writes to the run now."""
         async with self._lock:
-            if not (self._closed or prefetched.recorded):
+            if not (self._closed or early.recorded):
                 with suppress(JournalError):  # the process that writes to this run ends it too
-                    await self._write([prefetched])
+                    await self._record([early])
 
-    async def _write(self, ended: Collection[_PrefetchedCall]) -> None:
+    async def _record(self, ended: Collection[_EarlyCall]) -> None:
         """Records how calls ended, in one append."""
-        bodies: list[PrefetchEnded] = []
-        values: list[Json | Content] = []
-        for prefetched in ended:
-            seconds = (prefetched.ended or prefetched.started) - prefetched.started
-            result = error = ""
-            match prefetched.outcome:
-                case Done(value):
-                    content = content_of(value)
-                    values.append(content)
-                    result = content.digest
-                case Failed(why) | Unsure(why):
-                    error = why
-                case Asks(need):
-                    error = Sentence("it asks: {question}", question=need.message)
-            bodies.append(
-                PrefetchEnded(
-                    key=prefetched.key,
-                    seconds=round(max(0.0, seconds), 6),
-                    result=result,
-                    error=error,
-                    **spending(prefetched.progress.spent()),
-                )
-            )
-        if bodies:
-            await self._journal.append(*bodies, values=values)
-        for prefetched in ended:
-            prefetched.recorded = True
+        ends = [each.end() for each in ended]
+        if ends:
+            values = [value for _, some in ends for value in some]
+            await self._journal.append(*(body for body, _ in ends), values=values)
+        for each in ended:
+            each.recorded = True
 
     async def settle(self, journal: Journal, keep: Collection[str] | None = None) -> None:
         """Records how calls ended; stops running ones that are not in `keep`, if given."""
@@ -210,63 +194,48 @@ class Prefetch:
             self._closed = True
         self._journal = journal
         known = [each for each in self._calls.values() if each.task is not None]
-        unneeded = [
-            each for each in known if each.runs and keep is not None and each.call not in keep
+        stopped = [
+            each.task
+            for each in known
+            if each.task and each.runs and keep is not None and each.digest not in keep
         ]
-        for each in unneeded:
-            if each.task is not None:
-                each.task.cancel()
-        await asyncio.gather(
-            *(each.task for each in unneeded if each.task is not None), return_exceptions=True
-        )
-        now = self._callees.clock.monotonic()
-        for each in known:
-            each.ended = each.ended if each.runs or each.ended is not None else now
-        taken = {id(each) for each in self._promised.values()}
-        await self._write(
-            [each for each in known if not (each.runs or each.recorded or id(each) in taken)]
-        )
-
-    @property
-    def keys(self) -> set[str]:
-        """Returns the keys of the calls that this process has made and still holds."""
-        held = [*self._calls.values(), *self._promised.values()]
-        return {each.key for each in held if each.key}
+        for task in stopped:
+            task.cancel()
+        await asyncio.gather(*stopped, return_exceptions=True)
+        over = [each for each in known if not each.runs]
+        for each in over:
+            each.ended = self._now() if each.ended is None else each.ended
+        await self._record([each for each in over if not each.recorded])
 
     def promise(self, unit: Unit, inputs: Mapping[str, Json]) -> str:
         """Returns the key of the early call that a unit will use; empty if there is none."""
         if unit.name not in self._promised and isinstance(unit.step, ToolStep):
             name = _call_hash(unit.step.tool, inputs)
-            prefetched = self._calls.get(name)
-            if prefetched is not None and self._is_good(prefetched):
+            early = self._calls.get(name)
+            if early is not None and self._is_good(early):
                 self._promised[unit.name] = self._calls.pop(name)
-        prefetched = self._promised.get(unit.name)
-        return prefetched.key if prefetched is not None else ""
+        return self._promised[unit.name].key if unit.name in self._promised else ""
 
-    def _is_good(self, prefetched: _PrefetchedCall) -> bool:
+    def _is_good(self, early: _EarlyCall) -> bool:
         """Tells whether a call still runs or has a recent result."""
-        if prefetched.task is None or not prefetched.key:
-            return False
-        old = prefetched.ended is not None and self._age(prefetched.ended) > FRESH_S
-        return prefetched.runs or (isinstance(prefetched.outcome, Done) and not old)
-
-    def _age(self, ended: float) -> float:
-        return self._callees.clock.monotonic() - ended
+        if early.task is None or not early.key or early.runs:
+            return early.runs
+        is_old = early.ended is not None and self._now() - early.ended > FRESH_S
+        return isinstance(early.outcome, Done) and not is_old
 
     def take(self, unit: Unit, call: Call) -> asyncio.Task[Outcome] | None:
         """Returns the call that was promised to a unit, once."""
-        prefetched = self._promised.pop(unit.name, None)
-        if prefetched is None:
+        early = self._promised.pop(unit.name, None)
+        if early is None:
             return None
-        prefetched.progress.pass_on(call)
-        return prefetched.task
+        early.pass_on(call)
+        return early.task
 
     async def drop(self) -> None:
         """Stops all early calls."""
         self._closed = True
-        calls = [each.task for each in [*self._calls.values(), *self._promised.values()]]
         tasks: list[asyncio.Task[Any]] = [*self._tasks]
-        tasks += [task for task in calls if task is not None]
+        tasks += [each.task for each in self._held if each.task is not None]
         self._calls, self._promised = {}, {}
         for task in tasks:
             task.cancel()

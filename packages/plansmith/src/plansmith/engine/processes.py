@@ -24,27 +24,17 @@ _named: tuple[int, str] = (0, "")
 
 
 class Machine(Protocol):
-    """Names the process that asks, and tells about the processes that own runs."""
+    """Names the process that asks, and tells which owners of runs are processes that live here."""
 
-    def this_process(self) -> str:
-        """Returns the name of this process."""
-        ...
+    def this_process(self) -> str: ...
 
-    def is_elsewhere(self, owner: str) -> bool:
-        """Tells whether an owner is a process of another machine."""
-        ...
+    def is_elsewhere(self, owner: str) -> bool: ...
 
-    def lives_here(self, owner: str) -> bool:
-        """Tells whether an owner is a process of this machine that still exists."""
-        ...
+    def lives_here(self, owner: str) -> bool: ...
 
-    def died_here(self, owner: str) -> bool:
-        """Tells whether an owner was a process of this machine that is gone."""
-        ...
+    def died_here(self, owner: str) -> bool: ...
 
-    def close(self) -> None:
-        """Lets others of this process have what it still owns."""
-        ...
+    def close(self) -> None: ...
 
 
 def this_process() -> str:
@@ -67,19 +57,15 @@ def lives_here(owner: str) -> bool:
     machine, _, process = machine.rpartition(" ")
     if machine != _machine() or not process.isdigit():
         return False
-    if not _PROC.is_dir():
-        return _exists(int(process))
-    state, found = _stat(int(process))
-    return found == began and state != _ZOMBIE
-
-
-def _exists(process: int) -> bool:
+    if _PROC.is_dir():
+        state, found = _stat(int(process))
+        return found == began and state != _ZOMBIE
     try:
-        os.kill(process, 0)
+        os.kill(int(process), 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
+        pass
     return True
 
 
@@ -114,23 +100,16 @@ def described(owner: str) -> str:
         return Sentence(
             "process {process} on the machine {machine}", process=process, machine=place
         )
-    began = _clock_time(owner)
-    if began:
-        return Sentence(
-            "process {process} (started {time}) on this machine", process=process, time=began
-        )
-    return Sentence("process {process} on this machine", process=process)
-
-
-def _clock_time(owner: str) -> str:
-    """Returns when a process of this machine started; empty if that is not known."""
     try:
         rows = (_PROC / "stat").read_text().splitlines()
         boot = next(int(row.split()[1]) for row in rows if row.startswith("btime "))
         ticks = int(owner.rpartition(" ")[2]) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, StopIteration):
-        return ""
-    return f"{datetime.fromtimestamp(boot + ticks, tz=UTC).astimezone():%H:%M}"
+        return Sentence("process {process} on this machine", process=process)
+    began = f"{datetime.fromtimestamp(boot + ticks, tz=UTC).astimezone():%H:%M}"
+    return Sentence(
+        "process {process} (started {time}) on this machine", process=process, time=began
+    )
 
 
 class ThisMachine:

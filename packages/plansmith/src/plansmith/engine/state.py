@@ -2,136 +2,233 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
-from plansmith.engine.budget import CallReservations
-from plansmith.engine.groups import PartsMaker, RoundGroup
-from plansmith.engine.outcome import instead_of_result, on_error
-from plansmith.engine.progress import Batch, StepTimers, spending
+import msgspec
+
+from plansmith.engine.budget import NOTHING_USED, CallReservations
+from plansmith.engine.groups import Group, PartsMaker
+from plansmith.engine.journal import Journal
+from plansmith.engine.outcome import (
+    Asks,
+    Done,
+    Failed,
+    Outcome,
+    Unsure,
+    instead_of_result,
+    on_error,
+)
+from plansmith.engine.progress import spending
 from plansmith.engine.ready import ReadyQueue
-from plansmith.engine.units import Group, Unit, plan_units
-from plansmith.errors import ReferenceFailed
+from plansmith.engine.recover import unknown_question
+from plansmith.engine.units import Unit, Values, plan_units
+from plansmith.errors import InputNeeded, ReferenceFailed
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, content_of
+from plansmith.plan.conditions import condition_text, holds
+from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.graph import order
+from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import Made, Run, StepState, StepStatus
+from plansmith.plan.run import StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.step_events import FailureKind, SkipRule
-from plansmith.plan.steps import MAX_NESTING, Instead
-from plansmith.ports import Reply
+from plansmith.plan.steps import LONGEST_TIMEOUT_S, MAX_NESTING, AskStep, Instead
+from plansmith.ports import Clock, Reply
 
-_OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
-_AWAITED: Final = frozenset({StepStatus.ASKING, StepStatus.UNKNOWN})
+# Tuples, since looking for a member in a set calls the enum's own `__hash__`.
+_OPEN: Final = (StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING)
+_AWAITED: Final = (StepStatus.ASKING, StepStatus.UNKNOWN)
+_PERHAPS_DONE: Final = (StepStatus.DONE, StepStatus.UNKNOWN)
+_NEW: Final = StepState()
 _Passed = TypeVar("_Passed", e.StepSkipped, e.StepFailed)
-_NEW: Final = (StepState(), StepState(status=StepStatus.READY))
-_PERHAPS_DONE: Final = frozenset({StepStatus.DONE, StepStatus.UNKNOWN})
+
+LONGEST_WAIT_S: Final = 3600.0
+# A longer pause that a plan or a tool asks for is written, so that nothing is held in memory.
+SHORT_PAUSE_S: Final = 5.0
+
+
+class Batch(msgspec.Struct, eq=False, gc=False):
+    """The events and values that are written next, in one append."""
+
+    bodies: list[e.AnyBody] = []
+    values: list[Json | Content] = []
+
+    def add(self, body: e.AnyBody, value: Json | Content) -> None:
+        """Adds an event with the value that it refers to."""
+        self.bodies.append(body)
+        self.values.append(value)
 
 
 class State:
-    """Tracks which units are ready, opens and closes map and plan steps, adds ends to batches.
+    """Tracks which units are ready, opens and closes map and plan steps; fills the next batch.
 
-    Every part of an open map or plan step that has started is a unit, also one that asks or
-    whose end is unknown: units that need it wait until it is done.
+    What is written of a step (its tries, its consent) is read from the journal: here is what the
+    batch adds to it. Every part of an open map or plan step that has started is a unit, also one
+    that asks or whose end is unknown: units that need it wait until it is done.
     """
 
     def __init__(
         self,
+        journal: Journal,
         *,
-        run_budget: CallReservations,
+        budget: CallReservations,
         results: Mapping[str, Json],
         replies: Mapping[str, Reply],
         templates: Mapping[str, Plan],
         durations: Mapping[str, float],
-        timers: StepTimers,
+        limits: Limits,
+        clock: Clock,
     ) -> None:
-        self.run_budget = run_budget
-        self.results = dict(results)
-        self.replies = dict(replies)
-        self._parts = PartsMaker(templates)
-        self._durations = durations
+        self._journal, self._clock, self._limits, self._budget = journal, clock, limits, budget
+        self._parts, self._durations = PartsMaker(templates), durations
+        self.results, self.replies = dict(results), dict(replies)
+        self.batch = Batch()
         self.units: dict[str, Unit] = {}
         self.groups: dict[str, Group] = {}
         self.schedule = ReadyQueue()
-        self.attempts: dict[str, int] = {}
-        self.asked: dict[str, int] = {}  # consents, so that none has the name of an earlier one
-        # How many calls were made when the last question was answered: they do not count as tries.
-        self.answered: dict[str, int] = {}
         self.ended: dict[str, StepStatus] = {}
-        self.allowed: dict[str, e.StepReplied] = {}
-        self.opened: set[str] = set()
-        self.unsure: set[str] = set()
-        self.skipped: set[str] = set()
-        # Steps that the plan itself skipped, those without a result with the reason.
-        self.settled: set[str] = set()
-        self.passed: dict[str, SkipRule] = {}
-        self.timers = timers
+        # Steps that the plan itself skipped, and why.
+        self.rules: dict[str, SkipRule] = {}
+        self.skipped: set[str] = set()  # by others
+        # How many calls were made when the last question was answered: they do not count as tries.
+        self._answered: dict[str, int] = {}
+        # Until when steps wait; empty in most runs.
+        self.wakes: dict[str, datetime] = {}
+        # Calls that steps made before the plan changed: their results, by callee and inputs.
+        self.made: dict[str, dict[tuple[str, str], str]] = {}
         self.made_values: dict[str, Json] = {}
-        self.made: dict[str, tuple[Made, ...]] = {}
         self._items: dict[str, dict[str, str]] = {}
         self.has_new_end = False
 
-    def enter(self, run: Run, plan: Plan) -> None:
-        """Loads the plan, which nobody else may change, and the state of its steps."""
-        for name, state in run.steps.items():
-            if state in _NEW:
-                self.attempts[name] = 0  # no call for each step of a new run
-            else:
-                self._enter_step(name, state)
+    async def enter(self, plan: Plan) -> None:
+        """Loads the plan and the state of its steps."""
+        for name, step in self._journal.steps.items():
+            if step != _NEW:
+                self._enter_step(name, step)
+        for digest in {each for made in self.made.values() for each in made.values()}:
+            self.made_values[digest] = await self._journal.value(digest)
         self._add(plan_units(plan))
 
-    def _enter_step(self, name: str, state: StepState) -> None:
-        if state.permit is not None:
-            self.allowed[name] = state.permit
-        if state.reply is not None:
-            self.answered[name] = state.answered
-        self.attempts[name] = state.attempts
-        self.asked[name] = state.asked
-        self.unsure |= {name} if state.unsure else set()
-        if state.made:
-            self.made[name] = state.made
-        if "/" in name and (state.item or state.attempts):
-            self._items.setdefault(name.rpartition("/")[0], {})[name] = state.item
-        if state.status not in _OPEN:
-            self.ended[name] = state.status
-        elif state.wakes_at is not None:
-            self.timers.know(name, state.wakes_at)
-        if state.rule:
-            self._enter_settled(name, state, state.rule)
+    def _enter_step(self, name: str, step: StepState) -> None:
+        if step.status not in _OPEN:
+            self.ended[name] = step.status
+        elif step.wakes_at is not None:
+            self.wakes[name] = step.wakes_at
+        if step.rule:
+            self.rules[name] = step.rule
+        if step.reply is not None:
+            self._answered[name] = step.answered
+        if "/" in name and (step.item or step.attempts):
+            self._items.setdefault(name.rpartition("/")[0], {})[name] = step.item
+        if step.made:  # of two results of one call the first counts
+            made = {(each.callee, each.call): each.result for each in reversed(step.made)}
+            self.made[name] = made
 
-    def _enter_settled(self, name: str, state: StepState, rule: SkipRule) -> None:
-        self.settled.add(name)
-        if not state.result_hash:
-            self.passed[name] = rule
+    def known(self, name: str) -> StepState:
+        """Returns what is written of a step or part."""
+        return self._journal.steps.get(name, _NEW)
+
+    def permit(self, unit: Unit) -> e.StepReplied | None:
+        """Returns a person's consent to a unit's call, perhaps to another one than it makes now."""
+        # Agreeing to a repeated call is agreeing to each of its rounds.
+        return self.known(unit.parent if unit.parent and unit.is_round else unit.name).permit
 
     def _add(self, units: Mapping[str, Unit]) -> None:
-        self.units |= units
-        done = {name for name in units if self.status(name) is StepStatus.DONE}
-        waits = self._waits({name: unit.needs() for name, unit in units.items()})
-        lengths = {name: self._durations.get(each.callee, 1.0) for name, each in units.items()}
-        self.schedule.add(waits, lengths, done=done)
-
-    def _waits(self, graph: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-        """Returns what each unit waits for.
+        """Adds units to the schedule.
 
         A changed plan may put a new step before one that is done or perhaps done: the units after
         that one then wait for the new step as well.
         """
-        ended = {name for name in graph if self.ended.get(name) in _PERHAPS_DONE}
-        early: set[str] = set()
-        if not ended:
-            return graph
-        for name in order({name: waits & graph.keys() for name, waits in graph.items()}):
-            graph[name] |= {each for need in graph[name] & early for each in graph[need]}
-            if name in ended and any(
-                self.status(need) is not StepStatus.DONE for need in graph[name]
-            ):
-                early.add(name)
-        return graph
+        self.units |= units
+        graph = {name: unit.needs() for name, unit in units.items()}
+        done = {name for name in units if self.status(name) is StepStatus.DONE}
+        if self.ended and any(self.ended.get(name) in _PERHAPS_DONE for name in units):
+            early: set[str] = set()
+            for name in order({name: waits & graph.keys() for name, waits in graph.items()}):
+                graph[name] |= {each for need in graph[name] & early for each in graph[need]}
+                late = (self.status(need) is not StepStatus.DONE for need in graph[name])
+                if self.ended.get(name) in _PERHAPS_DONE and any(late):
+                    early.add(name)
+        lengths = {name: self._durations.get(each.callee, 1.0) for name, each in units.items()}
+        self.schedule.add(graph, lengths, done=done)
 
-    def open(self, unit: Unit, inputs: Mapping[str, Json], batch: Batch, *, key: str) -> None:
-        """Opens a map or plan step: queues the parts that may start."""
+    def status(self, name: str) -> StepStatus | None:
+        """Returns how a unit ended; one that the plan itself skipped counts as done."""
+        return StepStatus.DONE if name in self.rules else self.ended.get(name)
+
+    @property
+    def is_all_done(self) -> bool:
+        """Whether every step of the run is done, none by a rule of the plan, as in most runs."""
+        if self.groups or self.rules or self.schedule.ready:
+            return False
+        return all(self.ended.get(name) is StepStatus.DONE for name in self._journal.steps)
+
+    @property
+    def waits_for_person(self) -> bool:
+        return any(each in _AWAITED for each in self.ended.values())
+
+    def passed(self, scope: str = "") -> dict[str, SkipRule]:
+        """Returns the steps of a scope that the plan skipped and that have no result, and why."""
+        return {
+            name.removeprefix(scope): rule
+            for name, rule in self.rules.items()
+            if name not in self.results and name.startswith(scope)
+        }
+
+    def release(self, replies: Mapping[str, Unit]) -> None:
+        """Makes replies ready although steps they need did not finish."""
+        self.units |= replies
+        for name in replies:
+            self.schedule.release(name)
+
+    # Before a unit starts.
+
+    def settle_by_rules(self, unit: Unit) -> bool:
+        """Skips a unit, or lets it fail, if its plan says so; false if it runs."""
+        if self.rules and not (unit.is_item or unit.is_round):
+            passed = self.passed(unit.scope)
+            through = (each for need in unit.step.needed for each in unit.off.get(need, ()))
+            because = unit.step.skipped_with(passed) if passed else ""
+            because = because or next((each for each in through if each in passed), "")
+            if because:
+                # One skipped because of a failure passes that on: what was approved is missing.
+                rule: SkipRule = "error" if passed[because] == "error" else "need"
+                reason = Sentence("'{step}', which it needs, was skipped", step=because)
+                self._skip_by_rule(unit, reason, rule)
+                return True
+        condition = unit.step.when
+        if condition is None:
+            return False
+        try:
+            if holds(condition, Values(self.results, unit)):
+                return False
+        except ReferenceFailed as error:
+            why = Sentence("its condition cannot be decided: {reason}", reason=str(error))
+            self.fail(unit, why)
+            return True
+        only = Sentence("it runs only if {condition}", condition=condition_text(condition))
+        self._skip_by_rule(unit, only, "when")
+        return True
+
+    def _skip_by_rule(self, unit: Unit, reason: str, rule: SkipRule) -> None:
+        body = e.StepSkipped(step=unit.name, reason=reason, rule=rule)
+        self.batch.bodies.append(self._standing_in(unit, body, unit.step.otherwise))
+        self._pass(unit.name, rule)
+
+    def reuse(self, unit: Unit, call: str) -> bool:
+        """Reuses the result of an identical earlier call; false if there was none."""
+        result = self.made[unit.name].get((unit.callee, call), "")
+        if result:
+            self.batch.bodies.append(
+                e.StepReused(step=unit.name, result=result, run=self._journal.id)
+            )
+            self._done(unit.name, self.made_values[result])
+        return bool(result)
+
+    def open(self, unit: Unit, inputs: Mapping[str, Json]) -> None:
+        """Opens a map, plan or repeated step: queues the parts that may start."""
         if unit.depth >= MAX_NESTING:
             raise ReferenceFailed(
                 Sentence(
@@ -141,193 +238,208 @@ class State:
                 )
             )
         group = self._parts.group(unit, inputs, self.results, self._items.get(unit.name, {}))
-        bodies, values = len(batch.bodies), len(batch.values)
+        batch, bodies, values = self.batch, len(self.batch.bodies), len(self.batch.values)
         try:
-            if unit.name not in self.opened:
-                batch.open(unit, key=key)
+            if self.known(unit.name).status is not StepStatus.RUNNING:
+                key = f"{self._journal.id}/{unit.name}"
+                batch.bodies.append(e.StepStarted(step=unit.name, key=key, item=unit.item))
             self.groups[unit.name] = group
-            ended = self.ended | dict.fromkeys(self.settled, StepStatus.DONE)
-            self._add(group.started_parts(ended, self.opened))
+            ended = self.ended | dict.fromkeys(self.rules, StepStatus.DONE)
+            opened = {each for each in group.parts if self.known(each).status is StepStatus.RUNNING}
+            self._add(group.started_parts(ended, opened))
             for name in group.parts if self.ended else ():
-                if self.ended.get(name) is StepStatus.ASKING and not self.attempts.get(name):
+                if self.ended.get(name) is StepStatus.ASKING and not self.known(name).attempts:
                     group.ask(name)
-            self._queue_next(group, batch)
-            self._settle(group, batch)
+            self._queue_next(group)
+            self._settle(group)
         except BaseException:
-            batch.cut(bodies, values)
+            del batch.bodies[bodies:], batch.values[values:]
             raise
 
-    def status(self, name: str) -> StepStatus | None:
-        """Returns how a unit ended; one that the plan itself skipped counts as done."""
-        return StepStatus.DONE if name in self.settled else self.ended.get(name)
-
-    @property
-    def is_all_done(self) -> bool:
-        """Whether every step of the run is done, none by a rule of the plan, as in most runs."""
-        if self.groups or self.settled or self.schedule.ready:
-            return False
-        return all(self.ended.get(name) is StepStatus.DONE for name in self.attempts)
-
-    def _queue_next(self, group: Group, batch: Batch) -> None:
+    def _queue_next(self, group: Group) -> None:
         """Queues the next parts of a group; a round may have to wait before."""
         parts = group.next_parts()
-        if isinstance(group, RoundGroup):
-            self._pause(group, parts, batch)
+        for name in parts:
+            known, seconds = self.known(name), group.pause_s(name)
+            if seconds and not known.attempts and known.wakes_at is None:
+                self._wait(name, seconds)
         self._add(parts)
 
-    def _pause(self, group: RoundGroup, rounds: Iterable[str], batch: Batch) -> None:
-        for name in rounds:
-            seconds = group.pause_s(name)
-            if seconds and not self.attempts.get(name) and name not in self.timers.written:
-                self.timers.wait(name, seconds, batch)
+    def _wait(self, name: str, seconds: float) -> None:
+        self.wakes[name] = self._clock.now() + timedelta(seconds=seconds)
+        self.batch.bodies.append(e.StepWaits(step=name, seconds=seconds))
 
-    def _settle(self, group: Group, batch: Batch) -> None:
-        """Ends a map or plan step once none of its parts can change any more."""
-        if not group.over or group.unit.name in self.ended:
-            return
-        error = group.error()
-        if group.left_out:
-            batch.bodies.append(e.StepSkipped(step=group.unit.name, reason=error))
-            self._end(group.unit, StepStatus.SKIPPED, batch)
-        elif error:
-            self.fail(group.unit, error, batch)
-        else:
-            self.finish(group.unit, group.joined(self.results), batch)
+    def ask(self, unit: Unit, text: str) -> None:
+        """Asks the question of an ask step; it expires after the step's time limit, if any."""
+        step, expires = unit.step, None
+        assert isinstance(step, AskStep)  # noqa: S101
+        if step.timeout_s is not None:
+            limit = timedelta(seconds=min(step.timeout_s, LONGEST_TIMEOUT_S))
+            expires = self._clock.now() + limit
+        self.ask_first(
+            unit,
+            e.QuestionAsked(
+                question=unit.name,
+                text=text,
+                options=step.options,
+                answer_schema=step.answer_schema,
+                step=unit.name,
+                expires_at=expires,
+                kind="step",
+            ),
+        )
 
-    def finish(self, unit: Unit, value: Json, batch: Batch) -> None:
+    def ask_first(self, unit: Unit, question: e.QuestionAsked) -> None:
+        """Asks a person before a unit begins; the next item of a map may ask meanwhile."""
+        self.batch.bodies.append(question)
+        self._park(unit, StepStatus.ASKING)
+        group = self.groups.get(unit.parent or "") if unit.is_item else None
+        if group is not None and group.ask(unit.name):
+            self._queue_next(group)
+
+    # When a call has ended.
+
+    def record(self, unit: Unit, outcome: Outcome) -> float | None:
+        """Adds how a call ended; returns after how many seconds it is made again, if soon."""
+        known = self.known(unit.name)
+        tries = known.attempts - self._answered.get(unit.name, 0)
+        match outcome:
+            case Done(value):
+                self.finish(unit, value)
+            case Failed(error, again, kind) if self._is_repeated(unit, tries, again=again):
+                self.batch.bodies.append(self._failure(unit, error, kind, again=True))
+                return self._pause_before(unit, tries, outcome.wait)
+            case Unsure(reason, True, kind) if self._is_repeated(unit, tries, again=True):
+                body = self._failure(unit, reason, kind, again=True)
+                self.batch.bodies.append(body.replace(unsure=True))
+                return self._pause_before(unit, tries, outcome.wait)
+            case Failed(error, _, kind) if not known.unsure:
+                self.fail(unit, error, kind)
+            case Asks(need):
+                self._park(unit, StepStatus.ASKING)
+                self.batch.add(_call_question(unit, need, known.attempts), need.state)
+            case Unsure(reason) | Failed(reason):
+                self._park(unit, StepStatus.UNKNOWN)
+                unknown = e.StepUnknown(step=unit.name, reason=reason)
+                asked = unknown_question(unit.name, reason, callee=unit.callee)
+                self.batch.bodies += [unknown, asked]
+        return None
+
+    def _is_repeated(self, unit: Unit, tries: int, *, again: bool) -> bool:
+        """Tells whether a failed call is made again; `again`: another try is harmless and may help.
+
+        A step's own rule counts instead of the limit, also where another try seemed pointless; but
+        never after a try that may have taken effect.
+        """
+        retry = unit.step.retry
+        if retry is None:
+            return again and tries < self._limits.tries
+        return tries <= retry.at_most and (again or not self.known(unit.name).unsure)
+
+    def _pause_before(self, unit: Unit, tries: int, wait: float | None) -> float | None:
+        """Returns the pause of its rule or limits, or a longer one it wants; writes a long one."""
+        retry = unit.step.retry
+        usual = self._limits.first_wait_s * 2 ** min(tries - 1, 32)
+        asked = min(max(wait or 0.0, 0.0 if retry else usual), LONGEST_WAIT_S)
+        seconds = max(asked, retry.every if retry else 0.0)
+        if seconds <= SHORT_PAUSE_S or (retry is None and wait is None):
+            return seconds
+        self._wait(unit.name, seconds)
+        self.schedule.put_back(unit.name)
+        return None
+
+    def finish(self, unit: Unit, value: Json) -> None:
         """Records a unit's result; units that waited only for it become ready."""
-        content = content_of(value)
-        batch.done(unit, content, self.run_budget.settle(unit.name))
+        content, usage = content_of(value), self._budget.settle(unit.name)
+        body = e.StepDone(step=unit.name, result=content.digest, size=len(content.text))
+        if usage is not NOTHING_USED:
+            body = body.replace(**spending(usage))
+        self.batch.add(body, content)
         # Later steps get the recorded value, even if the callee changes its own.
-        self._done(unit.name, content.value(), batch)
+        self._done(unit.name, content.value())
 
-    def skip(self, unit: Unit, reason: str, rule: SkipRule, batch: Batch) -> None:
-        """Records that the plan itself skips a unit, with what stands in for its result."""
-        otherwise = unit.step.otherwise
-        body = e.StepSkipped(step=unit.name, reason=reason, rule=rule)
-        batch.bodies.append(self._standing_in(unit, body, otherwise, batch))
-        self._pass(unit.name, rule, batch)
+    def fail(self, unit: Unit, error: str, kind: FailureKind = "reference") -> None:
+        """Records that a unit has failed for good; its `on_error` may let the plan go on."""
+        whole = self.units[unit.parent].step if unit.is_item and unit.parent else None
+        body, wanted = self._failure(unit, error, kind), on_error(unit.step, whole)
+        if wanted == "fail":
+            self.batch.bodies.append(body)
+            self._end(unit.name, StepStatus.FAILED)
+            return
+        instead = instead_of_result(unit.step, wanted, error, kind)
+        self.batch.bodies.append(self._standing_in(unit, body.replace(passed=True), instead))
+        self._pass(unit.name, "error")
 
-    def _standing_in(
-        self, unit: Unit, body: _Passed, instead: Instead | None, batch: Batch
-    ) -> _Passed:
+    def _failure(
+        self, unit: Unit, error: str, kind: FailureKind, *, again: bool = False
+    ) -> e.StepFailed:
+        """Returns the event of a failure, with what the call used."""
+        spent = spending(self._budget.settle(unit.name))
+        return e.StepFailed(step=unit.name, error=error, again=again, kind=kind, **spent)
+
+    def _standing_in(self, unit: Unit, body: _Passed, instead: Instead | None) -> _Passed:
         """Keeps a value that stands in for a unit's result; returns the event with its hash."""
         if instead is None:
             return body
         content = content_of(instead.value)
         self.results[unit.name] = content.value()
-        batch.values.append(content)
+        self.batch.values.append(content)
         return body.replace(result=content.digest)
 
-    def _pass(self, name: str, rule: SkipRule, batch: Batch) -> None:
-        """Lets units that waited for this one go on."""
-        self.settled.add(name)
-        self.ended[name] = StepStatus.SKIPPED
-        if name not in self.results:
-            self.passed[name] = rule
-        if name in self.units:
-            self.schedule.finish(name)
-            self._leave(self.units[name], batch)
-
-    def _done(self, name: str, value: Json, batch: Batch) -> None:
-        self.results[name] = value
-        if self.unsure:
-            self.unsure.discard(name)
-        self.ended[name] = StepStatus.DONE
-        if name in self.units:
-            self.schedule.finish(name)
-            unit = self.units[name]
-            if unit.parent is not None:
-                self._leave(unit, batch)
-            elif unit.step.kind not in ("ask", "reply"):
-                self.has_new_end = True
-
-    def release(self, replies: Mapping[str, Unit]) -> None:
-        """Makes replies ready although steps they need did not finish."""
-        for name, unit in replies.items():
-            self.units[name] = unit
-            self.schedule.release(name)
-
-    @property
-    def waits_for_person(self) -> bool:
-        """Whether a step waits for an answer."""
-        return any(each in _AWAITED for each in self.ended.values())
-
-    def made_results(self) -> set[str]:
-        """Returns the hashes of the results of steps that a changed plan reset."""
-        return {each.result for made in self.made.values() for each in made}
-
-    def was_made(self, unit: Unit) -> bool:
-        """Tells whether a unit called the same tool or agent before it was reset."""
-        return any(each.callee == unit.callee for each in self.made.get(unit.name, ()))
-
-    def reuse(self, unit: Unit, call: str, batch: Batch, *, run: str) -> bool:
-        """Reuses the result of an identical earlier call; false if there was none."""
-        made = self.made.get(unit.name, ())
-        same = (each.result for each in made if (each.callee, each.call) == (unit.callee, call))
-        result = next(same, "")
-        if not result:
-            return False
-        batch.bodies.append(e.StepReused(step=unit.name, result=result, run=run))
-        self._done(unit.name, self.made_values[result], batch)
-        return True
-
-    def fail(self, unit: Unit, error: str, batch: Batch, kind: FailureKind = "reference") -> None:
-        """Records that a unit has failed for good; its `on_error` may let the plan go on."""
-        whole = self.units[unit.parent].step if unit.is_item and unit.parent else None
-        body, wanted = self.failure(unit, error, kind), on_error(unit.step, whole)
-        if wanted == "fail":
-            batch.bodies.append(body)
-            self._end(unit, StepStatus.FAILED, batch)
-            return
-        instead = instead_of_result(unit.step, wanted, error, kind)
-        passed = self._standing_in(unit, body.replace(passed=True), instead, batch)
-        batch.bodies.append(passed)
-        self._pass(unit.name, "error", batch)
-
-    def failure(
-        self,
-        unit: Unit,
-        error: str,
-        kind: FailureKind,
-        *,
-        again: bool = False,
-        unsure: bool = False,
-    ) -> e.StepFailed:
-        """Returns the event of a failure, with what the call used."""
-        spent = spending(self.run_budget.settle(unit.name))
-        if unsure:
-            self.unsure.add(unit.name)
-        return e.StepFailed(
-            step=unit.name, error=error, again=again, kind=kind, unsure=unsure, **spent
-        )
-
-    def park(self, unit: Unit, status: StepStatus) -> None:
+    def _park(self, unit: Unit, status: StepStatus) -> None:
         """Records that a unit waits for a person."""
-        self.run_budget.settle(unit.name)
+        self._budget.settle(unit.name)
         self.ended[unit.name] = status
 
-    def ask_first(self, unit: Unit, batch: Batch) -> None:
-        """Records that a unit asks a person before it begins; the next item may ask meanwhile."""
-        self.park(unit, StepStatus.ASKING)
-        group = self.groups.get(unit.parent or "") if unit.is_item else None
-        if group is not None and group.ask(unit.name):
-            self._queue_next(group, batch)
+    def _done(self, name: str, value: Json) -> None:
+        self.results[name] = value
+        self.ended[name] = StepStatus.DONE
+        unit = self.units.get(name)
+        if unit is None:
+            return
+        self.schedule.finish(name)
+        if unit.parent is not None:
+            self._leave(unit)
+        elif unit.step.kind not in ("ask", "reply"):
+            self.has_new_end = True
 
-    def _end(self, unit: Unit, status: StepStatus, batch: Batch) -> None:
-        self.ended[unit.name] = status
-        self._leave(unit, batch)
+    def _pass(self, name: str, rule: SkipRule) -> None:
+        """Lets units that waited for this one go on."""
+        self.rules[name] = rule
+        if name in self.units:
+            self.schedule.finish(name)
+        self._end(name, StepStatus.SKIPPED)
 
-    def _leave(self, unit: Unit, batch: Batch) -> None:
+    def _end(self, name: str, status: StepStatus) -> None:
+        self.ended[name] = status
+        if name in self.units:
+            self._leave(self.units[name])
+
+    def _leave(self, unit: Unit) -> None:
         """Updates the group of an ended part: queues the next part, or ends the whole step."""
         group = self.groups.get(unit.parent or "")
-        if group is None:
-            return
-        group.end(unit.name, self.status(unit.name) or StepStatus.SKIPPED)
-        self._queue_next(group, batch)
-        self._settle(group, batch)
+        if group is not None:
+            group.end(unit.name, self.status(unit.name) or StepStatus.SKIPPED)
+            self._queue_next(group)
+            self._settle(group)
 
-    def apply(self, body: e.AnyBody, value: Json, batch: Batch) -> None:
+    def _settle(self, group: Group) -> None:
+        """Ends a map or plan step once none of its parts can change any more."""
+        unit = group.unit
+        if not group.over or unit.name in self.ended:
+            return
+        error = group.error()
+        if group.left_out:
+            self.batch.bodies.append(e.StepSkipped(step=unit.name, reason=error))
+            self._end(unit.name, StepStatus.SKIPPED)
+        elif error:
+            self.fail(unit, error)
+        else:
+            self.finish(unit, group.joined(self.results))
+
+    # When others have written.
+
+    def apply(self, body: e.AnyBody, value: Json) -> None:
         """Applies an event about a step that another process wrote.
 
         `value` is the result of a finished step, or the state of a call that asked. A part whose
@@ -335,32 +447,23 @@ class State:
         """
         match body:
             case e.StepDone(step=name):
-                self._done(name, value, batch)
+                self._done(name, value)
             case e.StepFailed(step=name, passed=True, result=digest):
                 self.results |= {name: value} if digest else {}
-                self._pass(name, "error", batch)
+                self._pass(name, "error")
             case e.StepFailed(step=name):
-                self._ended(name, StepStatus.FAILED, batch)
+                self._end(name, StepStatus.FAILED)
             case e.StepSkipped(step=name):
                 self._skip(name)
-                self._ended(name, StepStatus.SKIPPED, batch)
-            case e.StepReplied(step=name, answer=answer, permit=permit):
-                if permit:
-                    self.allowed[name] = body
-                else:
-                    self.replies[name] = Reply(answer, value)
-                    self.answered[name] = self.attempts.get(name, 0)
-                self._put_back(name, batch)
-            case e.StepReset(step=name):
-                self.unsure.discard(name)
-                self._put_back(name, batch)
+                self._end(name, StepStatus.SKIPPED)
+            case e.StepReplied(step=name, answer=answer, permit=False):
+                self.replies[name] = Reply(answer, value)
+                self._answered[name] = self.known(name).attempts
+                self._put_back(name)
+            case e.StepReplied(step=name) | e.StepReset(step=name):
+                self._put_back(name)
             case _:
                 return
-
-    def _ended(self, name: str, status: StepStatus, batch: Batch) -> None:
-        self.ended[name] = status
-        if name in self.units:
-            self._leave(self.units[name], batch)
 
     def _skip(self, name: str) -> None:
         """Skips a step and all its parts."""
@@ -370,24 +473,25 @@ class State:
         for part in group.parts if group is not None else ():
             self._skip(part)
 
-    def _put_back(self, name: str, batch: Batch) -> None:
+    def _put_back(self, name: str) -> None:
         self.ended.pop(name, None)
         group = self.groups.get(name.rpartition("/")[0])
         if group is not None and name in group.asking:
             group.asking.remove(name)
-            self._queue_next(group, batch)
+            self._queue_next(group)
         elif name in self.units:
             self.schedule.put_back(name)
 
 
-def is_instruction(event: e.Event) -> bool:
-    """Tells whether an event is a decision about this run, not written by another executor."""
-    match event.body:
-        case e.PlanProposed() | e.ChangesAsked():
-            return False
-        case e.RunResumed(reason=reason) if reason:
-            return False  # taken over by another process
-        case e.QuestionAnswered() | e.StepFailed(kind="person" | "refused"):
-            return True  # also written when a question expires
-        case _:
-            return event.by.speaks
+def _call_question(unit: Unit, need: InputNeeded, attempt: int) -> e.QuestionAsked:
+    """Returns the question of a call, with its state for when the call is made again."""
+    return e.QuestionAsked(
+        question=f"{unit.name}?{attempt}",
+        text=need.message,
+        options=tuple(need.options),
+        answer_schema=need.schema,
+        step=unit.name,
+        state=content_of(need.state).digest,
+        link=need.link,
+        kind="call",
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -66,22 +66,20 @@ class WaitingStore:
         self, events: Sequence[Event], values: Sequence[Json | Content] = (), **about: Any
     ) -> None:
         """Stores events and values; what was stored although the answer was lost counts."""
+
+        async def again() -> None:
+            try:
+                await self._store.append(events, values, **about)
+            except StaleWriter:
+                if not await self._is_stored(events):
+                    raise
+
         try:
             await self._store.append(events, values, **about)
         except StoreAway as away:
-            again = partial(self._append_again, events, values, about)
             await self.outage.until_done(again, away)
         if self.outage.trouble:
             await self.outage.until_done(partial(asyncio.sleep, 0))  # the store answers again
-
-    async def _append_again(
-        self, events: Sequence[Event], values: Sequence[Json | Content], about: Mapping[str, Any]
-    ) -> None:
-        try:
-            await self._store.append(events, values, **about)
-        except StaleWriter:
-            if not await self._is_stored(events):
-                raise
 
     async def _is_stored(self, events: Sequence[Event]) -> bool:
         """Tells whether exactly these events are stored, so that only the answer was lost."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from plansmith.engine.timings import calls_of
@@ -13,10 +13,8 @@ from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.fold import RunFold
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanningFigures
-from plansmith.plan.run import RunStatus, StepState, StepStatus, open_calls, status_of
+from plansmith.plan.run import RunStatus, StepStatus, open_calls, status_of
 from plansmith.plan.summary import ModelUse, RunClock, RunSummary, StepCounts
-
-Get = Callable[[str], Awaitable[Json]]
 
 
 class SummaryMaker:
@@ -24,6 +22,7 @@ class SummaryMaker:
 
     def __init__(self) -> None:
         self._clock = RunClock()
+        # What models were asked and said, by hash, and what is known of it.
         self._records: list[str] = []
         self._known: dict[str, list[tuple[str, int]]] = {}
         self._taken = 0
@@ -33,33 +32,38 @@ class SummaryMaker:
     def copy(self) -> SummaryMaker:
         """Returns one that has looked at the same events."""
         copied = SummaryMaker()
-        copied._clock, copied._records = self._clock.copy(), [*self._records]
-        copied._known, copied._taken, copied.plan = self._known, self._taken, self.plan
+        vars(copied).update(vars(self), _clock=self._clock.copy(), _records=[*self._records])
         return copied
 
     def look(
         self, fold: RunFold, events: Sequence[e.Event], new: Sequence[e.Event]
     ) -> tuple[str, RunSummary | None]:
         """Returns the status after the new events; the summary too, unless steps are running."""
-        run = fold.run
-        status = status_of(run, fold.steps, fold.questions)
-        if status is RunStatus.RUNNING and run.plan is self.plan:
+        status = status_of(fold.run, fold.steps, fold.questions)
+        if status is RunStatus.RUNNING and fold.run.plan is self.plan:
             return status.value, None
-        self.plan = run.plan
+        self.plan = fold.run.plan
         return status.value, self.summary(fold, events, new)
 
     def summary(
         self, fold: RunFold, events: Sequence[e.Event], new: Sequence[e.Event] = ()
     ) -> RunSummary:
         """Returns the summary of a run after these events and the new ones, without models."""
-        clock, steps = self._clock_after(events, new), fold.steps
-        run, questions = fold.run, tuple(fold.questions)
+        # The stored events count for good, the new ones for now: they may not be stored.
+        some, self._taken = events[self._taken :], len(events)
+        self._clock.take(some)
+        self._records += _records(some)
+        clock = self._clock.copy() if new else self._clock
+        clock.take(new)
+        run, steps, questions = fold.run, fold.steps, tuple(fold.questions)
         status = status_of(run, steps, fold.questions)
-        over = status.over
         planning = run.plan is None and not questions and not run.paused
         figures = run.metrics
         if run.plan is None and status is RunStatus.FAILED:
             figures = PlanningFigures(input_tokens=run.tokens)  # it got no plan, which counts too
+        of_plan = run.plan.steps if run.plan is not None else ()
+        states = [steps[step.id].status for step in of_plan if step.id in steps]
+        counted = StepStatus.DONE, StepStatus.FAILED, StepStatus.RUNNING
         return RunSummary(
             run=run.id,
             number=len(events) + len(new),
@@ -72,34 +76,22 @@ class SummaryMaker:
             reason=run.reason,
             created_at=run.created_at,
             updated_at=fold.updated_at,
-            steps=_counts(run.plan, steps),
+            steps=StepCounts(len(states), *map(states.count, counted)),
             questions=questions,
             tokens=run.tokens,
             money=run.money,
             times=clock.times,
-            working=not over and (planning or bool(open_calls(steps))),
+            working=not status.over and (planning or bool(open_calls(steps))),
             figures=figures,
-            calls=calls_of(run, steps) if over else {},
+            calls=calls_of(run, steps) if status.over else {},
         )
-
-    def _clock_after(self, events: Sequence[e.Event], new: Sequence[e.Event]) -> RunClock:
-        """Takes the stored events for good, and the new ones for now: they may not be stored."""
-        some = events[self._taken :]
-        self._taken = len(events)
-        self._clock.take(some)
-        self._records += _records(some)
-        if not new:
-            return self._clock
-        clock = self._clock.copy()
-        clock.take(new)
-        return clock
 
     async def with_models(
         self,
         summary: RunSummary,
         new: Sequence[e.Event],
         values: Sequence[Json | Content],
-        get: Get,
+        get: Callable[[str], Awaitable[Json]],
     ) -> RunSummary:
         """Returns the summary with the calls of models; `values` are stored with the new events."""
         fresh = _records(new)
@@ -110,7 +102,12 @@ class SummaryMaker:
         calls, tokens = Counter[str](), Counter[str]()
         for record in records:
             if record not in self._known:
-                self._known[record] = await _model_calls(record, brought, get)
+                try:
+                    text = brought.get(record)
+                    found = Content(record, text).value() if text is not None else await get(record)
+                except JournalDamaged:
+                    found = None  # the plan counts without it
+                self._known[record] = _model_calls(found)
             for model, spent in self._known[record]:
                 calls[model] += 1
                 tokens[model] += spent
@@ -129,25 +126,10 @@ def _records(events: Sequence[e.Event]) -> list[str]:
     return found
 
 
-async def _model_calls(
-    record: str, brought: Mapping[str, bytes], get: Get
-) -> list[tuple[str, int]]:
-    try:
-        text = brought.get(record)
-        found = Content(record, text).value() if text is not None else await get(record)
-    except JournalDamaged:
-        return []  # the plan counts without it
+def _model_calls(record: Json) -> list[tuple[str, int]]:
+    """Returns the model and the tokens of each exchange of a record."""
     exchanges = (
-        [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+        [each for each in record if isinstance(each, dict)] if isinstance(record, list) else []
     )
-    return [(str(each.get("model") or ""), _whole(each.get("tokens"))) for each in exchanges]
-
-
-def _whole(value: Json) -> int:
-    return value if isinstance(value, int) else 0
-
-
-def _counts(plan: Plan | None, steps: Mapping[str, StepState]) -> StepCounts:
-    states = [steps[step.id].status for step in plan.steps if step.id in steps] if plan else []
-    wanted = StepStatus.DONE, StepStatus.FAILED, StepStatus.RUNNING
-    return StepCounts(len(states), *map(states.count, wanted))
+    found = ((str(each.get("model") or ""), each.get("tokens")) for each in exchanges)
+    return [(model, tokens if isinstance(tokens, int) else 0) for model, tokens in found]

@@ -36,13 +36,11 @@ class CallTimings:
 
     def measured(self, names: Iterable[str]) -> dict[str, Measured]:
         """Returns the median cost of each of these tools and agents that was called before."""
-        return {name: self._median(name) for name in names if name in self._costs}
-
-    def _median(self, name: str) -> Measured:
-        known = self._medians.get(name)
-        if known is None:
-            known = self._medians[name] = median_cost(self._costs[name])
-        return known
+        known = [name for name in names if name in self._costs]
+        for name in known:
+            if name not in self._medians:
+                self._medians[name] = median_cost(self._costs[name])
+        return {name: self._medians[name] for name in known}
 
     def learn(self, calls: Mapping[str, Sequence[Cost]]) -> None:
         """Adds the calls of a run."""
@@ -56,19 +54,14 @@ def calls_of(run: Run, steps: Mapping[str, StepState]) -> dict[str, list[Cost]]:
     """Returns the costs of the last finished calls of a run, by tool or agent."""
     found: dict[str, list[Cost]] = {}
     for name, state in steps.items() if run.plan is not None else ():
-        if state.status is StepStatus.DONE and state.started_at:
-            known = state.callee
-            callee = known if known and known not in _UNSURE else _callee(run, name)
+        if state.status is not StepStatus.DONE or not state.started_at or run.plan is None:
+            continue
+        callee = state.callee
+        if not callee or callee in _UNSURE:
+            unit = named_unit(run.plan, name, run.templates)
+            callee = unit.callee if unit is not None and unit.step.kind in _KINDS else ""
+        if callee:
             took = (state.finished_at or state.started_at) - state.started_at
             cost = Cost(round(took / _SECOND, 4), state.tokens)
-            if callee in found:
-                found[callee].append(cost)
-            elif callee:
-                found[callee] = [cost]
+            found.setdefault(callee, []).append(cost)
     return {name: costs[-KEPT:] for name, costs in found.items()}
-
-
-def _callee(run: Run, name: str) -> str:
-    """Returns the tool, the agent or `reply` that a step calls; empty if it calls nothing."""
-    unit = named_unit(run.plan, name, run.templates) if run.plan is not None else None
-    return unit.callee if unit is not None and unit.step.kind in _KINDS else ""

@@ -1,13 +1,15 @@
-"""The units of execution: steps, and the parts of map and plan steps."""
+"""The units of execution: steps, and the parts of map, plan and repeated steps."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from itertools import count
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypedDict
+
+import msgspec
+from msgspec.structs import replace
 
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.capability import AgentSpec, ToolSpec
@@ -15,7 +17,6 @@ from plansmith.plan.data import Json, content_hash
 from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import ITEM, PARAMS, RESERVED, fill, fill_text, lookup
-from plansmith.plan.run import StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep, ReplyStep, ToolStep
 
@@ -23,53 +24,36 @@ _UNBOUND: Final[Mapping[str, Json]] = MappingProxyType({})
 _NONE_OFF: Final[Mapping[str, frozenset[str]]] = MappingProxyType({})
 
 
-class Unit:
+class Unit(msgspec.Struct, eq=False):
     """A step or part to execute: its name in the journal, its scope, and its bound values.
 
-    `is_round`: it is one round of a repeated step.
+    `off` are the disabled steps around it, each with the active steps that come before. `is_round`:
+    it is one round of a repeated step. `callee` is the tool or agent that it calls, else its kind.
     """
 
-    __slots__ = (
-        *("bound", "callee", "depth", "is_round", "name", "off", "parent", "scope", "step"),
-    )
+    name: str
+    step: AnyStep
+    scope: str = ""
+    bound: Mapping[str, Json] = _UNBOUND
+    parent: str | None = None
+    depth: int = 0
+    off: Mapping[str, frozenset[str]] = _NONE_OFF
+    is_round: bool = False
+    callee: str = ""
 
-    def __init__(
-        self,
-        name: str,
-        step: AnyStep,
-        *,
-        scope: str = "",
-        bound: Mapping[str, Json] = _UNBOUND,
-        parent: str | None = None,
-        depth: int = 0,
-        off: Mapping[str, frozenset[str]] = _NONE_OFF,
-        is_round: bool = False,
-    ) -> None:
-        self.name = name
-        self.step = step
-        self.scope = scope
-        self.bound = bound
-        self.parent = parent
-        self.depth = depth
-        self.off = off
-        self.is_round = is_round
-        # The tool or agent that it calls, else its kind.
+    def __post_init__(self) -> None:
+        step = self.step
         self.callee = (
             step.tool if step.kind == "tool" else step.agent if step.kind == "agent" else step.kind
         )
 
     def with_step(self, step: AnyStep) -> Unit:
         """Returns the same unit with a changed step."""
-        return Unit(
-            self.name,
-            step,
-            scope=self.scope,
-            bound=self.bound,
-            parent=self.parent,
-            depth=self.depth,
-            off=self.off,
-            is_round=self.is_round,
-        )
+        return replace(self, step=step)
+
+    def part(self, name: str, step: AnyStep) -> Unit:
+        """Returns a part of this unit, which sees what this unit sees."""
+        return replace(self, name=name, step=step, parent=self.name, depth=self.depth + 1)
 
     def needs(self) -> frozenset[str]:
         """Returns the names of the units that it waits for.
@@ -80,10 +64,8 @@ class Unit:
         waits = self.step.needed - RESERVED
         if not self.off and not self.scope:
             return waits
-        waits = waits - self.off.keys() | {
-            each for need in waits for each in self.off.get(need, ())
-        }
-        return frozenset(f"{self.scope}{need}" for need in waits)
+        through = {each for need in waits for each in self.off.get(need, ())}
+        return frozenset(f"{self.scope}{need}" for need in waits - self.off.keys() | through)
 
     @property
     def item(self) -> str:
@@ -106,8 +88,7 @@ class Values(Mapping[str, Json]):
     """The results that a unit's references can use: by step id within its scope."""
 
     def __init__(self, results: Mapping[str, Json], unit: Unit) -> None:
-        self._results = results
-        self._unit = unit
+        self._results, self._unit = results, unit
 
     def __getitem__(self, name: str) -> Json:
         if name in self._unit.bound:
@@ -152,6 +133,16 @@ def plan_units(plan: Plan) -> dict[str, Unit]:
     return {step.id: Unit(step.id, step, off=off) for step in plan.steps if not step.disabled}
 
 
+def _disabled_steps(plan: Plan) -> dict[str, frozenset[str]]:
+    """Returns the disabled steps, each with the active steps that come before it."""
+    disabled = {step.id: step.needs() - RESERVED for step in plan.steps if step.disabled}
+    found: dict[str, frozenset[str]] = {}
+    for name in order({name: before & disabled.keys() for name, before in disabled.items()}):
+        through = {each for need in disabled[name] & disabled.keys() for each in found[need]}
+        found[name] = disabled[name] - disabled.keys() | through
+    return found
+
+
 def map_units(unit: Unit, items: Json, known: Mapping[str, str]) -> dict[str, Unit]:
     """Returns one unit for every item of a map step's list, in order.
 
@@ -164,94 +155,51 @@ def map_units(unit: Unit, items: Json, known: Mapping[str, str]) -> dict[str, Un
         raise ReferenceFailed(
             Sentence("{step} goes over a list, and this is a {kind}", step=unit.name, kind=kind)
         )
-    return {
-        name: Unit(
-            name,
-            step.each,
-            scope=unit.scope,
-            bound={**unit.bound, ITEM: item},
-            parent=unit.name,
-            depth=unit.depth + 1,
-            off=unit.off,
-        )
-        for name, item in zip(_names(unit.name, items, known), items, strict=True)
-    }
+    names = _item_names(unit.name, items, known)
+    parts = [unit.part(name, step.each) for name in names]
+    for part, item in zip(parts, items, strict=True):
+        part.bound, part.is_round = {**unit.bound, ITEM: item}, False
+    return dict(zip(names, parts, strict=True))
 
 
-def _names(step: str, items: list[Json], known: Mapping[str, str]) -> list[str]:
+def _item_names(step: str, items: list[Json], known: Mapping[str, str]) -> list[str]:
     """Returns a name for each item: the one it has, else its position in the list if free."""
+    own = [f"{step}/{place}" for place in range(len(items))]
     if not known:
-        return [f"{step}/{place}" for place in range(len(items))]
-    names_by_item: dict[str, deque[str]] = {}
+        return own
+    free: dict[str, deque[str]] = {}
     for name in sorted(known, key=lambda name: int(name.rpartition("/")[2])):
-        names_by_item.setdefault(known[name], deque()).append(name)
+        free.setdefault(known[name], deque()).append(name)
     hashes = [content_hash(item) for item in items]
     # Items at their old position keep their name; equal items are matched in order.
-    found = {
-        place: f"{step}/{place}"
-        for place, digest in enumerate(hashes)
-        if known.get(f"{step}/{place}") == digest
-    }
+    found = {place: name for place, name in enumerate(own) if known.get(name) == hashes[place]}
     for place, name in found.items():
-        names_by_item[hashes[place]].remove(name)
+        free[hashes[place]].remove(name)
     for place, digest in enumerate(hashes):
-        if place not in found and names_by_item.get(digest):
-            found[place] = names_by_item[digest].popleft()
+        if place not in found and free.get(digest):
+            found[place] = free[digest].popleft()
     taken = {*known, *found.values()}
-    later = (f"{step}/{number}" for number in count(len(items)))
-    for place in range(len(items)):
-        own = f"{step}/{place}"
+    later = (name for number in count(len(items)) if (name := f"{step}/{number}") not in taken)
+    for place, name in enumerate(own):
         if place not in found:
-            found[place] = own if own not in taken else next(n for n in later if n not in taken)
+            found[place] = name if name not in taken else next(later)
             taken.add(found[place])
     return [found[place] for place in range(len(items))]
 
 
-def _disabled_steps(plan: Plan) -> dict[str, frozenset[str]]:
-    """Returns the disabled steps, each with the active steps that come before it."""
-    disabled = {step.id: step.needs() - RESERVED for step in plan.steps if step.disabled}
-    if not disabled:
-        return disabled
-    graph = {name: before & disabled.keys() for name, before in disabled.items()}
-    found: dict[str, frozenset[str]] = {}
-    for name in order(graph):
-        before = disabled[name]
-        through = {each for need in before & disabled.keys() for each in found[need]}
-        found[name] = before - disabled.keys() | through
-    return found
-
-
 def template_units(unit: Unit, plan: Plan, parameters: Mapping[str, Json]) -> dict[str, Unit]:
     """Returns the units of a template's plan, inside the plan step that runs it."""
-    scope = f"{unit.name}/"
-    off = _disabled_steps(plan)
-    return {
-        f"{scope}{step.id}": Unit(
-            f"{scope}{step.id}",
-            step,
-            scope=scope,
-            bound={PARAMS: dict(parameters)},
-            parent=unit.name,
-            depth=unit.depth + 1,
-            off=off,
-        )
-        for step in plan.steps
-        if not step.disabled
-    }
+    scope, off, bound = f"{unit.name}/", _disabled_steps(plan), {PARAMS: dict(parameters)}
+    around = replace(unit, scope=scope, bound=bound, off=off, is_round=False)
+    steps = {f"{scope}{step.id}": step for step in plan.steps if not step.disabled}
+    return {name: around.part(name, step) for name, step in steps.items()}
 
 
 def round_unit(unit: Unit, number: int) -> Unit:
     """Returns one round of a repeated step, which is a part with a name of its own."""
-    return Unit(
-        f"{unit.name}/{number}",
-        round_step(unit.step),
-        scope=unit.scope,
-        bound=unit.bound,
-        parent=unit.name,
-        depth=unit.depth + 1,
-        off=unit.off,
-        is_round=True,
-    )
+    part = unit.part(f"{unit.name}/{number}", round_step(unit.step))
+    part.is_round = True
+    return part
 
 
 def round_step(step: AnyStep) -> AnyStep:
@@ -280,125 +228,6 @@ def named_unit(plan: Plan, name: str, templates: Mapping[str, Plan]) -> Unit | N
             case _:
                 return None
     return Unit(name, step, is_round=is_round) if step is not None else None
-
-
-_MOST_ASKING: Final = 100
-_LOST = frozenset({StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
-
-
-@dataclass(slots=True)
-class Group:
-    """The parts of a map or plan step; a map runs `width` of them at a time, a template all.
-
-    Parts that ask a person before they begin are `asking`; they wait, and leave their place to
-    others, so that a person is asked about many at once.
-    """
-
-    unit: Unit
-    parts: dict[str, Unit]
-    waiting: deque[str] = field(default_factory=deque[str])
-    done: set[str] = field(default_factory=set[str])
-    failed: dict[str, StepStatus] = field(default_factory=dict[str, StepStatus])
-    asking: set[str] = field(default_factory=set[str])
-
-    @classmethod
-    def of(cls, unit: Unit, parts: dict[str, Unit]) -> Group:
-        """Creates a group whose parts all wait."""
-        return cls(unit, parts, deque(parts))
-
-    def started_parts(
-        self, ended: Mapping[str, StepStatus], opened: Collection[str]
-    ) -> dict[str, Unit]:
-        """Takes the parts that have started before: ended, open, or waiting for a person.
-
-        Parts that need one of them wait for it.
-        """
-        known = [name for name in self.parts if name in ended or name in opened]
-        for name in known:
-            if name in ended:
-                self.end(name, ended[name])
-        self.waiting = deque(name for name in self.waiting if name not in known)
-        return {name: self.parts[name] for name in known}
-
-    def ask(self, name: str) -> bool:
-        """Records that a part asks before it begins; returns whether it leaves its place."""
-        step = self.unit.step
-        if not isinstance(step, MapStep) or step.repeat is not None:
-            return False
-        if step.width == 1 or len(self.asking) >= _MOST_ASKING:
-            return False  # one after the other, or enough at once
-        self.asking.add(name)
-        self.waiting.append(name)
-        return True
-
-    def end(self, name: str, status: StepStatus) -> None:
-        """Records that a part has ended; one that asks or is unknown has not."""
-        if name in self.asking:
-            self.asking.remove(name)
-            self.waiting.remove(name)
-        if status is StepStatus.DONE:
-            self.done.add(name)
-        elif status in _LOST:
-            self.failed[name] = status
-
-    def next_parts(self) -> dict[str, Unit]:
-        """Returns the next parts that may be queued, up to the map's width."""
-        step = self.unit.step
-        inside = len(self.parts) - len(self.waiting) - len(self.done) - len(self.failed)
-        free = step.width - inside if isinstance(step, MapStep) else len(self.waiting)
-        if self.asking:
-            able = [name for name in self.waiting if name not in self.asking]
-            self.waiting = deque([*able, *(name for name in self.waiting if name in self.asking)])
-        able_count = len(self.waiting) - len(self.asking)
-        names = [self.waiting.popleft() for _ in range(min(max(free, 0), able_count))]
-        return {name: self.parts[name] for name in names}
-
-    def lost(self) -> set[str]:
-        """Returns the parts that cannot run any more, since they need one that failed."""
-        lost = set(self.failed)
-        size = -1
-        while size != len(lost):
-            size = len(lost)
-            lost |= {name for name, part in self.parts.items() if part.needs() & lost}
-        return lost
-
-    @property
-    def over(self) -> bool:
-        """Tells whether no part can change any more."""
-        if len(self.done) + len(self.failed) == len(self.parts):
-            return True
-        return bool(self.failed) and len(self.done | self.lost()) == len(self.parts)
-
-    @property
-    def left_out(self) -> bool:
-        """Tells whether it is unfinished only because a person skipped parts."""
-        return bool(self.failed) and set(self.failed.values()) == {StepStatus.SKIPPED}
-
-    def error(self) -> str:
-        """Says why the group is not done; empty if it is."""
-        if not self.failed:
-            return ""
-        count, total, parts = len(self.failed), len(self.parts), [*self.failed][:5]
-        if self.left_out:
-            return Sentence(
-                "{count} of {total} parts were left out: {parts}",
-                count=count,
-                total=total,
-                parts=parts,
-            )
-        return Sentence(
-            "{count} of {total} parts failed: {parts}", count=count, total=total, parts=parts
-        )
-
-    def joined(self, results: Mapping[str, Json]) -> Json:
-        """The results of all parts: a list for a map, a table by step for a template.
-
-        Parts that the plan itself skipped have none.
-        """
-        found = {name: part for name, part in self.parts.items() if name in results}
-        if isinstance(self.unit.step, MapStep):
-            return [results[name] for name in found]
-        return {part.step.id: results[name] for name, part in found.items()}
 
 
 class Known(TypedDict):
