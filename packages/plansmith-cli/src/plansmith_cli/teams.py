@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from plansmith.app import Plansmith
 from plansmith.clock import SystemClock
-from plansmith.errors import Misconfigured, ToolFailed
+from plansmith.errors import ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.run_options import Team
@@ -31,6 +31,7 @@ from plansmith.runs.replan import Rounds
 from plansmith.secrets import SecretBox
 from plansmith.tools.functions import FunctionTool, FunctionTools
 from plansmith_cli.config import Settings, load_settings
+from plansmith_cli.ui.output import wrong
 from plansmith_cli.wiring import known_agents, make_servers, make_smith, make_sources, make_tools
 from plansmith_desk.agents.coder import coder
 from plansmith_desk.agents.reflecting import Reflecting
@@ -75,8 +76,10 @@ def research(
         readers.append(FetchTools(web.hosts, private=web.private))
     readers += [*base.tools, *base.servers]
     if not readers:
-        hint = Sentence("give a folder with --docs, or set up an MCP server that searches")
-        raise Misconfigured(Sentence("there are no sources to research"), hint=hint)
+        raise wrong(
+            "there are no sources to research",
+            "give a folder with --docs, or set up an MCP server that searches",
+        )
     prompts = base.settings.planner.prompts
     team: list[Agent] = [
         researcher(model=base.worker, sources=readers, prompts=prompts, asks=True),
@@ -182,9 +185,10 @@ def _with_password(team: Team, address: str, settings: Settings) -> str:
     known = settings.builtin.databases.values()
     found = [each for each in known if without_password(each) == address]
     if not found and urlsplit(address).scheme not in _FILES:
-        hint = Sentence("add it with its password to [builtin.databases] of your settings")
-        raise Misconfigured(
-            Sentence("the password of {address} is not stored in runs", address=address), hint=hint
+        raise wrong(
+            "the password of {address} is not stored in runs",
+            "add it with its password to [builtin.databases] of your settings",
+            address=address,
         )
     return found[0] if found else address
 
@@ -210,11 +214,9 @@ class _Base:
         """Adjusts the settings for a team and makes the parts."""
         given = settings or load_settings()
         if model is None and given.models.plan.model in ("demo", "rules"):
-            hint = Sentence(
-                "name a model with --model, such as openai:gpt-5, or set PLANSMITH_MODEL"
-            )
-            raise Misconfigured(
-                Sentence("a team needs a language model, and none is set"), hint=hint
+            raise wrong(
+                "a team needs a language model, and none is set",
+                "name a model with --model, such as openai:gpt-5, or set PLANSMITH_MODEL",
             )
         settings = given.replace(
             run=given.run.replace(per_tool=CALLS_AT_ONCE | given.run.per_tool),
@@ -339,9 +341,9 @@ def _documents(paths: Sequence[Path]) -> Path | None:
     if not paths:
         return None
     if len(paths) > 1 or not paths[0].is_dir():
-        hint = Sentence("give one folder; its subfolders are read too")
-        raise Misconfigured(
-            Sentence("the research team needs exactly one folder of documents"), hint=hint
+        raise wrong(
+            "the research team needs exactly one folder of documents",
+            "give one folder; its subfolders are read too",
         )
     return paths[0]
 
@@ -350,6 +352,4 @@ def _check_exists(database: str) -> None:
     """Refuses a missing database file now, not in the middle of a plan."""
     scheme, path = database.partition(":")[0], Path(unquote(urlsplit(database).path)[1:])
     if scheme in _FILES and not path.expanduser().is_file():
-        raise Misconfigured(
-            Sentence("there is no database {path}", path=path), hint=Sentence("check the path")
-        )
+        raise wrong("there is no database {path}", "check the path", path=path)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from plansmith import Plan, Run, RunStatus, StepStatus
 from plansmith.plan import events as e
 from plansmith.plan.run import StepState
+from plansmith_cli.ui.output import status_word
 from plansmith_cli.ui.progress import ICONS, Lines, elapsed, header, rows
-from plansmith_cli.ui.words import status_word
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 NOW = START + timedelta(seconds=41)
