@@ -6,16 +6,7 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plansmith.errors import (
-    JournalError,
-    ModelFailed,
-    NotFound,
-    PlanInvalid,
-    PlansmithError,
-    Refused,
-    RunBusy,
-    ToolFailed,
-)
+from plansmith import errors
 
 if TYPE_CHECKING:
     import argparse
@@ -129,16 +120,16 @@ class Exit(IntEnum):
 
 
 _EXITS: Final = {
-    PlanInvalid: Exit.INVALID,
-    ModelFailed: Exit.FAILED,
-    ToolFailed: Exit.FAILED,
-    JournalError: Exit.FAILED,
-    NotFound: Exit.USAGE,
-    RunBusy: Exit.WAITING,
-    Refused: Exit.REFUSED,
+    errors.PlanInvalid: Exit.INVALID,
+    errors.ModelFailed: Exit.FAILED,
+    errors.ToolFailed: Exit.FAILED,
+    errors.JournalError: Exit.FAILED,
+    errors.NotFound: Exit.USAGE,
+    errors.RunBusy: Exit.WAITING,
+    errors.Refused: Exit.REFUSED,
 }
 
 
-def exit_for(error: PlansmithError) -> Exit:
+def exit_for(error: errors.PlansmithError) -> Exit:
     """Returns the exit code of a command that ends with an error."""
     return next((code for kind, code in _EXITS.items() if isinstance(error, kind)), Exit.USAGE)

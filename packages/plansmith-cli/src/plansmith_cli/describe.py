@@ -4,38 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import Final
 
+from plansmith import Plan, Run, RunStatus, diff_plans
 from plansmith.plan.data import Json
-from plansmith.plan.diff import diff_plans
 from plansmith.plan.events import Event, PlanProposed, ReviewAsked
-from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.report.build import load_report
 from plansmith.report.data import Report
 from plansmith.report.markdown import answer_markdown, lacking_markdown, to_markdown, took_lines
-from plansmith.review.render import (
-    diff_lines,
-    estimate_lines,
-    plan_lines,
-    problem_lines,
-    value_line,
-)
+from plansmith.review import render
 from plansmith.text import clip, safe
 from plansmith_cli.questions import loses, next_commands, preview_lines, waiting_lines
 from plansmith_cli.session import Session, has_no_plan, is_unusable
-from plansmith_cli.ui.output import (
-    dim,
-    own,
-    own_text,
-    print_json,
-    print_markdown,
-    print_prose,
-    print_text,
-    status_word,
-)
+from plansmith_cli.ui import output as ui
 from plansmith_cli.ui.progress import header, rows
 from plansmith_cli.ui.terminal import own_locale
 from plansmith_desk.files.run_files import WorkFiles
@@ -46,47 +28,22 @@ _BY_RULES: Final = "review.degraded"
 
 def run_json(run: Run, session: Session) -> dict[str, Json]:
     """Returns everything about a run as JSON."""
-
-    def iso(at: datetime | None) -> str | None:
-        return at.isoformat() if at else None
-
-    steps: dict[str, Json] = {
-        name: {
-            "status": state.status.value,
-            "attempts": state.attempts,
-            "result": state.result,
-            "error": state.error,
-            "started_at": iso(state.started_at),
-            "finished_at": iso(state.finished_at),
-        }
-        for name, state in run.steps.items()
-    }
-    shown: dict[str, Json] = {
-        "id": run.id,
-        "status": run.status.value,
-        "request": run.request,
-        "thread": session.thread or run.options.thread,
-        "folder": run.folder,
-        "locale": run.locale,
-        "decision": run.decision,
-        "reason": run.reason,
-        "damage": run.damage,
-        "interrupted": run.interrupted,
-        "plan": run.plan.to_json() if run.plan else None,
-        "hash": run.plan.hash if run.plan else None,
-        "approved": run.approved,
-        "problems": [each.shown_json() | {"name": each.name} for each in run.problems],
-        "estimate": run.estimate.shown_json() if run.estimate else None,
-        "steps": steps,
-        "questions": [each.shown_json() for each in run.questions.values()],
-        "tokens": run.tokens,
-        "cost_usd": str(run.money),
-        "report": run.report,
-        "created_at": iso(run.created_at),
-        "updated_at": iso(run.updated_at),
-        "next": list(next_commands(run, session)),
-    }
-    return shown | ({"turn": session.turn} if session.turn else {})
+    of_step = "status attempts result error started_at finished_at"
+    return ui.json_of(
+        run,
+        "id status request folder locale decision reason damage interrupted approved tokens report"
+        " created_at updated_at",
+        thread=session.thread or run.options.thread,
+        plan=run.plan.to_json() if run.plan else None,
+        hash=run.plan.hash if run.plan else None,
+        problems=[each.shown_json() | {"name": each.name} for each in run.problems],
+        estimate=run.estimate.shown_json() if run.estimate else None,
+        steps={name: ui.json_of(state, of_step) for name, state in run.steps.items()},
+        questions=[each.shown_json() for each in run.questions.values()],
+        cost_usd=str(run.money),
+        next=list(next_commands(run, session)),
+        **({"turn": session.turn} if session.turn else {}),
+    )
 
 
 async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[str]:
@@ -100,20 +57,20 @@ async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[st
     events = list(await session.smith.store.events(run.id))
     previews = await WorkFiles(session.smith.runs).plan_previews(run)
     # The reasons of the review tell that rules made the plan.
-    lines = [*plan_lines(run.plan, run.templates, locale, tells_rules=False), ""]
+    lines = [*render.plan_lines(run.plan, run.templates, locale, tells_rules=False), ""]
     lines += revision_lines(events)
     if run.estimate is not None:
-        lines += estimate_lines(run.estimate, locale)
+        lines += render.estimate_lines(run.estimate, locale)
     asked = [each.body for each in events if isinstance(each.body, ReviewAsked)]
     reasons = asked[-1].reasons if asked else ()
     # What is a reason to ask is told there, and values that come later are shown when they come.
     later = {_UNSEEN} if session.smith.runs.execution.limits.data == "ask" else set[str]()
     others = [each for each in run.problems if each.message not in reasons]
-    lines += problem_lines([each for each in others if each.code not in later], locale)
+    lines += render.problem_lines([each for each in others if each.code not in later], locale)
     if run.folder:
-        lines.append(own_text("In the folder {folder}", folder=safe(run.folder)))
+        lines.append(ui.own_text("In the folder {folder}", folder=safe(run.folder)))
     lines += (
-        own_text(
+        ui.own_text(
             "  already read, to save time (reading changes nothing): {tool}, at {at}",
             tool=safe(each.tool),
             at=f"{each.started_at:%H:%M:%S} UTC",
@@ -121,18 +78,18 @@ async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[st
         for each in run.prefetches.values()
     )
     lines += continued_lines(run)
-    waits = own_text("This plan waits for your approval.")
-    lines.append(own_text("Approved by {flag}.", flag=flag) if flag else waits)
+    waits = ui.own_text("This plan waits for your approval.")
+    lines.append(ui.own_text("Approved by {flag}.", flag=flag) if flag else waits)
     found = [(each, previews.get(getattr(each, "fields", {}).get("step", ""))) for each in reasons]
     for reason, seen in sorted(found, key=lambda each: not loses(each[1])):
         if flag and getattr(reason, "key", "") == _BY_RULES:
             continue  # nobody decides now, and the choice of the model was told
-        lines.append(f"  ! {safe(own(reason))}")
+        lines.append(f"  ! {safe(ui.own(reason))}")
         lines += (f"  {line}" for line in preview_lines(seen))
-    lines.append(f"  {own_text('hash {hash}', hash=run.plan.hash)}")
+    lines.append(f"  {ui.own_text('hash {hash}', hash=run.plan.hash)}")
     if any(line.lstrip().startswith("…") for line in lines):
         whole = session.command("convert", run.id, "--to", "yaml")
-        lines += [own_text("Not everything is shown here. To see all of it:"), f"  {whole}"]
+        lines += [ui.own_text("Not everything is shown here. To see all of it:"), f"  {whole}"]
     return lines
 
 
@@ -141,7 +98,7 @@ def continued_lines(run: Run) -> Iterator[str]:
     reused = [step for step in run.steps.values() if step.reused_from]
     if run.plan is None or run.origin.kind != "run" or not reused:
         return
-    yield own_text(
+    yield ui.own_text(
         "{done} of {total} steps are done (run {run}) and will not run again.",
         done=len(reused),
         total=sum(not step.disabled for step in run.plan.steps),
@@ -152,11 +109,11 @@ def continued_lines(run: Run) -> Iterator[str]:
 def done_so_far(run: Run) -> str:
     """Says what a run has done so far, for a person who stops it."""
     if any(state.attempts for state in run.steps.values()):
-        return own_text("nothing more is run; what ran before is not taken back")
+        return ui.own_text("nothing more is run; what ran before is not taken back")
     if run.prefetches:
         tools = dict.fromkeys(safe(each.tool) for each in run.prefetches.values())
-        return own_text("nothing was changed; already read: {tools}", tools=", ".join(tools))
-    return own_text("nothing was run")
+        return ui.own_text("nothing was changed; already read: {tools}", tools=", ".join(tools))
+    return ui.own_text("nothing was run")
 
 
 def revision_lines(events: Sequence[Event]) -> Iterator[str]:
@@ -164,8 +121,8 @@ def revision_lines(events: Sequence[Event]) -> Iterator[str]:
     plans = [each.body for each in events if isinstance(each.body, PlanProposed)]
     if len(plans) < 2:
         return
-    why = own(plans[-1].cause)
-    yield f"{own_text('changed plan:')}{f' {clip(safe(why))}' if why else ''}"
+    why = ui.own(plans[-1].cause)
+    yield f"{ui.own_text('changed plan:')}{f' {clip(safe(why))}' if why else ''}"
     yield from change_lines(plans[-2].plan, plans[-1].plan)
     yield ""
 
@@ -173,49 +130,50 @@ def revision_lines(events: Sequence[Event]) -> Iterator[str]:
 def change_lines(before: Plan, after: Plan) -> Iterator[str]:
     """Yields the changes from one plan to another, except the revision number."""
     diff = diff_plans(before.replace(revision=1), after.replace(revision=1))
-    yield from diff_lines(diff, own_locale())
+    yield from render.diff_lines(diff, own_locale())
 
 
 def status_text(run: Run) -> str:
     """Returns the status of a run in the person's language."""
     approved = run.status is RunStatus.REVIEWING and run.is_approved
-    return status_word("approved" if approved else run.status)
+    return ui.status_word("approved" if approved else run.status)
 
 
 def run_lines(run: Run, session: Session) -> Iterator[str]:
     """Yields the lines of `plansmith show`: status, steps and results."""
     now, locale = session.smith.runs.journals.clock.now(), own_locale()
-    yield own_text("Run {run}: {status}", run=run.id, status=status_text(run))
+    yield ui.own_text("Run {run}: {status}", run=run.id, status=status_text(run))
     yield f"  {clip(safe(run.request), 200)}"
     if session.thread:
-        yield f"  {own_text('In the conversation {thread}', thread=safe(session.thread))}"
+        yield f"  {ui.own_text('In the conversation {thread}', thread=safe(session.thread))}"
     if run.folder:
-        yield f"  {own_text('In the folder {folder}', folder=safe(run.folder))}"
+        yield f"  {ui.own_text('In the folder {folder}', folder=safe(run.folder))}"
     yield f"  {header(run, now=now, locale=locale)}"
     yield from (f"  {line}" for line in _reason_lines(run))
     yield ""
     yield from (row.text for row in rows(run, now=now, locale=locale))
     results = {name: step.result for name, step in run.steps.items() if step.result is not None}
     yield from ("",) if results else ()
-    yield from (f"{safe(name)} = {value_line(value, 300)}" for name, value in results.items())
+    yield from (
+        f"{safe(name)} = {render.value_line(value, 300)}" for name, value in results.items()
+    )
     if run.problems:
-        yield from ("", *problem_lines(run.problems, locale))
+        yield from ("", *render.problem_lines(run.problems, locale))
 
 
 def _reason_lines(run: Run) -> Iterator[str]:
-    """Yields the reasons of a run's status, if there are any."""
     if run.interrupted:
-        yield own_text("Its process has ended and nothing of it runs. `plansmith go` goes on.")
+        yield ui.own_text("Its process has ended and nothing of it runs. `plansmith go` goes on.")
     if run.damage:
-        yield own_text(
+        yield ui.own_text(
             "The journal is damaged; this is the run as it stood at event {number}:",
             number=run.last.number if run.last else 0,
         )
-        yield clip(safe(own(run.damage)), 400)
+        yield clip(safe(ui.own(run.damage)), 400)
     # Why a request is planned, and not answered, says nothing about where its run stands.
     is_of_triage = run.decision == "plan" and run.status is RunStatus.REVIEWING and not run.paused
     if run.reason and not is_of_triage:
-        yield clip(safe(own(run.reason)), 200)
+        yield clip(safe(ui.own(run.reason)), 200)
 
 
 async def finish(session: Session, run: Run, *, detached: bool = False) -> None:
@@ -225,11 +183,11 @@ async def finish(session: Session, run: Run, *, detached: bool = False) -> None:
         whole = safe(session.command("report", run.id))
         again = safe(session.command("ask", "--thread", "last", "…"))
         session.tell(
-            dim(own_text("How this was found: {command}", command=whole)),
-            dim(own_text("To follow up: {command}", command=again)),
+            ui.dim(ui.own_text("How this was found: {command}", command=whole)),
+            ui.dim(ui.own_text("To follow up: {command}", command=again)),
         )
     if session.given("json"):
-        print_json(run_json(run, session))
+        ui.print_json(run_json(run, session))
     await print_end(session, run, silent=bool(session.given("json") or session.given("jsonl")))
     if detached:
         stopped = Sentence("Stopped here; what is done is kept. To go on:")
@@ -250,7 +208,7 @@ async def print_end(session: Session, run: Run, *, silent: bool = False) -> None
         _print_outcome(session, run, report)
         sys.stdout.flush()
     if is_unusable(run):
-        session.say(_no_plan(run), *problem_lines(run.problems, own_locale()))
+        session.say(_no_plan(run), *render.problem_lines(run.problems, own_locale()))
     if has_no_plan(run):
         say_no_plan(session, run)
 
@@ -262,19 +220,19 @@ def _print_outcome(session: Session, run: Run, report: Report | None) -> None:
     """
     is_quiet, is_team = session.detail == "quiet", run.options.team is not None
     if report is None:
-        print_prose(run.report or own(run.reason))
+        ui.print_prose(run.report or ui.own(run.reason))
     elif is_team or not (report.answer.text or is_quiet):
-        print_markdown(to_markdown(report))
+        ui.print_markdown(to_markdown(report))
     elif not is_quiet:
-        print_markdown(answer_markdown(report))
+        ui.print_markdown(answer_markdown(report))
     elif report.answer.text:
         session.say(*lacking_markdown(report).splitlines())
-        print_markdown(answer_markdown(report, alone=True))
+        ui.print_markdown(answer_markdown(report, alone=True))
     else:
         if run.status is not RunStatus.DONE:
             session.say(*lacking_markdown(report).splitlines())
-        print_text(
-            own_text(
+        ui.print_text(
+            ui.own_text(
                 "{status}; the plan has no reply, its results are in: {command}",
                 status=status_text(run),
                 command=session.command("report", run.id),
@@ -292,7 +250,7 @@ def say_no_plan(session: Session, run: Run) -> None:
     others = [each for each in run.problems if each.message not in run.reason]
     session.say(
         _no_plan(run),
-        *problem_lines(others, own_locale()),
+        *render.problem_lines(others, own_locale()),
         Sentence("To have it planned again, perhaps with another --model:"),
         f"  {session.command('runs', 'retry', run.id)}",
     )

@@ -11,16 +11,13 @@ from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
+from plansmith import Effect, PlanInvalid, Problem, QuestionAsked, Run
 from plansmith.engine.units import named_unit
-from plansmith.errors import JournalDamaged, PlanInvalid
+from plansmith.errors import JournalDamaged
 from plansmith.formats.native import to_yaml
 from plansmith.plan import events as e
-from plansmith.plan.capability import Effect
-from plansmith.plan.events import QuestionAsked
 from plansmith.plan.fold import RunFold
 from plansmith.plan.next_move import AwaitAnswer, AwaitReview, Over, Paused, next_move
-from plansmith.plan.problem import Problem
-from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import StepFields
 from plansmith.review.policy import active_steps, effects
@@ -55,7 +52,6 @@ class Executed(NamedTuple):
 
     @property
     def code(self) -> Exit:
-        """The exit code of a command that ends with this."""
         return exit_of(self.run) if self.stop is Stop.ITSELF else Exit.INTERRUPTED
 
 
@@ -73,7 +69,6 @@ class Watcher:
 
     @property
     def run(self) -> Run:
-        """The run after the events so far."""
         return self._fold.result()
 
     async def skip(self) -> None:
@@ -294,7 +289,6 @@ class Prompts:
 
     @property
     def approve(self) -> str:
-        """The prompt under a plan."""
         return own_text(
             "Run this plan? y = yes, n = reject it, e = edit it, c TEXT = ask for changes, "
             "Enter = not now: "
@@ -306,7 +300,6 @@ class Prompts:
         return False
 
     def put_off(self, session: Session, run: Run, choice: Choice) -> None:
-        """Says that the plan was not decided on."""
         del choice
         session.say(Sentence("not approved: {ran}", ran=done_so_far(run)))
 

@@ -288,7 +288,6 @@ def completions(typed: str, *, commands: Iterable[str], options: Iterable[str]) 
 
 
 def _readable(read: Callable[[], str]) -> str | None:
-    """Reads a line as text; None at the end."""
     try:
         line = read()
     except UnicodeDecodeError:

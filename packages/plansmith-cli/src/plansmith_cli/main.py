@@ -46,7 +46,17 @@ _EXITS: Final = (
     "exit codes: 0 ok, 1 run failed, 2 usage, 3 plan invalid, 4 refused, 5 waiting for a person,"
     "\n            6 budget, 7 partly done, 130 interrupted"
 )
-_VERBS_ONLY: Final = Command(lambda _: None, lambda _: Exit.USAGE)
+
+
+def _no_options(_: object) -> None:
+    return None
+
+
+def _wrong_usage(_: object) -> int:
+    return Exit.USAGE
+
+
+_VERBS_ONLY: Final = Command(_no_options, _wrong_usage)
 
 
 class Output:

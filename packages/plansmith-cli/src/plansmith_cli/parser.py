@@ -90,11 +90,9 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def takes_words(self) -> bool:
-        """Whether there are arguments besides options."""
         return any(not each.option_strings for each in self._actions)
 
     def format_help(self) -> str:
-        """Returns the help, with the verbs of a noun below."""
         below = f"\n{help_text('more commands:')}\n{self._verbs}\n" if self._verbs else ""
         return super().format_help() + below
 
@@ -178,7 +176,11 @@ def noun(
             add_options(made, each.text, **each.typed)
             made.set_defaults(work=each.work)
 
-    return Command(configure, lambda args: run(args, args.work))
+    def main(args: argparse.Namespace) -> int | None:
+        found: int | None = run(args, args.work)
+        return found
+
+    return Command(configure, main)
 
 
 class _ChineseHelp(argparse.HelpFormatter):

@@ -12,14 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self, cast
 
+from plansmith import Plan, QuestionAsked, Refused, Run
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.provenance import ALLOW, allow_seen
-from plansmith.errors import Refused, StaleDecision
+from plansmith.errors import StaleDecision
 from plansmith.plan.data import Json, content_hash, json_text, need_plain, same
-from plansmith.plan.events import QuestionAsked
 from plansmith.plan.next_move import AwaitReview, next_move
-from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, MapStep, ToolStep
 from plansmith.review.render import BAR, named_lines, table_lines, text_lines, value_cell
@@ -124,7 +122,6 @@ def head_line(group: Group, run: Run) -> str:
 
 
 def _callee_of(plan: Plan | None, unit: str | None) -> str:
-    """Returns the tool or agent that a step calls."""
     step = plan.by_id.get((unit or "").partition("/")[0]) if plan else None
     match step.each if isinstance(step, MapStep) else step:
         case ToolStep(tool=name) | AgentStep(agent=name):
@@ -277,7 +274,6 @@ class Asked:
         return shown
 
     async def preview(self, asked: QuestionAsked, own: Values | None = None) -> Preview | None:
-        """Returns what a call would do to files now, where that is known."""
         return await WorkFiles(self.session.smith.runs).consent_preview(self.run, asked, own)
 
     @property
@@ -377,12 +373,12 @@ class Asked:
 
     async def _tell_refusal(self, error: Refused) -> bool | None:
         """Tells why an answer was not taken, and shows anew what may be another thing now."""
+        first, *others = self.group
         self.session.say(safe(error_text(error, self.session.locale)))
-        if len(self.group) > 1:
-            stale = isinstance(error, StaleDecision)
-            return await self._ask_again(self.group) if stale else None
-        if self.values[0] is not None:
-            self.previews = [await self.preview(self.group[0])]
+        if others and isinstance(error, StaleDecision):
+            return await self._ask_again(self.group)
+        if not others and self.values[0] is not None:
+            self.previews = [await self.preview(first)]
             self.session.say(*preview_lines(self.previews[0]))
         return None
 
@@ -434,7 +430,6 @@ class Asked:
 
 
 async def _edited(session: Session, values: Values) -> dict[str, Json]:
-    """Opens the values in the person's editor; returns those that were changed."""
     handle, name = tempfile.mkstemp(prefix="plansmith-values-", suffix=".json")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         json.dump(dict(values), file, ensure_ascii=False, indent=2)

@@ -31,15 +31,12 @@ class TenantSettings(Settings):
     tenant: Tenant
 
     def folder(self) -> Path:
-        """Returns the folder that tools work in."""
         return self.tenant.folder
 
     def data(self) -> Path:
-        """Returns the folder of approvals and agent cards."""
         return self.tenant.home
 
     def stages(self) -> Mapping[str, Settings]:
-        """Returns the settings that nobody has set, and these."""
         return {"default": Settings(), "tenant": Settings.model_construct(None, **_fields(self))}
 
 

@@ -13,13 +13,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from plansmith.app import Plansmith
+from plansmith import Misconfigured, Plansmith, Run, RunStatus
 from plansmith.clock import SystemClock
-from plansmith.errors import Misconfigured, OtherTeam
+from plansmith.errors import OtherTeam
 from plansmith.lazy import lazy_modules
 from plansmith.plan.planning import stands_in
 from plansmith.plan.problem import has_errors
-from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence, language_of, with_hint
 from plansmith.plan.steps import ToolStep
 from plansmith.runs.journals import Journals
@@ -79,18 +78,15 @@ class Session:
 
     @property
     def has_person(self) -> bool:
-        """Whether a person can be asked now."""
         silent = self.given("no_input") or self.given("jsonl")
         return not silent and sys.stdin.isatty() and sys.stderr.isatty()
 
     @property
     def locale(self) -> str:
-        """The language that is spoken now."""
         return language_of(own_locale())
 
     @property
     def detail(self) -> progress.Detail:
-        """How much is told beside the answer."""
         return detail_of(self.args)
 
     def use_language_of(self, run: Run) -> None:
@@ -123,7 +119,6 @@ class Session:
             self.say(*lines)
 
     def print(self, *lines: str) -> None:
-        """Writes lines to stdout."""
         print_lines(lines)
 
     def print_as(self, value: object, lines: Iterable[str]) -> None:
@@ -148,11 +143,9 @@ class Session:
             self.say_as([], none)
 
     def planning(self) -> AbstractContextManager[None]:
-        """Shows that planning goes on, inside the `with` block."""
         return self.lines.moving()
 
     def view(self) -> progress.View:
-        """Returns a new view that shows the progress of a run."""
         jsonl = bool(self.given("jsonl"))
         return progress.make_view(self.locale, jsonl=jsonl, quiet=self.detail == "quiet")
 

@@ -23,7 +23,7 @@ from plansmith_cli.config import Settings, load_settings
 from plansmith_cli.trust import command_files, with_paths
 from plansmith_cli.ui.output import read_file, wrong
 from plansmith_connect.approvals import ApprovalFile
-from plansmith_connect.mcp.settings import ServerSettings, all_servers
+from plansmith_connect.mcp.settings import all_servers
 from plansmith_planner.make import make_model
 
 if TYPE_CHECKING:
@@ -209,30 +209,22 @@ async def rules_plan(request: str, settings: Settings) -> bool:
 def make_servers(
     settings: Settings, *, secrets: Secrets, tell: Tell = lambda _: None
 ) -> mcp_servers.McpServers | None:
-    """Makes the MCP servers of the settings; None if there are none."""
+    """Makes the MCP servers of the settings, each in a folder of its own; None without any."""
     if not settings.mcp.servers and not settings.mcp.files:
         return None
     found = all_servers(settings.mcp)
     for note in found.notes:
         tell(note)
-    servers = {name: _in_own_folder(each, settings.data()) for name, each in found.servers.items()}
-    for server in servers.values():
-        protect(command_files(dict(server), settings.data()))
+    own, servers = settings.data() / "servers", dict(found.servers)
+    for name, server in found.servers.items():
+        if server.command and not server.cwd and not server.folder:
+            # In the working folder, `npx` and `python -m` would run whatever code lies there.
+            own.mkdir(parents=True, exist_ok=True, mode=0o700)
+            servers[name] = server.replace(cwd=str(own))
+        protect(command_files(dict(servers[name]), settings.data()))
     return mcp_servers.McpServers(
         servers, approvals=_approvals(settings), environment=_Lookup(secrets, "mcp"), tell=tell
     )
-
-
-def _in_own_folder(server: ServerSettings, data: Path) -> ServerSettings:
-    """A server that names no folder starts in an empty one.
-
-    In the working folder, `npx` and `python -m` would run whatever code lies there.
-    """
-    if not server.command or server.cwd or server.folder:
-        return server
-    folder = data / "servers"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return server.replace(cwd=str(folder))
 
 
 def known_agents(settings: Settings, *, secrets: Secrets) -> list[Agent]:

@@ -41,17 +41,7 @@ from plansmith_cli.session import (
     is_unusable,
     session_command,
 )
-from plansmith_cli.ui.output import (
-    error_text,
-    load_plan,
-    own,
-    print_json,
-    print_lines,
-    print_prose,
-    read_file,
-    status_word,
-    wrong,
-)
+from plansmith_cli.ui import output as ui
 from plansmith_cli.ui.progress import ticking
 from plansmith_cli.ui.terminal import speak
 from plansmith_cli.wiring import rules_plan
@@ -97,9 +87,9 @@ def _plan(args: argparse.Namespace) -> int | None:
                 "picks": [each.to_json() for each in made[-1].picks] if made else [],
                 "metrics": run.metrics.to_json() if run.metrics is not None else None,
             }
-            print_json({**run_json(run, session), **how})
+            ui.print_json({**run_json(run, session), **how})
         elif run.plan is None:
-            print_prose(own(run.reason))
+            ui.print_prose(ui.own(run.reason))
         elif args.yaml:
             sys.stdout.write(to_yaml(run.plan))
         elif args.dialect:
@@ -109,7 +99,7 @@ def _plan(args: argparse.Namespace) -> int | None:
             parts = [[*plan_lines(run.plan, locale=locale)], tree(run.plan, locale).splitlines()]
             parts += [[*estimate_lines(run.estimate, locale)]] if run.estimate is not None else []
             parts += [[*problem_lines(run.problems, locale)]] if run.problems else []
-            print_lines([line for part in parts for line in ("", *part)][1:])
+            ui.print_lines([line for part in parts for line in ("", *part)][1:])
         if has_no_plan(run):
             say_no_plan(session, run)
         if run.status.over or is_unusable(run):
@@ -125,7 +115,7 @@ def _plan(args: argparse.Namespace) -> int | None:
 def prepare(args: argparse.Namespace) -> None:
     """Reads a request from stdin; offers to download a model if none is there and one is needed."""
     if args.request == "-":
-        args.request = read_file("-").decode("utf-8", "replace").strip()
+        args.request = ui.read_file("-").decode("utf-8", "replace").strip()
         speak(args.lang, args.request)
     if args.request is None or args.request.strip():
         # The session warns about ignored settings: once is enough.
@@ -138,7 +128,7 @@ def request_options(session: Session, target: str | None = None) -> dict[str, An
     """Returns what the flags say about a request; tells if there is no model."""
     args, settings = session.args, session.settings
     if args.request is not None and not args.request.strip():
-        raise wrong("the request is empty", 'say what you want: plansmith ask "…"')
+        raise ui.wrong("the request is empty", 'say what you want: plansmith ask "…"')
     given: dict[str, Any] = {"locale": args.lang or "", "target": target}
     if settings.profile:
         given["profile"] = read_profile(settings.profile)
@@ -165,8 +155,8 @@ async def _run(session: Session) -> int:
     args = session.args
     if args.dialect is None and names_run(args.plan):
         hint = session.command("go", args.plan)
-        raise wrong("{name} is a run, and run takes a plan file", hint=hint, name=args.plan)
-    plan = load_foreign(args.plan, args.dialect) if args.dialect else load_plan(args.plan)
+        raise ui.wrong("{name} is a run, and run takes a plan file", hint=hint, name=args.plan)
+    plan = load_foreign(args.plan, args.dialect) if args.dialect else ui.load_plan(args.plan)
     await session.refuse_what_cannot_run(plan)
     run = await session.smith.submit(plan, by=session.by)
     return await run_interactively(session, run.id)
@@ -175,7 +165,7 @@ async def _run(session: Session) -> int:
 def _go(args: argparse.Namespace) -> int | None:
     async def work(session: Session) -> int:
         if args.force and not args.run:
-            raise wrong("--force is for one run", "name the run")
+            raise ui.wrong("--force is for one run", "name the run")
         if args.all:
             return await _resume_all(session)
         name = args.run or await _waiting_run(session)
@@ -231,11 +221,11 @@ async def _resume_all(session: Session) -> int:
     runs = await session.smith.runs.resume_all(busy=busy.append)
     for smith in await session.teams_of_open_runs():
         runs += await smith.runs.resume_all(busy=busy.append)
-    session.say(*dict.fromkeys(safe(error_text(each, session.locale)) for each in busy))
+    session.say(*dict.fromkeys(safe(ui.error_text(each, session.locale)) for each in busy))
     if session.args.json:
-        print_json([run_json(run, session) for run in runs])
+        ui.print_json([run_json(run, session) for run in runs])
     for run in runs:
-        session.tell(f"{run.id}  {status_word(run.status)}")
+        session.tell(f"{run.id}  {ui.status_word(run.status)}")
         session.say(*await waiting_lines(run, session))
     left = Exit.WAITING if busy else Exit.OK
     return max((exit_of(run) for run in runs), default=left)
@@ -244,7 +234,7 @@ async def _resume_all(session: Session) -> int:
 async def _retry(session: Session) -> int:
     args = session.args
     old = await session.run(args.run)
-    plan = load_plan(args.plan) if args.plan else old.plan
+    plan = ui.load_plan(args.plan) if args.plan else old.plan
     await session.refuse_what_cannot_run(plan)
     run = await session.smith.retry(old.id, from_step=args.from_step, plan=plan, by=session.by)
     session.tell(*continued_lines(run))

@@ -7,12 +7,10 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from plansmith.errors import Misconfigured, PlansmithError
+from plansmith import Misconfigured, PlansmithError, QuestionAsked, Run
 from plansmith.files import state_folder
 from plansmith.plan.data import Json
-from plansmith.plan.events import QuestionAsked
 from plansmith.plan.next_move import AwaitReview, Paused, next_move
-from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
@@ -37,17 +35,7 @@ from plansmith_cli.options import RUNNING, warn
 from plansmith_cli.parser import command
 from plansmith_cli.questions import waiting_lines
 from plansmith_cli.session import Session, in_session
-from plansmith_cli.ui.output import (
-    dim,
-    error_text,
-    own,
-    own_text,
-    print_line_json,
-    print_markdown,
-    print_prose,
-    refused,
-    wrong,
-)
+from plansmith_cli.ui import output as ui
 from plansmith_cli.ui.terminal import SPOKEN
 
 if TYPE_CHECKING:
@@ -66,8 +54,7 @@ class ChatPrompts(Prompts):
 
     @property
     def approve(self) -> str:
-        """The prompt under a plan."""
-        return own_text(
+        return ui.own_text(
             "Run this plan? y = yes, n = reject it, e = edit it, Enter = not now, "
             "or say what to change: "
         )
@@ -97,7 +84,6 @@ class Chat:
         self.begin(thread)
 
     def begin(self, thread: Thread) -> None:
-        """Takes another thread up."""
         self.thread = thread
         self.open: list[Run] = []
         self._seen = thread.state.last
@@ -127,7 +113,6 @@ class Chat:
                 yield from asked.options if is_said(asked) else ()
 
     async def say(self, text: str) -> None:
-        """Says something, and runs what comes of it."""
         session, thread = self.session, self.thread
         session.lines.restart()
         with session.planning():
@@ -143,10 +128,10 @@ class Chat:
         since, self._seen = self._seen, thread.state.last
         for said in thread.history:
             if not said.undone and since < said.number < turn.number:
-                session.say(dim(f"{safe(said.by.label)}: {clip(safe(said.text), 200)}"))
+                session.say(ui.dim(f"{safe(said.by.label)}: {clip(safe(said.text), 200)}"))
         session.say(*waiting_in([each.run for each in turn.earlier if each.run is not None]))
         if taken := await taken_line(session, thread, turn, undo="/undo"):
-            session.tell(dim(taken))
+            session.tell(ui.dim(taken))
         with session.planning():
             for each in turn.earlier:
                 await stoppable(thread.plan_left(each))
@@ -164,10 +149,10 @@ class Chat:
         asked = run.questions.values() if run is not None else ()
         if turn.kind in ("why", "review") and not self.as_json:
             decides = turn.kind == "review" and session.has_person and not any(map(is_said, asked))
-            told = own_text(
+            told = ui.own_text(
                 "A message approves nothing and rejects nothing: decide at the prompt below."
             )
-            print_prose(told if decides else turn.text)
+            ui.print_prose(told if decides else turn.text)
             sys.stdout.flush()
         if turn.kind == "why" and session.has_person:
             session.say(*waiting_in(self.open[-1:]))
@@ -180,7 +165,7 @@ class Chat:
         """Notes how a message ended; prints it as JSON where that is wanted."""
         self.code = code
         if self.as_json:
-            print_line_json(threads.turn_with_run(turn, run, self.session, code))
+            ui.print_line_json(threads.turn_with_run(turn, run, self.session, code))
 
     async def go_on(self, run: Run, *, fresh: bool = False) -> Executed:
         """Runs a run as far as it goes now, asks the person, and shows the result."""
@@ -211,14 +196,13 @@ class Chat:
         """Shows what became of a line that made no turn."""
         self.code = code
         if self.as_json:
-            print_line_json({"thread": self.thread.id, "text": own(line), "exit": int(code)})
+            ui.print_line_json({"thread": self.thread.id, "text": ui.own(line), "exit": int(code)})
         else:
             self.session.say(line)
 
     def show(self, name: str, lines: Sequence[str]) -> None:
-        """Shows what a command found."""
         if self.as_json:
-            print_line_json({"command": name, "text": "\n".join(map(own, lines)), "exit": 0})
+            ui.print_line_json({"command": name, "text": "\n".join(map(ui.own, lines)), "exit": 0})
         else:
             self.session.print(*lines)
 
@@ -228,12 +212,12 @@ class Chat:
         self.code = done.code
         if self.as_json:
             shown = describe.run_json(done.run, self.session)
-            print_line_json({"command": name, "run": shown, "exit": int(done.code)})
+            ui.print_line_json({"command": name, "run": shown, "exit": int(done.code)})
 
     def failed(self, error: PlansmithError) -> None:
         """Shows why a line could not be taken; the conversation goes on."""
         self.code = code = exit_for(error)
-        sys.stderr.write(visible(f"plansmith: {error_text(error, self.session.locale)}\n"))
+        sys.stderr.write(visible(f"plansmith: {ui.error_text(error, self.session.locale)}\n"))
         if self.as_json:
             told: dict[str, Json] = {
                 "code": code.name.lower(),
@@ -242,7 +226,7 @@ class Chat:
                 "hint": error.hint,
                 "exit": int(code),
             }
-            print_line_json({"thread": self.thread.id, "error": told, "exit": int(code)})
+            ui.print_line_json({"thread": self.thread.id, "error": told, "exit": int(code)})
 
     def come_back(self) -> list[str]:
         """Returns how to come back to a thread in which something was said."""
@@ -280,7 +264,7 @@ HELP: Final = Sentence(
 
 
 async def _help(chat: Chat, _: str) -> None:
-    chat.show("/help", own(HELP).split("\n"))
+    chat.show("/help", ui.own(HELP).split("\n"))
 
 
 async def _undo(chat: Chat, rest: str) -> None:
@@ -300,20 +284,22 @@ async def _undo(chat: Chat, rest: str) -> None:
 async def _to_undo(chat: Chat, rest: str) -> int:
     if rest:
         if not (rest.isascii() and rest.isdigit() and len(rest) < _DIGITS):
-            raise wrong("{text} is no number of a message", "/thread lists them", text=repr(rest))
+            raise ui.wrong(
+                "{text} is no number of a message", "/thread lists them", text=repr(rest)
+            )
         return int(rest)
     await chat.thread.refresh()
     for each in reversed(chat.thread.history):
         ours = each.by.label == chat.session.by
         if ours and not each.undone and each.kind not in ("why", "review"):
             return each.number
-    raise refused("there is nothing of yours to undo", "/undo NUMBER takes any message back")
+    raise ui.refused("there is nothing of yours to undo", "/undo NUMBER takes any message back")
 
 
 async def _why(chat: Chat, rest: str) -> None:
     if not chat.thread.runs:
-        raise refused("nothing was planned here yet", "say what should be done")
-    await chat.say(own_text("why {about}?", about=rest).strip())
+        raise ui.refused("nothing was planned here yet", "say what should be done")
+    await chat.say(ui.own_text("why {about}?", about=rest).strip())
 
 
 async def _plan(chat: Chat, _: str) -> None:
@@ -326,30 +312,30 @@ async def _plan(chat: Chat, _: str) -> None:
         whole = await chat.session.smith.get(runs[0].id)
         chat.show("/plan", [*describe.run_lines(whole, chat.session)])
     else:
-        raise refused("there is no plan yet", "say what should be done")
+        raise ui.refused("there is no plan yet", "say what should be done")
 
 
 async def _report(chat: Chat, rest: str) -> None:
     """Shows the whole report of a run that is over, the newest if none is named."""
     found = [run for run in await chat.runs() if run.status.over and run.id.startswith(rest)]
     if not found and rest:
-        raise refused("no run {run} is over here", run=rest)
+        raise ui.refused("no run {run} is over here", run=rest)
     if not found:
-        raise refused("nothing is over yet")
+        raise ui.refused("nothing is over yet")
     text = to_markdown(await load_report(chat.session.smith.store, found[0].id), brief=True)
     if chat.as_json:
         chat.show("/report", text.rstrip().split("\n"))
     else:
-        print_markdown(text)
+        ui.print_markdown(text)
 
 
 async def _go(chat: Chat, rest: str) -> None:
     """Goes on with a run that was stopped, or asks again what it waits for."""
     found = [run for run in await chat.runs() if not run.status.over and run.id.startswith(rest)]
     if not found and rest:
-        raise refused("there is no run {run}", run=rest)
+        raise ui.refused("there is no run {run}", run=rest)
     if not found:
-        raise refused("nothing waits in this thread")
+        raise ui.refused("nothing waits in this thread")
     run = found[0]
     if next_move(run) == Paused():
         run = await chat.session.smith.resume(run.id, by=chat.session.by)
@@ -426,13 +412,13 @@ async def _take_lines(chat: Chat, editor: LineEditor, line: str | None) -> int |
                 hit = chat.code == Exit.INTERRUPTED
             shown, notice = notice, ""
             line, chat.prompts.typed = chat.prompts.typed, ""
-            line = line or editor.read(own_text("you> "), notice=shown, drops=bool(chat.open))
+            line = line or editor.read(ui.own_text("you> "), notice=shown, drops=bool(chat.open))
             hit = False
         except KeyboardInterrupt:
             if hit or not editor.asks:
                 return Exit.INTERRUPTED
             hit, line = True, ""
-            notice = f"\n{own_text('Ctrl-C again or Ctrl-D leaves.')}\n"
+            notice = f"\n{ui.own_text('Ctrl-C again or Ctrl-D leaves.')}\n"
         except EOFError:
             return Exit.OK if editor.asks else None
     if editor.asks:
@@ -452,14 +438,16 @@ def _main(args: argparse.Namespace) -> int | None:
         )
         if editor.asks:
             await chat.show_last()
-            told = own_text("Say what you want. /help lists commands, Ctrl-C stops, Ctrl-D leaves.")
-            session.tell(dim(told))
+            told = ui.own_text(
+                "Say what you want. /help lists commands, Ctrl-C stops, Ctrl-D leaves."
+            )
+            session.tell(ui.dim(told))
         code = await _take_lines(chat, editor, args.request or "")
         session.tell(*chat.come_back())
         return chat.code if code is None else code
 
     if args.jsonl:
-        raise wrong("a chat prints no events", "--json prints each turn as JSON")
+        raise ui.wrong("a chat prints no events", "--json prints each turn as JSON")
     prepare(args)
     return in_session(args, work)
 

@@ -14,20 +14,11 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.review.policy import active_steps
 from plansmith.text import safe
+from plansmith_cli import questions
 from plansmith_cli.command_table import Command, Exit
 from plansmith_cli.describe import review_lines, revision_lines, run_json, status_text
 from plansmith_cli.interactive import edit_from, edit_in_editor, run_interactively
 from plansmith_cli.options import DETAIL, JSON, NO_INPUT, PARTS, RUN, STORE_ALONE, TOOLS
-from plansmith_cli.questions import (
-    Asked,
-    Group,
-    answer_seen,
-    group_name,
-    question_groups,
-    read_answer,
-    read_change,
-    waiting_lines,
-)
 from plansmith_cli.session import Session, session_command
 from plansmith_cli.ui.output import own, own_text, print_json, refused
 
@@ -54,7 +45,7 @@ def _about_run(act: Action, flags: str = STORE_ALONE, more: str = "", **typed: A
         processes = await session.smith.runs.journals.owners.processes()
         kinds = {read_kind(each.beat.kind).kind for each in processes if each.lives}
         served = not kinds.isdisjoint({"server", "worker"})
-        waits = await waiting_lines(run, session, served=served)
+        waits = await questions.waiting_lines(run, session, served=served)
         session.tell(f"{run.id}: {status_text(run)}", *waits)
         return None
 
@@ -71,7 +62,7 @@ async def _approve(session: Session, run: Run) -> Run | None:
                 run=run.id,
                 status=Sentence(f"status.{run.status.value}"),
             )
-        session.say(*await review_lines(run, session), *await waiting_lines(run, session))
+        session.say(*await review_lines(run, session), *await questions.waiting_lines(run, session))
         return None
     if session.args.go:
         # An approval that cannot be followed by the run would only confuse.
@@ -99,7 +90,7 @@ async def _answer(session: Session, run: Run) -> Run | None:
     args = session.args
     if args.show:
         for group in _groups(run, args.words[0] if args.words else None):
-            _print_whole(await Asked.look(session, run, group))
+            _print_whole(await questions.Asked.look(session, run, group))
         return None
     if len(args.words) > 2:
         raise refused("too many arguments", "put the answer in quotes")
@@ -113,26 +104,26 @@ async def _answer(session: Session, run: Run) -> Run | None:
     answered = await _given(session, run, groups[0]) if len(groups) == 1 else None
     if answered is None:
         for group in groups:
-            session.say(*(await Asked.look(session, run, group)).lines())
-        session.say(*await waiting_lines(run, session, asks=False))
+            session.say(*(await questions.Asked.look(session, run, group)).lines())
+        session.say(*await questions.waiting_lines(run, session, asks=False))
     return answered
 
 
-async def _given(session: Session, run: Run, group: Group) -> Run | None:
+async def _given(session: Session, run: Run, group: questions.Group) -> Run | None:
     """Gives an answer; None if there is none, or several are allowed that nobody need have seen."""
     args = session.args
     if args.changes:
-        changes = dict(map(read_change, args.changes))
+        changes = dict(map(questions.read_change, args.changes))
         if len(group) > 1:
             return None
-        return await Asked(session, run, group, [], []).change(changes)
+        return await questions.Asked(session, run, group, [], []).change(changes)
     if not args.words or not args.words[-1].strip():
         return None
-    value = read_answer(group[0], args.words[-1])
+    value = questions.read_answer(group[0], args.words[-1])
     with session.planning():
         if len(group) == 1 and not args.seen:
-            return await answer_seen(session, run, group[0], value)
-        shown = await Asked.look(session, run, group)
+            return await questions.answer_seen(session, run, group[0], value)
+        shown = await questions.Asked.look(session, run, group)
         if args.seen:
             shown.need_shown(args.seen)
         elif value == ALLOW:
@@ -140,7 +131,7 @@ async def _given(session: Session, run: Run, group: Group) -> Run | None:
         return await shown.answer(value)
 
 
-def _print_whole(shown: Asked) -> None:
+def _print_whole(shown: questions.Asked) -> None:
     """Prints questions with all their values in full, without answering them."""
     session, group, digest = shown.session, shown.group, shown.hash
     if session.args.json:
@@ -150,12 +141,12 @@ def _print_whole(shown: Asked) -> None:
         return
     session.print(*shown.lines(whole=True))
     if group[0].kind == "consent":
-        words = ("answer", shown.run.id, group_name(group), ALLOW, "--seen", digest)
+        words = ("answer", shown.run.id, questions.group_name(group), ALLOW, "--seen", digest)
         allow = f"  {session.command_for(shown.run, *words)}"
         session.print(Sentence("To allow exactly this:"), allow)
 
 
-def _groups(run: Run, name: str | None) -> list[Group]:
+def _groups(run: Run, name: str | None) -> list[questions.Group]:
     """Returns the open questions, or those of a name: of a question, or of a step with items."""
     if not run.questions:
         raise refused(
@@ -164,12 +155,12 @@ def _groups(run: Run, name: str | None) -> list[Group]:
             run=run.id,
             status=Sentence(f"status.{run.status.value}"),
         )
-    groups = question_groups(run.questions.values())
+    groups = questions.question_groups(run.questions.values())
     if name is None:
         return groups
     if name in run.questions:
         return [(run.questions[name],)]
-    found = [group for group in groups if group_name(group) == name]
+    found = [group for group in groups if questions.group_name(group) == name]
     if not found:
         names = Sentence("open questions: {names}", names=[*run.questions])
         raise refused("run {run} has no open question '{name}'", hint=names, run=run.id, name=name)
@@ -186,7 +177,7 @@ async def _change(session: Session, run: Run) -> Run | None:
     with session.planning():
         changed = await session.smith.request_changes(run.id, session.args.text, by=session.by)
     if changed.questions.keys() - run.questions.keys():
-        session.say(*await waiting_lines(changed, session))
+        session.say(*await questions.waiting_lines(changed, session))
         return None
     events = list(await session.smith.store.events(run.id))
     # The last request for changes gave a plan, or says why not.

@@ -13,8 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from plansmith.errors import PlansmithError
-from plansmith.formats.native import read_plan
+from plansmith import PlansmithError, read_plan
 from plansmith.plan.sentence import Sentence, language_of
 from plansmith.text import safe
 from plansmith_cli.command_table import Exit
@@ -100,7 +99,6 @@ class _Tour:
             (self._folder / name).write_text(text, encoding="utf-8")
 
     def show(self) -> None:
-        """Shows all acts of the tour; on a terminal a key goes on."""
         _prose(
             Sentence(
                 "A tour of a minute. It works in a folder of its own, which is deleted "
@@ -186,7 +184,6 @@ def _prose(text: Sentence) -> None:
 
 
 def _wait() -> None:
-    """Waits for a key on a terminal; q leaves the tour."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return
     key = read_key(styled(sys.stdout, "2", own_text("— Enter goes on, q ends —")))

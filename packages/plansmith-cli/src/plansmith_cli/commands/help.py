@@ -32,7 +32,10 @@ def problem_help() -> Mapping[str, Mapping[str, str]]:
 def _main(args: argparse.Namespace) -> int | None:
     what = " ".join(args.what)
     if what in ("", "all"):
-        sys.stdout.write(_all_commands() if what else overview())
+        ours = {name: each.summary for name, each in COMMANDS.items()}
+        brought = {name: plugins.load("commands", name) for name in plugins.names("commands")}
+        others = {name: each.summary for name, each in brought.items()}
+        sys.stdout.write(rows(ours | others) + "\n" if what else overview())
     elif what == "problems":
         texts = problem_help()
         print_lines(_headline(code, texts[code]) for code in CODES)
@@ -41,12 +44,6 @@ def _main(args: argparse.Namespace) -> int | None:
     else:
         return main([*args.what, "--help"])
     return None
-
-
-def _all_commands() -> str:
-    ours = {name: each.summary for name, each in COMMANDS.items()}
-    others = {name: plugins.load("commands", name).summary for name in plugins.names("commands")}
-    return rows(ours | others) + "\n"
 
 
 def _headline(code: str, text: Mapping[str, str]) -> str:

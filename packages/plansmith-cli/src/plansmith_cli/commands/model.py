@@ -60,8 +60,8 @@ def offer_model(args: argparse.Namespace, settings: Settings) -> None:
     try:
         if pull_local(model, models, tell=tell) is None and _is_wanted(args, model, models):
             _fetch(model, models)
-    except Refused as refused:
-        tell(with_hint(refused.message, refused.hint))
+    except Refused as error:
+        tell(with_hint(error.message, error.hint))
 
 
 def _is_wanted(args: argparse.Namespace, model: KnownModel, models: ModelFolder) -> bool:
@@ -214,7 +214,6 @@ async def _warm(model: KnownModel, models: ModelFolder) -> None:
 
 
 def _agree(model: KnownModel, models: ModelFolder, *, yes: bool) -> None:
-    """Shows what would be downloaded, and asks for consent."""
     tell(_about_fetching(model, models))
     if yes:
         return

@@ -10,18 +10,26 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Final, NamedTuple
 
+from plansmith import (
+    AgentSpec,
+    Plan,
+    PlanInvalid,
+    PlansmithError,
+    Problem,
+    Refused,
+    Run,
+    ToolSpec,
+    diff_plans,
+    try_read_plan,
+)
 from plansmith.check.check_plan import check_plan
 from plansmith.clock import SystemClock
-from plansmith.errors import PlanInvalid, PlansmithError, Refused, UnreadableText
+from plansmith.errors import UnreadableText
 from plansmith.formats.dialect import dialect, dialect_names
-from plansmith.formats.native import schema, to_json, to_yaml, try_read_plan
+from plansmith.formats.native import schema, to_json, to_yaml
 from plansmith.formats.text import read_text
 from plansmith.formats.tools import read_tools
-from plansmith.plan.capability import AgentSpec, ToolSpec
-from plansmith.plan.diff import diff_plans
-from plansmith.plan.plan import Plan
-from plansmith.plan.problem import Problem, has_errors, problem
-from plansmith.plan.run import Run
+from plansmith.plan.problem import has_errors, problem
 from plansmith.plan.sentence import Sentence, in_language, joined, with_hint
 from plansmith.ports import Closing
 from plansmith.review.draw import mermaid
@@ -35,15 +43,7 @@ from plansmith_cli.config import load_settings
 from plansmith_cli.options import STORE, warn
 from plansmith_cli.parser import command
 from plansmith_cli.session import Session, in_session
-from plansmith_cli.ui.output import (
-    load_plan,
-    print_as,
-    print_json,
-    read_file,
-    refused,
-    tell,
-    wrong,
-)
+from plansmith_cli.ui import output as ui
 from plansmith_cli.ui.terminal import own_locale
 from plansmith_cli.wiring import known_agents, make_tools, python_tools
 from plansmith_planner.parse.read import read_json
@@ -66,7 +66,7 @@ class Known(NamedTuple):
 def known_tools(name: str | None) -> Known:
     """Returns the tools of this folder, with those of a Python file; or only those of a list."""
     if name is not None and not name.endswith(".py"):
-        return Known(read_tools(read_file(name).decode("utf-8", "replace")), source=name)
+        return Known(read_tools(ui.read_file(name).decode("utf-8", "replace")), source=name)
     more = python_tools(Path(name)) if name else ()
 
     async def of_folder() -> Known:
@@ -92,10 +92,10 @@ def known_tools(name: str | None) -> Known:
 
 def _check(args: argparse.Namespace) -> int:
     if args.schema:
-        print_json(schema())
+        ui.print_json(schema())
         return Exit.OK
     if args.plan is None:
-        raise wrong("no plan file was named", hint="plansmith check PLAN")
+        raise ui.wrong("no plan file was named", hint="plansmith check PLAN")
     plan, notes = _read(args)
     known = known_tools(args.tools)
     problems = [*notes, *(_problems(plan, known) if plan is not None else ())]
@@ -112,7 +112,7 @@ def _check(args: argparse.Namespace) -> int:
     none = Sentence("no problems (checked against {source})", source=here)
     fine = none if here else Sentence("no problems in its form")
     lines = [*problem_lines(problems, own_locale())] if problems else [fine]
-    print_as(args, found, [*lines, safe(unchecked)] if unchecked else lines)
+    ui.print_as(args, found, [*lines, safe(unchecked)] if unchecked else lines)
     if has_errors(problems):
         return Exit.INVALID
     return Exit.FAILED if unchecked else Exit.OK
@@ -120,7 +120,7 @@ def _check(args: argparse.Namespace) -> int:
 
 def _read(args: argparse.Namespace) -> Parsed:
     """Reads a plan file, in the plan language or in the format that is named."""
-    data = read_file(args.plan)
+    data = ui.read_file(args.plan)
     if args.dialect:
         return read_foreign(data, args.dialect)
     found = try_read_plan(data)
@@ -147,18 +147,18 @@ def _diff(args: argparse.Namespace) -> None:
     lines = [*diff_lines(diff, own_locale())] if diff else [Sentence("the plans are equal")]
     if diff and before.hash == after.hash:
         lines.append(Sentence("both would run the same"))
-    print_as(args, diff.to_json(), lines)
+    ui.print_as(args, diff.to_json(), lines)
 
 
 def _plans_of(args: argparse.Namespace, *names: str) -> list[Plan]:
     """Returns the plans of files and runs; no store is opened for files alone."""
     if not any(map(names_run, names)):
-        return [load_plan(name) for name in names]
+        return [ui.load_plan(name) for name in names]
     found: list[Plan] = []
 
     async def work(session: Session) -> None:
         for name in names:
-            plan = (await session.run(name)).plan if names_run(name) else load_plan(name)
+            plan = (await session.run(name)).plan if names_run(name) else ui.load_plan(name)
             if plan is None:
                 raise _without_plan(name)
             found.append(plan)
@@ -168,7 +168,7 @@ def _plans_of(args: argparse.Namespace, *names: str) -> list[Plan]:
 
 
 def _without_plan(run: str) -> Refused:
-    return refused("run {run} has no plan", "plansmith show prints its status", run=run)
+    return ui.refused("run {run} has no plan", "plansmith show prints its status", run=run)
 
 
 def _convert(args: argparse.Namespace) -> int | None:
@@ -191,7 +191,7 @@ def _convert(args: argparse.Namespace) -> int | None:
 
 def _recognised(args: argparse.Namespace) -> Parsed:
     """Reads a plan file in the format that is named, or in the one it seems to have."""
-    data = read_file(args.plan)
+    data = ui.read_file(args.plan)
     plan = try_read_plan(data) if args.source is None else None
     parsed = Parsed(plan, []) if isinstance(plan, Plan) else read_foreign(data, args.source)
     if parsed.plan is None:
@@ -233,7 +233,7 @@ def read_foreign(data: bytes, name: str | None) -> Parsed:
 
 def load_foreign(name: str, form: str) -> Plan:
     """Reads a plan file in another format; prints what was read differently on stderr."""
-    parsed = read_foreign(read_file(name), form)
+    parsed = read_foreign(ui.read_file(name), form)
     if parsed.plan is None or has_errors(parsed.problems):
         raise PlanInvalid(parsed.problems)
     _print_problems(parsed.problems)
@@ -246,12 +246,12 @@ def print_foreign(
     """Prints a plan in another format, and what that cannot hold on stderr."""
     writing = dialect(name).write(plan, run)
     _print_problems([*problems, *writing.lost])
-    print_json(writing.value)
+    ui.print_json(writing.value)
 
 
 def _print_problems(problems: Sequence[Problem]) -> None:
     if problems:
-        tell(*problem_lines(problems, own_locale()))
+        ui.tell(*problem_lines(problems, own_locale()))
 
 
 DIALECT: Final = "--dialect  the format of the plan, if it is another system's\n"

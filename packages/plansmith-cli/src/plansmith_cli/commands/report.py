@@ -17,14 +17,7 @@ from plansmith.text import safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.options import JSON, RUN, RUN_OVER, STORE, TOOLS
 from plansmith_cli.session import Session, session_command
-from plansmith_cli.ui.output import (
-    own,
-    own_text,
-    print_json,
-    print_markdown,
-    print_text,
-    write_file,
-)
+from plansmith_cli.ui import output as ui
 from plansmith_desk.files.run_files import WorkFiles
 
 
@@ -35,7 +28,7 @@ async def _main(session: Session) -> None:
     report = await load_report(session.smith.store, run, locale=session.locale)
     form = "json" if args.json else args.format
     if form == "json" and not args.output:
-        print_json(report.to_json())
+        ui.print_json(report.to_json())
         return
     if form == "json":
         text = json.dumps(report.to_json(), indent=2, ensure_ascii=False) + "\n"
@@ -45,9 +38,9 @@ async def _main(session: Session) -> None:
     else:
         text = to_markdown(report, brief=not args.evidence)
     if args.output:
-        write_file(args.output, text)
+        ui.write_file(args.output, text)
     else:
-        (print_text if form == "html" else print_markdown)(text)
+        (ui.print_text if form == "html" else ui.print_markdown)(text)
 
 
 async def _replay(session: Session) -> int:
@@ -59,15 +52,15 @@ async def _replay(session: Session) -> int:
 def _lines(replayed: Replayed) -> Iterator[str]:
     run, count, same = replayed.run, replayed.events, replayed.same
     if replayed.identical:
-        yield own_text("{run}: {count} events, identical byte for byte", run=run, count=count)
+        yield ui.own_text("{run}: {count} events, identical byte for byte", run=run, count=count)
         return
-    yield own_text(
+    yield ui.own_text(
         "{run}: {same} of {count} events are the same; then", run=run, same=same, count=count
     )
-    yield own_text("- recorded {event}", event=_event(replayed.recorded))
-    yield own_text("+ replayed {event}", event=_event(replayed.replayed))
+    yield ui.own_text("- recorded {event}", event=_event(replayed.recorded))
+    yield ui.own_text("+ replayed {event}", event=_event(replayed.replayed))
     if replayed.refused:
-        yield own_text("since {why}", why=safe(own(replayed.refused)))
+        yield ui.own_text("since {why}", why=safe(ui.own(replayed.refused)))
 
 
 def _event(event: Event | None) -> str:

@@ -18,7 +18,7 @@ from plansmith.text import clip, padded, safe
 from plansmith_cli.options import JSON, STORE, STORE_ALONE, positive
 from plansmith_cli.parser import command
 from plansmith_cli.session import Session, in_session, session_command, shortest
-from plansmith_cli.ui.output import load_plan, own_text, print_json, print_lines
+from plansmith_cli.ui.output import json_of, load_plan, own_text, print_json, print_lines
 from plansmith_cli.ui.terminal import own_locale
 
 if TYPE_CHECKING:
@@ -64,23 +64,15 @@ def _line(run: RunSummary, length: int, here: str) -> str:
 
 
 def _row_json(run: RunSummary) -> dict[str, Json]:
-    return {
-        "id": run.run,
-        "status": run.status.value,
-        "request": run.request,
-        "folder": run.folder,
-        "reason": run.reason,
-        "damage": run.damage,
-        "interrupted": run.interrupted,
-        "questions": [*run.questions],
-        "tokens": run.tokens,
-        "cost_usd": str(run.money),
-        "planning_seconds": run.times.planning,
-        "running_seconds": run.times.running,
-        "waiting_seconds": run.times.waiting,
-        "created_at": run.created_at.isoformat() if run.created_at else None,
-        "updated_at": run.updated_at.isoformat() if run.updated_at else None,
-    }
+    return json_of(
+        run,
+        "status request folder reason damage interrupted questions tokens created_at updated_at",
+        id=run.run,
+        cost_usd=str(run.money),
+        planning_seconds=run.times.planning,
+        running_seconds=run.times.running,
+        waiting_seconds=run.times.waiting,
+    )
 
 
 def names_run(name: str) -> bool:

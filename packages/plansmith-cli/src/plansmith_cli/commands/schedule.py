@@ -8,9 +8,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from plansmith.errors import Misconfigured
+from plansmith import Misconfigured, Plan
 from plansmith.plan.data import Json
-from plansmith.plan.plan import Plan
 from plansmith.plan.schedules import Fire, FireState, Missed, Overlap, Schedule
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.timing import Timing, make_timing, next_fires, zone_of
@@ -34,7 +33,6 @@ _WORST: Final = (Exit.FAILED, Exit.INVALID, Exit.PARTLY, Exit.REFUSED, Exit.BUDG
 
 
 def _timing_of(args: argparse.Namespace, zone: str) -> Timing | None:
-    """Returns the timing that the flags give, or None."""
     given: dict[str, Any] = {"daily_at": args.daily, "cron": args.cron, "once_at": args.at}
     if args.every:
         text = args.every
@@ -60,7 +58,6 @@ def _moment_of(text: str, zone: str) -> datetime:
 
 
 def _behaviour_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Returns the flags for overlap, missed fires, failures and budget."""
     given = {
         "overlap": args.overlap,
         "missed": args.missed,
@@ -134,7 +131,6 @@ async def _add(session: Session) -> int | None:
 
 
 def _split_request(session: Session, request: str, zone: str) -> tuple[str, Timing]:
-    """Reads what to do and when from a request."""
     found = recurrence(request, timezone=zone)
     if found is None or found.timing is None:
         raise Misconfigured(

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from plansmith.errors import Misconfigured, Refused
+from plansmith import Misconfigured, Plan, Refused, Run
 from plansmith.plan.data import Json
-from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run
 from plansmith.plan.schedules import Fire, Part, Schedule, parts
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.timing import Timing, check_timing, next_fires, zone_of
@@ -176,7 +174,6 @@ class Offer(NamedTuple):
             await session.smith.schedules.require_unattended(plan)
 
     def lines(self, session: Session) -> Iterator[str]:
-        """Yields what would run when."""
         yield from plan_lines(self.plan, locale=session.locale)
         yield ""
         now = session.smith.runs.journals.clock.now()
@@ -190,7 +187,6 @@ class Offer(NamedTuple):
         yield f"  {own_text('hash {hash}', hash=self.plan.hash)}"
 
     def say_unapproved(self, session: Session) -> None:
-        """Names the command that approves the schedule."""
         approval = ("--approve-plan", self.plan.hash)
         command = f"… {' '.join(approval)}"
         if "run" in self.fields:

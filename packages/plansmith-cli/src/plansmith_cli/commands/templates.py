@@ -19,7 +19,7 @@ from plansmith_cli.interactive import run_interactively
 from plansmith_cli.options import JSON, PARTS, RUNNING, STORE_ALONE, TOOLS
 from plansmith_cli.parser import Verb, noun
 from plansmith_cli.session import Session, in_session
-from plansmith_cli.ui.output import load_plan, own_text, read_file, write_file, wrong
+from plansmith_cli.ui.output import json_of, load_plan, own_text, read_file, write_file, wrong
 from plansmith_planner.suggest import suggest
 
 
@@ -41,15 +41,8 @@ async def _list(session: Session) -> None:
 
 
 def _row(template: Template) -> dict[str, Json]:
-    return {
-        "name": template.name,
-        "version": template.version,
-        "goal": template.plan.goal,
-        "parameters": dict(template.parameters),
-        "saved_by": template.saved_by,
-        "saved_at": template.saved_at.isoformat() if template.saved_at else None,
-        "run": template.run,
-    }
+    more = {"goal": template.plan.goal, "parameters": dict(template.parameters)}
+    return json_of(template, "name version saved_by saved_at run", **more)
 
 
 async def _show(session: Session) -> None:

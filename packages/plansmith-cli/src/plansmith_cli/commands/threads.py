@@ -8,12 +8,10 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from plansmith.errors import Misconfigured, PlansmithError, Refused
+from plansmith import Misconfigured, PlansmithError, QuestionAsked, Refused, Run
 from plansmith.plan.data import Json
-from plansmith.plan.events import QuestionAsked
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.refs import value_text
-from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import ThreadMessage, ThreadState, fold_thread
 from plansmith.ports import Records
@@ -26,16 +24,7 @@ from plansmith_cli.options import JSON, STORE_ALONE, TOOLS, positive
 from plansmith_cli.parser import Verb, add_options
 from plansmith_cli.questions import question_lines, waiting_lines
 from plansmith_cli.session import Session, in_session, shortest
-from plansmith_cli.ui.output import (
-    dim,
-    own,
-    own_text,
-    print_json,
-    print_prose,
-    print_text,
-    refused,
-    wrong,
-)
+from plansmith_cli.ui import output as ui
 from plansmith_planner.threads.situation import ASKED_BY_PLANS
 from plansmith_planner.threads.store import ThreadHeadline, ThreadStore
 
@@ -65,7 +54,7 @@ THREAD: Final = (
 def thread_name(given: str) -> str:
     """Returns the name of a thread; an empty one, as of an unset variable, names none."""
     if not given.strip():
-        flaw = own_text("the name is empty; without --thread a new one begins")
+        flaw = ui.own_text("the name is empty; without --thread a new one begins")
         raise argparse.ArgumentTypeError(flaw)
     return given
 
@@ -90,11 +79,11 @@ async def _find(session: Session, name: str) -> str:
     if found:
         more = Sentence("give more of the id: {ids}", ids=[*map(safe, found[:3])])
         count = len(found)
-        raise wrong("{count} threads begin with {name}", hint=more, count=count, name=repr(name))
+        raise ui.wrong("{count} threads begin with {name}", hint=more, count=count, name=repr(name))
     try:
         run = await session.find(name)
     except Misconfigured:
-        raise wrong(
+        raise ui.wrong(
             "there is no thread {name}", "plansmith threads lists them", name=repr(name)
         ) from None
     return await store.thread_of(run) or run
@@ -119,12 +108,11 @@ async def _last(session: Session) -> str:
             return await ThreadStore(session.smith.store).thread_of(run.id) or run.id
         break
     if thread is None:
-        raise wrong("there is no thread in this folder", "plansmith threads lists them")
+        raise ui.wrong("there is no thread in this folder", "plansmith threads lists them")
     return thread.id
 
 
 async def _headlines(store: ThreadStore) -> list[ThreadHeadline]:
-    """Returns all threads, newest activity first."""
     found: list[ThreadHeadline] = []
     while page := await store.threads(before=found[-1].thread if found else "", limit=_PAGE):
         found += page
@@ -141,7 +129,7 @@ async def thread_of(session: Session, run: Run) -> str:
 async def taken_line(session: Session, thread: Thread, turn: Turn, *, undo: str) -> str:
     """Says what a message was taken for; empty where that is plain."""
     said = thread.state.message(turn.number)
-    read, reason = said.reading if said else None, safe(own(turn.reason))
+    read, reason = said.reading if said else None, safe(ui.own(turn.reason))
     plain = turn.kind == "review" or (turn.kind == "request" and not reason)
     if said is None or read is None or plain:
         return ""
@@ -154,28 +142,28 @@ async def taken_line(session: Session, thread: Thread, turn: Turn, *, undo: str)
             question = each.body.text
     fields = {
         "because": judged if reason else "",
-        "question": clip(safe(own(question)), 80),
+        "question": clip(safe(ui.own(question)), 80),
         "value": clip(safe(value_text(read.value)), 80),
         "undo": undo,
     }
     match turn.kind:
         case "answer" if read.value != said.text.strip():  # in other words than it was said
-            return own_text(
+            return ui.own_text(
                 "Taken as the answer “{value}” to “{question}”{because}; {undo} takes it back.",
                 **fields,
             )
         case "answer":
-            return own_text(
+            return ui.own_text(
                 "Taken as the answer to “{question}”{because}; {undo} takes it back.", **fields
             )
         case "change":
-            return own_text(
+            return ui.own_text(
                 "Taken as a change of the plan{because}; {undo} takes it back.", **fields
             )
         case "request":
-            return own_text("Taken as a new request{because}; what waits stays open.", **fields)
+            return ui.own_text("Taken as a new request{because}; what waits stays open.", **fields)
         case _:
-            return own_text("Taken as a question about what was done{because}.", **fields)
+            return ui.own_text("Taken as a question about what was done{because}.", **fields)
 
 
 async def runs_of(session: Session, state: ThreadState) -> list[Run]:
@@ -215,14 +203,14 @@ def message_lines(messages: Sequence[ThreadMessage], runs: Sequence[Run]) -> Ite
     known = {run.id: run for run in runs}
     for each in messages:
         who, name = clip(safe(each.by.label), 30), each.run[:_SHORT]
-        parts = [own_text("taken back")] if each.undone else []
-        parts += [own(_KINDS[each.kind or "unread"])]
+        parts = [ui.own_text("taken back")] if each.undone else []
+        parts += [ui.own(_KINDS[each.kind or "unread"])]
         if each.run in known:
             name += f" {status_text(known[each.run])}"
         yield f"{each.number:>4}  {each.at:%Y-%m-%d %H:%M}  {who}: {clip(safe(each.text), 200)}"
         yield f"      → {' · '.join([*parts, name] if name else parts)}"
         if each.reply is not None:
-            yield f"        {clip(safe(own(each.reply.text)), 400)}"
+            yield f"        {clip(safe(ui.own(each.reply.text)), 400)}"
 
 
 def state_lines(state: ThreadState, runs: Sequence[Run]) -> Iterator[str]:
@@ -251,14 +239,7 @@ def run_lines(runs: Sequence[Run]) -> Iterator[str]:
 
 def turn_json(turn: Turn) -> dict[str, Json]:
     """Returns what came of a message as JSON, without its run."""
-    return {
-        "thread": turn.thread,
-        "message": turn.number,
-        "kind": turn.kind,
-        "judge": turn.judge,
-        "reason": turn.reason,
-        "text": turn.text,
-    }
+    return ui.json_of(turn, "thread kind judge reason text", message=turn.number)
 
 
 def turn_with_run(turn: Turn, run: Run | None, session: Session, code: int) -> dict[str, Json]:
@@ -280,7 +261,7 @@ async def say_request(
             turn = await thread.say(session.args.request, by=session.by, plan=False, **options)
         undo = session.command("threads", "undo", turn.thread, str(turn.number))
         if taken := await taken_line(session, thread, turn, undo=undo):
-            session.tell(dim(taken))
+            session.tell(ui.dim(taken))
         with session.planning():
             for each in turn.earlier:
                 await thread.plan_left(each)
@@ -293,9 +274,9 @@ async def say_request(
     session.thread, session.turn = turn.thread, turn_json(turn)
     if turn.run is None or turn.kind == "why":
         if session.args.json:
-            print_json(turn_with_run(turn, turn.run, session, Exit.OK))
+            ui.print_json(turn_with_run(turn, turn.run, session, Exit.OK))
         else:
-            print_prose(turn.text)
+            ui.print_prose(turn.text)
         return Exit.OK
     if turn.kind == "review":
         session.say(safe(turn.text))
@@ -322,15 +303,10 @@ async def _list(session: Session) -> None:
         f"{f'  ({safe(each.folder)})' if each.folder not in ('', here) else ''}"
         for each in found
     )
-    rows: list[dict[str, Json]] = [
-        {
-            "id": each.thread,
-            "title": each.title,
-            "owner": each.owner,
-            "folder": each.folder,
-            "messages": each.messages,
-            "updated_at": each.updated.isoformat(),
-        }
+    rows = [
+        ui.json_of(
+            each, "title owner folder messages", id=each.thread, updated_at=each.updated.isoformat()
+        )
         for each in found
     ]
     none = Sentence(
@@ -344,7 +320,7 @@ async def _show(session: Session) -> None:
     state = await _state(session)
     runs = await runs_of(session, state)
     if session.args.json:
-        print_json(_json(state))
+        ui.print_json(_json(state))
         return
     session.print(*state_lines(state, runs))
     for run in runs:
@@ -362,45 +338,34 @@ async def _state(session: Session) -> ThreadState:
 
 
 def _json(state: ThreadState) -> dict[str, Json]:
-    messages: list[Json] = [
-        {
-            "message": said.number,
-            "at": said.at.isoformat(),
-            "by": said.by.label,
-            "said": said.text,
-            "kind": said.kind,
-            "run": said.run,
+    messages = [
+        ui.json_of(
+            said,
+            "at kind run undone",
+            message=said.number,
+            by=said.by.label,
+            said=said.text,
             **{
                 name: getattr(said.reading, name) if said.reading else ""
                 for name in ("question", "judge", "reason")
             },
-            "text": said.reply.text if said.reply else "",
-            "step": said.reply.step if said.reply else "",
-            "undone": said.undone,
-        }
+            text=said.reply.text if said.reply else "",
+            step=said.reply.step if said.reply else "",
+        )
         for said in state.messages
     ]
-    summary = state.summary
-    return {
-        "id": state.id,
-        "title": state.title,
-        "owner": state.owner,
-        "folder": state.folder,
-        "messages": messages,
-        "runs": [*state.runs],
-        "summary": {"upto": summary.upto, "text": summary.text} if summary else None,
-        "opened_at": state.opened_at.isoformat() if state.opened_at else None,
-        "updated_at": state.updated_at.isoformat() if state.updated_at else None,
-    }
+    summary = ui.json_of(state.summary, "upto text") if state.summary else None
+    names = "id title owner folder runs opened_at updated_at"
+    return ui.json_of(state, names, messages=messages, summary=summary)
 
 
 async def _undo(session: Session) -> None:
     thread = await open_thread(session, session.args.thread)
     turn = await thread.undo(session.args.number, by=session.by)
     if session.args.json:
-        print_json(turn_with_run(turn, turn.run, session, Exit.OK))
+        ui.print_json(turn_with_run(turn, turn.run, session, Exit.OK))
         return
-    print_text(turn.text)
+    ui.print_text(turn.text)
     if turn.run is not None and not turn.run.status.over:
         session.say(*await waiting_lines(turn.run, session))
 
@@ -408,15 +373,17 @@ async def _undo(session: Session) -> None:
 async def _delete(session: Session) -> None:
     state = await _state(session)
     if not state.last:
-        raise wrong("run {run} has no thread", "only conversations are deleted here", run=state.id)
-    prompt = own_text(
+        raise ui.wrong(
+            "run {run} has no thread", "only conversations are deleted here", run=state.id
+        )
+    prompt = ui.own_text(
         "Delete “{title}” with {messages} messages and {runs} runs for good? y = yes, Enter = no: ",
         title=clip(safe(state.title), 80),
         messages=len(state.messages),
         runs=len(state.runs),
     )
     if not session.given("yes") and not (session.has_person and agrees(prompt)):
-        raise refused("nothing was deleted", "--yes deletes without asking")
+        raise ui.refused("nothing was deleted", "--yes deletes without asking")
     runs = await session.smith.threads.delete(state.id, by=session.by)
     told = Sentence("deleted: {thread}, with {runs} runs", thread=safe(state.id), runs=runs)
     session.say_as({"deleted": state.id, "runs": runs}, told)
@@ -451,6 +418,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         made.set_defaults(work=each.work)
 
 
-COMMAND = Command(
-    _configure, lambda args: in_session(args, args.work, only_reads=args.work in (_list, _show))
-)
+def _main(args: argparse.Namespace) -> int | None:
+    return in_session(args, args.work, only_reads=args.work in (_list, _show))
+
+
+COMMAND = Command(_configure, _main)

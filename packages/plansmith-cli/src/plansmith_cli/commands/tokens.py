@@ -67,7 +67,6 @@ def _tokens() -> TokenFile:
 
 
 def _member(args: argparse.Namespace) -> Member:
-    """Returns for whom a token or a link is."""
     key = TenantBook(data_folder()).get(args.tenant).key if args.tenant else ""
     return Member(user=args.user, tenant=key, role=args.role or "")
 

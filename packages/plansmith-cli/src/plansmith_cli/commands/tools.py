@@ -9,8 +9,7 @@ import json
 import sys
 from typing import Final
 
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.plan import Plan
+from plansmith import Plan, ToolSpec
 from plansmith.plan.sentence import Sentence
 from plansmith.secrets import SecretBox
 from plansmith.text import clip, safe
@@ -20,7 +19,16 @@ from plansmith_cli.keyboard import agrees
 from plansmith_cli.options import AS_JSON, JSON, PARTS, RUNNING, TOOLS, loaded_settings
 from plansmith_cli.parser import Verb, noun
 from plansmith_cli.session import Session, in_session
-from plansmith_cli.ui.output import own, own_text, print_as, print_json, print_lines, tell, wrong
+from plansmith_cli.ui.output import (
+    json_of,
+    own,
+    own_text,
+    print_as,
+    print_json,
+    print_lines,
+    tell,
+    wrong,
+)
 from plansmith_cli.wiring import make_agents
 from plansmith_connect.a2a.registry import AgentRegistry, Choices, Standing
 from plansmith_connect.mcp.servers import McpServers
@@ -45,7 +53,7 @@ async def _search(session: Session) -> None:
         raise wrong("-k {count} is not 1 or more", "give a positive number", count=count)
     picks = shortlist(session.args.request, await _specs(session), k=count)
     session.print_as(
-        [{"name": each.name, "score": each.score, "reason": each.reason} for each in picks],
+        [json_of(each, "name score reason") for each in picks],
         (f"{each.score:7.3f}  {safe(each.name)}  ({safe(each.reason)})" for each in picks),
     )
 
@@ -82,8 +90,7 @@ async def _approve(session: Session) -> int:
         if args.name is None or args.name in (each.name, each.name.partition(".")[0])
     ]
     if args.json:
-        fields = ("name", "kind", "hash", "text", "changed")
-        print_json([{name: getattr(each, name) for name in fields} for each in waiting])
+        print_json([json_of(each, "name kind hash text changed") for each in waiting])
     if not waiting:
         session.say(Sentence("Nothing waits for your approval."))
     for each in waiting:
@@ -189,10 +196,8 @@ def _show_agent(args: argparse.Namespace) -> int:
     standing = asyncio.run(work())
     status, is_asked = standing.status, args.action == "approve"
     if args.json:
-        fields = ("name", "status", "hash", "why", "card")
-        told = {name: getattr(standing, name) for name in fields}
         settings = standing.settings.to_json()
-        print_json(told | {"changes": list(standing.changes), "settings": settings})
+        print_json(json_of(standing, "name status hash why changes card", settings=settings))
     elif not is_asked or status == "approved":
         print_lines(_card_lines(standing))
     if status in ("new", "changed"):

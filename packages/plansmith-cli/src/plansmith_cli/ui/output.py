@@ -8,8 +8,11 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from plansmith.errors import Misconfigured, PlansmithError, Refused
 from plansmith.lazy import lazy_modules, lazy_pattern
@@ -23,12 +26,10 @@ if TYPE_CHECKING:
     from plansmith.plan.plan import Plan
     from plansmith.report import markdown
     from plansmith_cli import extras
-    from plansmith_cli.ui import live
 else:
     lazy_modules(
         globals(),
         extras="plansmith_cli.extras",
-        live="plansmith_cli.ui.live",
         markdown="plansmith.report.markdown",
         native="plansmith.formats.native",
         protected_files="plansmith.protected_files",
@@ -151,6 +152,23 @@ def tell(*texts: str) -> None:
     sys.stderr.flush()
 
 
+def json_of(source: object, names: str, **own: Any) -> dict[str, Any]:
+    """Returns fields of a record by their names as JSON values, and others of one's own."""
+
+    def plain(value: Any) -> Any:
+        match value:
+            case Enum():
+                return value.value
+            case datetime():
+                return value.isoformat()
+            case tuple():
+                return list(cast("Any", value))
+            case _:
+                return value
+
+    return {name: plain(getattr(source, name)) for name in names.split()} | own
+
+
 def print_json(value: object, *, indent: int | None = 2) -> None:
     """Prints a JSON value, without characters that could control a terminal."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
@@ -184,7 +202,8 @@ def print_prose(text: str) -> None:
 def print_markdown(text: str) -> None:
     """Prints Markdown of ours: rendered on a terminal, elsewhere as it is written."""
     if sys.stdout.isatty():
-        sys.stdout.write(live.rendered(visible(text), colour=use_colour(sys.stdout)))
+        rendered = resolve_name("plansmith_cli.ui.live:rendered")
+        sys.stdout.write(rendered(visible(text), colour=use_colour(sys.stdout)))
         sys.stdout.flush()
     else:
         print_text(text)

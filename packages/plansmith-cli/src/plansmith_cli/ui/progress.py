@@ -209,7 +209,6 @@ class Lines(View):
         self.restart()
 
     def restart(self) -> None:
-        """Counts the time from now on."""
         self._start = time.monotonic()
 
     def show(self, run: Run, event: e.Event) -> None:
