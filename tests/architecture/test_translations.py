@@ -33,11 +33,9 @@ def test_every_sentence_gives_the_fields_of_its_text() -> None:
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
             text = getattr(node.args[0], "value", None)
             given = {each.arg for each in node.keywords}
-            if name in ("wrong", "refused"):  # of the command line; the others take no hint
-                given -= {"hint"}
-            elif name not in ("Sentence", "own_text"):
-                continue
-            if not isinstance(text, str) or None in given:
+            given -= {"hint"} if name in ("wrong", "refused") else set()  # errors of commands
+            makers = ("Sentence", "own_text", "wrong", "refused")
+            if name not in makers or not isinstance(text, str) or None in given:
                 continue
             if given != set(FIELD.findall(codes.get(text, text))):
                 faults.append(f"{path.relative_to(ROOT)}:{node.lineno}: {text}")
