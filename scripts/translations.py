@@ -13,6 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MAKERS = ("Sentence", "own_text")
+# Errors of the command line: what is wrong, and what helps.
+ERRORS = ("wrong", "refused")
 ENTRY = re.compile(r'^msgid (".*")\nmsgstr (".*")$', re.MULTILINE)
 FIELD = re.compile(r"\{(\w+)\}")
 HEAD = 'msgid ""\nmsgstr "Language: zh\\nContent-Type: text/plain; charset=UTF-8\\n"\n'
@@ -21,13 +23,14 @@ HEAD = 'msgid ""\nmsgstr "Language: zh\\nContent-Type: text/plain; charset=UTF-8
 def said_in(path: Path) -> Iterator[str]:
     """Yield every sentence that a module says as a literal."""
     text = path.read_text(encoding="utf-8")
-    if not any(maker in text for maker in MAKERS):
+    if not any(maker in text for maker in (*MAKERS, *ERRORS)):
         return
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and node.args:
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            if name in MAKERS:
-                yield from _literals(node.args[0])
+            said = node.args[:1] if name in MAKERS else node.args[:2] if name in ERRORS else ()
+            for each in said:
+                yield from _literals(each)
 
 
 def _literals(node: ast.expr) -> Iterator[str]:

@@ -25,7 +25,7 @@ def test_every_sentence_gives_the_fields_of_its_text() -> None:
     faults = []
     for path in SOURCES:
         source = path.read_text(encoding="utf-8")
-        if not re.search(r"\b(Sentence|own_text)\(", source):
+        if not re.search(r"\b(Sentence|own_text|wrong|refused)\(", source):
             continue
         for node in ast.walk(ast.parse(source)):
             if not (isinstance(node, ast.Call) and node.args):
@@ -33,7 +33,9 @@ def test_every_sentence_gives_the_fields_of_its_text() -> None:
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
             text = getattr(node.args[0], "value", None)
             given = {each.arg for each in node.keywords}
-            if name not in ("Sentence", "own_text") or not isinstance(text, str) or None in given:
+            given -= {"hint"} if name in ("wrong", "refused") else set()  # errors of commands
+            makers = ("Sentence", "own_text", "wrong", "refused")
+            if name not in makers or not isinstance(text, str) or None in given:
                 continue
             if given != set(FIELD.findall(codes.get(text, text))):
                 faults.append(f"{path.relative_to(ROOT)}:{node.lineno}: {text}")

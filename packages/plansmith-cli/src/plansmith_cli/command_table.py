@@ -1,9 +1,12 @@
-"""The table of commands: where each is, what it does, and the subject `--help` lists it under."""
+"""The table of commands: where each is, what it does, its subject in `--help`; and exit codes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from plansmith import errors
 
 if TYPE_CHECKING:
     import argparse
@@ -31,21 +34,21 @@ COMMANDS: Final = {
     "ask": Entry("ask:ASK", "plan a request, run the plan, print the report"),
     "chat": Entry("chat:COMMAND", "talk: requests that know what came before"),
     "plan": Entry("ask:PLAN", "make a plan for a request, without running it"),
-    "run": Entry("run:RUN", "run a plan file"),
-    "go": Entry("run:GO", "go on with a run: review, answer, resume, whatever is next"),
+    "run": Entry("ask:RUN", "run a plan file"),
+    "go": Entry("ask:GO", "go on with a run: review, answer, resume, whatever is next"),
     "approve": Entry("decide:APPROVE", "approve the plan of a run, by its hash"),
     "reject": Entry("decide:REJECT", "reject the plan of a run"),
     "answer": Entry("decide:ANSWER", "answer a question of a run"),
     "runs": Entry("runs:COMMAND", "list runs, or do something with one"),
-    "runs watch": Entry("run:WATCH", "follow a run of another process"),
+    "runs watch": Entry("ask:WATCH", "follow a run of another process"),
     "runs edit": Entry("decide:EDIT", "edit the plan in $EDITOR"),
     "runs change": Entry("decide:CHANGE", "describe changes to the plan, and plan again"),
     "runs undo": Entry("decide:UNDO", "go back to the previous plan, or take effects back"),
     "runs skip": Entry("decide:SKIP", "skip a step, and the steps that need it"),
     "runs pause": Entry("decide:PAUSE", "pause a run"),
     "runs cancel": Entry("decide:CANCEL", "cancel a run"),
-    "runs retry": Entry("run:RETRY", "continue a run that is over from what is done"),
-    "runs rerun": Entry("run:RERUN", "run the plan of a run again from the start"),
+    "runs retry": Entry("ask:RETRY", "continue a run that is over from what is done"),
+    "runs rerun": Entry("ask:RERUN", "run the plan of a run again from the start"),
     "runs replay": Entry("report:REPLAY", "replay a run offline and compare it"),
     "show": Entry("runs:SHOW", "show a plan file or a run"),
     "report": Entry("report:COMMAND", "print the report of a run as text, HTML or JSON"),
@@ -100,3 +103,33 @@ MORE: Final[Mapping[str, tuple[str, ...]]] = {
 def verbs(name: str) -> list[str]:
     """Returns the commands of two words that begin with a word, such as `runs watch`."""
     return [each for each in COMMANDS if each.startswith(f"{name} ")]
+
+
+class Exit(IntEnum):
+    """What a command's exit code means."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    INVALID = 3
+    REFUSED = 4
+    WAITING = 5
+    BUDGET = 6
+    PARTLY = 7
+    INTERRUPTED = 130
+
+
+_EXITS: Final = {
+    errors.PlanInvalid: Exit.INVALID,
+    errors.ModelFailed: Exit.FAILED,
+    errors.ToolFailed: Exit.FAILED,
+    errors.JournalError: Exit.FAILED,
+    errors.NotFound: Exit.USAGE,
+    errors.RunBusy: Exit.WAITING,
+    errors.Refused: Exit.REFUSED,
+}
+
+
+def exit_for(error: errors.PlansmithError) -> Exit:
+    """Returns the exit code of a command that ends with an error."""
+    return next((code for kind, code in _EXITS.items() if isinstance(error, kind)), Exit.USAGE)

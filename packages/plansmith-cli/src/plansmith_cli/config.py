@@ -203,7 +203,6 @@ def look_at(folder: Path, environment: Mapping[str, str] = os.environ) -> Projec
 
 
 def _read_table(data: bytes, path: Path) -> Table:
-    """Reads the text of a settings file."""
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -247,7 +246,8 @@ def parse_settings(value: Mapping[str, Any], source: str) -> Settings:
         first = error.errors()[0]
         hint = Sentence("correct it, or remove it to use the default")
         if first["type"] == "extra_forbidden":
-            near = difflib.get_close_matches(str(first["loc"][-1]), _known_names(), n=1)
+            known = [name for part in _PARTS for name in part.model_fields]
+            near = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
             hint = (
                 Sentence("did you mean {names}?", names=Sentence("ps.quoted", text=near[0]))
                 if near
@@ -255,10 +255,6 @@ def parse_settings(value: Mapping[str, Any], source: str) -> Settings:
             )
         problem = Sentence("{text}: {reason}", text=source, reason=why_invalid(error))
         raise Misconfigured(problem, hint=hint) from None
-
-
-def _known_names() -> list[str]:
-    return [name for part in _PARTS for name in part.model_fields]
 
 
 _PARTS: Final[tuple[type[Record], ...]] = (

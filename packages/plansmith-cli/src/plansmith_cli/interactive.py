@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
-import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+import tempfile
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
+from plansmith import Effect, PlanInvalid, Problem, QuestionAsked, Run
 from plansmith.engine.units import named_unit
 from plansmith.errors import JournalDamaged
+from plansmith.formats.native import to_yaml
 from plansmith.plan import events as e
-from plansmith.plan.capability import Effect
-from plansmith.plan.events import QuestionAsked
 from plansmith.plan.fold import RunFold
 from plansmith.plan.next_move import AwaitAnswer, AwaitReview, Over, Paused, next_move
-from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import StepFields
-from plansmith.report.build import load_report
-from plansmith.report.data import Report
-from plansmith.report.markdown import answer_markdown, lacking_markdown, to_markdown, took_lines
 from plansmith.review.policy import active_steps, effects
 from plansmith.review.render import plan_lines, problem_lines
 from plansmith.text import clip, safe
-from plansmith_cli.consent import ask_all, waiting_lines
-from plansmith_cli.describe import done_so_far, review_lines, run_json, status_text
-from plansmith_cli.editor import edit_in_editor
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.questions import Choice, ask_line, read_choice
-from plansmith_cli.session import Session, exit_of, has_no_plan, is_unusable
-from plansmith_cli.ui.output import dim, print_json, print_markdown, print_prose, print_text
+from plansmith_cli.command_table import Exit
+from plansmith_cli.describe import change_lines, done_so_far, finish, review_lines
+from plansmith_cli.keyboard import Choice, ask_line, editor_of, open_in_editor, read_choice
+from plansmith_cli.questions import ask_all
+from plansmith_cli.session import Session, exit_of, is_unusable
+from plansmith_cli.ui.output import load_plan, own_text, read_file, refused
 from plansmith_cli.ui.progress import Lines, View, is_stage, ticking
 
 # The time to press Ctrl-C a second time; reads that it cuts off are made again.
@@ -46,6 +42,17 @@ class Stop(StrEnum):
     ITSELF = "itself"
     DETACHED = "detached"
     CANCELLED = "cancelled"
+
+
+class Executed(NamedTuple):
+    """A run after its execution, and why that stopped."""
+
+    run: Run
+    stop: Stop
+
+    @property
+    def code(self) -> Exit:
+        return exit_of(self.run) if self.stop is Stop.ITSELF else Exit.INTERRUPTED
 
 
 class Watcher:
@@ -62,35 +69,26 @@ class Watcher:
 
     @property
     def run(self) -> Run:
-        """The run after the events so far."""
         return self._fold.result()
 
     async def skip(self) -> None:
         """Reads the events from before this command without showing them."""
-        if vars(self.session.args).get("jsonl"):
+        if self.session.given("jsonl"):
             return
         async for event in self.session.smith.events(self.run_id):
             self.number = event.number
             self._fold.take(event)
 
-    async def catch_up(self) -> None:
-        """Shows the events that were not shown yet."""
-        async for event in self.session.smith.events(self.run_id, after=self.number):
-            self._take(event)
-
-    async def follow(self) -> None:
-        """Shows events as they come, until the run is over."""
-        news = self.session.smith.events(self.run_id, after=self.number, follow=True)
+    async def catch_up(self, *, follow: bool = False) -> None:
+        """Shows the events that were not shown yet; if it follows, until the run is over."""
+        news = self.session.smith.events(self.run_id, after=self.number, follow=follow)
         async for event in news:
             if event.number > self.number:
-                self._take(event)
-
-    def _take(self, event: e.Event) -> None:
-        self.number = event.number
-        self._fold.take(event)
-        if event.by.speaks and isinstance(event.body, e.RunPaused | e.CancelAsked):
-            self.stopped_elsewhere.set()
-        self.view.show(self.run, event)
+                self.number = event.number
+                self._fold.take(event)
+                if event.by.speaks and isinstance(event.body, e.RunPaused | e.CancelAsked):
+                    self.stopped_elsewhere.set()
+                self.view.show(self.run, event)
 
 
 @asynccontextmanager
@@ -110,33 +108,51 @@ async def interrupts(*others: signal.Signals) -> AsyncGenerator[asyncio.Queue[No
             signal.signal(each, handler)
 
 
+async def _first(
+    future: asyncio.Future[Any],
+    *others: Coroutine[Any, Any, object],
+    timeout: float | None = None,  # noqa: ASYNC109 - returns None then
+) -> int | None:
+    """Returns the index of what finished first; leaves the future running."""
+    tasks = [asyncio.ensure_future(other) for other in others]
+    every: list[asyncio.Future[Any]] = [future, *tasks]
+    await asyncio.wait(every, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    first = next((index for index, each in enumerate(every) if each.done()), None)
+    for task in tasks:
+        await _cancelled(task)
+    return first
+
+
+async def _cancelled(task: asyncio.Future[Any]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def stoppable(work: Coroutine[Any, Any, _T], *signals: signal.Signals) -> _T | None:
+    """Does some work; Ctrl-C, or one of these signals, cancels it and gives None."""
+    async with interrupts(*signals) as hits:
+        working = asyncio.ensure_future(work)
+        if await _first(working, hits.get()) == 0:
+            return await working
+        await _cancelled(working)
+        return None
+
+
 @asynccontextmanager
 async def _planning_shown_in(watcher: Watcher) -> AsyncGenerator[None]:
     """Shows messages of the planner in the view: other lines would break its block."""
-    smith, verbose = watcher.session.smith, watcher.session.detail == "verbose"
+    planning, verbose = watcher.session.smith.runs.planning, watcher.session.detail == "verbose"
 
     def say(text: str) -> None:
         # Where lines are written one below the other, a stage is one only if it is wanted.
         if verbose or not is_stage(text) or not isinstance(watcher.view, Lines):
             watcher.view.say(text)
 
-    before, smith.runs.planning.tell = smith.runs.planning.tell, say
+    before, planning.tell = planning.tell, say
     try:
         yield
     finally:
-        smith.runs.planning.tell = before
-
-
-class Executed(NamedTuple):
-    """A run after its execution, and why that stopped."""
-
-    run: Run
-    stop: Stop
-
-    @property
-    def code(self) -> Exit:
-        """The exit code of a command that ends with this."""
-        return exit_of(self.run) if self.stop is Stop.ITSELF else Exit.INTERRUPTED
+        planning.tell = before
 
 
 async def execute(watcher: Watcher) -> Executed:
@@ -146,7 +162,7 @@ async def execute(watcher: Watcher) -> Executed:
     watcher.stopped_elsewhere.clear()
     await watcher.catch_up()
     async with ticking(watcher.view), interrupts() as hits, _planning_shown_in(watcher):
-        following = asyncio.ensure_future(watcher.follow())
+        following = asyncio.ensure_future(watcher.catch_up(follow=True))
         running = asyncio.ensure_future(session.smith.runs.run(run_id))
         try:
             stop = await _until_stopped(watcher, running, hits)
@@ -167,8 +183,7 @@ async def _until_stopped(
     watcher: Watcher, running: asyncio.Future[Run], hits: asyncio.Queue[None]
 ) -> Stop:
     smith, run_id, by = watcher.session.smith, watcher.run_id, watcher.session.by
-    elsewhere = watcher.stopped_elsewhere.wait
-    if await _first(running, hits.get, elsewhere) == 0:
+    if await _first(running, hits.get(), watcher.stopped_elsewhere.wait()) == 0:
         return Stop.ITSELF
     if watcher.stopped_elsewhere.is_set():
         # Another process has stopped the run: stop the execution here, too.
@@ -176,47 +191,32 @@ async def _until_stopped(
         await (smith.cancel(run_id, by=by) if over else smith.pause(run_id, by=by))
         await asyncio.wait([running])
         return Stop.ITSELF
-    watcher.view.say(
-        watcher.session.own_text("Stopping: what runs now may end. Ctrl-C again cancels the run.")
-    )
+    watcher.view.say(own_text("Stopping: what runs now may end. Ctrl-C again cancels the run."))
     pausing = asyncio.ensure_future(smith.pause(run_id, by=by, reason=Sentence("detached")))
+    # A call that may change something must not be cut off.
+    run, steps = watcher.run, list[StepFields]()
+    if run.plan is not None:
+        units = [named_unit(run.plan, name, run.templates) for name in run.calls_open]
+        steps = [unit.step for unit in units if unit]
     short = min(smith.runs.execution.limits.grace_s, _DETACH_S)
-    patience = None if await _has_effects_under_way(watcher) else short
-    first = await _first(pausing, hits.get, timeout=patience)
+    patience = None if await any_changes(watcher.session, steps) else short
+    first = await _first(pausing, hits.get(), timeout=patience)
     if first == 1:
-        watcher.view.say(watcher.session.own_text("Cancelling …"))
+        watcher.view.say(own_text("Cancelling …"))
         await smith.cancel(run_id, by=by)
     await _cancelled(pausing)
     return Stop.CANCELLED if first == 1 else Stop.DETACHED
 
 
-async def _has_effects_under_way(watcher: Watcher) -> bool:
-    """Whether a call is running that may change something and so must not be cut off."""
-    run = watcher.run
-    if run.plan is None:
-        return False
-    units = [named_unit(run.plan, name, run.templates) for name in run.calls_open]
-    return await any_changes(watcher.session, [unit.step for unit in units if unit])
-
-
-async def _first(
-    future: asyncio.Future[Run],
-    *others: Callable[[], Awaitable[object]],
-    timeout: float | None = None,  # noqa: ASYNC109 - returns None then
-) -> int | None:
-    """Returns the index of what finished first; leaves the future running."""
-    tasks = [asyncio.ensure_future(other()) for other in others]
-    every: list[asyncio.Future[Any]] = [future, *tasks]
-    await asyncio.wait(every, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-    first = next((index for index, each in enumerate(every) if each.done()), None)
-    for task in tasks:
-        await _cancelled(task)
-    return first
-
-
-async def _cancelled(task: asyncio.Future[Any]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+async def any_changes(session: Session, steps: Sequence[StepFields]) -> bool:
+    """Whether a step calls something that may change something."""
+    callees = await session.smith.runs.intake.callees()
+    agents = {spec.name: spec for spec in session.smith.runs.intake.agents()}
+    return any(
+        effect is not Effect.READ
+        for step in steps
+        for _, effect in effects(step, tools=callees.specs, agents=agents)
+    )
 
 
 def is_new(run: Run) -> bool:
@@ -229,20 +229,6 @@ def show_plan(session: Session, run: Run) -> None:
     if is_new(run) and run.plan is not None and not isinstance(next_move(run), AwaitReview):
         session.use_language_of(run)
         session.tell(*plan_lines(run.plan, locale=session.locale), "")
-
-
-async def stoppable(work: Coroutine[Any, Any, _T], *signals: signal.Signals) -> _T | None:
-    """Does some work; Ctrl-C, or one of these signals, cancels it and gives None."""
-    async with interrupts(*signals) as hits:
-        working = asyncio.ensure_future(work)
-        hit = asyncio.ensure_future(hits.get())
-        both: list[asyncio.Future[Any]] = [working, hit]
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        await _cancelled(hit)
-        if working.done():
-            return await working
-        await _cancelled(working)
-        return None
 
 
 async def run_interactively(session: Session, run_id: str, *, fresh: bool = True) -> int:
@@ -289,8 +275,7 @@ async def _advance(watcher: Watcher, run: Run) -> Stop | None:
             return None if await watcher.prompts.answer(session, run) else Stop.ITSELF
         case _:
             pass
-    if run.plan is not None:
-        await session.refuse_what_cannot_run(run.plan)
+    await session.refuse_what_cannot_run(run.plan)
     executed = await execute(watcher)
     # No new event: another process has the run, or it cannot continue here.
     stuck = executed.run.last == run.last
@@ -300,33 +285,23 @@ async def _advance(watcher: Watcher, run: Run) -> Stop | None:
 class Prompts:
     """Asks for decisions and answers, each at a prompt of its own."""
 
-    def approve(self, session: Session) -> str:
-        """Returns the prompt under a plan."""
-        return session.own_text(
+    asks_again = True  # what is neither a yes nor a no is not taken for either
+
+    @property
+    def approve(self) -> str:
+        return own_text(
             "Run this plan? y = yes, n = reject it, e = edit it, c TEXT = ask for changes, "
             "Enter = not now: "
         )
 
-    asks_again = True  # what is neither a yes nor a no is not taken for either
+    def leaves(self, asked: QuestionAsked) -> bool:
+        """Tells whether a question is answered elsewhere; here none is."""
+        del asked
+        return False
 
-    async def review(self, session: Session, run: Run) -> bool:
-        """Shows the plan and asks for a decision; returns False if there is none."""
-        if run.plan is None:
-            return False
-        await session.refuse_what_cannot_run(run.plan)
-        given = vars(session.args).get("approve_plan")
-        flag = "--approve-plan" if given == run.plan.hash else ""
-        if not given and vars(session.args).get("yes_read_only"):
-            # A plan made by rules is always reviewed; the flag approves it if it only reads.
-            flag = "--yes-read-only" if await _only_reads(session, run) else ""
-        if flag:
-            session.tell(*await review_lines(run, session, flag=flag))
-            await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
-            return True
-        session.say(*await review_lines(run, session))
-        if given:
-            session.say(Sentence("--approve-plan names another plan: this one is not approved"))
-        return session.has_person and await self._decide(session, run)
+    def put_off(self, session: Session, run: Run, choice: Choice) -> None:
+        del choice
+        session.say(Sentence("not approved: {ran}", ran=done_so_far(run)))
 
     async def answer(self, session: Session, run: Run) -> bool:
         """Asks the open questions; returns False if one stays open."""
@@ -335,32 +310,41 @@ class Prompts:
         asked = [each for each in run.questions.values() if not self.leaves(each)]
         return await ask_all(session, run, asked) and len(asked) == len(run.questions)
 
-    def leaves(self, asked: QuestionAsked) -> bool:
-        """Tells whether a question is answered elsewhere; here none is."""
-        del asked
-        return False
+    async def review(self, session: Session, run: Run) -> bool:
+        """Shows the plan and asks for a decision; returns False if there is none."""
+        if run.plan is None:
+            return False
+        await session.refuse_what_cannot_run(run.plan)
+        given = session.given("approve_plan")
+        flag = "--approve-plan" if given == run.plan.hash else ""
+        if not given and session.given("yes_read_only") and not run.drops:
+            # A plan made by rules is always reviewed; the flag approves it if it only reads.
+            steps = list(active_steps(run.plan, run.templates))
+            flag = "" if await any_changes(session, steps) else "--yes-read-only"
+        if flag:
+            session.tell(*await review_lines(run, session, flag=flag))
+            await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
+            return True
+        session.say(*await review_lines(run, session))
+        if given:
+            session.say(Sentence("--approve-plan names another plan: this one is not approved"))
+        return session.has_person and await self._decide(session, run, run.plan.hash)
 
-    def put_off(self, session: Session, run: Run, choice: Choice) -> None:
-        """Says that the plan was not decided on."""
-        del choice
-        session.say(Sentence("not approved: {ran}", ran=done_so_far(run, session)))
-
-    async def _decide(self, session: Session, run: Run) -> bool:
-        choice = read_choice(ask_line(self.approve(session)) or "")
+    async def _decide(self, session: Session, run: Run, digest: str) -> bool:
+        choice = read_choice(ask_line(self.approve) or "")
         while self.asks_again and choice.kind == "later" and choice.text:
             typed = safe(clip(choice.text, 40))
             session.say(
                 Sentence("“{typed}” is neither y nor n, and only y runs the plan.", typed=typed)
             )
-            choice = read_choice(ask_line(self.approve(session)) or "")
-        digest = run.plan.hash if run.plan else ""
+            choice = read_choice(ask_line(self.approve) or "")
         match choice.kind:
             case "yes":
                 await session.smith.decide(run.id, approve=digest, by=session.by)
                 session.tell(Sentence("approved"))
             case "no":
                 await session.smith.decide(run.id, reject=True, by=session.by)
-                session.say(Sentence("rejected: {ran}", ran=done_so_far(run, session)))
+                session.say(Sentence("rejected: {ran}", ran=done_so_far(run)))
             case "edit":
                 await edit_in_editor(session, run, tells=False)
             case "changes":
@@ -372,101 +356,52 @@ class Prompts:
         return True
 
 
-async def _only_reads(session: Session, run: Run) -> bool:
-    """Whether a plan changes nothing, and drops no approved change."""
-    if run.plan is None or run.drops:
-        return False
-    steps = list(active_steps(run.plan, run.templates))
-    return not await any_changes(session, steps)
+async def edit_in_editor(session: Session, run: Run, *, tells: bool = True) -> Run:
+    """Opens the plan of a run in the editor, checks the result and saves it in the run.
 
-
-async def any_changes(session: Session, steps: Sequence[StepFields]) -> bool:
-    """Whether a step calls something that may change something."""
-    callees = await session.smith.runs.intake.callees()
-    agents = {spec.name: spec for spec in session.smith.runs.intake.agents()}
-    return any(
-        effect is not Effect.READ
-        for step in steps
-        for _, effect in effects(step, tools=callees.specs, agents=agents)
-    )
-
-
-async def finish(session: Session, run: Run, *, detached: bool = False) -> None:
-    """Prints what to do next on stderr, and the result of a run on stdout."""
-    args = vars(session.args)
-    found = run.status.over and run.status is not RunStatus.CANCELLED and not has_no_plan(run)
-    if found and args.get("request") and session.has_person:
-        whole = safe(session.command("report", run.id))
-        again = safe(session.command("ask", "--thread", "last", "…"))
-        session.tell(
-            dim(session.own_text("How this was found: {command}", command=whole)),
-            dim(session.own_text("To follow up: {command}", command=again)),
-        )
-    if args.get("json"):
-        print_json(run_json(run, session))
-    await print_end(session, run, silent=bool(args.get("json") or args.get("jsonl")))
-    if detached:
-        stopped = Sentence("Stopped here; what is done is kept. To go on:")
-        session.say(stopped, f"  {session.command('go', run.id)}")
-    elif not run.status.over:
-        session.say(*await waiting_lines(run, session))
-
-
-async def print_end(session: Session, run: Run, *, silent: bool = False) -> None:
-    """Prints what a run that is over came to, or why there is no plan."""
-    report = None
-    # Only a run that was executed to its end has one.
-    if run.status.over and run.status is not RunStatus.ANSWERED and run.report:
-        report = await load_report(session.smith.store, run.id, locale=session.locale)
-    if report is not None and session.detail == "verbose":
-        session.say(*took_lines(report.took, report.words))
-    if run.status.over and not silent:
-        _print_outcome(session, run, report)
-    if is_unusable(run):
-        session.say(_no_plan(session, run), *problem_lines(run.problems, session.locale))
-    if has_no_plan(run):
-        say_no_plan(session, run)
-
-
-def _print_outcome(session: Session, run: Run, report: Report | None) -> None:
-    """Prints the answer of a run, after what failed or is missing; the report tells the rest.
-
-    A run without an answer has only its results to show, and the report of a team is its answer.
+    Keeps the file if the plan cannot be used. `tells` what has changed; a review that follows
+    shows it anyway.
     """
-    if report is None:
-        print_prose(run.report or in_language(run.reason, session.locale))
-    elif session.detail == "quiet" and not report.answer.text and run.options.team is None:
-        if run.status is not RunStatus.DONE:
-            session.say(*lacking_markdown(report).splitlines())
-        status, command = status_text(run, session), session.command("report", run.id)
-        print_text(
-            session.own_text(
-                "{status}; the plan has no reply, its results are in: {command}",
-                status=status,
-                command=command,
-            )
-        )
-    elif run.options.team is not None or not report.answer.text:
-        print_markdown(to_markdown(report))
-    elif session.detail == "quiet":
-        session.say(*lacking_markdown(report).splitlines())
-        print_markdown(answer_markdown(report, alone=True))
-    else:
-        print_markdown(answer_markdown(report))
-    sys.stdout.flush()
+    if run.plan is None:
+        raise refused("run {run} has no plan", run=run.id)
+    editor, before = editor_of(has_person=session.has_person), to_yaml(run.plan)
+    handle, name = tempfile.mkstemp(prefix=f"plansmith-{run.id[:13]}-", suffix=".yaml")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(before)
+    kept = Sentence("your text is kept in {path}", path=name)
+    while True:
+        await open_in_editor(editor, name)
+        if read_file(name) == before.encode():
+            os.unlink(name)  # noqa: PTH108 - in an async function
+            session.say(Sentence("nothing was changed"))
+            return run
+        try:
+            edited = await edit_from(session, run, name, tells=tells)
+        except PlanInvalid as error:
+            if not _wants_again(session, error):
+                session.say(kept, f"  {session.command('runs', 'edit', run.id, '--file', name)}")
+                raise
+        except BaseException:
+            session.say(kept)
+            raise
+        else:
+            os.unlink(name)  # noqa: PTH108 - in an async function
+            return edited
 
 
-def _no_plan(session: Session, run: Run) -> Sentence:
-    return Sentence("No usable plan could be made; {ran}.", ran=done_so_far(run, session))
+def _wants_again(session: Session, error: PlanInvalid) -> bool:
+    """Shows the problems, and asks whether to open the editor again; no without a terminal."""
+    if not session.has_person:
+        return False
+    problems = [each for each in error.problems if isinstance(each, Problem)]
+    session.say(*problem_lines(problems, session.locale))
+    typed = ask_line(own_text("Open it again? Y = yes, n = leave the plan as it was: "))
+    return typed is not None and read_choice(typed).kind != "no"
 
 
-def say_no_plan(session: Session, run: Run) -> None:
-    """Says that planning failed, why, and how to try again."""
-    # The reason of a run that failed is printed with it.
-    others = [each for each in run.problems if each.message not in run.reason]
-    session.say(
-        _no_plan(session, run),
-        *problem_lines(others, session.locale),
-        Sentence("To have it planned again, perhaps with another --model:"),
-        f"  {session.command('runs', 'retry', run.id)}",
-    )
+async def edit_from(session: Session, run: Run, name: str, *, tells: bool = True) -> Run:
+    """Replaces the plan of a run by the plan of a file, and tells what has changed."""
+    edited = await session.smith.edit(run.id, load_plan(name), by=session.by)
+    if tells and run.plan is not None and edited.plan is not None:
+        session.say(Sentence("changed plan:"), *change_lines(run.plan, edited.plan))
+    return edited

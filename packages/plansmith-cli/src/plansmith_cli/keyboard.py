@@ -1,25 +1,81 @@
-"""Reads a key or an edited line from the terminal; plain lines from a pipe."""
+"""Reads a key, a line or an edited text from the person; plain lines from a pipe."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import shlex
+import signal
 import sys
 import termios
+import threading
 import tty
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import FrameType
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from plansmith.errors import Misconfigured
 from plansmith.files import replace_file
 from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
-from plansmith_cli.questions import drop_typed, interruptible
+from plansmith_cli.ui.output import wrong
+from plansmith_cli.ui.terminal import fitted_to
 
 if TYPE_CHECKING:
     import readline
 else:
     lazy_modules(globals(), readline="readline")
+
+_YES: Final = frozenset({"y", "yes", "是", "是的", "好", "好的"})
+_NO: Final = frozenset({"n", "no", "否", "不"})
+_EDIT: Final = frozenset({"e", "edit", "编辑"})
+_CHANGES: Final = frozenset({"c", "changes"})
+_SOON_S: Final = 0.05
+_KEPT: Final = 1000
+
+
+class Choice(NamedTuple):
+    """A person's decision on a plan; `later` is anything else that was typed, as `text`."""
+
+    kind: Literal["yes", "no", "edit", "changes", "later"]
+    text: str = ""
+
+
+def read_choice(typed: str) -> Choice:
+    """Reads a decision; only an explicit yes approves."""
+    text = typed.strip()
+    first, _, rest = text.partition(" ")
+    if text.lower() in _YES:
+        return Choice("yes")
+    if text.lower() in _NO:
+        return Choice("no")
+    if text.lower() in _EDIT:
+        return Choice("edit")
+    if first.lower() in _CHANGES and rest.strip():
+        return Choice("changes", rest.strip())
+    return Choice("later", text)
+
+
+def agrees(prompt: str) -> bool:
+    """Asks for a yes; only an explicit one counts."""
+    return read_choice(ask_line(prompt) or "").kind == "yes"
+
+
+def ask_line(prompt: str) -> str | None:
+    """Reads a line from the terminal; None at the end of input; Ctrl-C raises.
+
+    Drops what was typed before the question was shown: it cannot be its answer.
+    """
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    words = prompt.rstrip()
+    shown = "\n".join(fitted_to(sys.stderr, [words])) + prompt[len(words) :]
+    # Before the question is shown: the person may press Ctrl-C as soon as it is.
+    with interruptible():
+        sys.stderr.write(shown)
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+    return line.rstrip("\n") if line else None
 
 
 def read_key(prompt: str) -> str:
@@ -41,8 +97,74 @@ def read_key(prompt: str) -> str:
     return typed.decode("utf-8", "replace") if typed not in (b"", b"\x04") else "q"
 
 
-_KEPT: Final = 1000
-Complete = Callable[[str], Iterable[str]]
+@contextmanager
+def interruptible() -> Generator[None]:
+    """Makes Ctrl-C raise at once: the event loop's handler would wait for the line.
+
+    A signal that comes after the prompt is shown, but before the read begins to wait, does not
+    end the wait: a thread sends it again until it is handled.
+    """
+    handled, thread = threading.Event(), threading.get_ident()
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        if not handled.is_set():
+            handled.set()
+            raise KeyboardInterrupt
+
+    def repeat() -> None:
+        while number := os.read(reading, 1):
+            while number[0] == signal.SIGINT and not handled.wait(_SOON_S):
+                signal.pthread_kill(thread, signal.SIGINT)
+
+    repeater = threading.Thread(target=repeat, daemon=True)
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        repeater.start()
+        try:
+            yield
+        finally:
+            handled.set()
+            signal.set_wakeup_fd(wakeup)
+            os.close(writing)
+            repeater.join()
+            os.close(reading)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def editor_of(*, has_person: bool) -> str:
+    """Returns the command of the person's editor."""
+    named = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not named and not has_person:
+        # vi would wait for a terminal for ever.
+        raise wrong(
+            "there is no terminal to edit the plan in", "give the plan with --file, or set EDITOR"
+        )
+    return named or "vi"
+
+
+async def open_in_editor(editor: str, path: str) -> None:
+    """Opens a file in the editor, and waits until that is closed."""
+    command = [*shlex.split(editor), path]
+    try:
+        process = await asyncio.create_subprocess_exec(*command)
+    except OSError as error:
+        raise wrong(
+            "{command} cannot be started: {reason}",
+            "set EDITOR to your editor",
+            command=command[0],
+            reason=error.strerror,
+        ) from None
+    if code := await process.wait():
+        raise wrong(
+            "{command} ended with {code}",
+            "set EDITOR to your editor",
+            command=command[0],
+            code=code,
+        )
 
 
 class LineHistory:
@@ -82,7 +204,11 @@ class LineEditor:
     """Reads one line after the other from the person, or from a pipe."""
 
     def __init__(
-        self, history: LineHistory, complete: Complete, *, warn: Callable[[str], None]
+        self,
+        history: LineHistory,
+        complete: Callable[[str], Iterable[str]],
+        *,
+        warn: Callable[[str], None],
     ) -> None:
         self._history: LineHistory | None = history
         self._complete = complete
@@ -91,8 +217,17 @@ class LineEditor:
         self.asks = sys.stdin.isatty() and sys.stderr.isatty()
         # Python edits lines only where it also writes them.
         self._edits = self.asks and sys.stdout.isatty()
-        if self._edits:
-            self._prepare()
+        if not self._edits:
+            return
+        is_libedit = "libedit" in (readline.__doc__ or "")
+        readline.set_auto_history(False)  # answers to other prompts are not kept
+        readline.set_completer_delims(" \t\n")
+        readline.set_completer(self._completion)
+        readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
+        if not is_libedit:  # a pasted text of several lines is one message
+            readline.parse_and_bind("set enable-bracketed-paste on")
+        for line in history.lines():
+            readline.add_history(line)
 
     def read(self, prompt: str, *, notice: str = "", drops: bool = False) -> str | None:
         """Reads a line; None at the end; Ctrl-C raises, from when the notice is shown.
@@ -102,44 +237,24 @@ class LineEditor:
         if not self.asks:
             return _readable(sys.stdin.readline)
         if drops:
-            drop_typed()
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
         with interruptible():
-            sys.stderr.write(notice)
+            sys.stderr.write(notice if self._edits else notice + prompt)
             sys.stderr.flush()
             if not self._edits:
-                sys.stderr.write(prompt)
-                sys.stderr.flush()
                 return _readable(sys.stdin.readline)
             sys.stdout.flush()
             try:
                 line = _readable(lambda: f"{input(prompt)}\n")
             except EOFError:
                 return None
-        self._keep(line or "")
-        return line
-
-    def _prepare(self) -> None:
-        is_libedit = "libedit" in (readline.__doc__ or "")
-        readline.set_auto_history(False)  # answers to other prompts are not kept
-        readline.set_completer_delims(" \t\n")
-        readline.set_completer(self._completion)
-        readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
-        if not is_libedit:  # a pasted text of several lines is one message
-            readline.parse_and_bind("set enable-bracketed-paste on")
-        for line in self._history.lines() if self._history else ():
-            readline.add_history(line)
-
-    def _keep(self, line: str) -> None:
-        if self._history is None:
-            return
         try:
-            kept = self._history.add(line)
+            if self._history is not None and (kept := self._history.add(line or "")):
+                readline.add_history(kept)
         except OSError as error:
             self._warn(Sentence("what you type is not kept for later: {error}", error=error))
             self._history = None
-            return
-        if kept:
-            readline.add_history(kept)
+        return line
 
     def _completion(self, word: str, state: int) -> str | None:
         if state == 0:
@@ -156,33 +271,26 @@ def completions(typed: str, *, commands: Iterable[str], options: Iterable[str]) 
     found = [each for each in whole if each.casefold().startswith(lowered)] if typed else whole
     before, _, word = typed.rpartition(" ")
     lead = f"{before} " if before or typed.startswith(" ") else ""
-    return found + ([] if word.startswith("/") or not word else [lead + n for n in _files(word)])
-
-
-def _files(word: str) -> list[str]:
-    """Returns the files and folders whose names begin like this, from here."""
-    folder, _, start = word.rpartition("/")
-    place = Path(folder) if folder else Path()
+    if word.startswith("/") or not word:
+        return found
+    folder, slash, start = word.rpartition("/")
     try:
-        with os.scandir(place) as entries:
+        with os.scandir(folder or ".") as entries:
             names = sorted((each.name, each.is_dir()) for each in entries)
     except OSError:
-        return []
+        return found
     # A name with control characters would reach the terminal as it is.
-    return [
-        f"{folder}/{name}{'/' * is_folder}" if folder else f"{name}{'/' * is_folder}"
+    return found + [
+        f"{lead}{folder}{slash}{name}{'/' * is_folder}"
         for name, is_folder in names
         if name.startswith(start) and name.isprintable() and (start or not name.startswith("."))
     ]
 
 
 def _readable(read: Callable[[], str]) -> str | None:
-    """Reads a line as text; None at the end."""
     try:
         line = read()
     except UnicodeDecodeError:
-        raise Misconfigured(
-            Sentence("this line is not UTF-8 text"), hint=Sentence("write it as UTF-8")
-        ) from None
+        raise wrong("this line is not UTF-8 text", "write it as UTF-8") from None
     # What was no text comes as lone surrogates, which no store takes.
     return line.encode("utf-8", "replace").decode().rstrip("\r\n") if line else None

@@ -7,19 +7,16 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules, uncollected
 from plansmith.text import SURROGATES, padded, visible
-from plansmith_cli.command_table import COMMANDS, DAILY, MORE, Command, verbs
-from plansmith_cli.exit_codes import Exit, exit_for
+from plansmith_cli.command_table import COMMANDS, DAILY, MORE, Command, Exit, exit_for, verbs
 from plansmith_cli.parser import FOLDER, Parser, WrongUsage, help_text
-from plansmith_cli.ui.own_locale import SPOKEN, own_locale, speak
-from plansmith_cli.ui.width import say_fitted
+from plansmith_cli.ui.terminal import SPOKEN, own_locale, say_fitted, speak
 
 if TYPE_CHECKING:
     import difflib
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
 
     from plansmith import files, plugins
     from plansmith.plan import sentence
-    from plansmith_cli.ui import words
+    from plansmith_cli.ui import output as words
     from plansmith_server.team import tenant_book
 else:
     lazy_modules(
@@ -38,35 +35,44 @@ else:
         plugins="plansmith.plugins",
         sentence="plansmith.plan.sentence",
         tenant_book="plansmith_server.team.tenant_book",
-        words="plansmith_cli.ui.words",
+        words="plansmith_cli.ui.output",
     )
+
+_FLAGS: Final = (
+    "plansmith COMMAND --help shows its options, plansmith help PS301 explains a problem;"
+    "\n--version prints the version; -C works in FOLDER, --tenant with what is a tenant's."
+)
+_EXITS: Final = (
+    "exit codes: 0 ok, 1 run failed, 2 usage, 3 plan invalid, 4 refused, 5 waiting for a person,"
+    "\n            6 budget, 7 partly done, 130 interrupted"
+)
+
+
+def _no_options(_: object) -> None:
+    return None
+
+
+def _wrong_usage(_: object) -> int:
+    return Exit.USAGE
+
+
+_VERBS_ONLY: Final = Command(_no_options, _wrong_usage)
 
 
 class Output:
-    """Prints failures; with --json also as JSON, unless the command printed JSON itself."""
+    """Prints failures; with --json also as JSON, unless the command printed something itself."""
 
-    def __init__(self, *, wants_json: bool) -> None:
-        self._wants_json = wants_json
+    def __init__(self, arguments: Sequence[str]) -> None:
+        flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
+        self.wants_json = "--json" in flags
         self._stdout = sys.stdout
         self._has_written = False
 
-    @contextmanager
-    def watched(self) -> Generator[None]:
-        """Notes whether a command prints something, if it has to print JSON."""
-        if self._wants_json:
-            sys.stdout = cast("Any", self)
-        try:
-            yield
-        finally:
-            sys.stdout = self._stdout
-
     def write(self, text: str) -> int:
-        """Writes as the standard output does."""
         self._has_written = self._has_written or bool(text)
         return self._stdout.write(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Writes as the standard output does."""
         for line in lines:
             self.write(line)
 
@@ -79,8 +85,7 @@ class Output:
         if isinstance(error, WrongUsage):
             sys.stderr.write(visible(error.usage))
         say_fitted(shown if isinstance(error, WrongUsage) else f"plansmith: {shown}")
-        problems: Sequence[Any] = getattr(error, "problems", ())
-        listed = [each.shown_json() for each in problems]
+        listed = [each.shown_json() for each in getattr(error, "problems", ())]
         more = {"problems": listed} if listed else {}
         self.print_json(code, error.message, hint=error.hint, kind=type(error).__name__, **more)
         return code
@@ -89,7 +94,7 @@ class Output:
         self, code: int, message: str, *, hint: str = "", kind: str = "", **more: Any
     ) -> None:
         """Prints the outcome as JSON, if that is wanted and the command has printed none."""
-        if not self._wants_json or self._has_written:
+        if not self.wants_json or self._has_written:
             return
         name = Exit(code).name.lower()
         error = {"code": name, "kind": kind, "message": message, "hint": hint, "exit": int(code)}
@@ -98,31 +103,19 @@ class Output:
         sys.stdout.flush()
 
 
-_FLAGS: Final = (
-    "plansmith COMMAND --help shows its options, plansmith help PS301 explains a problem;"
-    "\n--version prints the version; -C works in FOLDER, --tenant with what is a tenant's."
-)
-_EXITS: Final = (
-    "exit codes: 0 ok, 1 run failed, 2 usage, 3 plan invalid, 4 refused, 5 waiting for a person,"
-    "\n            6 budget, 7 partly done, 130 interrupted"
-)
-
-
 def main(argv: Sequence[str] | None = None, *, within: tenant_book.Tenant | None = None) -> int:
     """Runs the command line, also within a tenant; returns the exit code."""
     arguments = readable(sys.argv[1:] if argv is None else argv)
-    if arguments and arguments[0] in ("-C", "--folder"):
-        return _in_folder(arguments[1:])
-    if arguments and arguments[0] == "--tenant":
-        return _in_tenant(arguments[1:])
-    if not arguments or arguments[0] in ("-h", "--help"):
+    first = arguments[0] if arguments else "--help"
+    if first in ("-C", "--folder", "--tenant"):
+        return _elsewhere(arguments, _in_tenant if first == "--tenant" else _in_folder)
+    if first in ("-h", "--help"):
         sys.stdout.write(overview())
         return Exit.OK if arguments else Exit.USAGE
-    if arguments[0] in ("-V", "--version"):
+    if first in ("-V", "--version"):
         sys.stdout.write(f"plansmith {metadata.version('plansmith')}\n")
         return Exit.OK
-    flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    return _guarded(arguments, Output(wants_json="--json" in flags), within)
+    return _guarded(arguments, within)
 
 
 def readable(given: Sequence[str]) -> list[str]:
@@ -168,57 +161,41 @@ def overview() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _unknown(name: str) -> PlansmithError:
-    noun, _, word = name.rpartition(" ")
-    known = [each.removeprefix(f"{noun} ") for each in verbs(noun)] or [*COMMANDS, "--version"]
-    near = difflib.get_close_matches(word, known, n=1)
-    if near:
-        meant = f"{noun} {near[0]}".lstrip()
-        hint = sentence.Sentence("did you mean plansmith {name}?", name=meant)
-    elif noun:
-        hint = sentence.Sentence("{command} --help lists the options", command=f"plansmith {noun}")
-    elif name.startswith("-"):
-        hint = sentence.Sentence(
-            "options follow the command, such as plansmith ask {name}", name=name
-        )
-    else:
-        hint = sentence.Sentence("plansmith --help lists all")
-    return PlansmithError(sentence.Sentence("there is no command '{name}'", name=name), hint=hint)
-
-
-def _in_folder(arguments: Sequence[str]) -> int:
-    """Runs the command line in another folder."""
-    named = FOLDER.set(arguments[0] if arguments else "")
+def _elsewhere(arguments: Sequence[str], run: Any) -> int:
+    """Runs the rest of the command line in the folder or the tenant that is named first."""
     try:
-        with contextlib.chdir(FOLDER.get()):
-            return main(arguments[1:])
+        code: int = run(arguments[1] if arguments[1:] else "", arguments[2:])
+    except PlansmithError as error:
+        return Output(arguments).failed(error, Exit.USAGE)
+    return code
+
+
+def _in_folder(folder: str, arguments: Sequence[str]) -> int:
+    named = FOLDER.set(folder)
+    try:
+        with contextlib.chdir(folder):
+            return main(arguments)
     except OSError as error:
-        folder = arguments[0] if arguments else "-C"
-        problem = PlansmithError(
-            sentence.Sentence(
-                "cannot work in '{folder}': {reason}", folder=folder, reason=error.strerror
-            )
+        told = sentence.Sentence(
+            "cannot work in '{folder}': {reason}", folder=folder or "-C", reason=error.strerror
         )
-        return Output(wants_json="--json" in arguments).failed(problem, Exit.USAGE)
+        raise PlansmithError(told) from None
     finally:
         FOLDER.reset(named)
 
 
-def _in_tenant(arguments: Sequence[str]) -> int:
-    """Runs the command line with the store, the folder and the settings of a tenant."""
-    try:
-        book = tenant_book.TenantBook(files.data_folder())
-        found = book.get(arguments[0] if arguments else "")
-    except PlansmithError as error:
-        return Output(wants_json="--json" in arguments).failed(error, Exit.USAGE)
+def _in_tenant(name: str, arguments: Sequence[str]) -> int:
+    found = tenant_book.TenantBook(files.data_folder()).get(name)
     with contextlib.chdir(found.folder):
-        return main(arguments[1:], within=found)
+        return main(arguments, within=found)
 
 
-def _guarded(arguments: Sequence[str], output: Output, within: tenant_book.Tenant | None) -> int:
-    spoken = SPOKEN.set("")
+def _guarded(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int:
+    """Runs a command; whatever it raises becomes an exit code and, if wanted, JSON."""
+    spoken, output = SPOKEN.set(""), Output(arguments)
+    watched = contextlib.redirect_stdout(cast("Any", output))
     try:
-        with output.watched():
+        with watched if output.wants_json else contextlib.nullcontext():
             code = _run(arguments, within) or Exit.OK
         ended = "a person is needed: stderr says for what"
         output.print_json(
@@ -226,8 +203,7 @@ def _guarded(arguments: Sequence[str], output: Output, within: tenant_book.Tenan
         )
         sys.stdout.flush()
     except KeyboardInterrupt:
-        told = sentence.in_language(sentence.Sentence("interrupted"), own_locale())
-        sys.stderr.write(f"plansmith: {told}\n")
+        words.tell(f"plansmith: {words.own_text('interrupted')}")
         output.print_json(Exit.INTERRUPTED, "interrupted")
         return Exit.INTERRUPTED
     except BrokenPipeError:
@@ -272,15 +248,20 @@ def load_command(name: str) -> Command:
     return resolve_name(f"plansmith_cli.commands.{place}") if place else _VERBS_ONLY
 
 
-def _no_options(_: object) -> None:
-    return None
-
-
-def _wrong_usage(_: object) -> int:
-    return Exit.USAGE
-
-
-_VERBS_ONLY: Final = Command(_no_options, _wrong_usage)
+def _unknown(name: str) -> PlansmithError:
+    noun, _, word = name.rpartition(" ")
+    known = [each.removeprefix(f"{noun} ") for each in verbs(noun)] or [*COMMANDS, "--version"]
+    hint = sentence.Sentence("plansmith --help lists all")
+    if near := difflib.get_close_matches(word, known, n=1):
+        meant = f"{noun} {near[0]}".lstrip()
+        hint = sentence.Sentence("did you mean plansmith {name}?", name=meant)
+    elif noun:
+        hint = sentence.Sentence("{command} --help lists the options", command=f"plansmith {noun}")
+    elif name.startswith("-"):
+        hint = sentence.Sentence(
+            "options follow the command, such as plansmith ask {name}", name=name
+        )
+    return PlansmithError(sentence.Sentence("there is no command '{name}'", name=name), hint=hint)
 
 
 def _run(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int | None:

@@ -14,17 +14,17 @@ from plansmith.plan.sentence import Sentence
 from plansmith.text import visible
 from plansmith_cli.config import Settings, load_settings
 from plansmith_cli.parser import FOLDER
-from plansmith_cli.ui.width import say_fitted
-from plansmith_cli.ui.words import own, own_text
+from plansmith_cli.ui.output import own, own_text
+from plansmith_cli.ui.terminal import say_fitted
 
 if TYPE_CHECKING:
-    from plansmith_cli import tenant_settings
-    from plansmith_cli.ui.planning import Detail
+    from plansmith_cli import server_wiring
+    from plansmith_cli.ui.progress import Detail
     from plansmith_planner import make as models
     from plansmith_server.team.tenant_book import Tenant
 else:
     lazy_modules(
-        globals(), models="plansmith_planner.make", tenant_settings="plansmith_cli.tenant_settings"
+        globals(), models="plansmith_planner.make", server_wiring="plansmith_cli.server_wiring"
     )
 
 # Flags that the next command about the same run has to repeat.
@@ -44,20 +44,6 @@ _LIMITS: Final[dict[str, type[int | float]]] = {
     "steps": int,
     "seconds": float,
 }
-
-
-def positive(text: str) -> int:
-    """Reads a number of at least 1."""
-    try:
-        number = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            own_text("{text} is not a whole number", text=visible(text))
-        ) from None
-    if number < 1:
-        raise argparse.ArgumentTypeError(own_text("{number} is not 1 or more", number=text))
-    return number
-
 
 # Options of several commands, as `add_options` reads them.
 RUN: Final = "RUN  a run: its id, or last\n"
@@ -102,6 +88,18 @@ WATCHING: Final = (
 )
 
 
+def positive(text: str) -> int:
+    """Reads a number of at least 1."""
+    try:
+        number = int(text)
+    except ValueError:
+        flaw = own_text("{text} is not a whole number", text=visible(text))
+        raise argparse.ArgumentTypeError(flaw) from None
+    if number < 1:
+        raise argparse.ArgumentTypeError(own_text("{number} is not 1 or more", number=text))
+    return number
+
+
 def detail_of(args: argparse.Namespace) -> Detail:
     """Returns how much a command tells beside its answer."""
     given = vars(args)
@@ -116,20 +114,21 @@ def warn(text: str) -> None:
 def settings_of(args: argparse.Namespace, tell: Callable[[str], None] = warn) -> Settings:
     """Loads the settings; flags win over files and environment."""
     given = vars(args)
-    model = {"model": given.get("model"), "base_url": given.get("base_url")}
-    planner = {"max_steps": given.get("max_steps"), "top_k": given.get("top_k")}
-    changes: dict[str, Any] = {
-        "models": {"plan": _without_empty(model)} if any(model.values()) else None,
-        "planner": _without_empty(planner),
+
+    def named(**flags: str) -> dict[str, Any]:
+        return {setting: given[flag] for setting, flag in flags.items() if given.get(flag)}
+
+    model = named(model="model", base_url="base_url")
+    tables: dict[str, Any] = {
+        "models": {"plan": model} if model else None,
+        "planner": named(max_steps="max_steps", top_k="top_k"),
         "budget": read_budget(given["budget"]) if given.get("budget") else None,
         "review": {"ask": "writes"} if given.get("yes_read_only") else None,
-        "tools": given.get("tools"),
-        "documents": given.get("docs"),
-        "profile": given.get("profile"),
-        "store": given.get("store"),
-        "workers": _without_empty({"concurrency": given.get("runs_at_once")}),
+        "workers": named(concurrency="runs_at_once"),
     }
-    settings = loaded_settings(args, _without_empty(changes), tell)
+    changes = {name: each for name, each in tables.items() if each}
+    changes |= named(tools="tools", documents="docs", profile="profile", store="store")
+    settings = loaded_settings(args, changes, tell)
     if given.get("model"):
         models.need_usable(settings.models.plan)  # before there is a run that could only fail
     return settings
@@ -148,30 +147,23 @@ def loaded_settings(
     store = {"store": given.pop("store")} if "store" in given else {}
     # A settings file in the folder that the tenant's tools write to does not count.
     base = load_settings(folder=tenant.home.parent, changes=store, tell=tell)
-    return tenant_settings.tenant_settings(tenant, base, given)
-
-
-def _without_empty(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: each for key, each in values.items() if each}
+    return server_wiring.tenant_settings(tenant, base, given)
 
 
 def read_budget(text: str) -> dict[str, Any]:
     """Reads limits such as `0.50`, `$0.50`, or `steps=20,tokens=50000`."""
-    return dict(_limit(part.strip()) for part in text.split(","))
-
-
-def _limit(part: str) -> tuple[str, int | float]:
-    name, found, number = part.rpartition("=")
-    kind = _LIMITS.get(name if found else "money")
-    try:
-        if kind is not None:
-            return name or "money", kind(number.removeprefix("$"))
-    except ValueError:
-        pass
-    hint = Sentence(
-        "a number of US dollars, or one of {names} with = and a number", names=[*_LIMITS]
-    )
-    raise Misconfigured(Sentence("'{part}' is not a limit", part=part), hint=hint)
+    found: dict[str, Any] = {}
+    for part in map(str.strip, text.split(",")):
+        name, mark, number = part.rpartition("=")
+        name = name if mark else "money"
+        try:
+            found[name] = _LIMITS[name](number.removeprefix("$"))
+        except (KeyError, ValueError):
+            hint = Sentence(
+                "a number of US dollars, or one of {names} with = and a number", names=[*_LIMITS]
+            )
+            raise Misconfigured(Sentence("'{part}' is not a limit", part=part), hint=hint) from None
+    return found
 
 
 def repeated_flags(args: argparse.Namespace, words: Sequence[str]) -> list[str]:

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules
 from plansmith_cli.command_table import Command
-from plansmith_cli.ui.own_locale import own_locale
-from plansmith_cli.ui.width import wrapped
+from plansmith_cli.ui.terminal import own_locale, wrapped
 
 if TYPE_CHECKING:
     import difflib
@@ -61,15 +60,6 @@ def help_text(text: str) -> str:
     return chinese_texts().get(text, text) if is_chinese() else text
 
 
-def error_of_arguments(message: str) -> str:
-    """Returns what is wrong with the arguments, in the person's language."""
-    if is_chinese():
-        for pattern, chinese in _ERRORS:
-            if found := re.fullmatch(pattern, message):
-                return found.expand(chinese)
-    return message
-
-
 @cache
 def chinese_texts() -> Mapping[str, str]:
     """Returns the Chinese of every English text of the help."""
@@ -100,29 +90,26 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def takes_words(self) -> bool:
-        """Whether there are arguments besides options."""
         return any(not each.option_strings for each in self._actions)
 
     def format_help(self) -> str:
-        """Returns the help, with the verbs of a noun below."""
         below = f"\n{help_text('more commands:')}\n{self._verbs}\n" if self._verbs else ""
         return super().format_help() + below
 
     def error(self, message: str) -> NoReturn:
-        """Raises the error instead of printing it."""
-        told = f"{self.prog}: {error_of_arguments(message)}"
-        raise WrongUsage(told, self.format_usage(), hint=self._hint(message))
-
-    def _hint(self, message: str) -> str:
-        """Names the option that was meant, else the command that lists all options."""
+        """Raises the error, with the option that was meant or the command that lists them."""
+        matches = [(re.fullmatch(pattern, message), chinese) for pattern, chinese in _ERRORS]
+        shown = (found.expand(chinese) for found, chinese in matches if found and is_chinese())
+        told = f"{self.prog}: {next(shown, message)}"
         wrong = [each.rstrip(",:") for each in message.split() if each.startswith("--")]
-        shown = [each for each in self._actions if each.help != argparse.SUPPRESS]
-        options = [name for each in shown for name in each.option_strings]
+        offered = [each for each in self._actions if each.help != argparse.SUPPRESS]
+        options = [name for each in offered for name in each.option_strings]
         known = [each for each in options if each.startswith("--")]
         near = difflib.get_close_matches(wrong[0], known, n=1) if wrong else []
+        hint = sentence.Sentence("{command} --help lists the options", command=self.prog)
         if near and near[0] not in wrong:
-            return sentence.Sentence("did you mean {name}?", name=near[0])
-        return sentence.Sentence("{command} --help lists the options", command=self.prog)
+            hint = sentence.Sentence("did you mean {name}?", name=near[0])
+        raise WrongUsage(told, self.format_usage(), hint=hint)
 
 
 def add_options(parser: argparse.ArgumentParser, text: str, **typed: Any) -> None:
@@ -139,28 +126,23 @@ def add_options(parser: argparse.ArgumentParser, text: str, **typed: Any) -> Non
             to = parser.add_mutually_exclusive_group() if below.startswith("|") else parser
             add = to.add_argument
         names, _, told = row.lstrip("| ").partition("  ")
-        _add(add, names, told.strip(), typed)
-
-
-def _add(
-    add: Callable[..., argparse.Action], names: str, told: str, typed: Mapping[str, Any]
-) -> None:
-    *flags, value = names.split(" ")
-    more: dict[str, Any] = {"help": told or argparse.SUPPRESS}
-    if not names.startswith("-"):
-        shown = value.strip("[]")
-        flags = [shown.partition("|")[0].lower()]
-        more = {"help": told, "metavar": shown} | ({"nargs": "?"} if shown != value else {})
-    elif value.startswith("-"):
-        flags.append(value)
-    else:
-        more["metavar"] = value.rstrip("*")
-        more |= {"action": "append"} if value.endswith("*") else {}
-    given: Any = typed.get(flags[-1].lstrip("-").replace("-", "_"), dict[str, Any]())
-    known = cast("dict[str, Any]", given) if isinstance(given, dict) else {"type": given}
-    if value.startswith("-") and not known.keys() & {"action", "choices"}:
-        more["action"] = "store_true"
-    add(*flags, **more | known)
+        *flags, value = names.split(" ")
+        more: dict[str, Any] = {"help": told.strip() or argparse.SUPPRESS}
+        if not names.startswith("-"):
+            shown = value.strip("[]")
+            flags = [shown.partition("|")[0].lower()]
+            more = {"help": told.strip(), "metavar": shown}
+            more |= {"nargs": "?"} if shown != value else {}
+        elif value.startswith("-"):
+            flags.append(value)
+        else:
+            more["metavar"] = value.rstrip("*")
+            more |= {"action": "append"} if value.endswith("*") else {}
+        given: Any = typed.get(flags[-1].lstrip("-").replace("-", "_"), dict[str, Any]())
+        known = cast("dict[str, Any]", given) if isinstance(given, dict) else {"type": given}
+        if value.startswith("-") and not known.keys() & {"action", "choices"}:
+            more["action"] = "store_true"
+        add(*flags, **more | known)
 
 
 def command(text: str, main: Callable[[argparse.Namespace], int | None], **typed: Any) -> Command:
@@ -181,14 +163,9 @@ class Verb(NamedTuple):
     typed: Mapping[str, Any] = {}
 
 
-def _call(args: argparse.Namespace, work: Callable[[Any], Any]) -> int | None:
-    found: int | None = work(args)
-    return found
-
-
 def noun(
     verbs: Mapping[str, Verb],
-    run: Callable[[argparse.Namespace, Callable[[Any], Any]], int | None] = _call,
+    run: Callable[[argparse.Namespace, Callable[[Any], Any]], Any] = lambda args, work: work(args),
 ) -> Command:
     """Makes a command of verbs; `run` does the work of one, such as in a session."""
 
@@ -200,7 +177,8 @@ def noun(
             made.set_defaults(work=each.work)
 
     def main(args: argparse.Namespace) -> int | None:
-        return run(args, args.work)
+        found: int | None = run(args, args.work)
+        return found
 
     return Command(configure, main)
 

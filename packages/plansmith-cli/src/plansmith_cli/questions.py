@@ -1,77 +1,61 @@
-"""Asks a person on a terminal: shows a question and who asks it, reads the answer."""
+"""The questions of a run: shown with their values and what they do to files, asked, answered."""
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
-import signal
-import sys
-import termios
-import threading
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import FrameType
-from typing import Any, Final, Literal, NamedTuple, cast
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self, cast
 
-from plansmith.check.schemas import BadSchema, Schema, validator
-from plansmith.plan.data import Json, json_text
-from plansmith.plan.events import QuestionAsked
-from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run
-from plansmith.plan.sentence import Sentence, in_language
+from plansmith import Plan, QuestionAsked, Refused, Run
+from plansmith.check.schemas import BadSchema, validator
+from plansmith.engine.provenance import ALLOW, allow_seen
+from plansmith.errors import StaleDecision
+from plansmith.plan.data import Json, content_hash, json_text, need_plain, same
+from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, MapStep, ToolStep
 from plansmith.review.render import BAR, named_lines, table_lines, text_lines, value_cell
+from plansmith.runs.answering import changed_values, consent_values, may_change_values
+from plansmith.runs.files import UNSEEN, Content, FileChange, Preview, as_text
 from plansmith.text import clip, safe
-from plansmith_cli.session import Session
-from plansmith_cli.ui.width import fitted_to
+from plansmith_cli.keyboard import agrees, ask_line, editor_of, open_in_editor, read_choice
+from plansmith_cli.session import Session, has_no_plan, is_unusable
+from plansmith_cli.ui.output import error_text, own, own_text, read_file, refused
+from plansmith_cli.ui.terminal import own_locale
+from plansmith_desk.files.run_files import WorkFiles
 
-_YES: Final = frozenset({"y", "yes", "是", "是的", "好", "好的"})
-_NO: Final = frozenset({"n", "no", "否", "不"})
-_EDIT: Final = frozenset({"e", "edit", "编辑"})
-_CHANGES: Final = frozenset({"c", "changes"})
-_SOON_S: Final = 0.05
-
-
-async def answer_seen(session: Session, run: Run, asked: QuestionAsked, value: Json) -> Run:
-    """Gives an answer to exactly the question that this run showed."""
-    seen = run.question_hash(asked.question)
-    return await session.smith.answer(run.id, asked.question, value, by=session.by, of=seen)
-
-
-class Choice(NamedTuple):
-    """A person's decision on a plan; `later` is anything else that was typed, as `text`."""
-
-    kind: Literal["yes", "no", "edit", "changes", "later"]
-    text: str = ""
-
-
-def read_choice(typed: str) -> Choice:
-    """Reads a decision; only an explicit yes approves."""
-    text = typed.strip()
-    first, _, rest = text.partition(" ")
-    if text.lower() in _YES:
-        return Choice("yes")
-    if text.lower() in _NO:
-        return Choice("no")
-    if text.lower() in _EDIT:
-        return Choice("edit")
-    if first.lower() in _CHANGES and rest.strip():
-        return Choice("changes", rest.strip())
-    return Choice("later", text)
+Group = tuple[QuestionAsked, ...]
+Values = Mapping[str, Json]
+_ITEM: Final = re.compile(r"/\d+(?=/|$)")
+_ALL: Final = frozenset({"all", "全部"})
+_CHANGE: Final = frozenset({"change", "修改"})
+_LONGEST_TEXT: Final = 4000
+_MOST_LINES: Final = 60
+_KEEP: Final = Sentence("keep all names, and change only their values")
 
 
 def read_answer(asked: QuestionAsked, typed: str) -> Json:
     """Reads an answer: an option by its text or number, JSON if the question asks for it."""
     text = typed.strip()
-    if asked.kind == "unknown" and text.startswith("{"):
-        return _json_or_text(text)  # the call is done, and this was its result
-    if asked.options:
+    is_result = asked.kind == "unknown" and text.startswith("{")  # of a call that is done
+    if asked.options and not is_result:
         return _option(asked, text)
-    schema = asked.answer_schema
-    if schema is None or _is_text(schema, text):
+    if not is_result:
+        try:
+            if asked.answer_schema is None or validator(asked.answer_schema).is_valid(text):
+                return text
+        except BadSchema:
+            pass
+    try:
+        return cast("Json", json.loads(text))
+    except ValueError:
         return text
-    return _json_or_text(text)
 
 
 def _option(asked: QuestionAsked, text: str) -> str:
@@ -82,100 +66,14 @@ def _option(asked: QuestionAsked, text: str) -> str:
         return text if text in options else numbers.get(text, text)
     if asked.kind in ("consent", "limit", "unknown"):
         return options[0] if kind == "yes" else options[1]  # of our own: yes comes first
-    same = [each for each in options if read_choice(each).kind == kind]
-    return same[0] if len(same) == 1 else text
+    alike = [each for each in options if read_choice(each).kind == kind]
+    return alike[0] if len(alike) == 1 else text
 
 
-def _json_or_text(text: str) -> Json:
-    try:
-        return cast("Json", json.loads(text))
-    except ValueError:
-        return text
-
-
-def _is_text(schema: Schema, text: str) -> bool:
-    """Whether the schema accepts the text as a string; False for an unusable schema."""
-    try:
-        return validator(schema).is_valid(text)
-    except BadSchema:
-        return False
-
-
-def ask_line(prompt: str) -> str | None:
-    """Reads a line from the terminal; None at the end of input; Ctrl-C raises.
-
-    Drops what was typed before the question was shown: it cannot be its answer.
-    """
-    drop_typed()
-    words = prompt.rstrip()
-    shown = "\n".join(fitted_to(sys.stderr, [words])) + prompt[len(words) :]
-    # Before the question is shown: the person may press Ctrl-C as soon as it is.
-    with interruptible():
-        sys.stderr.write(shown)
-        sys.stderr.flush()
-        line = sys.stdin.readline()
-    return line.rstrip("\n") if line else None
-
-
-def agrees(prompt: str) -> bool:
-    """Asks for a yes; only an explicit one counts."""
-    return read_choice(ask_line(prompt) or "").kind == "yes"
-
-
-def drop_typed() -> None:
-    """Drops what was typed and not read yet."""
-    termios.tcflush(sys.stdin, termios.TCIFLUSH)
-
-
-@contextmanager
-def interruptible() -> Generator[None]:
-    """Makes Ctrl-C raise at once: the event loop's handler would wait for the line."""
-    handled = threading.Event()
-
-    def interrupt(_: int, __: FrameType | None) -> None:
-        if not handled.is_set():
-            handled.set()
-            raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        with _repeated(handled):
-            yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _repeated(handled: threading.Event) -> Generator[None]:
-    """Sends Ctrl-C again until it is handled.
-
-    A signal that comes after the prompt is shown, but before the read begins to wait, does not
-    end the wait.
-    """
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    args = (reading, handled, threading.get_ident())
-    repeater = threading.Thread(target=_repeat, args=args, daemon=True)
-    wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    repeater.start()
-    try:
-        yield
-    finally:
-        handled.set()
-        signal.set_wakeup_fd(wakeup)
-        os.close(writing)
-        repeater.join()
-        os.close(reading)
-
-
-def _repeat(signals: int, handled: threading.Event, thread: int) -> None:
-    while number := os.read(signals, 1):
-        while number[0] == signal.SIGINT and not handled.wait(_SOON_S):
-            signal.pthread_kill(thread, signal.SIGINT)
-
-
-_ITEM: Final = re.compile(r"/\d+(?=/|$)")
-Group = tuple[QuestionAsked, ...]
+async def answer_seen(session: Session, run: Run, asked: QuestionAsked, value: Json) -> Run:
+    """Gives an answer to exactly the question that this run showed."""
+    seen = run.question_hash(asked.question)
+    return await session.smith.answer(run.id, asked.question, value, by=session.by, of=seen)
 
 
 def question_groups(questions: Iterable[QuestionAsked]) -> list[Group]:
@@ -197,111 +95,443 @@ def group_name(group: Group) -> str:
     return group[0].question if len(group) == 1 else _item_step(group[0])
 
 
-ALL: Final = frozenset({"all", "全部"})
-_LONGEST_TEXT: Final = 4000
-Values = Mapping[str, Json] | None
-
-
-def question_lines(
-    asked: QuestionAsked,
-    session: Session,
-    run: Run,
-    values: Values = None,
-    effects: Iterable[str] = (),
-) -> Iterator[str]:
-    """Yields a question and who asks it; for consent, what the call does and its values."""
-    yield head_line((asked,), session, run)
-    if values is None:
-        yield from quoted(clip(in_language(asked.text, session.locale), _LONGEST_TEXT))
-    else:
-        yield from (*effects, f"  {origin_line(asked, session, run)}")
-        for name, value in values.items():
-            yield from (f"  {line}" for line in named_lines(name, value, session.locale))
-    for number, option in enumerate(asked.options, start=1):
-        yield from quoted(f"{number}. {clip(option)}")
-
-
-def group_lines(
-    group: Group,
-    session: Session,
-    run: Run,
-    values: Sequence[Values],
-    effects: Iterable[str] = (),
-) -> Iterator[str]:
-    """Yields a question; or several about the items of a list, with a table of their values."""
-    if len(group) == 1:
-        yield from question_lines(group[0], session, run, values[0], effects)
-        return
-    yield head_line(group, session, run)
-    yield from (*effects, f"  {origin_line(group[0], session, run)}")
-    names = dict.fromkeys(name for each in values for name in each or {})
-    rows = [
-        [str(number), *(value_cell((each or {}).get(name)) for name in names)]
-        for number, each in enumerate(values, start=1)
-    ]
-    yield from (f"  {BAR}{line}" for line in table_lines(["", *names], rows))
-
-
-def origin_line(asked: QuestionAsked, session: Session, run: Run) -> str:
-    """Says where the values of a call come from, and for how many items it is made."""
-    # By what they called: titles are the plan's own words, and could say anything here.
-    called = [(each, callee_of(run.plan, each)) for each in asked.sources]
-    sources = ", ".join(each if each == name else f"{each} ({name})" for each, name in called)
-    return session.own_text(
-        "{times} times, once for each of these items, which came out of: {sources}"
-        if asked.times
-        else "with these values, which came out of: {sources}",
-        sources=safe(clip(sources, 200)),
-        times=asked.times,
-    )
-
-
-def head_line(group: Group, session: Session, run: Run) -> str:
+def head_line(group: Group, run: Run) -> str:
     """Returns the line that says who asks: Plansmith, the plan, a tool or an agent."""
     asked = group[0]
     who: dict[str, Any] = {
-        "callee": clip(safe(asked.callee or callee_of(run.plan, asked.step)), 80),
+        "callee": clip(safe(asked.callee or _callee_of(run.plan, asked.step)), 80),
         "step": safe(asked.step or ""),
         "name": safe(group_name(group)),
         "count": len(group),
     }
     match asked.kind:
         case _ if len(group) > 1:
-            told = Sentence(
+            return own_text(
                 "Plansmith asks for your consent to call {callee} {count} times ({name}):", **who
             )
         case "step":
-            told = Sentence("The plan asks, in its step {step} ({name}):", **who)
+            return own_text("The plan asks, in its step {step} ({name}):", **who)
         case "call":
-            told = Sentence("The tool or agent {callee} asks, in the step {step} ({name}):", **who)
+            return own_text("The tool or agent {callee} asks, in the step {step} ({name}):", **who)
         case "request":
-            told = Sentence("The planner asks about your request ({name}):", **who)
+            return own_text("The planner asks about your request ({name}):", **who)
         case "consent":
-            told = Sentence("Plansmith asks for your consent to call {callee} ({name}):", **who)
+            return own_text("Plansmith asks for your consent to call {callee} ({name}):", **who)
         case _:
-            told = Sentence("Plansmith asks ({name}):", **who)
-    return in_language(told, session.locale)
+            return own_text("Plansmith asks ({name}):", **who)
 
 
-def callee_of(plan: Plan | None, unit: str | None) -> str:
-    """Returns the tool or agent that a step calls."""
+def _callee_of(plan: Plan | None, unit: str | None) -> str:
     step = plan.by_id.get((unit or "").partition("/")[0]) if plan else None
-    inner = step.each if isinstance(step, MapStep) else step
-    match inner:
+    match step.each if isinstance(step, MapStep) else step:
         case ToolStep(tool=name) | AgentStep(agent=name):
             return name
         case _:
             return unit or ""
 
 
-def whole_lines(values: Mapping[str, Json]) -> Iterator[str]:
+def question_lines(
+    asked: QuestionAsked, run: Run, values: Values | None = None, effects: Iterable[str] = ()
+) -> Iterator[str]:
+    """Yields a question and who asks it; for consent, what the call does and its values."""
+    yield head_line((asked,), run)
+    if values is None:
+        yield from _quoted(clip(own(asked.text), _LONGEST_TEXT))
+    else:
+        yield from (*effects, _origin_line(asked, run))
+        for name, value in values.items():
+            yield from (f"  {line}" for line in named_lines(name, value, own_locale()))
+    for number, option in enumerate(asked.options, start=1):
+        yield from _quoted(f"{number}. {clip(option)}")
+
+
+def _origin_line(asked: QuestionAsked, run: Run) -> str:
+    """Says where the values of a call come from, and for how many items it is made."""
+    # By what they called: titles are the plan's own words, and could say anything here.
+    called = [(each, _callee_of(run.plan, each)) for each in asked.sources]
+    sources = ", ".join(each if each == name else f"{each} ({name})" for each, name in called)
+    told = own_text(
+        "{times} times, once for each of these items, which came out of: {sources}"
+        if asked.times
+        else "with these values, which came out of: {sources}",
+        sources=safe(clip(sources, 200)),
+        times=asked.times,
+    )
+    return f"  {told}"
+
+
+def _whole_lines(values: Values) -> Iterator[str]:
     """Yields every value in full, as text without control characters."""
     for name, value in values.items():
         text = value if isinstance(value, str) else json_text(value, 1)
         yield f"{safe(name)} ({len(text):,}):"
-        yield from quoted(text)
+        yield from _quoted(text)
 
 
-def quoted(text: str) -> Iterator[str]:
-    """Yields a text with a bar before every line."""
+def _quoted(text: str) -> Iterator[str]:
     return (f"  {BAR}{line}" for line in text_lines(text))
+
+
+def preview_lines(preview: Preview | None, *, differences: bool = True) -> Iterator[str]:
+    """Yields what a call would do to each file, with the lines that change."""
+    if preview is None:
+        return
+    if preview.error:
+        yield f"  {own_text('This call would fail: {error}', error=safe(preview.error))}"
+    changes = preview.changes
+    match preview.moved:
+        case (old,) if not changes:
+            yield f"  - {own_text('Deletes the folder {path}', path=safe(old))}"
+        case (old, new) if len(changes) != 1:
+            yield f"  > {own_text('Moves {path} to {to}', path=safe(old), to=safe(new))}"
+            # What is moved is not lost; what it replaces is.
+            changes = tuple(each for each in changes if each.kind == "changed")
+        case _:
+            pass
+    for each in changes:
+        yield f"  {_headline(each)}"
+        if differences and each.kind == "changed":
+            yield from _difference(each)
+
+
+def loses(preview: Preview | None) -> bool:
+    """Tells whether something that is there now is gone afterwards."""
+    if preview is None:
+        return False
+    is_folder_deleted = len(preview.moved) == 1
+    kept = preview.moved[:1] if len(preview.moved) > 1 else ()
+    return is_folder_deleted or any(
+        each.before is not None and each.kind != "same" and not each.is_edit
+        for each in preview.changes
+        if each.path not in kept
+    )
+
+
+def _headline(change: FileChange) -> str:
+    path, before, after = safe(change.path), _size(change.before), _size(change.after)
+    match change.kind:
+        case "new":
+            told = own_text("Writes {path} (new file, {after})", path=path, after=after)
+            return f"+ {told}"
+        case "deleted":
+            return f"- {own_text('Deletes {path} ({before})', path=path, before=before)}"
+        case "same":
+            return own_text("Writes {path}, which stays as it is ({after})", path=path, after=after)
+        case "changed" if change.after is UNSEEN:
+            told = own_text(
+                "Replaces {path} ({before}) by what earlier steps bring", path=path, before=before
+            )
+            return f"- {told}"
+        case "changed" if not change.is_edit:
+            told = own_text(
+                "Replaces {path} ({before}) by {after}:", path=path, before=before, after=after
+            )
+            return f"- {told}"
+        case _:
+            return f"~ {own_text('Changes {path} ({before} now):', path=path, before=before)}"
+
+
+def _size(content: Content | None) -> str:
+    """Says how many lines a text has, or how many bytes anything else."""
+    text = _text(content)
+    if content is None or text is None:
+        return Sentence("{count} bytes", count=content.size if content else 0)
+    count = len(text.splitlines())
+    return Sentence("1 line" if count == 1 else "{count} lines", count=count)
+
+
+def _text(content: Content | None) -> str | None:
+    return None if content is None or content.data is None else as_text(content.data)
+
+
+def _difference(change: FileChange) -> Iterator[str]:
+    before, after = _text(change.before), _text(change.after)
+    if before is None or after is None:
+        return
+    found = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2)
+    lines = list(found)[2:]  # without the names of the two files
+    yield from (f"  │{safe(line)}" for line in lines[:_MOST_LINES])
+    if len(lines) > _MOST_LINES:
+        yield f"  {own_text('show.more_lines', count=f'{len(lines) - _MOST_LINES:,}')}"
+
+
+@dataclass(slots=True)
+class Asked:
+    """Questions of a group as a person sees them, with their values and what they do to files."""
+
+    session: Session
+    run: Run
+    group: Group
+    values: list[dict[str, Json] | None]
+    previews: list[Preview | None]
+
+    @classmethod
+    async def look(cls, session: Session, run: Run, group: Group) -> Self:
+        """Reads the values of questions, and what their calls would do to files now."""
+        values = [await consent_values(session.smith.store, each) for each in group]
+        shown = cls(session, run, group, values, [])
+        shown.previews = [await shown.preview(each) for each in group]
+        return shown
+
+    async def preview(self, asked: QuestionAsked, own: Values | None = None) -> Preview | None:
+        return await WorkFiles(self.session.smith.runs).consent_preview(self.run, asked, own)
+
+    @property
+    def hash(self) -> str:
+        """A short hash of all that is shown; an answer can name it."""
+        asked = [self.run.question_hash(each.question) for each in self.group]
+        seen = ["" if each is None else each.seen for each in self.previews]
+        return content_hash([*asked, *seen])[:16]
+
+    def need_shown(self, digest: str) -> None:
+        """Refuses an answer to something else than what a person was shown with this hash."""
+        if digest != self.hash:
+            other = Sentence(
+                "the question '{name}', or the plan that it is about, is not the one you saw",
+                name=group_name(self.group),
+            )
+            raise StaleDecision(other, hint=Sentence("look at it again, then decide"))
+
+    def lines(self, *, whole: bool = False) -> Iterator[str]:
+        """Yields the question, or the table of all items: what is lost first, then the values."""
+        if len(self.group) == 1:
+            values = {} if whole and self.values[0] is not None else self.values[0]
+            yield from question_lines(
+                self.group[0], self.run, values, preview_lines(self.previews[0])
+            )
+        else:
+            yield head_line(self.group, self.run)
+            for seen in sorted(self.previews, key=lambda each: not loses(each)):
+                yield from preview_lines(seen, differences=False)
+            yield _origin_line(self.group[0], self.run)
+            names = dict.fromkeys(name for each in self.values for name in each or {})
+            rows = [
+                [str(number), *(value_cell((each or {}).get(name)) for name in names)]
+                for number, each in enumerate(self.values, start=1)
+            ]
+            yield from (f"  {BAR}{line}" for line in table_lines(["", *names], rows))
+        for number, each in enumerate(self.values, start=1):
+            if whole and each is not None:
+                yield from (f"  {number}.",) if len(self.group) > 1 else ()
+                yield from _whole_lines(each)
+
+    async def answer(self, value: Json) -> Run:
+        """Gives one answer to every question: a permit each, for its own values alone.
+
+        Refuses to allow a call if the files are not as they were when the person saw them.
+        """
+        answered, shown = self.run, [*zip(self.group, self.previews, strict=True)]
+        for asked, seen in shown if value == ALLOW else ():
+            now = await self.preview(asked)
+            if seen is not None and now is not None and now.seen != seen.seen:
+                names = ", ".join(each.path for each in now.changes) or asked.callee
+                raise refused(
+                    "{files} changed on the disk after you looked",
+                    "look at it again, then decide",
+                    files=names,
+                )
+        paths = Counter(file.path for each in self.previews if each for file in each.changes)
+        for asked, seen in shown:
+            # A file that several items write changes between them: for them it cannot stay as seen.
+            is_own = seen is not None and all(paths[file.path] == 1 for file in seen.changes)
+            given = allow_seen(seen.seen) if value == ALLOW and seen and is_own else value
+            answered = await answer_seen(self.session, self.run, asked, given)
+        return answered
+
+    async def change(self, changes: Values, seen: Preview | None = None) -> Run:
+        """Has the call made with a person's values, and with no others."""
+        asked = self.group[0]
+        own_values = await changed_values(self.session.smith.store, asked, changes)
+        seen = seen or await self.preview(asked, own_values)
+        value = allow_seen(seen.seen if seen else "", own_values)
+        return await answer_seen(self.session, self.run, asked, value)
+
+    async def ask(self) -> bool:
+        """Asks for answers until there is a decision on all; False if one stays open."""
+        count = len(self.group)
+        if count > 1:
+            prompt = own_text(
+                "Allow all {count}? y = all, n = none, a number = decide on that one "
+                "alone, all = see every value whole, Enter = later: ",
+                count=count,
+            )
+        elif self.values[0] is not None:
+            prompt = own_text(
+                "Your answer (y = allow, n = refuse, all = see every value whole, change "
+                "= use values of your own, Enter = later): "
+            )
+        else:
+            prompt = own_text("Your answer (Enter = later): ")
+        while typed := (ask_line(prompt) or "").strip():
+            try:
+                decided = await self._take(typed)
+            except Refused as error:
+                decided = await self._tell_refusal(error)
+            if decided is not None:
+                return decided
+        return False
+
+    async def _tell_refusal(self, error: Refused) -> bool | None:
+        """Tells why an answer was not taken, and shows anew what may be another thing now."""
+        first, *others = self.group
+        self.session.say(safe(error_text(error, self.session.locale)))
+        if others and isinstance(error, StaleDecision):
+            return await self._ask_again(self.group)
+        if not others and self.values[0] is not None:
+            self.previews = [await self.preview(first)]
+            self.session.say(*preview_lines(self.previews[0]))
+        return None
+
+    async def _take(self, typed: str) -> bool | None:
+        """Does what was typed: an answer, a look, a change, one of several; None to ask again."""
+        session, count, values = self.session, len(self.group), self.values[0]
+        if typed in _ALL and count > 1:
+            session.say(*self.lines(whole=True))
+            return None
+        if typed in _ALL and values is not None:
+            session.say(*_whole_lines(values))
+            return None
+        if typed in _CHANGE and count == 1 and values is not None:
+            return await self._change_by_hand(values) or None
+        if count > 1 and typed.isdecimal() and 0 < int(typed) <= count:
+            place = int(typed) - 1
+            alone = await Asked.look(session, self.run, (self.group[place],))
+            session.say(*alone.lines())
+            decided = await alone.ask()
+            rest = (*self.group[:place], *self.group[place + 1 :])
+            return await self._ask_again(rest if decided else self.group)
+        await self.answer(read_answer(self.group[0], typed))
+        return True
+
+    async def _ask_again(self, group: Group) -> bool:
+        """Shows what is still open of a group as it is now, and asks again."""
+        run = await self.session.smith.get(self.run.id)
+        left = [each.question for each in group if each.question in run.questions]
+        return await ask_all(self.session, run, [run.questions[name] for name in left])
+
+    async def _change_by_hand(self, values: Values) -> bool:
+        """Lets a person edit the values; returns whether they are used instead and allowed."""
+        session, asked = self.session, self.group[0]
+        if not may_change_values(self.run, asked, session.smith.runs.intake.policy.second_person):
+            raise refused(
+                "these values cannot be changed here, only in the plan",
+                "refuse, or change the plan",
+            )
+        changes = await _edited(session, values)
+        if not changes:
+            session.say(Sentence("No value was changed."))
+            return False
+        seen = await self.preview(asked, {**values, **changes})
+        session.say(*_whole_lines(changes), *preview_lines(seen))
+        if not agrees(own_text("Use these values and allow the call? [y/N] ")):
+            return False
+        await self.change(changes, seen)
+        return True
+
+
+async def _edited(session: Session, values: Values) -> dict[str, Json]:
+    handle, name = tempfile.mkstemp(prefix="plansmith-values-", suffix=".json")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(dict(values), file, ensure_ascii=False, indent=2)
+    try:
+        await open_in_editor(editor_of(has_person=session.has_person), name)
+        edited = cast("Json", json.loads(read_file(name)))
+    except ValueError as error:
+        raise refused(
+            "that is not JSON: {error}", "type change to try it again", error=str(error)
+        ) from None
+    finally:
+        os.unlink(name)  # noqa: PTH108 - in an async function
+    if not isinstance(edited, dict):
+        raise refused("that is not an object of values", hint=_KEEP)
+    if values.keys() - edited.keys():
+        raise refused("a value is missing", hint=_KEEP)
+    return {
+        name: value
+        for name, value in edited.items()
+        if name not in values or not same(values[name], value)
+    }
+
+
+def read_change(given: str) -> tuple[str, Json]:
+    """Reads NAME=VALUE; the value is JSON where it is some, else text; refuses what is no value."""
+    name, mark, text = given.partition("=")
+    name = name.strip()
+    if not mark or not name:
+        raise refused("'{given}' is not NAME=VALUE", "such as --set path=notes.md", given=given)
+    value: Json = text
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise refused("{name}: the value is nested too deeply", name=name) from None
+    except ValueError:
+        pass
+    try:
+        need_plain(value)
+    except ValueError as error:
+        raise refused("{place}: {error}", place=name, error=str(error)) from None
+    return name, value
+
+
+async def ask_all(session: Session, run: Run, questions: Iterable[QuestionAsked]) -> bool:
+    """Shows all questions, then asks for their answers; returns False if one stays open."""
+    groups = [await Asked.look(session, run, group) for group in question_groups(questions)]
+    for each in groups:
+        session.say(*each.lines())
+    for each in groups:
+        if len(groups) > 1:
+            session.say("", head_line(each.group, run))
+        if not await each.ask():
+            return False
+    return True
+
+
+def next_commands(run: Run, session: Session) -> Iterator[str]:
+    """Yields the commands that continue a run: decisions for scripts, and last what goes on."""
+    if run.damage:
+        yield session.command("store", "repair", run.id)
+        return
+    if has_no_plan(run):
+        yield session.command("runs", "retry", run.id)
+    if run.status.over or (run.plan is None and not run.questions):
+        return
+    if is_unusable(run):
+        yield session.command_for(run, "runs", "edit", run.id)
+        return
+    move = next_move(run)
+    if isinstance(move, AwaitReview):
+        yield session.command_for(run, "approve", run.id, move.hash)
+    for group in question_groups(run.questions.values()):
+        name = group_name(group)
+        if group[0].kind == "consent":
+            yield session.command_for(run, "answer", run.id, name, "--show")
+        yield session.command_for(run, "answer", run.id, name, "ANSWER")
+    yield session.command_for(run, "go", run.id)
+
+
+async def waiting_lines(
+    run: Run, session: Session, *, served: bool = False, asks: bool = True
+) -> list[str]:
+    """Returns what the run waits for, and the commands to continue it.
+
+    `served`: a server or worker of the store lives, which continues what is decided. `asks`: with
+    the questions, which were not shown yet.
+    """
+    *decisions, go_on = [*next_commands(run, session)] or [""]
+    if not go_on:
+        return []
+    lines = [
+        own_text(
+            "The run waits for you:"
+            if decisions
+            else "A server or worker that runs in this folder goes on with it. To go on here:"
+            if served
+            else "To go on:"
+        )
+    ]
+    for group in question_groups(run.questions.values()) if asks else ():
+        lines += (await Asked.look(session, run, group)).lines()
+    lines.append(f"  {safe(go_on)}")
+    if decisions:
+        lines.append(own_text("Or, in a script:"))
+    return [*lines, *(f"  {safe(each)}" for each in decisions)]

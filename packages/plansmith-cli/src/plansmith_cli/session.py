@@ -7,43 +7,40 @@ import asyncio
 import getpass
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from plansmith.app import Plansmith
+from plansmith import Misconfigured, Plansmith, Run, RunStatus
 from plansmith.clock import SystemClock
-from plansmith.errors import Misconfigured, OtherTeam
+from plansmith.errors import OtherTeam
 from plansmith.lazy import lazy_modules
 from plansmith.plan.planning import stands_in
 from plansmith.plan.problem import has_errors
-from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.sentence import Sentence, in_language, language_of, with_hint
+from plansmith.plan.sentence import Sentence, language_of, with_hint
 from plansmith.plan.steps import ToolStep
 from plansmith.runs.journals import Journals
 from plansmith.runs.lists import RunLists
 from plansmith.runs.options import Parts
-from plansmith_cli.command_table import Command
+from plansmith_cli.command_table import Command, Exit
 from plansmith_cli.config import Settings
-from plansmith_cli.exit_codes import Exit
 from plansmith_cli.options import command_line, detail_of, repeated_flags, settings_of, warn
 from plansmith_cli.parser import command
 from plansmith_cli.team_smiths import TeamSmiths
-from plansmith_cli.ui.output import print_json, print_lines, shown_lines
-from plansmith_cli.ui.own_locale import own_locale
+from plansmith_cli.ui.output import print_json, print_lines, shown_lines, wrong
+from plansmith_cli.ui.terminal import SPOKEN, own_locale
 from plansmith_cli.wiring import make_smith
 
 if TYPE_CHECKING:
     from plansmith.plan.plan import Plan
     from plansmith.review import policy
     from plansmith.tools import toolset
-    from plansmith_cli.ui import planning, progress
+    from plansmith_cli.ui import progress
 else:
     lazy_modules(
         globals(),
-        planning="plansmith_cli.ui.planning",
         policy="plansmith.review.policy",
         progress="plansmith_cli.ui.progress",
         toolset="plansmith.tools.toolset",
@@ -58,28 +55,49 @@ _BUDGETS: Final = ("budget", "shared_budget")
 
 @dataclass(slots=True)
 class Session:
-    """What a command works with: Plansmith, settings, flags, and the person's language."""
+    """What a command works with: Plansmith, settings, flags; how it talks with the person."""
 
     smith: Plansmith
     settings: Settings
     args: argparse.Namespace
-    locale: str
     teams: TeamSmiths
+    lines: progress.PlanningProgress  # where planning is told
     by: str = field(default_factory=getpass.getuser)
     thread: str = ""  # of the run that is shown as JSON
     turn: dict[str, Any] = field(default_factory=dict[str, Any])  # what came of the message in it
-    lines: planning.PlanningProgress | None = None  # where planning is told
     journals: Journals = field(init=False)
+    home: str = field(default_factory=own_locale)  # the person's language, whatever a run's is
 
     def __post_init__(self) -> None:
         # For reading: those of the Plansmith load all that a run needs to execute.
         self.journals = Journals(store=self.smith.store, clock=SystemClock(), folder=Path.cwd())
 
+    def given(self, name: str) -> Any:
+        """Returns the value of a flag; None if the command does not have it."""
+        return vars(self.args).get(name)
+
     @property
     def has_person(self) -> bool:
-        """Whether a person can be asked now."""
-        silent = vars(self.args).get("no_input") or vars(self.args).get("jsonl")
+        silent = self.given("no_input") or self.given("jsonl")
         return not silent and sys.stdin.isatty() and sys.stderr.isatty()
+
+    @property
+    def locale(self) -> str:
+        return language_of(own_locale())
+
+    @property
+    def detail(self) -> progress.Detail:
+        return detail_of(self.args)
+
+    def use_language_of(self, run: Run) -> None:
+        """Switches to the language of a run, unless the person chose one.
+
+        English is also what a plan is in that says nothing about it: then the person's counts.
+        """
+        if not self.given("lang"):
+            of_plan = run.plan.locale if run.plan is not None else "en"
+            found = language_of(run.locale if run.locale != "en" else of_plan)
+            SPOKEN.set(self.home if found == "en" else found)
 
     def command(self, *words: str, folder: str = "") -> str:
         """Returns a command line with the flags of this session, for its folder or another one."""
@@ -89,69 +107,46 @@ class Session:
         """Returns a command line about a run, with `-C` if the run is of another folder."""
         return self.command(*words, folder="" if self.journals.is_here(run.folder) else run.folder)
 
-    def use_language_of(self, run: Run) -> None:
-        """Switches to the language of a run, unless the person chose one.
-
-        English is also what a plan is in that says nothing about it: then the person's counts.
-        """
-        if not vars(self.args).get("lang"):
-            of_plan = run.plan.locale if run.plan is not None else "en"
-            found = language_of(run.locale if run.locale != "en" else of_plan)
-            self.locale = language_of(own_locale()) if found == "en" else found
-
-    def own_text(self, text: str, /, **fields: Any) -> str:
-        """Returns a sentence in the person's language."""
-        return in_language(Sentence(text, **fields), self.locale)
-
-    @property
-    def detail(self) -> planning.Detail:
-        """How much is told beside the answer."""
-        return detail_of(self.args)
-
     def say(self, *lines: str) -> None:
         """Writes lines to stderr that a person needs: questions, problems, what waits."""
-        with self.lines.cleared() if self.lines is not None else nullcontext():
-            shown = (in_language(line, self.locale) for line in lines)
-            sys.stderr.writelines(shown_lines(sys.stderr, shown))
+        with self.lines.cleared():
+            sys.stderr.writelines(shown_lines(sys.stderr, lines))
             sys.stderr.flush()
-
-    def print(self, *lines: str) -> None:
-        """Writes lines to stdout."""
-        print_lines(in_language(line, self.locale) for line in lines)
-
-    def print_as(self, value: object, lines: Iterable[str]) -> None:
-        """Prints a JSON value where `--json` asks for it, else lines."""
-        if self.args.json:
-            print_json(value)
-        else:
-            self.print(*lines)
-
-    def print_list(self, rows: Sequence[object], lines: Iterable[str], none: str) -> None:
-        """Prints rows as JSON where `--json` asks for it, else as lines; says if there are none."""
-        if self.args.json:
-            print_json([*rows])
-        elif rows:
-            self.print(*lines)
-        else:
-            self.say(none)
 
     def tell(self, *lines: str) -> None:
         """Writes lines to stderr that may be left out: `-q` does."""
         if self.detail != "quiet":
             self.say(*lines)
 
-    def planning(self) -> AbstractContextManager[None]:
-        """Shows that planning goes on, inside the `with` block."""
-        return self.lines.moving() if self.lines is not None else nullcontext()
+    def print(self, *lines: str) -> None:
+        print_lines(lines)
 
-    def restart_clock(self) -> None:
-        """Counts the time that planning tells from now on."""
-        if self.lines is not None:
-            self.lines.restart()
+    def print_as(self, value: object, lines: Iterable[str]) -> None:
+        """Prints a JSON value where `--json` asks for it, else lines."""
+        if self.args.json:
+            print_json(value)
+        else:
+            print_lines(lines)
+
+    def say_as(self, value: object, *lines: str) -> None:
+        """Prints a JSON value where `--json` asks for it, else says lines on stderr."""
+        if self.args.json:
+            print_json(value)
+        else:
+            self.say(*lines)
+
+    def print_list(self, rows: Sequence[object], lines: Iterable[str], none: str) -> None:
+        """Prints rows as JSON where `--json` asks for it, else as lines; says if there are none."""
+        if rows:
+            self.print_as([*rows], lines)
+        else:
+            self.say_as([], none)
+
+    def planning(self) -> AbstractContextManager[None]:
+        return self.lines.moving()
 
     def view(self) -> progress.View:
-        """Returns a new view that shows the progress of a run."""
-        jsonl = bool(vars(self.args).get("jsonl"))
+        jsonl = bool(self.given("jsonl"))
         return progress.make_view(self.locale, jsonl=jsonl, quiet=self.detail == "quiet")
 
     async def find(self, name: str) -> str:
@@ -186,19 +181,21 @@ class Session:
                 warn(with_hint(error.message, error.hint))
         return [*found.values()]
 
-    async def refuse_what_cannot_run(self, plan: Plan) -> None:
+    async def refuse_what_cannot_run(self, plan: Plan | None) -> None:
         """Refuses a plan if the tool of a step is missing, or only described."""
+        if plan is None:
+            return
         callees = await self.smith.runs.intake.callees()
         for step in policy.active_steps(plan, await self.smith.runs.intake.contents(plan)):
             if not isinstance(step, ToolStep):
                 continue
             source = callees.tools.get(step.tool)
             if source is None or isinstance(source, toolset.DescribedTools):
-                code = "error.tool_described" if source else "error.tool_missing"
-                why = Sentence(code, tool=step.tool, step=step.id)
-                raise Misconfigured(
-                    why,
-                    hint=Sentence("name the Python file that has it with --tools; nothing was run"),
+                raise wrong(
+                    "error.tool_described" if source else "error.tool_missing",
+                    "name the Python file that has it with --tools; nothing was run",
+                    tool=step.tool,
+                    step=step.id,
                 )
 
 
@@ -212,14 +209,9 @@ async def find_run(name: str, journals: Journals) -> str:
     if len(found) == 1 and len(name) >= _SHORTEST:
         return found[0]
     if not found:
-        raise Misconfigured(
-            Sentence("there is no run '{name}'", name=name),
-            hint=Sentence("plansmith runs lists them"),
-        )
-    raise Misconfigured(
-        Sentence("{count} runs begin with '{name}'", count=len(found), name=name),
-        hint=Sentence("give more of the id: {ids}", ids=found[-3:]),
-    )
+        raise wrong("there is no run '{name}'", "plansmith runs lists them", name=name)
+    more = Sentence("give more of the id: {ids}", ids=found[-3:])
+    raise wrong("{count} runs begin with '{name}'", hint=more, count=len(found), name=name)
 
 
 async def _last_run(journals: Journals) -> str:
@@ -235,10 +227,9 @@ async def _last_run(journals: Journals) -> str:
 
 def shortest(ids: Collection[str]) -> int:
     """Returns how many characters are needed to tell the ids apart."""
-    ordered = sorted(ids)
     shared = [
         next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), len(one))
-        for one, two in pairwise(ordered)
+        for one, two in pairwise(sorted(ids))
     ]
     return max([_SHORT, *(count + 1 for count in shared)])
 
@@ -258,8 +249,7 @@ def in_session(
     A command that only reads runs needs no tool, agent or model. `make` makes it, as of a team.
     """
     settings = settings_of(args)
-    locale = language_of(own_locale())
-    lines = planning.PlanningProgress(locale, detail=detail_of(args))
+    lines = progress.PlanningProgress(language_of(own_locale()), detail=detail_of(args))
 
     async def go() -> int | None:
         parts: Parts = {"tell": lines.say}
@@ -268,7 +258,7 @@ def in_session(
         smith = make(settings, **parts)
         teams = TeamSmiths(smith, settings, tell=lines.say)
         try:
-            return await work(Session(smith, settings, args, locale, teams, lines=lines))
+            return await work(Session(smith, settings, args, teams, lines))
         finally:
             await teams.close()
             await smith.close()

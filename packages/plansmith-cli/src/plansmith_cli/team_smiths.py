@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from plansmith.errors import Misconfigured, OtherTeam, PlansmithError
+from plansmith.errors import OtherTeam, PlansmithError
 from plansmith.lazy import lazy_modules
 from plansmith.plan.run_options import Team, TeamName
 from plansmith.plan.sentence import Sentence
+from plansmith_cli.ui.output import wrong
 
 if TYPE_CHECKING:
     from plansmith.app import Plansmith
-    from plansmith.plan.data import Json
     from plansmith.plan.run import Run
     from plansmith.ports import ChatModel
     from plansmith_cli import extras, teams
@@ -21,6 +21,15 @@ else:
     lazy_modules(globals(), extras="plansmith_cli.extras", teams="plansmith_cli.teams")
 
 _MOST_KNOWN: Final = 10_000
+
+
+def _cannot(what: str, team: Team, why: str) -> Sentence:
+    return Sentence(
+        "{what} needs the {team} team, which cannot be made here: {why}",
+        what=what,
+        team=team.name,
+        why=why,
+    )
 
 
 class TeamSmiths:
@@ -66,51 +75,41 @@ class TeamSmiths:
         """Returns the Plansmith of a team; raises `OtherTeam` if it cannot be made here."""
         if team not in self._made:
             try:
-                self._made[team] = self._make(team)
-            except PlansmithError as error:
-                problem = Sentence(
-                    "{what} needs the {team} team, which cannot be made here: {why}",
-                    what=needed_by,
-                    team=team.name,
-                    why=error.message,
+                self._made[team] = teams.rebuild(
+                    team,
+                    self._settings,
+                    store=self._smith.store,
+                    model=self._model,
+                    tell=self._tell,
                 )
+            except ImportError as error:
+                hint = extras.install_hint("all")
+                raise OtherTeam(_cannot(needed_by, team, str(error)), hint=hint) from None
+            except PlansmithError as error:
+                problem = _cannot(needed_by, team, error.message)
                 raise OtherTeam(problem, hint=error.hint) from None
         return self._made[team]
-
-    def _make(self, team: Team) -> Plansmith:
-        try:
-            rebuild = teams.rebuild
-        except ImportError as error:
-            raise Misconfigured(str(error), hint=extras.install_hint("all")) from None
-        return rebuild(
-            team, self._settings, store=self._smith.store, model=self._model, tell=self._tell
-        )
 
     def of_name(self, name: TeamName, database: str = "") -> Plansmith:
         """Returns the Plansmith of a team of these settings, for a new run."""
         documents = tuple(str(each.resolve()) for each in self._settings.documents)
         team = Team(name=name, documents=documents)
         if name == "data":
-            team = team.replace(**self._database(database))
+            known = self._settings.builtin.databases
+            if database not in known:
+                hint = Sentence(
+                    "name one of [builtin.databases] in the settings: {names}",
+                    names=[*known] or Sentence("hint.none_known"),
+                )
+                raise wrong("there is no database '{name}'", hint=hint, name=database)
+            address = teams.without_password(known[database])
+            needed = address != known[database]
+            team = team.replace(database=address, password_needed=needed)
         return self.of_team(team, needed_by=Sentence("the request"))
 
-    def _database(self, name: str) -> dict[str, Json]:
-        """Returns the fields of a team about a database of the settings."""
-        known = self._settings.builtin.databases
-        if name not in known:
-            none = Sentence("hint.none_known")
-            hint = Sentence(
-                "name one of [builtin.databases] in the settings: {names}", names=[*known] or none
-            )
-            raise Misconfigured(Sentence("there is no database '{name}'", name=name), hint=hint)
-        address = teams.without_password(known[name])
-        return {"database": address, "password_needed": address != known[name]}
-
     def all(self) -> list[Plansmith]:
-        """Returns our own Plansmith and those of the teams that were made."""
         return [self._smith, *self._made.values()]
 
     async def close(self) -> None:
-        """Closes every team that was made."""
         for each in self._made.values():
             await each.close()

@@ -8,29 +8,17 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from plansmith.app import Plansmith
+from plansmith import Call, Plansmith, ToolFailed, ToolSpec, ports
 from plansmith.clock import SystemClock
-from plansmith.errors import Misconfigured, ToolFailed
-from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.plan.run_options import Team
+from plansmith.plan.run_options import Team, TeamName
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import (
-    Agent,
-    Call,
-    ChatModel,
-    Clock,
-    Closing,
-    ContextBlock,
-    ContextSource,
-    PlanStore,
-    ToolSource,
-)
 from plansmith.runs.options import Parts
 from plansmith.runs.replan import Rounds
 from plansmith.secrets import SecretBox
 from plansmith.tools.functions import FunctionTool, FunctionTools
 from plansmith_cli.config import Settings, load_settings
+from plansmith_cli.ui.output import wrong
 from plansmith_cli.wiring import known_agents, make_servers, make_smith, make_sources, make_tools
 from plansmith_desk.agents.coder import coder
 from plansmith_desk.agents.reflecting import Reflecting
@@ -57,28 +45,30 @@ Tell = Callable[[str], None]
 def research(
     settings: Settings | None = None,
     *,
-    model: ChatModel | None = None,
+    model: ports.ChatModel | None = None,
     folder: Path | None = None,
     tell: Tell = lambda _: None,
-    store: PlanStore | None = None,
+    store: ports.PlanStore | None = None,
 ) -> Plansmith:
     """Makes a team of researchers and coders that search documents, MCP servers and the web.
 
     `model` replaces every model of the settings, `store` their store; charts and files go to
     `folder`.
     """
-    base = _Base.of(settings, model=model, folder=folder, tell=tell)
+    base = _Base(settings, model=model, folder=folder, tell=tell)
     documents = _documents(base.settings.documents)
     web = base.settings.builtin
-    readers: list[ToolSource] = [FileTools(documents)] if documents else []
+    readers: list[ports.ToolSource] = [FileTools(documents)] if documents else []
     if web.hosts or web.private:
         readers.append(FetchTools(web.hosts, private=web.private))
     readers += [*base.tools, *base.servers]
     if not readers:
-        hint = Sentence("give a folder with --docs, or set up an MCP server that searches")
-        raise Misconfigured(Sentence("there are no sources to research"), hint=hint)
+        raise wrong(
+            "there are no sources to research",
+            "give a folder with --docs, or set up an MCP server that searches",
+        )
     prompts = base.settings.planner.prompts
-    team: list[Agent] = [
+    team: list[ports.Agent] = [
         researcher(model=base.worker, sources=readers, prompts=prompts, asks=True),
         coder(model=base.worker, folder=documents or base.folder, prompts=prompts, asks=True),
     ]
@@ -86,7 +76,7 @@ def research(
     if base.settings.planner.background_search:
         context.append(Background(readers, base.clock))
     agents = [Reflecting(agent=each, model=base.worker, prompts=prompts) for each in team]
-    record = Team(name="research", documents=base.documents, folder=base.other_folder)
+    record = base.record("research")
     return base.smith(record, store, agents=agents, context=context, hidden=base.servers)
 
 
@@ -94,18 +84,18 @@ def data(
     settings: Settings | None = None,
     *,
     database: str | Mapping[str, str],
-    model: ChatModel | None = None,
+    model: ports.ChatModel | None = None,
     folder: Path | None = None,
     sql_only: bool = False,
     tell: Tell = lambda _: None,
-    store: PlanStore | None = None,
+    store: ports.PlanStore | None = None,
 ) -> Plansmith:
     """Makes a team of a SQL writer and a coder; with `sql_only`, SQL is written but not run.
 
     `database` is an address, or several by name. The documents of the settings describe the data.
     With `sql_only`, ask with `plan(question, target="sql_writer")`.
     """
-    base = _Base.of(settings, model=model, folder=folder, tell=tell)
+    base = _Base(settings, model=model, folder=folder, tell=tell)
     named = {"": database} if isinstance(database, str) else dict(database)
     for each in named.values():
         _check_exists(each)
@@ -114,14 +104,12 @@ def data(
     writer = sql_writer(
         model=base.worker, database=database, knowledge=knowledge, run=not sql_only, prompts=prompts
     )
-    agents: list[Agent] = [writer]
+    agents: list[ports.Agent] = [writer]
     if not sql_only:
         agents.append(coder(model=base.worker, folder=base.folder, prompts=prompts, asks=True))
     addresses = {name: without_password(each) for name, each in named.items()}
-    record = Team(  # what a run records has no passwords
-        name="data",
-        documents=base.documents,
-        folder=base.other_folder,
+    record = base.record(
+        "data",
         database=addresses.get("", ""),
         databases={name: each for name, each in addresses.items() if name},
         password_needed=addresses != named,
@@ -135,8 +123,8 @@ def rebuild(
     team: Team,
     settings: Settings,
     *,
-    store: PlanStore,
-    model: ChatModel | None = None,
+    store: ports.PlanStore,
+    model: ports.ChatModel | None = None,
     tell: Tell = lambda _: None,
 ) -> Plansmith:
     """Makes the team that a run records, so that another process can continue the run."""
@@ -182,83 +170,70 @@ def _with_password(team: Team, address: str, settings: Settings) -> str:
     known = settings.builtin.databases.values()
     found = [each for each in known if without_password(each) == address]
     if not found and urlsplit(address).scheme not in _FILES:
-        hint = Sentence("add it with its password to [builtin.databases] of your settings")
-        raise Misconfigured(
-            Sentence("the password of {address} is not stored in runs", address=address), hint=hint
+        raise wrong(
+            "the password of {address} is not stored in runs",
+            "add it with its password to [builtin.databases] of your settings",
+            address=address,
         )
     return found[0] if found else address
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class _Base:
-    """The parts that every team is made from."""
+    """The parts that every team is made from, of settings that are adjusted for a team."""
 
-    settings: Settings
-    folder: Path
-    clock: Clock
-    secrets: SecretBox
-    tools: Sequence[ToolSource]
-    servers: Sequence[ToolSource]
-    worker: ChatModel
-    model: ChatModel | None
-    tell: Tell
-
-    @classmethod
-    def of(
-        cls, settings: Settings | None, *, model: ChatModel | None, folder: Path | None, tell: Tell
-    ) -> _Base:
-        """Adjusts the settings for a team and makes the parts."""
+    def __init__(
+        self,
+        settings: Settings | None,
+        *,
+        model: ports.ChatModel | None,
+        folder: Path | None,
+        tell: Tell,
+    ) -> None:
         given = settings or load_settings()
         if model is None and given.models.plan.model in ("demo", "rules"):
-            hint = Sentence(
-                "name a model with --model, such as openai:gpt-5, or set PLANSMITH_MODEL"
+            raise wrong(
+                "a team needs a language model, and none is set",
+                "name a model with --model, such as openai:gpt-5, or set PLANSMITH_MODEL",
             )
-            raise Misconfigured(
-                Sentence("a team needs a language model, and none is set"), hint=hint
-            )
-        settings = given.replace(
+        self.settings = settings = given.replace(
             run=given.run.replace(per_tool=CALLS_AT_ONCE | given.run.per_tool),
             planner=given.planner.replace(top_k=max(given.planner.top_k, _SHORTLIST_LENGTH)),
         )
-        clock, secrets = SystemClock(), SecretBox(settings.secrets)
+        self.clock, self.secrets = clock, secrets = SystemClock(), SecretBox(settings.secrets)
+        self.folder, self.model, self.tell = folder or settings.folder(), model, tell
+        servers = make_servers(settings, secrets=secrets, tell=tell)
+        self.servers: list[ports.ToolSource] = [] if servers is None else [servers]
+        self.worker = model or make_model(settings.models.role("agents"), clock=clock)
         # A team chooses its built-in tools itself, and uses the MCP servers in its own way.
         plain = settings.replace(builtin=BuiltinSettings(enabled=False), mcp={})
-        servers = make_servers(settings, secrets=secrets, tell=tell)
-        return cls(
-            settings=settings,
-            folder=folder or settings.folder(),
-            clock=clock,
-            secrets=secrets,
-            tools=_sources(make_tools(plain, clock=clock, secrets=secrets, tell=tell)),
-            servers=[] if servers is None else [servers],
-            worker=model or make_model(settings.models.role("agents"), clock=clock),
-            model=model,
-            tell=tell,
-        )
+        tools = make_tools(plain, clock=clock, secrets=secrets, tell=tell)
+        # Agents take only sources: the functions among the tools are one.
+        functions = [each for each in tools if isinstance(each, FunctionTool)]
+        others = [each for each in tools if not isinstance(each, FunctionTool)]
+        self.tools: list[ports.ToolSource] = [FunctionTools(functions)] if functions else []
+        self.tools += others
 
-    @property
-    def other_folder(self) -> str:
-        """The folder for files; empty if it is the working folder."""
+    def record(self, name: TeamName, **more: Any) -> Team:
+        """Returns what a run records of the team: absolute paths, and no passwords."""
+        documents = tuple(str(each.resolve()) for each in self.settings.documents)
         folder = self.folder.resolve()
-        return "" if folder == self.settings.folder().resolve() else str(folder)
-
-    @property
-    def documents(self) -> tuple[str, ...]:
-        """The documents of the settings, as absolute paths."""
-        return tuple(str(each.resolve()) for each in self.settings.documents)
+        is_working = folder == self.settings.folder().resolve()
+        return Team(
+            name=name, documents=documents, folder="" if is_working else str(folder), **more
+        )
 
     def smith(
         self,
         team: Team,
-        store: PlanStore | None,
+        store: ports.PlanStore | None,
         *,
-        agents: Sequence[Agent],
-        context: Sequence[ContextSource],
-        shown: Sequence[ToolSource] = (),
-        hidden: Sequence[ToolSource] = (),
+        agents: Sequence[ports.Agent],
+        context: Sequence[ports.ContextSource],
+        shown: Sequence[ports.ToolSource] = (),
+        hidden: Sequence[ports.ToolSource] = (),
     ) -> Plansmith:
         """Makes the Plansmith; plans use the `shown` sources, only agents the `hidden` ones."""
-        writers: list[ToolSource] = [ChartTools(self.folder), WorkspaceTools(self.folder)]
+        writers: list[ports.ToolSource] = [ChartTools(self.folder), WorkspaceTools(self.folder)]
         files = writers if self.settings.builtin.write else []
         limits = self.settings.run
         parts = Parts(
@@ -282,7 +257,7 @@ class _Base:
 class ForAgents:
     """A source that only agents use, kept here so that it is closed with the team."""
 
-    def __init__(self, source: ToolSource) -> None:
+    def __init__(self, source: ports.ToolSource) -> None:
         self._source = source
 
     async def tools(self) -> Sequence[ToolSpec]:
@@ -290,13 +265,11 @@ class ForAgents:
         return ()
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Refuses every call."""
         del arguments, call
         raise ToolFailed(Sentence("{tool} is for agents only", tool=tool))
 
     async def close(self) -> None:
-        """Closes the source."""
-        if isinstance(self._source, Closing):
+        if isinstance(self._source, ports.Closing):
             await self._source.close()
 
 
@@ -304,10 +277,10 @@ class ForAgents:
 class Background:
     """Searches for the request before planning, as context for the planner."""
 
-    sources: Sequence[ToolSource]
-    clock: Clock
+    sources: Sequence[ports.ToolSource]
+    clock: ports.Clock
 
-    async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
+    async def gather(self, query: str, *, token_limit: int) -> Sequence[ports.ContextBlock]:
         """Returns what the first search tool finds; raises why if it finds nothing."""
         for source in self.sources:
             if any(is_search(spec) for spec in await source.tools()):
@@ -327,21 +300,14 @@ class Background:
         )
 
 
-def _sources(tools: Sequence[FunctionTool[..., Any] | ToolSource]) -> list[ToolSource]:
-    """Puts the functions among the tools into one source: agents take only sources."""
-    functions = [each for each in tools if isinstance(each, FunctionTool)]
-    others = [each for each in tools if not isinstance(each, FunctionTool)]
-    return [FunctionTools(functions), *others] if functions else others
-
-
 def _documents(paths: Sequence[Path]) -> Path | None:
     """Returns the folder that researchers read, if there is one."""
     if not paths:
         return None
     if len(paths) > 1 or not paths[0].is_dir():
-        hint = Sentence("give one folder; its subfolders are read too")
-        raise Misconfigured(
-            Sentence("the research team needs exactly one folder of documents"), hint=hint
+        raise wrong(
+            "the research team needs exactly one folder of documents",
+            "give one folder; its subfolders are read too",
         )
     return paths[0]
 
@@ -350,6 +316,4 @@ def _check_exists(database: str) -> None:
     """Refuses a missing database file now, not in the middle of a plan."""
     scheme, path = database.partition(":")[0], Path(unquote(urlsplit(database).path)[1:])
     if scheme in _FILES and not path.expanduser().is_file():
-        raise Misconfigured(
-            Sentence("there is no database {path}", path=path), hint=Sentence("check the path")
-        )
+        raise wrong("there is no database {path}", "check the path", path=path)

@@ -55,7 +55,6 @@ class Content:
 
     @property
     def hash(self) -> str:
-        """Returns one hash over all files."""
         return content_hash({"version": 1, "files": self.hashes})
 
     def name(self, path: Path) -> str:
@@ -75,8 +74,29 @@ class Project:
     left: tuple[str, ...]
 
     def content(self) -> Content:
-        """Reads all files that the settings use."""
-        return read_content(self.folder, self.data, self.settings)
+        """Reads every file that the settings use, each once."""
+        folder = self.folder
+        files: dict[Path, bytes | None] = {folder / PROJECT_FILE: self.data}
+
+        def add(path: Path, most: int) -> None:
+            if len(files) >= _MAX_FILES:
+                raise Misconfigured(
+                    Sentence(
+                        "the settings of {folder} name more than {most} files",
+                        folder=safe(str(folder)),
+                        most=_MAX_FILES,
+                    )
+                )
+            if path not in files:
+                files[path] = read_regular_file(path, most=most)
+
+        for named in _named_files(self.settings, folder):
+            for path in sorted(named.glob("*.md")) if named.is_dir() else [named]:
+                add(path, MOST_TEXT)
+        for server in _servers(self.settings, folder, files):
+            for path in command_files(server, folder) if server.get("command") else ():
+                add(path, MOST_PROGRAM)
+        return Content(folder, self.settings, files)
 
 
 def left_out(project: Project, *, changed: bool) -> str:
@@ -98,32 +118,6 @@ def left_out(project: Project, *, changed: bool) -> str:
         names=names,
         command=command,
     )
-
-
-def read_content(folder: Path, data: bytes, settings: Table) -> Content:
-    """Reads every file that a folder's settings use, each once."""
-    folder = folder.resolve()
-    files: dict[Path, bytes | None] = {folder / PROJECT_FILE: data}
-
-    def add(path: Path, most: int) -> None:
-        if len(files) >= _MAX_FILES:
-            raise Misconfigured(
-                Sentence(
-                    "the settings of {folder} name more than {most} files",
-                    folder=safe(str(folder)),
-                    most=_MAX_FILES,
-                )
-            )
-        if path not in files:
-            files[path] = read_regular_file(path, most=most)
-
-    for named in _named_files(settings, folder):
-        for path in sorted(named.glob("*.md")) if named.is_dir() else [named]:
-            add(path, MOST_TEXT)
-    for server in _servers(settings, folder, files):
-        for path in command_files(server, folder) if server.get("command") else ():
-            add(path, MOST_PROGRAM)
-    return Content(folder, settings, files)
 
 
 def _named_files(settings: Table, folder: Path) -> list[Path]:
@@ -178,20 +172,16 @@ class TrustBook:
         self._file = ApprovalFile(data / "trusted.json")
 
     def get(self, folder: Path) -> Approval | None:
-        """Returns the trusted content of a folder, if any."""
         return self._file.get(str(folder.resolve()))
 
     def all(self) -> Mapping[str, Approval]:
-        """Returns every trusted folder."""
         return self._file.all()
 
     def trusts(self, content: Content) -> bool:
-        """Tells whether exactly this content is trusted."""
         known = self.get(content.folder)
         return known is not None and known.hash == content.hash
 
     def put(self, content: Content) -> None:
-        """Trusts exactly this content."""
         by, now = getpass.getuser(), datetime.now(UTC)
         approval = Approval(hash=content.hash, definition=content.hashes, by=by, at=now)
         self._file.put(str(content.folder), approval)

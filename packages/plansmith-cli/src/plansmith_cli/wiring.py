@@ -13,19 +13,17 @@ from pydantic import BaseModel
 from plansmith import plugins
 from plansmith.app import Plansmith
 from plansmith.clock import SystemClock
-from plansmith.errors import Misconfigured
 from plansmith.files import config_folder, state_folder
 from plansmith.lazy import lazy_modules
-from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import PROJECT_FILE, beside, protect
 from plansmith.runs.options import Parts
 from plansmith.secrets import SecretBox
 from plansmith.store.urls import sqlite_path
 from plansmith_cli.config import Settings, load_settings
 from plansmith_cli.trust import command_files, with_paths
-from plansmith_cli.ui.output import read_file
+from plansmith_cli.ui.output import read_file, wrong
 from plansmith_connect.approvals import ApprovalFile
-from plansmith_connect.mcp.settings import ServerSettings, all_servers
+from plansmith_connect.mcp.settings import all_servers
 from plansmith_planner.make import make_model
 
 if TYPE_CHECKING:
@@ -65,10 +63,7 @@ def make_sources(documents: Sequence[Path], *, tell: Tell) -> list[ContextSource
     """Makes the context sources of the settings."""
     missing = [path for path in documents if not path.exists()]
     if missing:
-        raise Misconfigured(
-            Sentence("there is no file or folder {path}", path=missing[0]),
-            hint=Sentence("check the path"),
-        )
+        raise wrong("there is no file or folder {path}", "check the path", path=missing[0])
     return [document_files.DocumentSource(documents, tell=tell)] if documents else []
 
 
@@ -101,9 +96,14 @@ def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plan
     def say(text: str) -> None:
         smith.runs.planning.tell(text)  # by name: it changes while a run is shown
 
-    smith = Plansmith(
-        settings=settings.planner, **_with_models(parts, settings, clock=clock, tell=say)
-    )
+    models = settings.models
+    roles = {"model": models.plan, "triage_model": models.triage, "report_model": models.report}
+    given: dict[str, Any] = {
+        name: make_model(role, clock=clock, tell=say)
+        for name, role in roles.items()
+        if name not in parts and role
+    }
+    smith = Plansmith(settings=settings.planner, **parts, **given)
     if not settings.records_folder:
         smith.runs.journals.recorded_folder = ""
     return smith
@@ -136,17 +136,6 @@ def _table(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _with_models(parts: Parts, settings: Settings, *, clock: Clock, tell: Tell) -> Parts:
-    models = settings.models
-    if "model" not in parts:
-        parts["model"] = make_model(models.plan, clock=clock, tell=tell)
-    if "triage_model" not in parts and models.triage:
-        parts["triage_model"] = make_model(models.triage, clock=clock, tell=tell)
-    if "report_model" not in parts and models.report:
-        parts["report_model"] = make_model(models.report, clock=clock, tell=tell)
-    return parts
-
-
 def make_store_url(settings: Settings) -> str:
     """Returns the URL of the store of runs; makes the folder of a SQLite file."""
     url = settings.store_url()
@@ -155,10 +144,11 @@ def make_store_url(settings: Settings) -> str:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            hint = Sentence("name another file with --store sqlite:///FILE")
-            raise Misconfigured(
-                Sentence("cannot make {folder}: {why}", folder=folder, why=error.strerror),
-                hint=hint,
+            raise wrong(
+                "cannot make {folder}: {why}",
+                "name another file with --store sqlite:///FILE",
+                folder=folder,
+                why=error.strerror,
             ) from None
     return url
 
@@ -219,30 +209,22 @@ async def rules_plan(request: str, settings: Settings) -> bool:
 def make_servers(
     settings: Settings, *, secrets: Secrets, tell: Tell = lambda _: None
 ) -> mcp_servers.McpServers | None:
-    """Makes the MCP servers of the settings; None if there are none."""
+    """Makes the MCP servers of the settings, each in a folder of its own; None without any."""
     if not settings.mcp.servers and not settings.mcp.files:
         return None
     found = all_servers(settings.mcp)
     for note in found.notes:
         tell(note)
-    servers = {name: _in_own_folder(each, settings.data()) for name, each in found.servers.items()}
-    for server in servers.values():
-        protect(command_files(dict(server), settings.data()))
+    own, servers = settings.data() / "servers", dict(found.servers)
+    for name, server in found.servers.items():
+        if server.command and not server.cwd and not server.folder:
+            # In the working folder, `npx` and `python -m` would run whatever code lies there.
+            own.mkdir(parents=True, exist_ok=True, mode=0o700)
+            servers[name] = server.replace(cwd=str(own))
+        protect(command_files(dict(servers[name]), settings.data()))
     return mcp_servers.McpServers(
         servers, approvals=_approvals(settings), environment=_Lookup(secrets, "mcp"), tell=tell
     )
-
-
-def _in_own_folder(server: ServerSettings, data: Path) -> ServerSettings:
-    """A server that names no folder starts in an empty one.
-
-    In the working folder, `npx` and `python -m` would run whatever code lies there.
-    """
-    if not server.command or server.cwd or server.folder:
-        return server
-    folder = data / "servers"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return server.replace(cwd=str(folder))
 
 
 def known_agents(settings: Settings, *, secrets: Secrets) -> list[Agent]:
@@ -300,23 +282,18 @@ def python_functions(path: Path) -> dict[str, functions.FunctionTool[..., Any]]:
     """Runs a Python file and returns its functions that are marked with `@tool`, by name in it."""
     spec = spec_from_file_location(f"plansmith_tools_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise Misconfigured(
-            Sentence("there is no file {file}", file=path), hint=Sentence("check the path")
-        )
+        raise wrong("there is no file {file}", "check the path", file=path)
     module = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # noqa: BLE001 - whatever the file raises is what is wrong with it
-        raise Misconfigured(
-            Sentence("{file} cannot be run: {error}", file=path, error=error),
-            hint=Sentence("fix the error in the file"),
+        raise wrong(
+            "{file} cannot be run: {error}", "fix the error in the file", file=path, error=error
         ) from None
     named = vars(module).items()
     found: dict[str, functions.FunctionTool[..., Any]] = {
         name: each for name, each in named if isinstance(each, functions.FunctionTool)
     }
     if not found:
-        raise Misconfigured(
-            Sentence("{file} has no tools", file=path), hint=Sentence("mark functions with @tool")
-        )
+        raise wrong("{file} has no tools", "mark functions with @tool", file=path)
     return found

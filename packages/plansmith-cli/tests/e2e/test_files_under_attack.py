@@ -16,7 +16,7 @@ from plansmith.app import Plansmith
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.testing import MemoryStore
-from plansmith_cli import consent
+from plansmith_cli.questions import Asked
 from plansmith_desk.builtin import builtin_sources
 from plansmith_desk.files.changes import FILE_WRITERS, preview
 
@@ -168,7 +168,7 @@ async def test_with_own_values_in_the_plan_a_file_that_changed_is_not_overwritte
     seen = await preview(tmp_path, FILE_WRITERS["files.write"], own)  # as the terminal shows it
     session = cast("Any", SimpleNamespace(smith=app, by="ann"))
     try:
-        await consent.change_values(session, run, asked, {"text": "own"}, seen=seen)
+        await Asked(session, run, (asked,), [], []).change({"text": "own"}, seen)
         (tmp_path / "out.md").write_text("precious")  # before another process goes on with it
         await app.run(run.id)
     except Refused:
@@ -213,7 +213,7 @@ async def test_own_values_at_the_command_line_resume_nothing() -> None:
     await bank.enter().pause(run.id, by="ann", reason="wait for the bank")
     app = bank.enter()
     session = cast("Any", SimpleNamespace(smith=app, by="bob"))
-    await consent.change_values(session, await app.get(run.id), asked, {"to": "bob"})
+    await Asked(session, await app.get(run.id), (asked,), [], []).change({"to": "bob"})
     await bank.enter().run(run.id)
     assert bank.paid == []
 

@@ -10,7 +10,7 @@ from tests.e2e.terminal import Terminal
 PROMPTS = 40
 PROGRAM = f"""
 import readline
-from plansmith_cli.questions import interruptible
+from plansmith_cli.keyboard import interruptible
 for number in range({PROMPTS}):
     try:
         with interruptible():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from pathlib import Path
@@ -11,16 +10,8 @@ from typing import Any
 import pytest
 from tests.commands import Told, typed
 
-from plansmith import Effect, ToolSpec
-from plansmith.clock import SystemClock
-from plansmith.plan.planning import PlanRequest
-from plansmith.testing import Gate, ModelServer, Refusal, Reply
-from plansmith_planner.make import make_model
-from plansmith_planner.pipeline import make_plan
-from plansmith_planner.settings import ModelSettings
-from plansmith_planner.stages import PlannerDeps
+from plansmith.testing import ModelServer, Reply
 
-TOOLS = [ToolSpec(name="weather", description="The weather in a city", effect=Effect.READ)]
 PLAN: dict[str, Any] = {
     "goal": "Compare the weather",
     "steps": [
@@ -29,86 +20,6 @@ PLAN: dict[str, Any] = {
         {"id": "say", "kind": "reply", "instruction": "Compare {{oslo}} and {{rome}}."},
     ],
 }
-
-
-def deps(server: ModelServer, **settings: Any) -> PlannerDeps:
-    clock = SystemClock()
-    model = ModelSettings(model="openai:test", base_url=server.url, **settings)
-    return PlannerDeps(plan_model=make_model(model, clock=clock), clock=clock, tools=TOOLS)
-
-
-@pytest.mark.parametrize(
-    "answers",
-    [
-        [Reply(PLAN)],
-        [Reply(PLAN, tool="answer")],
-        [Reply(f"Sure!\n```json\n{json.dumps(PLAN)}\n```\nEnjoy.")],
-        [Reply(PLAN, thinks="let me see")],
-        [Refusal(429, retry_after="0"), Reply(PLAN)],
-        [Refusal(500), Reply(PLAN)],
-        [Reply(PLAN, ends="cut"), Reply(PLAN)],
-        [Reply(PLAN, ends="reset"), Reply(PLAN)],
-        [Reply(PLAN, ends="malformed"), Reply(PLAN)],
-    ],
-    ids=["json", "tool", "prose", "thinking", "429", "500", "cut", "reset", "malformed"],
-)
-async def test_a_plan_comes_through_whatever_the_server_does(answers: list[Any]) -> None:
-    async with ModelServer(*answers) as server:
-        planned = await make_plan(PlanRequest("Compare the weather"), deps=deps(server))
-        assert planned.plan is not None, planned.problems
-        assert not planned.plan.degraded, planned.problems
-        assert [step.id for step in planned.plan.steps] == ["oslo", "rome", "say"]
-        server.finish()
-
-
-@pytest.mark.parametrize("status", [401, 404])
-async def test_a_refusal_is_a_stand_in_that_says_what_to_do(status: int) -> None:
-    async with ModelServer(Refusal(status)) as server:
-        planned = await make_plan(PlanRequest("Compare the weather"), deps=deps(server))
-        assert planned.plan is not None
-        assert planned.plan.degraded
-        [told] = [each for each in planned.problems if each.code == "PS015"]
-        assert told.hint
-
-
-async def test_a_server_that_is_not_there_is_a_stand_in_too() -> None:
-    server = ModelServer()
-    async with server:
-        url = server.url
-    clock = SystemClock()
-    settings = ModelSettings(model="openai:test", base_url=url, tries=1)
-    planned = await make_plan(
-        PlanRequest("x"),
-        deps=PlannerDeps(plan_model=make_model(settings, clock=clock), clock=clock),
-    )
-    assert planned.plan is not None
-    assert planned.plan.degraded
-
-
-async def test_the_first_step_is_handed_over_while_the_rest_is_still_being_written() -> None:
-    text = json.dumps(PLAN)
-    gate = Gate()
-    first_end = text.index("}}") + 2
-    seen: list[str] = []
-    arrived = asyncio.Event()
-
-    def on_step(step: Any) -> None:
-        seen.append(step.id)
-        arrived.set()
-
-    async with ModelServer(Reply(text, chunk=1, gate=gate)) as server:
-        planning = asyncio.ensure_future(
-            make_plan(PlanRequest("Compare"), deps=deps(server), on_step=on_step)
-        )
-        gate.let(first_end + 1)
-        async with asyncio.timeout(120):
-            await arrived.wait()
-        assert seen == ["oslo"]
-        assert not planning.done()
-        gate.let(len(text))
-        planned = await planning
-        assert seen == ["oslo", "rome", "say"]
-        assert planned.plan is not None
 
 
 class Project:

@@ -23,7 +23,7 @@ from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.replay.player import replay
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
-from plansmith_cli import consent
+from plansmith_cli.questions import Asked
 
 
 async def is_asking(app: Plansmith, run: str) -> bool:
@@ -196,7 +196,7 @@ async def change(bank: Bank, run: Run) -> list[str]:
     app = bank.enter()
     session = cast("Any", SimpleNamespace(smith=app, by="bob"))
     with suppress(Refused):
-        await consent.change_values(session, await app.get(run.id), asked, {"to": "bob"})
+        await Asked(session, await app.get(run.id), (asked,), [], []).change({"to": "bob"})
     await bank.enter().run(run.id)
     return [each.tool for each in bank.tools.calls]
 

@@ -14,9 +14,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import ReviewAsked
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
-from plansmith.review.render import plan_lines
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
-from plansmith_cli.config import Settings
 from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]
@@ -212,19 +210,6 @@ async def test_each_replan_is_compared_with_what_was_approved_last(scripted: Scr
     run = await app.run(run.id)
     assert run.status is RunStatus.REVIEWING
     assert "look(n=2) is new" in await reasons(app, run)
-    assert effects(tools) == []
-
-
-async def test_a_plan_that_only_read_asks_before_its_replan_writes(scripted: Script) -> None:
-    policy = {"review": {"never_for": ["pay"]}, "planner": {"triage": False}}
-    app, tools = smith(scripted(draft(FAILS), draft(PAY | {"after": []})))
-    app.runs.intake.policy = Settings.model_validate(policy).review
-    run = await approved(app)
-    assert run.status is RunStatus.REVIEWING
-    assert "which you have not approved" in await reasons(app, run)
-    # Asked is asked: that the policy alone would let it run opens nothing.
-    assert (await app.run(run.id)).status is RunStatus.REVIEWING
-    [*_] = await app.runs.resume_all()
     assert effects(tools) == []
 
 
@@ -447,16 +432,6 @@ async def test_a_list_that_the_person_has_seen_in_the_plan_is_not_asked_about_ag
     await app.decide(run.id, approve=plan.hash, by="ada")
     assert (await app.run(run.id)).status is RunStatus.DONE
     assert len(effects(source)) == 40
-
-
-async def test_a_review_shows_what_the_templates_of_a_plan_consist_of() -> None:
-    source = FakeTools(FakeTool("pay", effect=Effect.FINAL))
-    app = Plansmith(tools=[source], templates={"transfer": transfer()})
-    run = await app.submit(Plan.model_validate(draft(USE | {"after": []})))
-    assert run.plan is not None
-    shown = "\n".join(plan_lines(run.plan, run.templates))
-    assert "Template transfer:" in shown
-    assert "to = {{params.to}}" in shown
 
 
 # Calls that were made, or may have been

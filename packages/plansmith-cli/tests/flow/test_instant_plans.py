@@ -14,12 +14,9 @@ from tests.commands import typed
 from plansmith import Plansmith
 from plansmith.plan.events import PlanProposed
 from plansmith.plan.run import RunStatus
-from plansmith.plan.sentence import in_language
 from plansmith.testing import FakeClock, ScriptedModel
 from plansmith_desk.builtin import builtin_sources
 from plansmith_planner.settings import PlannerSettings
-
-TRIAGE = {"decision": "answer", "reason": "small", "query": "", "answer": "The model answers."}
 
 
 def smith(
@@ -65,21 +62,6 @@ async def test_an_instant_plan_is_made_and_answered_without_any_model(
     made = [each.body for each in events if isinstance(each.body, PlanProposed)]
     assert [each.origin for each in made] == ["rules"]
     assert made[0].metrics is None or not made[0].metrics.degraded
-
-
-async def test_a_greeting_gets_an_instant_answer_without_a_plan(tmp_path: Path) -> None:
-    async with smith(tmp_path, ScriptedModel()) as planner:
-        run = await planner.plan("hello")
-    assert run.status is RunStatus.ANSWERED
-    assert run.report.startswith("Hello! I can read")
-    assert in_language(run.reason, "zh") == "按规则：寒暄"
-
-
-async def test_the_model_is_asked_where_more_than_an_instant_plan_is_wanted(tmp_path: Path) -> None:
-    model = ScriptedModel(TRIAGE)
-    async with smith(tmp_path, model) as planner:
-        run = await planner.plan("what is 2+2 in the budget")
-    assert run.report == "The model answers."
 
 
 async def test_no_instant_plan_is_made_where_triage_is_off(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from tests import forked
 
-from plansmith import Plan, Plansmith, Run, RunStatus, StepStatus
+from plansmith import Plan, Plansmith, Run, RunStatus
 from plansmith.plan.data import Json
-from plansmith.plan.events import StepAdvised, StepProgressed
+from plansmith.plan.events import StepProgressed
 from plansmith.ports import Usage
 from plansmith.testing import Answer, ScriptedModel
 from plansmith_desk.agents.coder import coder
@@ -118,27 +118,3 @@ async def test_findings_files_and_citations_go_from_step_to_step(folder: Path) -
     events = await app.store.events(run.id)
     said = [each.body.text for each in events if isinstance(each.body, StepProgressed)]
     assert said
-
-
-async def test_an_agent_that_did_not_finish_is_a_failed_step_and_never_done(folder: Path) -> None:
-    research = ScriptedModel(*[calls("files.read", path="rain.csv")] * 2)
-    run = await ran(smith(folder, research, ScriptedModel(), turns=2))
-    assert run.steps["find"].status is StepStatus.FAILED
-    assert run.steps["sum"].status is not StepStatus.DONE
-    assert run.status is not RunStatus.DONE
-    assert "used up its 2 turns" in run.steps["find"].error
-
-
-async def test_advice_of_a_researcher_is_in_the_journal(folder: Path) -> None:
-    research = ScriptedModel(
-        calls("advise", advice="finish", reason="The answer is in the notes."),
-        calls("finish", text="It is known."),
-    )
-    app = smith(folder, research, ScriptedModel())
-    run = await ran(app)
-    events = await app.store.events(run.id)
-    advice = [each.body for each in events if isinstance(each.body, StepAdvised)]
-    assert [(each.step, each.advice, each.reason) for each in advice] == [
-        ("find", "finish", "The answer is in the notes.")
-    ]
-    assert run.steps["sum"].status is not StepStatus.DONE

@@ -18,8 +18,8 @@ from plansmith.ports import Call, ToolSource
 from plansmith.protected_files import may_write
 from plansmith.store.backup import back_up
 from plansmith.store.sqlite import SqliteStore
-from plansmith_cli.commands.report import write_file
 from plansmith_cli.config import Settings
+from plansmith_cli.ui.output import write_file
 from plansmith_cli.wiring import make_smith
 from plansmith_desk.builtin import builtin_sources
 from plansmith_desk.files.changes import FILE_WRITERS, preview

@@ -320,16 +320,6 @@ async def test_a_report_is_in_the_language_of_the_plan() -> None:
     assert '<html lang="zh-CN">' in to_html(report)
 
 
-def test_both_languages_have_the_same_words_with_the_same_places() -> None:
-    assert EN.keys() == ZH.keys()
-    for key, english in EN.items():
-        assert _places(english) == _places(ZH[key]), key
-
-
-def _places(text: str) -> set[str]:
-    return {part.partition("}")[0] for part in text.split("{")[1:]}
-
-
 async def test_the_page_stands_alone_and_the_json_is_plain() -> None:
     report = await reported(smith(OSLO, ROME), plan(*CITIES, assumptions=["today"]))
     page = to_html(report)

@@ -18,7 +18,6 @@ from plansmith.plan.data import Json
 from plansmith.ports import Delta, Prompt
 from plansmith.secrets import SecretBox
 from plansmith.testing import Answer, ScriptedModel
-from plansmith.testing.clock import settle
 from plansmith_cli.config import Settings
 from plansmith_cli.teams import data, research
 from plansmith_cli.wiring import make_servers
@@ -269,46 +268,6 @@ async def test_code_that_fails_is_a_failed_step_and_told_in_the_report(
     assert not (intake / "charts").exists()
 
 
-class Crowd:
-    """A model for many researchers, which sees how many of them are at work."""
-
-    name = "crowd"
-
-    def __init__(self, plan: object, most: int) -> None:
-        self._other = Cast(
-            (TRIAGE, [GO]), (PLAN, [plan]), (JUDGE, [FINE] * 9), ("Report", ["Six."])
-        )
-        self._full = asyncio.Event()
-        self._wanted = most
-        self.at_once = self.most = 0
-
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        model: Any = self._other
-        if "You are a researcher" in prompt.messages[0].text:
-            model = ScriptedModel(calls("finish", text="Found."))
-            self.at_once += 1
-            self.most = max(self.most, self.at_once)
-            if self.at_once == self._wanted:
-                self._full.set()
-            await self._full.wait()
-            await settle()
-            self.at_once -= 1
-        async for delta in model.stream(prompt):
-            yield delta
-
-
-async def test_four_researchers_work_at_once_and_no_more(library: Path, tmp_path: Path) -> None:
-    names = [f"part{number}" for number in range(6)]
-    steps = [
-        {"id": name, "kind": "agent", "agent": "researcher", "task": f"Find {name}."}
-        for name in names
-    ]
-    crowd = Crowd({"goal": "Six", "steps": [*steps, _reply(*names)]}, most=4)
-    smith = research(settings(tmp_path, documents=[library]), model=crowd)
-    run = await through(smith, "Find six things")
-    assert (run.status, crowd.most) == (RunStatus.DONE, 4)
-
-
 async def test_more_is_planned_until_the_planner_knows_enough(
     library: Path, tmp_path: Path
 ) -> None:
@@ -322,23 +281,6 @@ async def test_more_is_planned_until_the_planner_knows_enough(
     run = await through(research(given, model=cast), "How wet was the spring?")
     assert (run.status, run.iterations) == (RunStatus.DONE, 2)
     assert run.steps["gauge"].status is StepStatus.DONE
-
-
-async def test_at_the_limit_of_iterations_the_person_is_asked(
-    library: Path, tmp_path: Path
-) -> None:
-    more = [*STEPS[:2], _reply("rain", "gauge")]
-    plans = [{"goal": "Rain", "steps": STEPS[:1]}, {"goal": "Rain", "steps": more}]
-    cast = research_cast(plan=plans, judge=[FINE, FINE], reply=["All [step:gauge]."])
-    given = settings(tmp_path, documents=[library], run={"max_iterations": 2})
-    async with research(given, model=cast) as smith:
-        run = await smith.plan("How wet was the spring?")
-        run = await smith.run(run.id)
-        assert list(run.questions) == ["iterations:1"]
-        await smith.answer(run.id, "iterations:1", "stop")
-        run = await smith.run(run.id)
-    assert run.status is RunStatus.DONE
-    assert "All" in run.report
 
 
 SEARCH = '''

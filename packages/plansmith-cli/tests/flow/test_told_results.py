@@ -13,7 +13,6 @@ from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.testing import FakeTool, FakeTools, MemoryStore
-from plansmith_cli.questions import read_answer
 
 ORDERED = {
     "type": "object",
@@ -178,11 +177,3 @@ async def test_a_consent_that_was_given_is_not_kept_when_a_new_plan_calls_anothe
         run = await app.run(run.id)
     assert [each.kind for each in run.questions.values()] == ["consent"]
     assert [each.tool for each in tools.calls] == ["stock"]
-
-
-async def test_the_terminal_reads_a_result_as_json() -> None:
-    run = await asked(MemoryStore(), world(), plan(STOCK, ORDER))
-    [question] = run.questions.values()
-    assert read_answer(question, ' {"done": {"id": "A"}} ') == {"done": {"id": "A"}}
-    assert read_answer(question, "1") == "done"
-    assert read_answer(question, "{done") == "{done"

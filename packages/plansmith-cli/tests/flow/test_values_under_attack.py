@@ -24,7 +24,8 @@ from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeTool
-from plansmith_cli import consent
+from plansmith_cli import questions
+from plansmith_cli.questions import Asked
 
 ASK = {"id": "ask", "question": "Go on?", "after": ["all"]}
 ONE = {"id": "one", "tool": "pay", "inputs": {"to": "{{look.at}}"}}
@@ -134,12 +135,12 @@ async def test_a_consent_question_is_the_same_when_its_values_are_read_from_a_da
 async def test_true_instead_of_one_is_a_change_in_the_editor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def by_hand(_: object, path: Path) -> None:
-        await asyncio.to_thread(path.write_text, json.dumps({"final": True}))
+    async def by_hand(_: object, path: str) -> None:
+        await asyncio.to_thread(Path(path).write_text, json.dumps({"final": True}))
 
-    monkeypatch.setattr(consent, "open_in_editor", by_hand)
-    monkeypatch.setattr(consent, "editor_of", lambda _: ["ed"])
-    assert json.dumps(await consent._edited(cast("Any", None), {"final": 1})) == '{"final": true}'
+    monkeypatch.setattr(questions, "open_in_editor", by_hand)
+    session = cast("Any", SimpleNamespace(has_person=True))
+    assert json.dumps(await questions._edited(session, {"final": 1})) == '{"final": true}'
 
 
 async def test_own_values_approve_no_plan_that_nobody_approved() -> None:
@@ -154,7 +155,7 @@ async def test_own_values_approve_no_plan_that_nobody_approved() -> None:
     assert run.phase is RunStatus.REVIEWING
     session = SimpleNamespace(smith=app, by="bob")
     with suppress(Refused):  # bob saw the consent alone
-        await consent.change_values(cast("Any", session), run, asked, {"to": "bob"})
+        await Asked(cast("Any", session), run, (asked,), [], []).change({"to": "bob"})
     run = await bank.enter().runs.run(run.id)
     assert run.phase is RunStatus.REVIEWING
     assert [each.tool for each in bank.tools.calls if each.tool == "wipe"] == []

@@ -12,7 +12,7 @@ import pytest
 from plansmith.errors import Misconfigured, NotFound
 from plansmith_cli.config import Settings
 from plansmith_cli.main import main
-from plansmith_cli.tenant_settings import tenant_settings
+from plansmith_cli.server_wiring import tenant_settings
 from plansmith_server.team.tenant_book import TenantBook
 
 

@@ -7,51 +7,36 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from plansmith.errors import Misconfigured, PlansmithError, Refused
+from plansmith import Misconfigured, PlansmithError, QuestionAsked, Run
 from plansmith.files import state_folder
 from plansmith.plan.data import Json
-from plansmith.plan.events import QuestionAsked
 from plansmith.plan.next_move import AwaitReview, Paused, next_move
-from plansmith.plan.run import Run
-from plansmith.plan.sentence import Sentence, did_you_mean, in_language
+from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.text import clip, safe, visible
 from plansmith_cli import describe
+from plansmith_cli.command_table import Exit, exit_for
+from plansmith_cli.commands import threads
 from plansmith_cli.commands.ask import PLANNING, TYPED, prepare, request_options
 from plansmith_cli.commands.schedule_view import offer_schedule
-from plansmith_cli.commands.threads import (
-    THREAD,
-    is_said,
-    message_lines,
-    open_thread,
-    run_lines,
-    runs_of,
-    state_lines,
-    taken_line,
-    turn_with_run,
-    waiting_in,
-    withdraw,
-)
-from plansmith_cli.consent import waiting_lines
-from plansmith_cli.exit_codes import Exit, exit_for
+from plansmith_cli.commands.threads import is_said, runs_of, taken_line, waiting_in, withdraw
 from plansmith_cli.interactive import (
     Executed,
     Prompts,
     Stop,
     is_new,
-    print_end,
     run_to_rest,
     show_plan,
     stoppable,
 )
-from plansmith_cli.keyboard import LineEditor, LineHistory, completions
+from plansmith_cli.keyboard import Choice, LineEditor, LineHistory, completions
 from plansmith_cli.options import RUNNING, warn
 from plansmith_cli.parser import command
-from plansmith_cli.questions import Choice
+from plansmith_cli.questions import waiting_lines
 from plansmith_cli.session import Session, in_session
-from plansmith_cli.ui.output import dim, print_line_json, print_markdown, print_prose
-from plansmith_cli.ui.words import error_text
+from plansmith_cli.ui import output as ui
+from plansmith_cli.ui.terminal import SPOKEN
 
 if TYPE_CHECKING:
     from plansmith_planner.threads.thread import Thread
@@ -65,13 +50,11 @@ class ChatPrompts(Prompts):
     """Asks for decisions at prompts; what is typed there and decides nothing is a message."""
 
     asks_again = False  # any other text is a message
+    typed = ""
 
-    def __init__(self) -> None:
-        self.typed = ""
-
-    def approve(self, session: Session) -> str:
-        """Returns the prompt under a plan."""
-        return session.own_text(
+    @property
+    def approve(self) -> str:
+        return ui.own_text(
             "Run this plan? y = yes, n = reject it, e = edit it, Enter = not now, "
             "or say what to change: "
         )
@@ -101,7 +84,6 @@ class Chat:
         self.begin(thread)
 
     def begin(self, thread: Thread) -> None:
-        """Takes another thread up."""
         self.thread = thread
         self.open: list[Run] = []
         self._seen = thread.state.last
@@ -110,24 +92,19 @@ class Chat:
         """Returns the runs of the thread as it is now, newest first."""
         return (await runs_of(self.session, (await self.thread.refresh()).state))[::-1]
 
-    async def look(self) -> None:
-        """Reads which runs of the thread are not over."""
+    async def look(self) -> list[Run]:
+        """Reads the runs of the thread, and which of them are not over."""
         runs = await runs_of(self.session, self.thread.state)
         self.open = [run for run in runs if not run.status.over]
+        return runs
 
     async def show_last(self) -> None:
         """Shows the last messages and what waits, for a person who comes back."""
-        await self.look()
-        session, state = self.session, self.thread.state
-        runs = await runs_of(session, state)
-        if not state.messages and not runs:
-            return
-        last = message_lines(state.messages[-_SHOWN_AGAIN:], runs, session)
-        session.say(
-            clip(safe(state.title), 100),
-            *(last if state.messages else run_lines(runs, session)),
-            *waiting_in(self.open, session),
-        )
+        runs, state = await self.look(), self.thread.state
+        if state.messages or runs:
+            last = threads.message_lines(state.messages[-_SHOWN_AGAIN:], runs)
+            shown = last if state.messages else threads.run_lines(runs)
+            self.session.say(clip(safe(state.title), 100), *shown, *waiting_in(self.open))
 
     def options(self) -> Iterator[str]:
         """Yields the options of questions that the next message may answer."""
@@ -136,9 +113,8 @@ class Chat:
                 yield from asked.options if is_said(asked) else ()
 
     async def say(self, text: str) -> None:
-        """Says something, and runs what comes of it."""
         session, thread = self.session, self.thread
-        session.restart_clock()
+        session.lines.restart()
         with session.planning():
             turn = await stoppable(thread.say(text, by=session.by, plan=False, **self._options))
         if turn is None:
@@ -148,9 +124,14 @@ class Chat:
                 Sentence("Stopped. The message was taken back: nothing was done with it."),
             )
             return
-        self._show_others(turn)
+        # What others said since the last message here, and what was left over.
+        since, self._seen = self._seen, thread.state.last
+        for said in thread.history:
+            if not said.undone and since < said.number < turn.number:
+                session.say(ui.dim(f"{safe(said.by.label)}: {clip(safe(said.text), 200)}"))
+        session.say(*waiting_in([each.run for each in turn.earlier if each.run is not None]))
         if taken := await taken_line(session, thread, turn, undo="/undo"):
-            session.tell(dim(taken))
+            session.tell(ui.dim(taken))
         with session.planning():
             for each in turn.earlier:
                 await stoppable(thread.plan_left(each))
@@ -164,21 +145,17 @@ class Chat:
 
     async def _come_of(self, turn: Turn) -> None:
         """Shows the answer that a message got at once, and runs the run it is about."""
-        session = self.session
-        asked = turn.run.questions.values() if turn.run is not None else ()
+        session, run, code = self.session, turn.run, Exit.OK
+        asked = run.questions.values() if run is not None else ()
         if turn.kind in ("why", "review") and not self.as_json:
             decides = turn.kind == "review" and session.has_person and not any(map(is_said, asked))
-            print_prose(
-                session.own_text(
-                    "A message approves nothing and rejects nothing: decide at the prompt below."
-                )
-                if decides
-                else turn.text
+            told = ui.own_text(
+                "A message approves nothing and rejects nothing: decide at the prompt below."
             )
+            ui.print_prose(told if decides else turn.text)
             sys.stdout.flush()
-        run, code = turn.run, Exit.OK
         if turn.kind == "why" and session.has_person:
-            session.say(*waiting_in(self.open[-1:], session))
+            session.say(*waiting_in(self.open[-1:]))
         elif run is not None and turn.kind != "why":
             rest = await self.go_on(run, fresh=turn.kind == "request")
             run, code = rest.run, rest.code
@@ -188,12 +165,11 @@ class Chat:
         """Notes how a message ended; prints it as JSON where that is wanted."""
         self.code = code
         if self.as_json:
-            print_line_json(turn_with_run(turn, run, self.session, code))
+            ui.print_line_json(threads.turn_with_run(turn, run, self.session, code))
 
     async def go_on(self, run: Run, *, fresh: bool = False) -> Executed:
         """Runs a run as far as it goes now, asks the person, and shows the result."""
-        session = self.session
-        smith, locale = session.smith, session.locale
+        session, smith, spoken = self.session, self.session.smith, SPOKEN.get()
         session.use_team_of(run)
         session.use_language_of(run)
         try:
@@ -201,45 +177,47 @@ class Chat:
                 return Executed(await session.smith.get(run.id), Stop.ITSELF)
             show_plan(session, run)
             rest = await run_to_rest(session, run.id, fresh=fresh, prompts=self.prompts)
-            await print_end(session, rest.run, silent=self.as_json)
+            await describe.print_end(session, rest.run, silent=self.as_json)
             sys.stdout.flush()
-            session.say(*await self._rest_lines(rest))
+            if rest.run.status.over:
+                return rest
+            if rest.stop is Stop.DETACHED:
+                session.say(_kept(rest.run))
+            elif session.has_person and not self.prompts.typed:
+                session.say(*waiting_in([rest.run]))
+            elif not self.prompts.typed:
+                session.say(*await waiting_lines(rest.run, session))
             return rest
         finally:
-            session.smith, session.locale = smith, locale
-
-    async def _rest_lines(self, rest: Executed) -> list[str]:
-        if rest.run.status.over:
-            return []
-        if rest.stop is Stop.DETACHED:
-            return [_kept(rest.run)]
-        if self.prompts.typed:
-            return []
-        if self.session.has_person:
-            return [*waiting_in([rest.run], self.session)]
-        return await waiting_lines(rest.run, self.session)
+            session.smith = smith
+            SPOKEN.set(spoken)
 
     def tell(self, code: int, line: Sentence) -> None:
         """Shows what became of a line that made no turn."""
         self.code = code
         if self.as_json:
-            told = in_language(line, self.session.locale)
-            print_line_json({"thread": self.thread.id, "text": told, "exit": int(code)})
+            ui.print_line_json({"thread": self.thread.id, "text": ui.own(line), "exit": int(code)})
         else:
             self.session.say(line)
 
     def show(self, name: str, lines: Sequence[str]) -> None:
-        """Shows what a command found."""
         if self.as_json:
-            told = "\n".join(in_language(line, self.session.locale) for line in lines)
-            print_line_json({"command": name, "text": told, "exit": 0})
+            ui.print_line_json({"command": name, "text": "\n".join(map(ui.own, lines)), "exit": 0})
         else:
             self.session.print(*lines)
+
+    async def show_run(self, name: str, run: Run) -> None:
+        """Goes on with a run for a command, and shows what comes of it."""
+        done = await self.go_on(run)
+        self.code = done.code
+        if self.as_json:
+            shown = describe.run_json(done.run, self.session)
+            ui.print_line_json({"command": name, "run": shown, "exit": int(done.code)})
 
     def failed(self, error: PlansmithError) -> None:
         """Shows why a line could not be taken; the conversation goes on."""
         self.code = code = exit_for(error)
-        sys.stderr.write(visible(f"plansmith: {error_text(error, self.session.locale)}\n"))
+        sys.stderr.write(visible(f"plansmith: {ui.error_text(error, self.session.locale)}\n"))
         if self.as_json:
             told: dict[str, Json] = {
                 "code": code.name.lower(),
@@ -248,41 +226,22 @@ class Chat:
                 "hint": error.hint,
                 "exit": int(code),
             }
-            print_line_json({"thread": self.thread.id, "error": told, "exit": int(code)})
+            ui.print_line_json({"thread": self.thread.id, "error": told, "exit": int(code)})
 
-    def _show_others(self, turn: Turn) -> None:
-        """Shows what others said since the last message here, and what was left over."""
-        since, self._seen = self._seen, self.thread.state.last
-        for each in self.thread.history:
-            if not each.undone and since < each.number < turn.number:
-                self.session.say(dim(f"{safe(each.by.label)}: {clip(safe(each.text), 200)}"))
-        left = [each.run for each in turn.earlier if each.run is not None]
-        self.session.say(*waiting_in(left, self.session))
+    def come_back(self) -> list[str]:
+        """Returns how to come back to a thread in which something was said."""
+        if not self.thread.state.last:
+            return []
+        lang = self.session.args.lang
+        chosen = ("--lang", lang) if lang else ()
+        typed = self.session.command("chat", "--thread", self.thread.id, *chosen)
+        return [Sentence("To come back to this conversation:"), f"  {safe(typed)}"]
 
 
 def _kept(run: Run) -> Sentence:
     return Sentence(
         "Stopped. The run {run} is kept: /go goes on, Ctrl-C again or Ctrl-D leaves.", run=run.id
     )
-
-
-def is_command(line: str) -> bool:
-    """Whether a line is a command: not if it begins with a path, or with two slashes."""
-    first = line.split(maxsplit=1)[0] if line.strip() else ""
-    return first.startswith("/") and "/" not in first[1:]
-
-
-async def run_command(chat: Chat, line: str) -> bool:
-    """Runs a command; returns False if the person leaves."""
-    name, _, rest = line.strip().partition(" ")
-    if name not in COMMANDS:
-        hint = did_you_mean(name, COMMANDS, otherwise=Sentence("/help lists the commands"))
-        raise Misconfigured(Sentence("there is no command {name}", name=name), hint=hint)
-    if name == "/quit":
-        return False
-    chat.code = Exit.OK
-    await COMMANDS[name](chat, rest.strip())
-    return True
 
 
 HELP: Final = Sentence(
@@ -305,11 +264,7 @@ HELP: Final = Sentence(
 
 
 async def _help(chat: Chat, _: str) -> None:
-    chat.show("/help", in_language(HELP, chat.session.locale).split("\n"))
-
-
-async def _quit(_: Chat, __: str) -> None:
-    """Is looked for before."""
+    chat.show("/help", ui.own(HELP).split("\n"))
 
 
 async def _undo(chat: Chat, rest: str) -> None:
@@ -329,26 +284,22 @@ async def _undo(chat: Chat, rest: str) -> None:
 async def _to_undo(chat: Chat, rest: str) -> int:
     if rest:
         if not (rest.isascii() and rest.isdigit() and len(rest) < _DIGITS):
-            wrong = Sentence("{text} is no number of a message", text=repr(rest))
-            raise Misconfigured(wrong, hint=Sentence("/thread lists them"))
+            raise ui.wrong(
+                "{text} is no number of a message", "/thread lists them", text=repr(rest)
+            )
         return int(rest)
     await chat.thread.refresh()
     for each in reversed(chat.thread.history):
         ours = each.by.label == chat.session.by
         if ours and not each.undone and each.kind not in ("why", "review"):
             return each.number
-    raise Refused(
-        Sentence("there is nothing of yours to undo"),
-        hint=Sentence("/undo NUMBER takes any message back"),
-    )
+    raise ui.refused("there is nothing of yours to undo", "/undo NUMBER takes any message back")
 
 
 async def _why(chat: Chat, rest: str) -> None:
     if not chat.thread.runs:
-        raise Refused(
-            Sentence("nothing was planned here yet"), hint=Sentence("say what should be done")
-        )
-    await chat.say(chat.session.own_text("why {about}?", about=rest).strip())
+        raise ui.refused("nothing was planned here yet", "say what should be done")
+    await chat.say(ui.own_text("why {about}?", about=rest).strip())
 
 
 async def _plan(chat: Chat, _: str) -> None:
@@ -356,71 +307,58 @@ async def _plan(chat: Chat, _: str) -> None:
     runs = [run for run in await chat.runs() if run.plan is not None]
     waiting = [run for run in runs if isinstance(next_move(run), AwaitReview)]
     if waiting:
-        await _run(chat, "/plan", waiting[0])
+        await chat.show_run("/plan", waiting[0])
     elif runs:
         whole = await chat.session.smith.get(runs[0].id)
         chat.show("/plan", [*describe.run_lines(whole, chat.session)])
     else:
-        raise Refused(Sentence("there is no plan yet"), hint=Sentence("say what should be done"))
+        raise ui.refused("there is no plan yet", "say what should be done")
 
 
 async def _report(chat: Chat, rest: str) -> None:
     """Shows the whole report of a run that is over, the newest if none is named."""
     found = [run for run in await chat.runs() if run.status.over and run.id.startswith(rest)]
+    if not found and rest:
+        raise ui.refused("no run {run} is over here", run=rest)
     if not found:
-        none = Sentence("nothing is over yet")
-        raise Refused(Sentence("no run {run} is over here", run=rest) if rest else none)
+        raise ui.refused("nothing is over yet")
     text = to_markdown(await load_report(chat.session.smith.store, found[0].id), brief=True)
     if chat.as_json:
         chat.show("/report", text.rstrip().split("\n"))
     else:
-        print_markdown(text)
+        ui.print_markdown(text)
 
 
 async def _go(chat: Chat, rest: str) -> None:
     """Goes on with a run that was stopped, or asks again what it waits for."""
     found = [run for run in await chat.runs() if not run.status.over and run.id.startswith(rest)]
+    if not found and rest:
+        raise ui.refused("there is no run {run}", run=rest)
     if not found:
-        none = Sentence("nothing waits in this thread")
-        raise Refused(Sentence("there is no run {run}", run=rest) if rest else none)
+        raise ui.refused("nothing waits in this thread")
     run = found[0]
     if next_move(run) == Paused():
         run = await chat.session.smith.resume(run.id, by=chat.session.by)
-    await _run(chat, "/go", run)
-
-
-async def _run(chat: Chat, name: str, run: Run) -> None:
-    done = await chat.go_on(run)
-    chat.code = done.code
-    if chat.as_json:
-        shown = describe.run_json(done.run, chat.session)
-        print_line_json({"command": name, "run": shown, "exit": int(done.code)})
+    await chat.show_run("/go", run)
 
 
 async def _runs(chat: Chat, _: str) -> None:
-    chat.show("/runs", [*run_lines((await chat.runs())[::-1], chat.session)])
+    chat.show("/runs", [*threads.run_lines((await chat.runs())[::-1])])
 
 
 async def _thread(chat: Chat, _: str) -> None:
-    runs, state = (await chat.runs())[::-1], chat.thread.state
-    head = f"{safe(state.id)}  {clip(safe(state.title), 100)}"
-    chat.show("/thread", [head, *state_lines(state, runs, chat.session)])
+    runs = (await chat.runs())[::-1]
+    chat.show("/thread", [*threads.state_lines(chat.thread.state, runs)])
 
 
 async def _new(chat: Chat, _: str) -> None:
-    chat.session.say(*come_back(chat))
+    chat.session.say(*chat.come_back())
     chat.begin(await chat.session.smith.thread())
     chat.show("/new", [safe(chat.thread.id)])
 
 
-def come_back(chat: Chat) -> list[str]:
-    """Returns how to come back to a thread in which something was said."""
-    if not chat.thread.state.last:
-        return []
-    lang = chat.session.args.lang
-    chosen = ("--lang", lang) if lang else ()
-    typed = chat.session.command("chat", "--thread", chat.thread.id, *chosen)
-    return [Sentence("To come back to this conversation:"), f"  {safe(typed)}"]
+async def _quit(_: Chat, __: str) -> None:
+    raise EOFError
 
 
 COMMANDS: Final[dict[str, Callable[[Chat, str], Awaitable[None]]]] = {
@@ -437,83 +375,82 @@ COMMANDS: Final[dict[str, Callable[[Chat, str], Awaitable[None]]]] = {
 }
 
 
-def _main(args: argparse.Namespace) -> int | None:
-    async def work(session: Session) -> int:
-        thread = await open_thread(session, args.thread)
-        as_json, args.json = args.json, False  # each turn prints its own
-        chat = Chat(session, thread, options=request_options(session), as_json=as_json)
-        return await _talk(chat, args.request)
-
-    if args.jsonl:
-        raise Misconfigured(
-            Sentence("a chat prints no events"), hint=Sentence("--json prints each turn as JSON")
-        )
-    prepare(args)
-    return in_session(args, work)
+def is_command(line: str) -> bool:
+    """Whether a line is a command: not if it begins with a path, or with two slashes."""
+    first = line.split(maxsplit=1)[0] if line.strip() else ""
+    return first.startswith("/") and "/" not in first[1:]
 
 
-async def _talk(chat: Chat, first: str | None) -> int:
-    editor = LineEditor(
-        LineHistory(state_folder() / "chat_history"),
-        lambda typed: completions(typed, commands=COMMANDS, options=chat.options()),
-        warn=warn,
-    )
-    if editor.asks:
-        await chat.show_last()
-        chat.session.tell(
-            dim(
-                chat.session.own_text(
-                    "Say what you want. /help lists commands, Ctrl-C stops, Ctrl-D leaves."
-                )
-            )
-        )
-    code = await _take_lines(chat, editor, first or "")
-    chat.session.tell(*come_back(chat))
-    return chat.code if code is None else code
-
-
-async def _take_lines(chat: Chat, editor: LineEditor, line: str | None) -> int | None:
-    """Takes lines until the person leaves; returns the exit code, None for that of the last."""
-    hit = False  # whether Ctrl-C was pressed, and nothing else since
-    session, notice = chat.session, ""
-    while True:
-        try:
-            if line:
-                if not await _take(chat, line):
-                    break
-                hit = chat.code == Exit.INTERRUPTED
-            shown, notice = notice, ""
-            line, chat.prompts.typed = chat.prompts.typed, ""
-            line = line or editor.read(
-                session.own_text("you> "), notice=shown, drops=bool(chat.open)
-            )
-            hit = False
-        except KeyboardInterrupt:
-            if hit or not editor.asks:
-                return Exit.INTERRUPTED
-            hit, line = True, ""
-            notice = f"\n{session.own_text('Ctrl-C again or Ctrl-D leaves.')}\n"
-        if line is None:
-            if editor.asks:
-                chat.session.say("")
-            break
-    return Exit.OK if editor.asks else None
-
-
-async def _take(chat: Chat, line: str) -> bool:
-    """Takes one line; returns False if the person leaves."""
+async def _take(chat: Chat, line: str) -> None:
+    """Takes one line: a command or a message; raises EOFError if the person leaves."""
     text = line.strip()
     try:
         if is_command(text):
-            return await run_command(chat, text)
-        if text:
+            name, _, rest = text.partition(" ")
+            if name not in COMMANDS:
+                hint = did_you_mean(name, COMMANDS, otherwise=Sentence("/help lists the commands"))
+                raise Misconfigured(Sentence("there is no command {name}", name=name), hint=hint)
+            if name != "/quit":
+                chat.code = Exit.OK
+            await COMMANDS[name](chat, rest.strip())
+        elif text:
             await chat.say(text[1:] if text.startswith("//") else text)
     except PlansmithError as error:
         chat.failed(error)
     finally:
         await chat.look()
-    return True
+
+
+async def _take_lines(chat: Chat, editor: LineEditor, line: str | None) -> int | None:
+    """Takes lines until the person leaves; returns the exit code, None for that of the last."""
+    hit = False  # whether Ctrl-C was pressed, and nothing else since
+    notice = ""
+    while line is not None:
+        try:
+            if line:
+                await _take(chat, line)
+                hit = chat.code == Exit.INTERRUPTED
+            shown, notice = notice, ""
+            line, chat.prompts.typed = chat.prompts.typed, ""
+            line = line or editor.read(ui.own_text("you> "), notice=shown, drops=bool(chat.open))
+            hit = False
+        except KeyboardInterrupt:
+            if hit or not editor.asks:
+                return Exit.INTERRUPTED
+            hit, line = True, ""
+            notice = f"\n{ui.own_text('Ctrl-C again or Ctrl-D leaves.')}\n"
+        except EOFError:
+            return Exit.OK if editor.asks else None
+    if editor.asks:
+        chat.session.say("")
+    return Exit.OK if editor.asks else None
+
+
+def _main(args: argparse.Namespace) -> int | None:
+    async def work(session: Session) -> int:
+        thread = await threads.open_thread(session, args.thread)
+        as_json, args.json = args.json, False  # each turn prints its own
+        chat = Chat(session, thread, options=request_options(session), as_json=as_json)
+        editor = LineEditor(
+            LineHistory(state_folder() / "chat_history"),
+            lambda typed: completions(typed, commands=COMMANDS, options=chat.options()),
+            warn=warn,
+        )
+        if editor.asks:
+            await chat.show_last()
+            told = ui.own_text(
+                "Say what you want. /help lists commands, Ctrl-C stops, Ctrl-D leaves."
+            )
+            session.tell(ui.dim(told))
+        code = await _take_lines(chat, editor, args.request or "")
+        session.tell(*chat.come_back())
+        return chat.code if code is None else code
+
+    if args.jsonl:
+        raise ui.wrong("a chat prints no events", "--json prints each turn as JSON")
+    prepare(args)
+    return in_session(args, work)
 
 
 _REQUEST: Final = "[REQUEST]  the first message; more follow, line by line\n"
-COMMAND = command(_REQUEST + THREAD + PLANNING + RUNNING, _main, **TYPED)
+COMMAND = command(_REQUEST + threads.THREAD + PLANNING + RUNNING, _main, **TYPED)

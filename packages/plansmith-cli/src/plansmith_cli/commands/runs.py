@@ -18,74 +18,61 @@ from plansmith.text import clip, padded, safe
 from plansmith_cli.options import JSON, STORE, STORE_ALONE, positive
 from plansmith_cli.parser import command
 from plansmith_cli.session import Session, in_session, session_command, shortest
-from plansmith_cli.ui.output import load_plan, print_json, print_lines
-from plansmith_cli.ui.own_locale import own_locale
+from plansmith_cli.ui.output import json_of, load_plan, own_text, print_json, print_lines
+from plansmith_cli.ui.terminal import own_locale
 
 if TYPE_CHECKING:
     from plansmith.review import draw, render
-    from plansmith_cli import consent, describe
+    from plansmith_cli import describe, questions
     from plansmith_cli.commands import threads
 else:
     lazy_modules(
         globals(),
-        consent="plansmith_cli.consent",
         describe="plansmith_cli.describe",
         draw="plansmith.review.draw",
+        questions="plansmith_cli.questions",
         render="plansmith.review.render",
         threads="plansmith_cli.commands.threads",
     )
 
 _MOST: Final = 20
+_RUN_NAME: Final = re.compile(r"last|[0-9a-fA-F]{4}[0-9a-fA-F-]*")
 
 
 async def _main(session: Session) -> None:
-    args = session.args
-    lists = RunLists(session.journals)
+    args, lists = session.args, RunLists(session.journals)
     wanted = {
         each for name in args.status or () for each in (OPEN_STATUSES if name == "open" else [name])
     }
-    found = await lists.newest(statuses=frozenset(wanted), limit=args.limit)
-    runs = found[::-1]
+    runs = (await lists.newest(statuses=frozenset(wanted), limit=args.limit))[::-1]
     ids = [run.run for run in runs]
     length = shortest({*ids, *await lists.beside(ids)}) if ids else 0
     none = Sentence("no run has this status" if args.status else "there are no runs")
-    lines = (_line(run, length, session) for run in runs)
+    lines = (_line(run, length, session.journals.folder) for run in runs)
     session.print_list([*map(_row_json, runs)], lines, none)
 
 
-def _line(run: RunSummary, length: int, session: Session) -> str:
+def _line(run: RunSummary, length: int, here: str) -> str:
     """Returns a run of the list; that it is damaged or interrupted comes before its status."""
     name = "damaged" if run.damage else "interrupted" if run.interrupted else run.status.value
-    status = padded(session.own_text(f"status.{name}"), 11)
+    status = padded(own_text(f"status.{name}"), 11)
     share = f"{run.steps.done}/{run.steps.total}" if run.steps.total else ""
     began = f"{run.created_at:%Y-%m-%d %H:%M}" if run.created_at else ""
-    is_here = run.folder in ("", session.journals.folder)
-    place = "" if is_here else f"  ({safe(run.folder)})"
+    place = "" if run.folder in ("", here) else f"  ({safe(run.folder)})"
     about = clip(safe(run.request or run.damage), 80)
     return f"{run.run[:length]}  {status}  {share:>5}  {began:<16}  {about}{place}"
 
 
 def _row_json(run: RunSummary) -> dict[str, Json]:
-    return {
-        "id": run.run,
-        "status": run.status.value,
-        "request": run.request,
-        "folder": run.folder,
-        "reason": run.reason,
-        "damage": run.damage,
-        "interrupted": run.interrupted,
-        "questions": [*run.questions],
-        "tokens": run.tokens,
-        "cost_usd": str(run.money),
-        "planning_seconds": run.times.planning,
-        "running_seconds": run.times.running,
-        "waiting_seconds": run.times.waiting,
-        "created_at": run.created_at.isoformat() if run.created_at else None,
-        "updated_at": run.updated_at.isoformat() if run.updated_at else None,
-    }
-
-
-_RUN_NAME: Final = re.compile(r"last|[0-9a-fA-F]{4}[0-9a-fA-F-]*")
+    return json_of(
+        run,
+        "status request folder reason damage interrupted questions tokens created_at updated_at",
+        id=run.run,
+        cost_usd=str(run.money),
+        planning_seconds=run.times.planning,
+        running_seconds=run.times.running,
+        waiting_seconds=run.times.waiting,
+    )
 
 
 def names_run(name: str) -> bool:
@@ -107,7 +94,6 @@ def _show(args: argparse.Namespace) -> None:
 
 
 async def _show_run(session: Session) -> None:
-    """Shows a run: status, steps and results."""
     args = session.args
     run = await session.run(args.plan)
     session.thread = await threads.thread_of(session, run)
@@ -117,7 +103,7 @@ async def _show_run(session: Session) -> None:
         sys.stdout.write(draw.tree(run.plan, session.locale))
     else:
         session.print(*describe.run_lines(run, session))
-        session.say(*await consent.waiting_lines(run, session))
+        session.say(*await questions.waiting_lines(run, session))
 
 
 _LIST: Final = f"""

@@ -8,36 +8,23 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from plansmith.errors import Misconfigured
+from plansmith import Misconfigured, Plan
 from plansmith.plan.data import Json
-from plansmith.plan.plan import Plan
 from plansmith.plan.schedules import Fire, FireState, Missed, Overlap, Schedule
-from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.timing import Timing, make_timing, next_fires, zone_of
 from plansmith.schedules.service import LOOK_S
 from plansmith.text import clip, safe
-from plansmith_cli.commands.schedule_view import (
-    Offer,
-    confirmed,
-    create_approved,
-    fire_json,
-    fire_lines,
-    instant,
-    list_lines,
-    local,
-    print_waiting,
-    schedule_json,
-    schedule_lines,
-    schedules_json,
-)
+from plansmith_cli.command_table import Exit
+from plansmith_cli.commands import schedule_view as view
+from plansmith_cli.commands.schedule_view import Offer, fire_json, instant, local, schedule_json
 from plansmith_cli.commands.templates import inputs_of
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.interactive import finish, stoppable
+from plansmith_cli.describe import finish
+from plansmith_cli.interactive import stoppable
 from plansmith_cli.options import JSON, PARTS, STORE_ALONE, TOOLS, read_budget, settings_of
 from plansmith_cli.parser import Verb, noun
 from plansmith_cli.session import Session, Work, exit_of, in_session
-from plansmith_cli.ui.output import load_plan, print_as, print_json
-from plansmith_cli.ui.own_locale import own_locale
+from plansmith_cli.ui.output import load_plan, own, own_text, print_as, print_json, wrong
 from plansmith_planner.language.recurrence import recurrence
 
 _UNITS: Final = {"m": 1, "h": 60, "d": 1440, "w": 10080}
@@ -45,38 +32,32 @@ _ALL: Final = 10**9
 _WORST: Final = (Exit.FAILED, Exit.INVALID, Exit.PARTLY, Exit.REFUSED, Exit.BUDGET, Exit.WAITING)
 
 
-def timing_of(args: argparse.Namespace, zone: str) -> Timing | None:
-    """Returns the timing that the flags give, or None."""
-    given: dict[str, Any] = {
-        "every_minutes": _minutes(args.every) if args.every else None,
-        "daily_at": args.daily,
-        "cron": args.cron,
-        "once_at": args.at,
-    }
+def _timing_of(args: argparse.Namespace, zone: str) -> Timing | None:
+    given: dict[str, Any] = {"daily_at": args.daily, "cron": args.cron, "once_at": args.at}
+    if args.every:
+        text = args.every
+        number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "m")
+        if not number.isdecimal() or not int(number):
+            raise wrong("{text} is not an interval", "such as 15m, 2h, 1d or 1w", text=repr(text))
+        given["every_minutes"] = int(number) * _UNITS[unit]
     fields = {name: value for name, value in given.items() if value is not None}
     return make_timing(**fields, timezone=args.tz or zone) if fields else None
 
 
-def _minutes(text: str) -> int:
-    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "m")
-    if not number.isdecimal() or not int(number):
-        hint = Sentence("such as 15m, 2h, 1d or 1w")
-        raise Misconfigured(Sentence("{text} is not an interval", text=repr(text)), hint=hint)
-    return int(number) * _UNITS[unit]
-
-
-def moment_of(text: str, zone: str) -> datetime:
+def _moment_of(text: str, zone: str) -> datetime:
     """Reads a time; without an offset it is in the given zone."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        hint = Sentence("such as 2026-12-01T09:00 or 2026-12-01T08:00:00Z")
-        raise Misconfigured(Sentence("{text} is not a time", text=repr(text)), hint=hint) from None
+        raise wrong(
+            "{text} is not a time",
+            "such as 2026-12-01T09:00 or 2026-12-01T08:00:00Z",
+            text=repr(text),
+        ) from None
     return at if at.tzinfo is not None else at.replace(tzinfo=zone_of(zone))
 
 
-def behaviour_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Returns the flags for overlap, missed fires, failures and budget."""
+def _behaviour_of(args: argparse.Namespace) -> dict[str, Any]:
     given = {
         "overlap": args.overlap,
         "missed": args.missed,
@@ -94,17 +75,17 @@ def behaviour_of(args: argparse.Namespace) -> dict[str, Any]:
 
 def _next_of_times(args: argparse.Namespace) -> None:
     zone = settings_of(args).planner.timezone
-    timing = timing_of(args, zone)
+    timing = _timing_of(args, zone)
     if timing is None:
-        hint = Sentence("--cron, --daily, --every or --at, or the name of a schedule")
-        raise Misconfigured(Sentence("no times are given"), hint=hint)
-    after = moment_of(args.after, args.tz or zone) if args.after else datetime.now().astimezone()
+        raise wrong(
+            "no times are given", "--cron, --daily, --every or --at, or the name of a schedule"
+        )
+    after = _moment_of(args.after, args.tz or zone) if args.after else datetime.now().astimezone()
     _print_times(args, next_fires(timing, after=after, count=max(args.count, 0)), timing)
 
 
 def _print_times(args: argparse.Namespace, times: list[datetime], timing: Timing) -> None:
-    locale = own_locale()
-    lines = (f"{instant(at)}  {local(at, timing.timezone, locale)}" for at in times)
+    lines = (f"{instant(at)}  {local(at, timing.timezone)}" for at in times)
     print_as(args, [instant(at) for at in times], lines)
 
 
@@ -113,50 +94,48 @@ async def _next(session: Session) -> None:
     schedule = await schedules.get(args.name)
     timing, count = schedule.timing, max(args.count, 0)
     if args.after:
-        after = moment_of(args.after, timing.timezone)
+        after = _moment_of(args.after, timing.timezone)
         times = next_fires(timing, after=after, anchor=schedule.created, count=count)
     else:
         times = await schedules.next_fires(schedule.id, count=count)
     if schedule.paused and not times:
-        why = safe(in_language(schedule.reason, session.locale))
-        session.say(f"{session.own_text('paused')}: {why}")
+        session.say(f"{own_text('paused')}: {safe(own(schedule.reason))}")
     _print_times(args, times, timing)
 
 
 async def _add(session: Session) -> int | None:
-    args = session.args
-    sources = [args.request.strip(), args.plan, args.run, args.template]
-    if sum(bool(each) for each in sources) != 1:
-        raise Misconfigured(
-            Sentence("say what to do"), hint=Sentence("a REQUEST, --plan, --run or --template")
-        )
+    args, request = session.args, session.args.request.strip()
+    if sum(map(bool, (request, args.plan, args.run, args.template))) != 1:
+        raise wrong("say what to do", "a REQUEST, --plan, --run or --template")
     if args.anew and not args.request:
-        raise Misconfigured(
-            Sentence("--anew needs a REQUEST"), hint=Sentence("a ready plan is not planned again")
-        )
+        raise wrong("--anew needs a REQUEST", "a ready plan is not planned again")
     zone = args.tz or session.settings.planner.timezone
-    timing = timing_of(args, zone)
-    request = args.request.strip()
+    timing = _timing_of(args, zone)
     if request and timing is None:
         request, timing = _split_request(session, request, zone)
     offer = await _source(session, request, timing)
     if args.anew:
-        fields = offer.fields | behaviour_of(args)
-        _say_added(session, await session.smith.schedules.create(**fields, by=session.by))
-        return None
-    if not await confirmed(session, offer):
-        return print_waiting(session, offer)
-    _say_added(session, *await create_approved(session, offer, **behaviour_of(args)))
+        fields = offer.fields | _behaviour_of(args)
+        made = [await session.smith.schedules.create(**fields, by=session.by)]
+    elif not await view.is_confirmed(session, offer):
+        return Exit.WAITING
+    else:
+        made = await view.create_approved(session, offer, **_behaviour_of(args))
+    keep = session.command("schedule", "keep")
+    session.say_as(
+        view.schedules_json(made),
+        *(Sentence("saved schedule {name}: {timing}", **_named(each)) for each in made),
+        Sentence("{command} fires it; so does plansmith serve", command=keep),
+    )
     return None
 
 
 def _split_request(session: Session, request: str, zone: str) -> tuple[str, Timing]:
-    """Reads what to do and when from a request."""
     found = recurrence(request, timezone=zone)
     if found is None or found.timing is None:
-        why = found.flaw if found else Sentence("the request does not say when")
         raise Misconfigured(
-            why, hint=Sentence('such as "every weekday at 9 …", or --cron, --daily, --every, --at')
+            found.flaw if found else Sentence("the request does not say when"),
+            hint=Sentence('such as "every weekday at 9 …", or --cron, --daily, --every, --at'),
         )
     told = Sentence(
         "understood: {words}: {timing}{more}",
@@ -166,9 +145,7 @@ def _split_request(session: Session, request: str, zone: str) -> tuple[str, Timi
     )
     session.say(told)
     if not found.rest:
-        raise Misconfigured(
-            Sentence("the request does not say what to do"), hint=Sentence("add it")
-        )
+        raise wrong("the request does not say what to do", "add it")
     return found.rest, found.timing
 
 
@@ -178,8 +155,7 @@ async def _source(session: Session, request: str, timing: Timing | None) -> Offe
     fields: dict[str, Any] = {"name": args.name, "timing": timing}
     if args.template:
         inputs = await inputs_of(session, args.template)
-        made = await smith.templates.plan(args.template, inputs)
-        plan = await smith.runs.intake.pinned(made)
+        plan = await smith.runs.intake.pinned(await smith.templates.plan(args.template, inputs))
         return Offer(plan, fields | {"template": args.template, "inputs": inputs})
     if args.plan:
         plan = await smith.runs.intake.pinned(load_plan(args.plan))
@@ -197,78 +173,66 @@ async def _source(session: Session, request: str, timing: Timing | None) -> Offe
     return Offer(run.plan, fields | {"run": run.id})
 
 
-def _say_added(session: Session, *made: Schedule) -> None:
-    if session.args.json:
-        print_json(schedules_json(made))
-        return
-    for each in made:
-        session.say(Sentence("saved schedule {name}: {timing}", **_named(each)))
-    keep = session.command("schedule", "keep")
-    session.say(Sentence("{command} fires it; so does plansmith serve", command=keep))
-
-
 def _named(schedule: Schedule) -> dict[str, str]:
     return {"name": safe(schedule.name), "timing": schedule.timing.sentence}
-
-
-def _say(session: Session, schedule: Schedule, change: str) -> None:
-    if session.args.json:
-        print_json(schedule_json(schedule))
-    else:
-        session.say(change)
 
 
 async def _list(session: Session) -> None:
     found = await session.smith.schedules.all()
     none = Sentence("no schedules; plansmith schedule add makes one")
-    session.print_list([*map(schedule_json, found)], list_lines(found, session), none)
+    lines = view.list_lines(found, session.journals.folder)
+    session.print_list([*map(schedule_json, found)], lines, none)
 
 
 async def _show(session: Session) -> None:
     schedule = await session.smith.schedules.get(session.args.name)
     fires = await session.smith.schedules.history(schedule.id, limit=5)
     history: list[Json] = [fire_json(each) for each in fires]
-    past = fire_lines(fires, schedule.timing.timezone, session)
+    past = view.fire_lines(fires, schedule.timing.timezone)
     session.print_as(
         schedule_json(schedule, count=5) | {"history": history},
-        [*schedule_lines(schedule, session), *(["", *past] if fires else ())],
+        [*view.schedule_lines(schedule, session.locale), *(["", *past] if fires else ())],
     )
 
 
 async def _change(session: Session) -> int | None:
     args, smith = session.args, session.smith
     schedule = await smith.schedules.get(args.name)
-    timing = timing_of(args, schedule.timing.timezone)
-    changes: dict[str, Any] = behaviour_of(args)
+    timing = _timing_of(args, schedule.timing.timezone)
+    changes: dict[str, Any] = _behaviour_of(args)
     if args.plan:
         plan = await smith.runs.intake.pinned(load_plan(args.plan))
         offer = Offer(plan, {"name": schedule.name, "timing": timing or schedule.timing})
-        if not await confirmed(session, offer):
-            return print_waiting(session, offer)
+        if not await view.is_confirmed(session, offer):
+            return Exit.WAITING
         changes |= {"plan": plan, "approve": plan.hash}
     elif args.approve_plan:
         changes["approve"] = args.approve_plan
     if not changes and timing is None:
-        hint = "plansmith schedule change -h"
-        raise Misconfigured(Sentence("no change is given"), hint=hint)
+        raise wrong("no change is given", hint="plansmith schedule change -h")
     after = await smith.schedules.change(schedule.id, timing=timing, by=session.by, **changes)
-    _say(session, after, Sentence("changed schedule {name}: {timing}", **_named(after)))
+    told = Sentence("changed schedule {name}: {timing}", **_named(after))
+    session.say_as(schedule_json(after), told)
     return None
 
 
-async def _pause_or_end(session: Session) -> None:
-    """Pauses, resumes or removes a schedule."""
-    args, schedules = session.args, session.smith.schedules
-    if args.action == "pause":
-        after = await schedules.pause(args.name, reason=args.reason, by=session.by)
-        change = Sentence("paused schedule {name}: {timing}", **_named(after))
-    elif args.action == "resume":
-        after = await schedules.resume(args.name)
-        change = Sentence("resumed schedule {name}: {timing}", **_named(after))
-    else:
-        after = await schedules.remove(args.name)
-        change = Sentence("removed schedule {name}: {timing}", **_named(after))
-    _say(session, after, change)
+async def _pause(session: Session) -> None:
+    args = session.args
+    after = await session.smith.schedules.pause(args.name, reason=args.reason, by=session.by)
+    told = Sentence("paused schedule {name}: {timing}", **_named(after))
+    session.say_as(schedule_json(after), told)
+
+
+async def _resume(session: Session) -> None:
+    after = await session.smith.schedules.resume(session.args.name)
+    told = Sentence("resumed schedule {name}: {timing}", **_named(after))
+    session.say_as(schedule_json(after), told)
+
+
+async def _remove(session: Session) -> None:
+    after = await session.smith.schedules.remove(session.args.name)
+    told = Sentence("removed schedule {name}: {timing}", **_named(after))
+    session.say_as(schedule_json(after), told)
 
 
 async def _run_now(session: Session) -> int:
@@ -286,23 +250,18 @@ async def _run_now(session: Session) -> int:
 async def _backfill(session: Session) -> None:
     args, schedules = session.args, session.smith.schedules
     zone = (await schedules.get(args.name)).timing.timezone
-    since, until = moment_of(args.since, zone), moment_of(args.until, zone)
+    since, until = _moment_of(args.since, zone), _moment_of(args.until, zone)
     fires = await schedules.backfill(args.name, since=since, until=until)
-    if args.json:
-        print_json([fire_json(each) for each in fires])
-    else:
-        session.say(
-            Sentence(
-                "{count} fires queued; plansmith schedule keep starts them in order",
-                count=len(fires),
-            )
-        )
+    told = Sentence(
+        "{count} fires queued; plansmith schedule keep starts them in order", count=len(fires)
+    )
+    session.say_as([fire_json(each) for each in fires], told)
 
 
 async def _history(session: Session) -> None:
     schedule = await session.smith.schedules.get(session.args.name)
     fires = await session.smith.schedules.history(schedule.id, limit=max(session.args.limit, 0))
-    lines = fire_lines(fires, schedule.timing.timezone, session)
+    lines = view.fire_lines(fires, schedule.timing.timezone)
     session.print_as([fire_json(each) for each in fires], lines)
 
 
@@ -324,18 +283,14 @@ async def _keep_once(session: Session) -> int:
             if fire.key in keys and before.get(fire.key) != fire.version:
                 printed.append({"schedule": schedule.name, **fire_json(fire)})
                 codes.append(await _exit_of_fire(session, fire))
-                session.say(_fire_line(session, schedule, fire))
+                note = f": {clip(safe(own(fire.note)), 200)}" if fire.note else ""
+                state = own_text(f"fire.{fire.state.value}")
+                session.say(f"{safe(schedule.name)}: {state}{note}  {fire.run}".rstrip())
     if session.args.json:
         print_json(printed)
     elif not printed:
         session.say(Sentence("nothing is due"))
     return next((code for code in _WORST if code in codes), max(codes))
-
-
-def _fire_line(session: Session, schedule: Schedule, fire: Fire) -> str:
-    note = f": {clip(safe(in_language(fire.note, session.locale)), 200)}" if fire.note else ""
-    state = session.own_text(f"fire.{fire.state.value}")
-    return f"{safe(schedule.name)}: {state}{note}  {fire.run}".rstrip()
 
 
 async def _exit_of_fire(session: Session, fire: Fire) -> Exit:
@@ -403,6 +358,10 @@ _KEEP: Final = f"""
 --once  fire what is due now, then exit
 --look SECONDS  how often to look for due schedules, in seconds (default: {LOOK_S:g})
 """
+_REASON: Final = "--reason REASON  why it is paused\n"
+_TIMES: Final = "--since TIME  the first time\n--until TIME  the last time\n"
+_LIMIT: Final = "--limit LIMIT  how many (default: 20)\n"
+_LOOKS: Final = STORE_ALONE + JSON
 _EITHER: Final = {
     "overlap": {"choices": list(Overlap)},
     "missed": {"choices": list(Missed)},
@@ -412,60 +371,35 @@ _GIVEN: Final[dict[str, Any]] = {
     "request": {"default": ""},
     "set": {"default": []},
     "name": {"default": ""},
+    "reason": {"default": ""},
+    "since": {"required": True},
+    "until": {"required": True},
+    "limit": {"type": int, "default": 20},
+    "count": {"type": int, "default": 5},
+    "look": {"type": float, "default": LOOK_S},
 }
-_REASON: Final = "--reason REASON  why it is paused\n"
-_TIMES: Final = "--since TIME  the first time\n--until TIME  the last time\n"
-_NEEDED: Final = {"since": {"required": True}, "until": {"required": True}}
-_LIMIT: Final = "--limit LIMIT  how many (default: 20)\n"
-_LOOKS: Final = STORE_ALONE + JSON
+_ADD: Final = "create a schedule from a request, a plan, a run or a template"
+_SHOWS: Final = "show a schedule: its plan, its next and its last fires"
+_CHANGES: Final = "change the times, the plan or the behaviour"
+_PRINTS: Final = "print the next fires of a schedule, or of times you give"
+_QUEUES: Final = "queue fires for past times that were missed"
+_ALL_OF: Final = _TIMING + _BEHAVIOUR + _SOURCES + PARTS + JSON
 COMMAND = noun(
     {
-        "add": Verb(
-            _add,
-            "create a schedule from a request, a plan, a run or a template",
-            _TIMING + _BEHAVIOUR + _SOURCES + PARTS + JSON,
-            _EITHER | _GIVEN,
-        ),
+        "add": Verb(_add, _ADD, _ALL_OF, _EITHER | _GIVEN),
         "list": Verb(_list, "list all schedules", _LOOKS),
-        "show": Verb(
-            _show, "show a schedule: its plan, its next and its last fires", _NAME + _LOOKS
-        ),
-        "change": Verb(
-            _change,
-            "change the times, the plan or the behaviour",
-            _NAME + _TIMING + _BEHAVIOUR + TOOLS + JSON,
-            _EITHER,
-        ),
-        "pause": Verb(
-            _pause_or_end, "pause a schedule", _NAME + _REASON + _LOOKS, {"reason": {"default": ""}}
-        ),
-        "resume": Verb(_pause_or_end, "resume a schedule", _NAME + _LOOKS),
+        "show": Verb(_show, _SHOWS, _NAME + _LOOKS),
+        "change": Verb(_change, _CHANGES, _NAME + _TIMING + _BEHAVIOUR + TOOLS + JSON, _EITHER),
+        "pause": Verb(_pause, "pause a schedule", _NAME + _REASON + _LOOKS, _GIVEN),
+        "resume": Verb(_resume, "resume a schedule", _NAME + _LOOKS),
         "run-now": Verb(_run_now, "fire once, now", _NAME + PARTS + JSON),
-        "backfill": Verb(
-            _backfill,
-            "queue fires for past times that were missed",
-            _NAME + _TIMES + _LOOKS,
-            _NEEDED,
-        ),
-        "remove": Verb(_pause_or_end, "remove a schedule", _NAME + _LOOKS),
+        "backfill": Verb(_backfill, _QUEUES, _NAME + _TIMES + _LOOKS, _GIVEN),
+        "remove": Verb(_remove, "remove a schedule", _NAME + _LOOKS),
         "history": Verb(
-            _history,
-            "list its past fires, newest first",
-            _NAME + _LIMIT + _LOOKS,
-            {"limit": {"type": int, "default": 20}},
+            _history, "list its past fires, newest first", _NAME + _LIMIT + _LOOKS, _GIVEN
         ),
-        "next": Verb(
-            _next,
-            "print the next fires of a schedule, or of times you give",
-            _NEXT + _TIMING + _LOOKS,
-            {"count": {"type": int, "default": 5}},
-        ),
-        "keep": Verb(
-            _keep,
-            "fire what is due, until you stop it",
-            _KEEP + PARTS + JSON,
-            {"look": {"type": float, "default": LOOK_S}},
-        ),
+        "next": Verb(_next, _PRINTS, _NEXT + _TIMING + _LOOKS, _GIVEN),
+        "keep": Verb(_keep, "fire what is due, until you stop it", _KEEP + PARTS + JSON, _GIVEN),
     },
     _main,
 )

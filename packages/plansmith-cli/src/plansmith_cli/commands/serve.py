@@ -7,20 +7,18 @@ import asyncio
 import html
 import threading
 import webbrowser
-from collections.abc import Callable
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
-from plansmith.errors import Misconfigured
 from plansmith.files import data_folder, replace_file
 from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
-from plansmith_cli.exit_codes import Exit
+from plansmith_cli.command_table import Exit
 from plansmith_cli.extras import install_hint
 from plansmith_cli.options import PARTS, positive, settings_of
 from plansmith_cli.parser import command
-from plansmith_cli.ui.words import tell
+from plansmith_cli.ui.output import tell, wrong
 from plansmith_server.settings import Serve
 from plansmith_server.shown_settings import address
 
@@ -35,26 +33,22 @@ _MOST_DAYS: Final = 365
 
 def _main(args: argparse.Namespace) -> None:
     if args.insecure_remote and not args.token_file:
-        hint = Sentence("name a file with --token-file; clients need its token")
-        raise Misconfigured(Sentence("a server that others can reach needs a token"), hint=hint)
-    if not 0 <= args.port < 65536:
-        hint = Sentence("a port is 0 to 65535")
-        raise Misconfigured(Sentence("{port} is not a port", port=str(args.port)), hint=hint)
-    if not 0 < args.login_days <= _MOST_DAYS:
-        hint = Sentence("more than 0, and at most {most}", most=_MOST_DAYS)
-        raise Misconfigured(
-            Sentence("{days} is not a valid number of days", days=f"{args.login_days:g}"), hint=hint
+        raise wrong(
+            "a server that others can reach needs a token",
+            "name a file with --token-file; clients need its token",
         )
+    if not 0 <= args.port < 65536:
+        raise wrong("{port} is not a port", "a port is 0 to 65535", port=str(args.port))
+    if not 0 < args.login_days <= _MOST_DAYS:
+        hint, days = Sentence("more than 0, and at most {most}", most=_MOST_DAYS), args.login_days
+        raise wrong("{days} is not a valid number of days", hint=hint, days=f"{days:g}")
     if args.concurrency and not args.engine:
-        hint = Sentence("add --engine dbos, or set run.width and run.per_tool in the settings")
-        raise Misconfigured(Sentence("--concurrency needs --engine"), hint=hint)
+        raise wrong(
+            "--concurrency needs --engine",
+            "add --engine dbos, or set run.width and run.per_tool in the settings",
+        )
     run = _loaded("run_server", "serve.needs_package", "server")
-    wiring = server_wiring.ServerWiring(settings_of(args))
-    asyncio.run(run(wiring, _wanted(args), _announcer(args)))
-
-
-def _wanted(args: argparse.Namespace) -> Serve:
-    return Serve(
+    wanted = Serve(
         token_file=Path(args.token_file or data_folder() / "server.token").expanduser(),
         tokens_file=data_folder() / "tokens.json",
         login_days=args.login_days,
@@ -68,10 +62,6 @@ def _wanted(args: argparse.Namespace) -> Serve:
         executes=args.concurrency,
     )
 
-
-def _announcer(args: argparse.Namespace) -> Callable[[str], None]:
-    """Returns what tells the person the link of the server, and opens it in the browser."""
-
     def announce(link: str) -> None:
         tell(
             Sentence("Plansmith is at {link}", link=link),
@@ -81,7 +71,8 @@ def _announcer(args: argparse.Namespace) -> Callable[[str], None]:
             # In a thread: a browser that does not start must not block the server.
             threading.Thread(target=_open, args=(link,), daemon=True).start()
 
-    return announce
+    wiring = server_wiring.ServerWiring(settings_of(args))
+    asyncio.run(run(wiring, wanted, announce))
 
 
 def _open(link: str) -> None:
@@ -97,8 +88,7 @@ def _loaded(name: str, problem: str, extra: str) -> Any:
     try:
         return resolve_name(f"plansmith_server.serve:{name}")
     except ModuleNotFoundError as error:
-        hint = install_hint(extra)
-        raise Misconfigured(Sentence(problem, name=error.name), hint=hint) from None
+        raise wrong(problem, hint=install_hint(extra), name=error.name) from None
 
 
 _PORT: Final = f"--port PORT  0 takes any free port (default: {PORT})\n"
@@ -131,9 +121,7 @@ _MOST_S: Final = 3600.0
 def _work(args: argparse.Namespace) -> int:
     if not 0 <= args.drain <= _MOST_S:
         hint = Sentence("0 to {most} seconds", most=f"{_MOST_S:g}")
-        raise Misconfigured(
-            Sentence("--drain cannot be {seconds}", seconds=f"{args.drain:g}"), hint=hint
-        )
+        raise wrong("--drain cannot be {seconds}", hint=hint, seconds=f"{args.drain:g}")
     settings = settings_of(args)
     most = settings.workers.concurrency
 

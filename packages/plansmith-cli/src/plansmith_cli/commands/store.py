@@ -7,21 +7,22 @@ import asyncio
 import getpass
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from plansmith.app import Plansmith
 from plansmith.clock import SystemClock
 from plansmith.engine.ownership import LiveProcess, Owners
 from plansmith.engine.processes import described, read_kind
-from plansmith.errors import Misconfigured, PlansmithError, Refused, StoreAway
-from plansmith.housekeeping import Old, find_old, hold_restored, prune, read_age, read_statuses
+from plansmith.errors import Misconfigured, PlansmithError, StoreAway
+from plansmith.housekeeping import find_old, hold_restored, prune, read_age, read_statuses
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, joined, with_hint
-from plansmith.ports import Finding
+from plansmith.ports import Finding, PlanStore
 from plansmith.runs.audit import AuditQuery, altered, audit_lines
 from plansmith.runs.journals import Journals
 from plansmith.store import backup
@@ -29,14 +30,12 @@ from plansmith.store.doctor import diagnose, missing_runs, verify
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import is_postgres, open_store, sqlite_path
 from plansmith.text import padded, safe
-from plansmith_cli.config import Settings
-from plansmith_cli.exit_codes import Exit
+from plansmith_cli.command_table import Exit
+from plansmith_cli.keyboard import agrees
 from plansmith_cli.options import JSON, STORE, settings_of, warn
 from plansmith_cli.parser import command
-from plansmith_cli.questions import agrees
 from plansmith_cli.session import Session, find_run, in_session
-from plansmith_cli.ui.output import print_as, print_json, print_lines
-from plansmith_cli.ui.words import own, own_text
+from plansmith_cli.ui.output import own, own_text, print_as, print_lines, refused, wrong
 from plansmith_desk.model.files import ModelFolder, weights_path
 from plansmith_desk.model.shelf import EmbeddedShelf
 from plansmith_desk.sandbox.sandbox import wall_findings
@@ -48,23 +47,34 @@ from plansmith_server.carrier import need_server
 _SHOWN: Final = 5
 
 
-async def _verify_runs(args: argparse.Namespace) -> int:
-    store = open_store(settings_of(args).store_url())
+@asynccontextmanager
+async def _opened(url: str) -> AsyncGenerator[PlanStore]:
+    store = open_store(url)
     try:
-        rows: list[dict[str, Json]] = []
-        journals = Journals(store=store, clock=SystemClock(), folder=Path.cwd())
-        ids = await store.runs() if args.all else [await find_run(args.run, journals)]
-        for run_id in ids:
-            try:
-                rows.append({"run": run_id, "events": await verify(store, run_id), "damage": ""})
-            except PlansmithError as error:
-                damage = with_hint(error.message, error.hint)
-                rows.append({"run": run_id, "events": 0, "damage": damage})
-        missing = await missing_runs(store) if args.all else []
-        damages = [with_hint(each.message, each.hint) for each in missing]
-        rows.extend({"run": "", "events": 0, "damage": damage} for damage in damages)
+        yield store
     finally:
         await store.close()
+
+
+def _verify(args: argparse.Namespace) -> int:
+    rows: list[dict[str, Json]] = []
+
+    async def work() -> None:
+        async with _opened(settings_of(args).store_url()) as store:
+            journals = Journals(store=store, clock=SystemClock(), folder=Path.cwd())
+            ids = await store.runs() if args.all else [await find_run(args.run, journals)]
+            for run_id in ids:
+                count, damage = 0, ""
+                try:
+                    count = await verify(store, run_id)
+                except PlansmithError as error:
+                    damage = with_hint(error.message, error.hint)
+                rows.append({"run": run_id, "events": count, "damage": damage})
+            for each in await missing_runs(store) if args.all else ():
+                damage = with_hint(each.message, each.hint)
+                rows.append({"run": "", "events": 0, "damage": damage})
+
+    asyncio.run(work())
     print_as(args, rows, map(_verdict, rows))
     return Exit.FAILED if any(row["damage"] for row in rows) else Exit.OK
 
@@ -81,29 +91,25 @@ def _verdict(row: dict[str, Json]) -> str:
 def _doctor(args: argparse.Namespace) -> int:
     warnings: list[str] = []
     settings = settings_of(args, warnings.append)
+    walls = asyncio.run(wall_findings())
     findings = [
         *(Finding("warning", "folder", each) for each in warnings),
         *asyncio.run(diagnose(settings.store_url(), sample=args.sample, checks=[check_threads])),
         *asyncio.run(_model_findings(settings.models.plan)),
-        *(
-            Finding(each.level, "sandbox", each.text, each.hint)
-            for each in asyncio.run(wall_findings())
-        ),
+        *(Finding(each.level, "sandbox", each.text, each.hint) for each in walls),
     ]
-    print_as(args, [asdict(each) for each in findings], map(_line, findings))
+    print_as(args, [asdict(each) for each in findings], map(_finding_line, findings))
     return Exit.FAILED if any(each.level == "error" for each in findings) else Exit.OK
 
 
 async def _model_findings(plan: ModelSettings) -> list[Finding]:
-    """Says which model plans, and why others do not."""
-    if plan.model != "auto":
-        return [_configured(plan)]
+    """Says which model plans, and why others do not; a named one is checked without a call."""
     try:
-        if plan.base_url:
-            key = os.environ.get(plan.api_key_env or "", "")
-            choice = await choose_at(plan.base_url, key=key)
-        else:
-            choice = await choose(os.environ, shelf=EmbeddedShelf())
+        if plan.model != "auto":
+            return [_configured(plan)]
+        key = os.environ.get(plan.api_key_env or "", "")
+        asked = choose_at(plan.base_url, key=key) if plan.base_url else None
+        choice = await (asked or choose(os.environ, shelf=EmbeddedShelf()))
     except Misconfigured as error:
         return [Finding("error", "model", error.message, error.hint)]
     tried = [
@@ -122,36 +128,27 @@ async def _model_findings(plan: ModelSettings) -> list[Finding]:
 
 
 def _configured(plan: ModelSettings) -> Finding:
-    """Checks what the named model needs, without calling it."""
-    variable = plan.api_key_env
+    variable, (kind, _, name) = plan.api_key_env, plan.model.partition(":")
     if variable and not os.environ.get(variable):
-        flaw = Sentence(
+        raise wrong(
             "{model} needs the environment variable {variable}, which is not set",
+            hint=f"export {variable}=…",
             model=plan.model,
             variable=variable,
         )
-        return Finding("error", "model", flaw, f"export {variable}=…")
-    name = plan.model.partition(":")
-    if name[0] == "local":
-        try:
-            weights_path(name[2], ModelFolder())
-        except Misconfigured as error:
-            return Finding("error", "model", error.message, error.hint)
+    if kind == "local":
+        weights_path(name, ModelFolder())
     return Finding("ok", "model", with_hint(plan.model, Sentence("it is set")))
 
 
-def _line(found: Finding) -> str:
+def _finding_line(found: Finding) -> str:
     level = own_text("doctor.ok" if found.level == "ok" else f"severity.{found.level}")
-    told = own(with_hint(found.message, found.hint))
-    about = own_text("{text}: {reason}", text=_subject(found.subject), reason=told)
-    return f"{padded(level, 8)} {safe(about)}"
-
-
-def _subject(text: str) -> str:
-    """Returns what was looked at, such as `model key` or a run, in the person's language."""
-    what, _, which = text.partition(" ")
+    # What was looked at, such as `model key` or a run.
+    what, _, which = found.subject.partition(" ")
     which = own_text(f"doctor.model_{which}") if which and what == "model" else which
-    return f"{own_text(f'doctor.at_{what}')} {which}".rstrip()
+    subject = f"{own_text(f'doctor.at_{what}')} {which}".rstrip()
+    told = own(with_hint(found.message, found.hint))
+    return f"{padded(level, 8)} {safe(own_text('{text}: {reason}', text=subject, reason=told))}"
 
 
 def _prune(args: argparse.Namespace) -> None:
@@ -160,30 +157,24 @@ def _prune(args: argparse.Namespace) -> None:
 
     async def work(session: Session) -> None:
         old = await find_old(session.smith, before, statuses, needed=needed_by_threads)
+        amount = {"count": len(old.runs), "size": _size(old.bytes)}
         if not args.dry_run and old.runs and not args.yes:
-            question = own_text("Remove {count} runs, about {size}? [y/N] ", **_amount(old))
+            question = own_text("Remove {count} runs, about {size}? [y/N] ", **amount)
             if not session.has_person or not agrees(question):
-                hint = Sentence("--yes removes without asking")
-                raise Refused(Sentence("nothing was removed"), hint=hint)
+                raise refused("nothing was removed", "--yes removes without asking")
         if not args.dry_run:
             old = await prune(session.smith, before, statuses, needed=needed_by_threads)
-        if args.json:
-            fields = {"runs": len(old.runs), "bytes": old.bytes, "kept": len(old.spared)}
-            print_json({"removed": not args.dry_run, **fields})
-        else:
-            code = "store.would_remove" if args.dry_run else "store.removed"
-            kept = Sentence("{count} others were kept", count=len(old.spared)) if old.spared else ""
-            print_lines([joined([Sentence(code, **_amount(old)), kept])])
+            amount = {"count": len(old.runs), "size": _size(old.bytes)}
+        fields = {"runs": len(old.runs), "bytes": old.bytes, "kept": len(old.spared)}
+        told = Sentence("store.would_remove" if args.dry_run else "store.removed", **amount)
+        kept = Sentence("{count} others were kept", count=len(old.spared)) if old.spared else ""
+        print_as(args, {"removed": not args.dry_run, **fields}, [joined([told, kept])])
 
     in_session(args, work, only_reads=True)
     if args.vacuum and not args.dry_run:
         sizes = backup.vacuum(_sqlite_store(args, "vacuum"))
         if not args.json:
             print_lines([_vacuumed(*sizes)])
-
-
-def _amount(old: Old) -> dict[str, Any]:
-    return {"count": len(old.runs), "size": _size(old.bytes)}
 
 
 def _backup(args: argparse.Namespace) -> None:
@@ -198,12 +189,11 @@ def _backup(args: argparse.Namespace) -> None:
 def _restore(args: argparse.Namespace) -> None:
     store = _sqlite_store(args, "restore")
     if store.exists() and not args.yes:
-        problem = Sentence(
-            "this puts {file} in the place of {store}", file=str(args.file), store=str(store)
-        )
-        raise Refused(
-            problem,
-            hint=Sentence("--yes does it; the present store is kept aside under another name"),
+        raise refused(
+            "this puts {file} in the place of {store}",
+            "--yes does it; the present store is kept aside under another name",
+            file=str(args.file),
+            store=str(store),
         )
     with backup.checked_copy(args.file, store, tell=warn) as copy:
         runs, schedules = asyncio.run(_prepare(copy))
@@ -242,8 +232,7 @@ async def _prepare(copy: Path) -> tuple[int, int]:
 def _vacuum(args: argparse.Namespace) -> None:
     store = _sqlite_store(args, "vacuum")
     if not store.is_file():
-        problem = Sentence("there is no store {store}", store=str(store))
-        raise Misconfigured(problem, hint=Sentence("--store names another one"))
+        raise wrong("there is no store {store}", "--store names another one", store=str(store))
     before, after = backup.vacuum(store)
     print_as(args, {"before": before, "after": after}, [_vacuumed(before, after)])
 
@@ -257,14 +246,11 @@ def _vacuumed(before: int, after: int) -> Sentence:
 def _sqlite_store(args: argparse.Namespace, command: str) -> Path:
     """Returns the file of the store; says what does the same for PostgreSQL."""
     url = settings_of(args).store_url()
-    if is_postgres(url):
-        hint = Sentence(f"store.postgres_{command}")
-        raise Misconfigured(
-            Sentence("plansmith store {command} is for SQLite", command=command), hint=hint
-        )
-    if url.startswith("memory"):
-        problem = Sentence("plansmith store {command} is for SQLite", command=command)
-        raise Misconfigured(problem, hint="--store sqlite:///FILE")
+    if is_postgres(url) or url.startswith("memory"):
+        hint = "--store sqlite:///FILE"
+        if is_postgres(url):
+            hint = Sentence(f"store.postgres_{command}")
+        raise wrong("plansmith store {command} is for SQLite", hint=hint, command=command)
     return sqlite_path(url)
 
 
@@ -281,17 +267,14 @@ def _audit(args: argparse.Namespace) -> int | None:
     query = AuditQuery(
         since=_moment(args.since), until=_moment(args.until), user=args.user, everything=args.all
     )
-    asyncio.run(_export(args, query))
+
+    async def export() -> None:
+        async with _opened(settings_of(args).store_url()) as store:
+            async for line in audit_lines(store, query, args.format):
+                sys.stdout.write(line)
+
+    asyncio.run(export())
     return None
-
-
-async def _export(args: argparse.Namespace, query: AuditQuery) -> None:
-    store = open_store(settings_of(args).store_url())
-    try:
-        async for line in audit_lines(store, query, args.format):
-            sys.stdout.write(line)
-    finally:
-        await store.close()
 
 
 def _check_export(path: Path) -> int:
@@ -302,8 +285,9 @@ def _check_export(path: Path) -> int:
                 for number, why in altered(iter(lines))
             ]
     except (OSError, UnicodeDecodeError) as error:
-        problem = Sentence("cannot read {name}: {reason}", name=str(path), reason=str(error))
-        raise Misconfigured(problem, hint=Sentence("check the path")) from None
+        raise wrong(
+            "cannot read {name}: {reason}", "check the path", name=str(path), reason=str(error)
+        ) from None
     print_lines(found or [Sentence("Every line fits its hash.")])
     return Exit.FAILED if found else Exit.OK
 
@@ -314,29 +298,38 @@ def _moment(text: str | None) -> datetime | None:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        hint = Sentence("write 2026-05-01 or 2026-05-01T12:00:00+02:00; without a zone it is UTC")
-        raise Misconfigured(Sentence("{text} is not a time", text=text), hint=hint) from None
+        raise wrong(
+            "{text} is not a time",
+            "write 2026-05-01 or 2026-05-01T12:00:00+02:00; without a zone it is UTC",
+            text=text,
+        ) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _workers(args: argparse.Namespace) -> None:
-    found, waiting = asyncio.run(_read(settings_of(args)))
-    shown = {"processes": [_row(each) for each in found], "waiting_runs": waiting}
-    print_as(args, shown, [*map(_process_line, found), *_queue_lines(found, waiting)])
-
-
-async def _read(settings: Settings) -> tuple[list[LiveProcess], list[str] | None]:
-    """Returns the processes of the store, and the runs of this folder that wait for a worker."""
+    """Lists the processes of the store, and the runs of this folder that wait for a worker."""
+    settings = settings_of(args)
     url = settings.store_url()
     if not is_postgres(url):
-        hint = Sentence("name a database that several processes share: --store postgresql://…")
-        raise Misconfigured(Sentence("workers need a store on PostgreSQL"), hint=hint)
-    store = open_store(url)
-    try:
-        found = await Owners(store, SystemClock()).processes()
-    finally:
-        await store.close()
-    return found, await _waiting(url, str(settings.folder().resolve()))
+        raise wrong(
+            "workers need a store on PostgreSQL",
+            "name a database that several processes share: --store postgresql://…",
+        )
+
+    async def work() -> tuple[list[LiveProcess], list[str] | None]:
+        async with _opened(url) as store:
+            found = await Owners(store, SystemClock()).processes()
+        return found, await _waiting(url, str(settings.folder().resolve()))
+
+    found, waiting = asyncio.run(work())
+    rows, lines = [*map(_row, found)], [*map(_process_line, found)]
+    if not any(each.lives and read_kind(each.beat.kind).runs for each in found):
+        lines.append(
+            Sentence("No worker is running: plansmith serve worker --store URL starts one.")
+        )
+    if waiting:
+        lines.append(Sentence("{count} runs of this folder wait for a worker.", count=len(waiting)))
+    print_as(args, {"processes": rows, "waiting_runs": waiting}, lines)
 
 
 async def _waiting(url: str, folder: str) -> list[str] | None:
@@ -351,6 +344,12 @@ async def _waiting(url: str, folder: str) -> list[str] | None:
         return None
     finally:
         await queue.close()
+
+
+def _state(found: LiveProcess) -> str:
+    if not found.lives:
+        return "gone"
+    return "draining" if read_kind(found.beat.kind).draining else "lives"
 
 
 def _row(found: LiveProcess) -> dict[str, Json]:
@@ -368,12 +367,6 @@ def _row(found: LiveProcess) -> dict[str, Json]:
     }
 
 
-def _state(found: LiveProcess) -> str:
-    if not found.lives:
-        return "gone"
-    return "draining" if read_kind(found.beat.kind).draining else "lives"
-
-
 def _process_line(found: LiveProcess) -> str:
     beat, count = found.beat, len(found.runs)
     kind = read_kind(beat.kind)
@@ -386,47 +379,15 @@ def _process_line(found: LiveProcess) -> str:
     return f"{shown}{own(described(beat.process))}  {runs}".rstrip()
 
 
-def _queue_lines(found: list[LiveProcess], waiting: list[str] | None) -> Iterator[str]:
-    if not any(each.lives and read_kind(each.beat.kind).runs for each in found):
-        yield Sentence("No worker is running: plansmith serve worker --store URL starts one.")
-    if waiting:
-        yield Sentence("{count} runs of this folder wait for a worker.", count=len(waiting))
-
-
-VERIFY = command(
-    "[RUN]  default: last\n--all  verify all runs\n" + STORE + JSON,
-    lambda args: asyncio.run(_verify_runs(args)),
-    run={"default": "last"},
-)
-DOCTOR = command(
-    "--sample N  verify only the newest N runs (default: all)\n" + STORE + JSON, _doctor, sample=int
-)
-PRUNE = command(
-    """
+_LOOKS: Final = STORE + JSON
+_PRUNE: Final = """
 --older-than AGE  runs that ended so long ago, such as 90d, 12h or 4w
 --status LIST  only these, such as done,failed
 --dry-run  only tell what would be removed
 --yes  remove without asking
 --vacuum  give the space back afterwards
 """
-    + STORE
-    + JSON,
-    _prune,
-    older_than={"required": True},
-)
-BACKUP = command(
-    "FILE  the file to write\n--force  replace a file that is there\n" + STORE + JSON,
-    _backup,
-    file=Path,
-)
-RESTORE = command(
-    "FILE  a file of plansmith store backup\n--yes  restore without asking\n" + STORE + JSON,
-    _restore,
-    file=Path,
-)
-VACUUM = command(STORE + JSON, _vacuum)
-AUDIT = command(
-    """
+_AUDIT: Final = """
 --since TIME  such as 2026-05-01 or 2026-05-01T12:00Z
 --until TIME  before this time
 --user USER  only what this user and their tokens did
@@ -434,9 +395,20 @@ AUDIT = command(
 --all  also what the runner and models did
 --check FILE  check the hashes of an export as jsonl
 """
-    + STORE,
+_VERIFY: Final = "[RUN]  default: last\n--all  verify all runs\n"
+_SAMPLE: Final = "--sample N  verify only the newest N runs (default: all)\n"
+_BACKUP: Final = "FILE  the file to write\n--force  replace a file that is there\n"
+_RESTORE: Final = "FILE  a file of plansmith store backup\n--yes  restore without asking\n"
+VERIFY = command(_VERIFY + _LOOKS, _verify, run={"default": "last"})
+DOCTOR = command(_SAMPLE + _LOOKS, _doctor, sample=int)
+PRUNE = command(_PRUNE + _LOOKS, _prune, older_than={"required": True})
+BACKUP = command(_BACKUP + _LOOKS, _backup, file=Path)
+RESTORE = command(_RESTORE + _LOOKS, _restore, file=Path)
+VACUUM = command(_LOOKS, _vacuum)
+AUDIT = command(
+    _AUDIT + STORE,
     _audit,
     user={"default": ""},
     format={"choices": ["jsonl", "csv"], "default": "jsonl", "help": None},
 )
-WORKERS = command(STORE + JSON, _workers)
+WORKERS = command(_LOOKS, _workers)

@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from plansmith.app import Plansmith
-from plansmith.errors import Misconfigured
 from plansmith.plan.next_move import AwaitReview, next_move
-from plansmith.plan.run import Run
-from plansmith.plan.sentence import Sentence
-from plansmith_cli.commands.ask import need_request, planned
-from plansmith_cli.commands.threads import THREAD, say_request, thread_name
+from plansmith_cli.commands.ask import ask, planned, request_options
+from plansmith_cli.commands.threads import THREAD, thread_name
 from plansmith_cli.config import Settings
-from plansmith_cli.describe import run_json
-from plansmith_cli.interactive import finish, run_interactively, show_plan
+from plansmith_cli.describe import finish, run_json
+from plansmith_cli.interactive import run_interactively
 from plansmith_cli.options import PARTS, RUNNING
 from plansmith_cli.parser import command
 from plansmith_cli.session import Session, exit_of, in_session
 from plansmith_cli.teams import Tell, data, research
-from plansmith_cli.ui.output import print_json, print_text
-from plansmith_planner.context.profile import read_profile
-
-_WRITER: Final = "sql_writer"
-
-
-def _research(args: argparse.Namespace) -> int | None:
-    return in_session(args, _run_request, make=research)
+from plansmith_cli.ui.output import print_json, print_text, wrong
 
 
 def _data(args: argparse.Namespace) -> int | None:
-    work = _sql if args.sql_only else _run_request
-    return in_session(args, work, make=maker(args, "data"))
+    return in_session(args, _sql if args.sql_only else ask, make=maker(args, "data"))
 
 
 def maker(args: argparse.Namespace, team: str) -> Callable[..., Plansmith]:
@@ -40,12 +29,11 @@ def maker(args: argparse.Namespace, team: str) -> Callable[..., Plansmith]:
     if team == "research":
         return research
     if not args.db:
-        raise Misconfigured(Sentence("the data team needs its database"), hint="--db URL")
+        raise wrong("the data team needs its database", hint="--db URL")
 
     def make(settings: Settings, *, tell: Tell) -> Plansmith:
         only = bool(vars(args).get("sql_only"))
-        database = _databases(args.db, settings)
-        return data(settings, database=database, sql_only=only, tell=tell)
+        return data(settings, database=_databases(args.db, settings), sql_only=only, tell=tell)
 
     return make
 
@@ -60,35 +48,16 @@ def _databases(given: list[str], settings: Settings) -> str | dict[str, str]:
         name, _, url = (text, "=", known[text]) if text in known else text.partition("=")
         if not url or not name.isidentifier():
             hint = "--db shop=sqlite:///shop.db --db crm=postgresql://…"
-            raise Misconfigured(Sentence("'{text}' does not name a database", text=text), hint=hint)
+            raise wrong("'{text}' does not name a database", hint=hint, text=text)
         if name in found:
-            hint = Sentence("name them apart")
-            raise Misconfigured(Sentence("two databases are called '{name}'", name=name), hint=hint)
+            raise wrong("two databases are called '{name}'", "name them apart", name=name)
         found[name] = url
     return found
 
 
-async def _run_request(session: Session) -> int:
-    if session.args.thread:
-        return await say_request(session, _options(session), _run)
-    return await _run(session, await planned(session, _options(session)))
-
-
-async def _run(session: Session, run: Run, *, fresh: bool = True) -> int:
-    show_plan(session, run)
-    return await run_interactively(session, run.id, fresh=fresh)
-
-
-def _options(session: Session, target: str | None = None) -> dict[str, Any]:
-    need_request(session.args)
-    profile = session.settings.profile
-    options: dict[str, Any] = {"locale": session.args.lang or "", "target": target}
-    return options | ({"profile": read_profile(profile)} if profile else {})
-
-
 async def _sql(session: Session) -> int:
     """Prints only the SQL statement, which the database has checked but not run."""
-    run = await planned(session, _options(session, _WRITER))
+    run = await planned(session, request_options(session, "sql_writer"))
     if run.plan is None or isinstance(next_move(run), AwaitReview):
         return await run_interactively(session, run.id)
     run = await session.smith.runs.run(run.id)
@@ -108,5 +77,5 @@ _DATA: Final = f"""
 --db URL*  the database: {_URLS}; repeatable as NAME=URL, or a name of [builtin.databases]
 --sql-only  write the SQL and do not run it
 """
-RESEARCH = command(_REQUEST, _research, thread=thread_name)
+RESEARCH = command(_REQUEST, lambda args: in_session(args, ask, make=research), thread=thread_name)
 DATA = command(_REQUEST + _DATA, _data, thread=thread_name, db={"required": True})

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
-from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
@@ -15,13 +14,12 @@ from plansmith.review.render import plan_lines, value_line
 from plansmith.templates.book import Template, exported
 from plansmith.templates.parameters import places
 from plansmith.text import clip, safe
-from plansmith_cli.commands.report import write_file
 from plansmith_cli.commands.runs import names_run
 from plansmith_cli.interactive import run_interactively
 from plansmith_cli.options import JSON, PARTS, RUNNING, STORE_ALONE, TOOLS
 from plansmith_cli.parser import Verb, noun
 from plansmith_cli.session import Session, in_session
-from plansmith_cli.ui.output import load_plan, print_json, read_file
+from plansmith_cli.ui.output import json_of, load_plan, own_text, read_file, write_file, wrong
 from plansmith_planner.suggest import suggest
 
 
@@ -31,7 +29,7 @@ async def _list(session: Session) -> None:
     width = max((len(each.full_name) for each in known.values()), default=0)
     lines = (
         f"{safe(each.full_name):<{width}}  {clip(safe(each.plan.goal), 60)}"
-        f"  ({safe(', '.join(each.properties)) or session.own_text('no parameters')})"
+        f"  ({safe(', '.join(each.properties)) or own_text('no parameters')})"
         for each in known.values()
     )
     none = Sentence("no templates; plansmith templates save RUN NAME makes one")
@@ -43,40 +41,33 @@ async def _list(session: Session) -> None:
 
 
 def _row(template: Template) -> dict[str, Json]:
-    return {
-        "name": template.name,
-        "version": template.version,
-        "goal": template.plan.goal,
-        "parameters": dict(template.parameters),
-        "saved_by": template.saved_by,
-        "saved_at": template.saved_at.isoformat() if template.saved_at else None,
-        "run": template.run,
-    }
+    more = {"goal": template.plan.goal, "parameters": dict(template.parameters)}
+    return json_of(template, "name version saved_by saved_at run", **more)
 
 
 async def _show(session: Session) -> None:
     template = await session.smith.templates.get(session.args.name)
-    session.print_as(exported(template), _lines(template, session))
+    session.print_as(exported(template), _lines(template, session.locale))
 
 
-def _lines(template: Template, session: Session) -> Iterator[str]:
+def _lines(template: Template, locale: str) -> Iterator[str]:
     who, run, at = safe(template.saved_by), safe(template.run), template.saved_at
     yield "".join(
         (
-            session.own_text("{name}, saved", name=safe(template.full_name)),
-            session.own_text(" by {who}", who=who) if who else "",
-            session.own_text(" at {time} UTC", time=f"{at:%Y-%m-%d %H:%M}") if at else "",
-            session.own_text(" from run {run}", run=run) if run else "",
+            own_text("{name}, saved", name=safe(template.full_name)),
+            own_text(" by {who}", who=who) if who else "",
+            own_text(" at {time} UTC", time=f"{at:%Y-%m-%d %H:%M}") if at else "",
+            own_text(" from run {run}", run=run) if run else "",
         )
     )
     for name, form in template.properties.items():
         given = form.get("type") or form.get("enum")
-        kind = value_line(given) if given else session.own_text("any")
-        needed = f" ({session.own_text('required')})"
+        kind = value_line(given) if given else own_text("any")
+        needed = f" ({own_text('required')})"
         default = f" = {value_line(form['default'])}" if "default" in form else needed
         yield f"  {safe(name)}: {kind}{default}"
     yield ""
-    yield from plan_lines(template.plan, locale=session.locale)
+    yield from plan_lines(template.plan, locale=locale)
 
 
 async def _save(session: Session) -> None:
@@ -91,8 +82,7 @@ async def _save(session: Session) -> None:
         )
         return
     if not args.name:
-        hint = "plansmith templates save RUN NAME"
-        raise Misconfigured(Sentence("the template needs a name"), hint=hint)
+        raise wrong("the template needs a name", hint="plansmith templates save RUN NAME")
     template = await session.smith.templates.save(
         source,
         args.name,
@@ -100,7 +90,7 @@ async def _save(session: Session) -> None:
         required=args.required,
         by=session.by,
     )
-    _print_change(session, template, Sentence("saved {name}", name=safe(template.full_name)))
+    session.say_as(_row(template), Sentence("saved {name}", name=safe(template.full_name)))
 
 
 def pairs(given: list[str]) -> dict[str, str]:
@@ -109,64 +99,49 @@ def pairs(given: list[str]) -> dict[str, str]:
     for each in given:
         name, found, value = each.partition("=")
         if not found or not name:
-            hint = Sentence("such as city=Oslo")
-            raise Misconfigured(Sentence("{text} is not NAME=…", text=repr(each)), hint=hint)
+            raise wrong("{text} is not NAME=…", "such as city=Oslo", text=repr(each))
         if name in pairs:
-            raise Misconfigured(Sentence("{name} is given twice", name=repr(name)))
+            raise wrong("{name} is given twice", name=repr(name))
         pairs[name] = value
     return pairs
-
-
-def _print_change(session: Session, template: Template, change: str) -> None:
-    if session.args.json:
-        print_json(_row(template))
-    else:
-        session.say(change)
 
 
 async def _use(session: Session) -> int:
     book = session.smith.templates
     inputs = await inputs_of(session, session.args.name)
-    plan = await book.plan(session.args.name, inputs)
-    await session.refuse_what_cannot_run(plan)
+    await session.refuse_what_cannot_run(await book.plan(session.args.name, inputs))
     run = await book.use(session.args.name, inputs, by=session.by)
     return await run_interactively(session, run.id)
 
 
 async def inputs_of(session: Session, name: str) -> dict[str, Json]:
-    """Reads the parameters of `--set`, each as the template says."""
+    """Reads the parameters of `--set`, each as the template says: as text, else as JSON."""
     known = (await session.smith.templates.get(name)).properties
-    given = pairs(session.args.set)
-    return {key: _value(known.get(key, {}), text) for key, text in given.items()}
-
-
-def _value(form: Mapping[str, Json], text: str) -> Json:
-    try:
-        value: Json = text if form.get("type") == "string" else json.loads(text)
-    except ValueError:
-        return text
-    return value
+    found: dict[str, Json] = {}
+    for key, text in pairs(session.args.set).items():
+        try:
+            is_text = known.get(key, {}).get("type") == "string"
+            found[key] = text if is_text else json.loads(text)
+        except ValueError:
+            found[key] = text
+    return found
 
 
 async def _suggest(session: Session) -> None:
     found = await suggest(session.args.request, session.smith.templates)
-    if session.args.json:
-        print_json([each.to_json() for each in found])
-        return
-    if not found:
-        session.say(Sentence("no template fits this request"))
+    lines: list[str] = []
     for each in found:
-        flags = [f"{name}={_typed(value)}" for name, value in each.inputs.items()]
-        flags += [f"{name}=…" for name in each.missing]
-        arguments = [each for flag in flags for each in ("--set", flag)]
-        session.print(
+        typed = {
+            name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for name, value in (*each.inputs.items(), *((name, "…") for name in each.missing))
+        }
+        flags = [word for name, value in typed.items() for word in ("--set", f"{name}={value}")]
+        lines += [
             f"{safe(each.template.full_name)}  {clip(safe(each.template.plan.goal), 80)}",
-            f"  {safe(session.command('templates', 'use', each.template.name, *arguments))}",
-        )
-
-
-def _typed(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            f"  {safe(session.command('templates', 'use', each.template.name, *flags))}",
+        ]
+    none = Sentence("no template fits this request")
+    session.print_list([each.to_json() for each in found], lines, none)
 
 
 async def _export(session: Session) -> None:
@@ -182,16 +157,14 @@ async def _export(session: Session) -> None:
 async def _import(session: Session) -> None:
     text, name = read_file(session.args.file), session.args.name
     template = await session.smith.templates.take_in(text, name=name, by=session.by)
-    _print_change(session, template, Sentence("imported {name}", name=safe(template.full_name)))
+    session.say_as(_row(template), Sentence("imported {name}", name=safe(template.full_name)))
 
 
 async def _remove(session: Session) -> None:
     name = session.args.name
     count = await session.smith.templates.remove(name)
-    if session.args.json:
-        print_json({"removed": count})
-    else:
-        session.say(Sentence("removed {name}; versions: {count}", name=safe(name), count=count))
+    told = Sentence("removed {name}; versions: {count}", name=safe(name), count=count)
+    session.say_as({"removed": count}, told)
 
 
 _NAME: Final = "NAME  a name such as weather or weather@2\n"
@@ -210,14 +183,13 @@ _IMPORT: Final = """
 FILE  a template as JSON or YAML; - for stdin
 --name NAME  keep it under another name
 """
+_LOOKS: Final = STORE_ALONE + JSON
 _LISTS: Final[dict[str, Any]] = {n: {"default": []} for n in ("set", "param", "required")}
 _TYPED: Final = {**_LISTS, "name": {"default": ""}}
 COMMAND = noun(
     {
-        "list": Verb(_list, "list all templates", STORE_ALONE + JSON),
-        "show": Verb(
-            _show, "show the parameters and the plan of a template", _NAME + STORE_ALONE + JSON
-        ),
+        "list": Verb(_list, "list all templates", _LOOKS),
+        "show": Verb(_show, "show the parameters and the plan of a template", _NAME + _LOOKS),
         "save": Verb(
             _save, "make a template of a run or a plan file", _SAVE + TOOLS + JSON, _TYPED
         ),
@@ -225,14 +197,14 @@ COMMAND = noun(
             _use, "run a template, reviewed like any plan", _NAME + _SET + PARTS + RUNNING, _LISTS
         ),
         "suggest": Verb(_suggest, "find templates that fit a request", _REQUEST + TOOLS + JSON),
-        "export": Verb(_export, "write a template to a file", _NAME + _EXPORT + STORE_ALONE + JSON),
+        "export": Verb(_export, "write a template to a file", _NAME + _EXPORT + _LOOKS),
         "import": Verb(
             _import,
             "read a template from a file, as the next version",
             _IMPORT + TOOLS + JSON,
             _TYPED,
         ),
-        "remove": Verb(_remove, "remove a template", _NAME + STORE_ALONE + JSON),
+        "remove": Verb(_remove, "remove a template", _NAME + _LOOKS),
     },
     in_session,
 )

@@ -11,15 +11,13 @@ from typing import Final
 import msgspec
 
 from plansmith.clock import SystemClock
-from plansmith.errors import Misconfigured
 from plansmith.files import data_folder
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith_cli.options import AS_JSON, STORE, settings_of
 from plansmith_cli.parser import Verb, noun
-from plansmith_cli.tenant_settings import tenant_settings
-from plansmith_cli.ui.output import print_as
-from plansmith_cli.ui.words import own_text, tell
+from plansmith_cli.server_wiring import tenant_settings
+from plansmith_cli.ui.output import own_text, print_as, tell, wrong
 from plansmith_server.shown_settings import address
 from plansmith_server.team.tenant_book import Tenant, TenantBook
 from plansmith_server.team.tokens import ROLES, SCOPES, Member, Token, TokenFile
@@ -69,7 +67,6 @@ def _tokens() -> TokenFile:
 
 
 def _member(args: argparse.Namespace) -> Member:
-    """Returns for whom a token or a link is."""
     key = TenantBook(data_folder()).get(args.tenant).key if args.tenant else ""
     return Member(user=args.user, tenant=key, role=args.role or "")
 
@@ -79,8 +76,7 @@ def _lifetime(text: str) -> timedelta | None:
         return None
     found = re.fullmatch(r"([1-9]\d{0,4})([mhdw])", text)
     if found is None:
-        hint = Sentence("write 12h, 30d, 8w or never")
-        raise Misconfigured(Sentence("'{text}' is not a duration", text=text), hint=hint)
+        raise wrong("'{text}' is not a duration", "write 12h, 30d, 8w or never", text=text)
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 

@@ -7,22 +7,28 @@ import asyncio
 import getpass
 import json
 import sys
-from typing import Any, Final
+from typing import Final
 
-from plansmith.errors import Misconfigured
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.plan import Plan
+from plansmith import Plan, ToolSpec
 from plansmith.plan.sentence import Sentence
 from plansmith.secrets import SecretBox
 from plansmith.text import clip, safe
-from plansmith_cli.exit_codes import Exit
+from plansmith_cli.command_table import Exit
 from plansmith_cli.interactive import run_interactively
+from plansmith_cli.keyboard import agrees
 from plansmith_cli.options import AS_JSON, JSON, PARTS, RUNNING, TOOLS, loaded_settings
 from plansmith_cli.parser import Verb, noun
-from plansmith_cli.questions import agrees
 from plansmith_cli.session import Session, in_session
-from plansmith_cli.ui.output import print_as, print_json, print_lines
-from plansmith_cli.ui.words import own, own_text, tell
+from plansmith_cli.ui.output import (
+    json_of,
+    own,
+    own_text,
+    print_as,
+    print_json,
+    print_lines,
+    tell,
+    wrong,
+)
 from plansmith_cli.wiring import make_agents
 from plansmith_connect.a2a.registry import AgentRegistry, Choices, Standing
 from plansmith_connect.mcp.servers import McpServers
@@ -35,34 +41,30 @@ async def _specs(session: Session) -> list[ToolSpec]:
 
 async def _list(session: Session) -> None:
     specs = await _specs(session)
-    session.print_as(
-        [spec.to_json() for spec in specs],
-        (
-            f"{safe(spec.name)}  [{spec.effect}]  {clip(safe(spec.description), 90)}"
-            for spec in specs
-        ),
+    lines = (
+        f"{safe(spec.name)}  [{spec.effect}]  {clip(safe(spec.description), 90)}" for spec in specs
     )
+    session.print_as([spec.to_json() for spec in specs], lines)
 
 
 async def _search(session: Session) -> None:
     count = session.args.k or session.settings.planner.top_k
     if count < 1:
-        small = Sentence("-k {count} is not 1 or more", count=count)
-        raise Misconfigured(small, hint=Sentence("give a positive number"))
+        raise wrong("-k {count} is not 1 or more", "give a positive number", count=count)
     picks = shortlist(session.args.request, await _specs(session), k=count)
     session.print_as(
-        [{"name": each.name, "score": each.score, "reason": each.reason} for each in picks],
+        [json_of(each, "name score reason") for each in picks],
         (f"{each.score:7.3f}  {safe(each.name)}  ({safe(each.reason)})" for each in picks),
     )
 
 
 async def _show(session: Session) -> None:
-    found = [spec for spec in await _specs(session) if spec.name == session.args.tool]
-    if not found:
-        unknown = Sentence("there is no tool {name}", name=repr(session.args.tool))
-        raise Misconfigured(unknown, hint=Sentence("plansmith tools list has all"))
-    value = json.dumps(found[0].to_json(), ensure_ascii=False, indent=2)
-    session.print_as(found[0].to_json(), map(safe, value.splitlines()))
+    name = session.args.tool
+    found = next((spec for spec in await _specs(session) if spec.name == name), None)
+    if found is None:
+        raise wrong("there is no tool {name}", "plansmith tools list has all", name=repr(name))
+    value = json.dumps(found.to_json(), ensure_ascii=False, indent=2)
+    session.print_as(found.to_json(), map(safe, value.splitlines()))
 
 
 async def _call(session: Session) -> int:
@@ -71,8 +73,7 @@ async def _call(session: Session) -> int:
         inputs = json.loads(session.args.inputs)
     except ValueError as error:
         hint = Sentence("such as {example}", example='{"path": "a.txt"}')
-        wrong = Sentence("the inputs are not JSON: {error}", error=str(error))
-        raise Misconfigured(wrong, hint=hint) from None
+        raise wrong("the inputs are not JSON: {error}", hint=hint, error=str(error)) from None
     name = session.args.tool
     step = {"id": "call", "kind": "tool", "tool": name, "inputs": inputs}
     plan = Plan.model_validate({"goal": f"Call {name}", "steps": [step]})
@@ -82,29 +83,21 @@ async def _call(session: Session) -> int:
 
 
 async def _approve(session: Session) -> int:
-    servers = _servers(session)
-    args = session.args
+    servers, args, left = _servers(session), session.args, 0
     waiting = [
         each
         for each in await servers.pending()
         if args.name is None or args.name in (each.name, each.name.partition(".")[0])
     ]
     if args.json:
-        fields = ("name", "kind", "hash", "text", "changed")
-        print_json([{name: getattr(each, name) for name in fields} for each in waiting])
+        print_json([json_of(each, "name kind hash text changed") for each in waiting])
     if not waiting:
         session.say(Sentence("Nothing waits for your approval."))
-    left = 0
     for each in waiting:
         session.say("", each.text, Sentence("hash {hash}", hash=each.hash))
-        agreed = args.hash == each.hash or (
-            args.hash is None
-            and session.has_person
-            and agrees(
-                session.own_text("Approve {name}? y = yes, Enter = not now: ", name=safe(each.name))
-            )
-        )
-        if agreed:
+        prompt = own_text("Approve {name}? y = yes, Enter = not now: ", name=safe(each.name))
+        asks = args.hash is None and session.has_person
+        if args.hash == each.hash or (asks and agrees(prompt)):
             servers.approve(each.name, each.hash, by=session.by)
             session.say(Sentence("{name}: approved", name=safe(each.name)))
         else:
@@ -127,9 +120,8 @@ async def _revoke(session: Session) -> None:
 def _servers(session: Session) -> McpServers:
     found = [each for each in session.smith.runs.intake.sources if isinstance(each, McpServers)]
     if not found:
-        raise Misconfigured(
-            Sentence("there are no MCP servers"),
-            hint=Sentence("set [mcp.servers.NAME] or mcp.files, see docs/mcp.md"),
+        raise wrong(
+            "there are no MCP servers", "set [mcp.servers.NAME] or mcp.files, see docs/mcp.md"
         )
     return found[0]
 
@@ -141,39 +133,23 @@ _APPROVE: Final = """
 """
 _REVOKE: Final = "NAME  a server, or server.tool\n"
 _CALL: Final = "TOOL\n[INPUTS]  its inputs\n"
+_LOOKS: Final = TOOLS + JSON
+_INPUTS: Final = {"inputs": {"metavar": "JSON", "default": "{}"}}
 COMMAND = noun(
     {
-        "list": Verb(_list, "list all tools", TOOLS + JSON),
+        "list": Verb(_list, "list all tools", _LOOKS),
         "search": Verb(
-            _search,
-            "find the tools that fit a request, and why",
-            _SEARCH + TOOLS + JSON,
-            {"k": int},
+            _search, "find the tools that fit a request, and why", _SEARCH + _LOOKS, {"k": int}
         ),
-        "show": Verb(_show, "show a tool with its schemas", "TOOL\n" + TOOLS + JSON),
-        "approve": Verb(_approve, "approve MCP servers and their tools", _APPROVE + TOOLS + JSON),
-        "revoke": Verb(
-            _revoke, "revoke the approval of an MCP server or tool", _REVOKE + TOOLS + JSON
-        ),
+        "show": Verb(_show, "show a tool with its schemas", "TOOL\n" + _LOOKS),
+        "approve": Verb(_approve, "approve MCP servers and their tools", _APPROVE + _LOOKS),
+        "revoke": Verb(_revoke, "revoke the approval of an MCP server or tool", _REVOKE + _LOOKS),
         "call": Verb(
-            _call,
-            "call one tool, reviewed like any plan",
-            _CALL + PARTS + RUNNING,
-            {"inputs": {"metavar": "JSON", "default": "{}"}},
+            _call, "call one tool, reviewed like any plan", _CALL + PARTS + RUNNING, _INPUTS
         ),
     },
     in_session,
 )
-
-
-_SWITCHES: Final = ("enabled", "hidden", "passthrough", "unattended")
-_SWITCH: Final = {"action": argparse.BooleanOptionalAction, "default": None, "help": None}
-_CHOICES: Final = "--effect  the most that it does\n" + "".join(f"--{each}\n" for each in _SWITCHES)
-_TYPED: Final = {
-    "effect": {"choices": ["read", "write", "final"]},
-    "name": {"default": ""},
-    **dict.fromkeys(_SWITCHES, _SWITCH),
-}
 
 
 def _registry(args: argparse.Namespace) -> AgentRegistry:
@@ -205,31 +181,34 @@ def _change_agent(args: argparse.Namespace) -> None:
 
 
 def _show_agent(args: argparse.Namespace) -> int:
-    return asyncio.run(_shown(args, _registry(args)))
-
-
-async def _shown(args: argparse.Namespace, registry: AgentRegistry) -> int:
     """Shows the card and status of an agent; adds or approves it if the command says so."""
-    if args.action == "add":
-        standing = await registry.add(args.url, name=args.name, choices=_choices(args))
-    else:
+
+    async def work() -> Standing:
+        registry = _registry(args)
+        if args.action == "add":
+            return await registry.add(args.url, name=args.name, choices=_choices(args))
         standing = await registry.look(args.name)
-    if args.action == "approve" and standing.card is not None and _agrees_to_card(args, standing):
+        if args.action != "approve" or standing.card is None or not _agrees(args, standing):
+            return standing
         by = getpass.getuser()
-        standing = await registry.approve(args.name, args.hash or standing.hash, by=by)
+        return await registry.approve(args.name, args.hash or standing.hash, by=by)
+
+    standing = asyncio.run(work())
+    status, is_asked = standing.status, args.action == "approve"
     if args.json:
-        print_json(_to_json(standing))
-    elif args.action != "approve" or standing.status == "approved":
+        settings = standing.settings.to_json()
+        print_json(json_of(standing, "name status hash why changes card", settings=settings))
+    elif not is_asked or status == "approved":
         print_lines(_card_lines(standing))
-    if standing.status in ("new", "changed"):
+    if status in ("new", "changed"):
         # Whoever was not asked, since there is no terminal, approves by the hash.
-        by_hash = f" --hash {safe(standing.hash)}" if args.action == "approve" else ""
+        by_hash = f" --hash {safe(standing.hash)}" if is_asked else ""
         command = f"plansmith agents approve {safe(standing.name)}{by_hash}"
         tell(Sentence("To approve it: {command}", command=command))
-    return Exit.OK if standing.status == "approved" or args.action != "approve" else Exit.WAITING
+    return Exit.OK if status == "approved" or not is_asked else Exit.WAITING
 
 
-def _agrees_to_card(args: argparse.Namespace, standing: Standing) -> bool:
+def _agrees(args: argparse.Namespace, standing: Standing) -> bool:
     """Whether the person approves: by the hash, or by an explicit yes to what is shown."""
     if args.hash or standing.status == "approved":
         return bool(args.hash)
@@ -237,18 +216,6 @@ def _agrees_to_card(args: argparse.Namespace, standing: Standing) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     return agrees(own_text("Approve this card? y = yes, Enter = not now: "))
-
-
-def _to_json(standing: Standing) -> dict[str, Any]:
-    return {
-        "name": standing.name,
-        "status": standing.status,
-        "hash": standing.hash,
-        "why": standing.why,
-        "changes": list(standing.changes),
-        "settings": standing.settings.to_json(),
-        "card": standing.card,
-    }
 
 
 def _card_lines(standing: Standing) -> list[str]:
@@ -261,6 +228,14 @@ def _card_lines(standing: Standing) -> list[str]:
     return [safe(line) for line in [*lines, *(card if standing.card else [])] if line]
 
 
+_SWITCHES: Final = ("enabled", "hidden", "passthrough", "unattended")
+_SWITCH: Final = {"action": argparse.BooleanOptionalAction, "default": None, "help": None}
+_CHOICES: Final = "--effect  the most that it does\n" + "".join(f"--{each}\n" for each in _SWITCHES)
+_TYPED: Final = {
+    "effect": {"choices": ["read", "write", "final"]},
+    "name": {"default": ""},
+    **dict.fromkeys(_SWITCHES, _SWITCH),
+}
 _ADD: Final = """
 URL  the address of the agent or of its card
 --name NAME  the name of the agent in plans

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
+from pathlib import Path
 from pprint import pformat
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from plansmith.check.check_plan import check_plan
 from plansmith.engine.answers import is_used, permits
 from plansmith.engine.journal import load_values
 from plansmith.engine.units import Known
-from plansmith.errors import PlanInvalid, Refused
+from plansmith.errors import PlanInvalid
+from plansmith.plan import refs
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.conditions import LENGTH
 from plansmith.plan.data import Json, map_leaves
@@ -24,26 +24,16 @@ from plansmith.plan.events import QuestionAsked
 from plansmith.plan.graph import upstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
-from plansmith.plan.refs import (
-    FIRST,
-    FROM,
-    LITERAL,
-    RESERVED,
-    Ref,
-    first_refs,
-    is_earlier,
-    pieces,
-    ref_of,
-)
+from plansmith.plan.refs import FIRST, Ref
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, language_of, template
 from plansmith.plan.steps import AnyStep, AskStep, MapStep, PlanStep, ReplyStep
 from plansmith.review.policy import active_steps
 from plansmith.text import clip, safe
-from plansmith_cli.config import Settings
 from plansmith_cli.options import warn
 from plansmith_cli.programs import runtime
 from plansmith_cli.session import Session
+from plansmith_cli.ui.output import refused
 from plansmith_cli.wiring import builtin_tools, python_functions
 from plansmith_planner.language.yes_or_no import goes_on
 
@@ -86,8 +76,7 @@ class Surroundings:
     locale: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(NamedTuple):
     """A program, and what a person should know about it."""
 
     source: str
@@ -111,77 +100,84 @@ class _Writer:
         self._gates = _gates(plan, around)
 
     def source(self) -> str:
+        around, plan = self._around, self._plan
         plans = {
             name: {
-                each.id: self._step(each, name) | _needs(each, plan)
-                for each in plan.steps
+                each.id: self._step(each, name) | _needs(each, inside)
+                for each in inside.steps
                 if not each.disabled
             }
-            for name, plan in {"": self._plan, **self._around.templates}.items()
+            for name, inside in {"": plan, **around.templates}.items()
         }
+        tools = [name for kind, name in self._callees if kind == "tool"]
+        files = sorted({around.in_files[name][0] for name in tools if name in around.in_files})
+        users = [name for name in tools if name in around.builtin]
+        users += [f"@tool in {path}" for path in files]
+        more = safe(f", and plansmith for: {', '.join(users)}") if users else ""
+        goal = clip(safe(plan.goal or "A plan"), 400)
+        about = f"{goal}\n{_ABOUT.format(hash=plan.hash[:16], more=more)}"
+        about = about.replace("\\", "\\\\").replace('"', '\\"')
         mark = "# The rules of steps.\n"
         imports, _, rules = inspect.getsource(runtime).partition(mark)
-        goal = clip(safe(self._plan.goal or "A plan"), 400)
-        about = f"{goal}\n{_ABOUT.format(hash=self._plan.hash[:16], more=self._library())}"
-        about = about.replace("\\", "\\\\").replace('"', '\\"')
+        tables = [f"FOLDER = {around.folder!r}\nFILES += {_data(files)}"] if files else []
+        tables += [self._tool(*called) for called in self._callees]
+        if language_of(around.locale or plan.locale) != "en":
+            tables.append(f'WORDS["skipped"] = {template("reply.skipped", "zh")!r}')
+        if around.earlier:
+            tables.append(f"EARLIER.update({_data(dict(around.earlier))})")
+        tables += [f"PLANS[{name!r}] = {_data(steps)}" for name, steps in plans.items()]
         parts = (
             f'"""{about}"""\n{imports.partition(chr(10))[2]}# What the steps call.\n',
-            *self._functions(),
+            *(self._function(*called) for called in self._callees),
             f"{mark}{rules}",
             "# What is called, and the plan.\n",
-            "\n".join([*self._tables(), *(f"PLANS[{n!r}] = {_data(p)}" for n, p in plans.items())]),
+            "\n".join(tables),
             '\nif __name__ == "__main__":\n    sys.exit(main())\n',
         )
         return "\n\n".join(parts)
 
-    def _files(self) -> list[str]:
-        called = (name for kind, name in self._callees if kind == "tool")
-        in_files = self._around.in_files
-        return sorted({in_files[name][0] for name in called if name in in_files})
+    def _tool(self, kind: str, name: str) -> str:
+        """Returns the entry of a tool, an agent or what words texts in the table of calls."""
+        tool = self._around.tools.get(name) if kind == "tool" else None
+        spec = self._around.agents.get(name) if kind == "agent" else tool
+        entry = [self._callees[kind, name]]
+        if kind == "reply" or (spec is not None and spec.effect is Effect.READ):
+            entry.append("reads=True")
+        if tool is not None and tool.idempotent:
+            entry.append("keyed=True")
+        if tool is not None and tool.timeout_s:
+            entry.append(f"timeout_s={tool.timeout_s!r}")
+        return f"TOOLS[{f'{kind}:{name}' if name else kind!r}] = Tool({', '.join(entry)})"
 
-    def _library(self) -> str:
-        """Names what the program needs plansmith itself for."""
-        builtin = (n for kind, n in self._callees if kind == "tool" and n in self._around.builtin)
-        users = [*builtin, *(f"@tool in {path}" for path in self._files())]
-        return safe(f", and plansmith for: {', '.join(users)}") if users else ""
-
-    def _tables(self) -> Iterator[str]:
-        if files := self._files():
-            yield f"FOLDER = {self._around.folder!r}\nFILES += {_data(files)}"
-        for (kind, name), function in self._callees.items():
-            entry = ", ".join([function, *_limits(kind, name, self._around)])
-            yield f"TOOLS[{f'{kind}:{name}' if name else kind!r}] = Tool({entry})"
-        if language_of(self._around.locale or self._plan.locale) != "en":
-            yield f'WORDS["skipped"] = {template("reply.skipped", "zh")!r}'
-        if self._around.earlier:
-            yield f"EARLIER.update({_data(dict(self._around.earlier))})"
-
-    def _functions(self) -> Iterator[str]:
-        """Yields a function for each tool and agent, and one that words texts."""
-        for (kind, name), function in self._callees.items():
-            spec = self._around.tools.get(name) if kind == "tool" else None
-            about = clip(safe(spec.description).strip().split(". ")[0], 80) if spec else name
-            body = f'raise StepError({f"{name} is to be filled in"!r}, "tool")'
-            if kind == "reply":
-                about = "a text as instructed. Without a model, it is the instruction."
-                body = 'return arguments["instruction"]'
-            elif kind == "tool" and name in self._around.in_files:
-                place = ", ".join(map(repr, self._around.in_files[name]))
-                body = f"return await call_function({place}, arguments, call)"
-            elif kind == "tool" and name in self._around.builtin:
-                body = f"return await call_builtin({name!r}, arguments, call)"
-            about = about if body.startswith("return await") else f"To fill in: {about}"
-            head = f"async def {function}(arguments: dict[str, Json], call: Call) -> Json:"
-            yield f"{head}\n    {about!r}\n    {body}\n"
+    def _function(self, kind: str, name: str) -> str:
+        """Returns the function of a tool or an agent, or one that words texts."""
+        spec = self._around.tools.get(name) if kind == "tool" else None
+        about = clip(safe(spec.description).strip().split(". ")[0], 80) if spec else name
+        body = f'raise StepError({f"{name} is to be filled in"!r}, "tool")'
+        if kind == "reply":
+            about = "a text as instructed. Without a model, it is the instruction."
+            body = 'return arguments["instruction"]'
+        elif kind == "tool" and name in self._around.in_files:
+            place = ", ".join(map(repr, self._around.in_files[name]))
+            body = f"return await call_function({place}, arguments, call)"
+        elif kind == "tool" and name in self._around.builtin:
+            body = f"return await call_builtin({name!r}, arguments, call)"
+        about = about if body.startswith("return await") else f"To fill in: {about}"
+        function = self._callees[kind, name]
+        head = f"async def {function}(arguments: dict[str, Json], call: Call) -> Json:"
+        return f"{head}\n    {about!r}\n    {body}\n"
 
     def _callee(self, kind: str, name: str) -> None:
         """Gives what a step calls a function with a name of its own."""
+        if (kind, name) in self._callees:
+            return
         plain = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").lower() or "x"
-        plain = f"{kind}_{plain}"[:80] if name else "write_text"
-        taken = {*self._callees.values(), *vars(runtime)}
-        names = itertools.chain([plain], (f"{plain}_{n}" for n in itertools.count(2)))
-        if (kind, name) not in self._callees:
-            self._callees[kind, name] = next(each for each in names if each not in taken)
+        plain = made = f"{kind}_{plain}"[:80] if name else "write_text"
+        taken, number = {*self._callees.values(), *vars(runtime)}, 1
+        while made in taken:
+            number += 1
+            made = f"{plain}_{number}"
+        self._callees[kind, name] = made
 
     def _step(self, step: AnyStep, plan: str) -> dict[str, Any]:
         """Returns a step as data, with tuples in the place of references."""
@@ -192,20 +188,19 @@ class _Writer:
         for name in _TEMPLATES:
             if hasattr(step, name):
                 made[name] = self._value(getattr(step, name), private=private)
-        if step.kind in ("tool", "agent"):
-            self._callee(step.kind, made[step.kind])
-        if isinstance(step, MapStep):
-            made |= {"each": self._step(step.each, plan), "width": step.width}
-        if isinstance(step, AskStep) and (plan, step.id) in self._gates:
-            made["agrees"] = _agreeing(step, only_yes=self._gates[plan, step.id])
-        if isinstance(step, ReplyStep):
-            made |= self._reply(step)
-        return made | self._conditions(step)
-
-    def _conditions(self, step: AnyStep) -> dict[str, Any]:
-        made: dict[str, Any] = {"retry": step.retry.model_dump()} if step.retry else {}
-        if step.when is not None:
-            made["when"] = self._condition(step.when)
+        match step:
+            case MapStep():
+                made |= {"each": self._step(step.each, plan), "width": step.width}
+            case AskStep() if (plan, step.id) in self._gates:
+                made["agrees"] = _agreeing(step, only_yes=self._gates[plan, step.id])
+            case ReplyStep():
+                made |= self._reply(step)
+            case _ if step.kind in ("tool", "agent"):
+                self._callee(step.kind, made[step.kind])
+            case _:
+                pass
+        made |= {"retry": step.retry.model_dump()} if step.retry else {}
+        made |= {"when": self._condition(step.when)} if step.when is not None else {}
         if step.repeat is not None:
             until = self._condition(step.repeat.until)
             made["repeat"] = step.repeat.model_dump() | {"until": until}
@@ -213,7 +208,7 @@ class _Writer:
 
     def _reply(self, step: ReplyStep) -> dict[str, Any]:
         """Returns the text of a reply, and whether a model words it: not where it is filled in."""
-        parts = pieces(step.instruction)
+        parts = refs.pieces(step.instruction)
         own = "".join(each for each in parts if isinstance(each, str))
         is_filled = len(own) < len(step.instruction) and not any(map(str.isalpha, own))
         is_worded = step.style != "exact" and not is_filled
@@ -224,25 +219,28 @@ class _Writer:
 
     def _value(self, given: Json, *, private: bool = False) -> Any:
         """Returns a value with references as tuples; `private` ones may name secrets."""
-        if isinstance(given, str):
-            parts = pieces(given)
-            alone = len(parts) == 1 and isinstance(parts[0], Ref)
-            return _ref(parts[0]) if alone else self._joined(parts, private=private)
-        if isinstance(given, list):
-            return [self._value(each, private=private) for each in given]
-        if not isinstance(given, dict):
-            return given
-        if FROM in given:
-            return _ref(ref_of(given))
-        if given.keys() == {LITERAL}:
-            # Secrets are put into the plan's own text, wherever that stands.
-            return map_leaves(given[LITERAL], self._own) if private else given[LITERAL]
-        if FIRST in given:
-            return ("first", [*map(_ref, first_refs(given))])
-        return {key: self._value(each, private=private) for key, each in given.items()}
 
-    def _own(self, leaf: Json) -> Any:
-        return self._joined([leaf], private=True) if isinstance(leaf, str) else leaf
+        def own(leaf: Json) -> Any:
+            return self._joined([leaf], private=True) if isinstance(leaf, str) else leaf
+
+        match given:
+            case str():
+                parts = refs.pieces(given)
+                alone = len(parts) == 1 and isinstance(parts[0], Ref)
+                return _ref(parts[0]) if alone else self._joined(parts, private=private)
+            case list():
+                return [self._value(each, private=private) for each in given]
+            case dict() if refs.FROM in given:
+                return _ref(refs.ref_of(given))
+            case dict() if given.keys() == {refs.LITERAL}:
+                # Secrets are put into the plan's own text, wherever that stands.
+                return map_leaves(given[refs.LITERAL], own) if private else given[refs.LITERAL]
+            case dict() if FIRST in given:
+                return ("first", [*map(_ref, refs.first_refs(given))])
+            case dict():
+                return {key: self._value(each, private=private) for key, each in given.items()}
+            case _:
+                return given
 
     def _joined(self, parts: Sequence[str | Ref], *, private: bool = False) -> Any:
         found: list[Any] = []
@@ -262,23 +260,27 @@ class _Writer:
 
     def _condition(self, condition: Any) -> Any:
         [(name, given)] = condition.items()
-        if name == "not":
-            return {name: self._condition(given)}
-        if name in ("all", "any"):
-            return {name: [self._condition(each) for each in given]}
-        if name == "empty":
-            return {name: self._value(given)}
-        return {name: [self._operand(each) for each in given]}
-
-    def _operand(self, given: Json) -> Any:
-        if isinstance(given, dict) and given.keys() == {LENGTH}:
-            return ("length", self._value(given[LENGTH]))
-        return self._value(given)
+        match name:
+            case "not":
+                return {name: self._condition(given)}
+            case "all" | "any":
+                return {name: [self._condition(each) for each in given]}
+            case "empty":
+                return {name: self._value(given)}
+            case _:
+                measured = [isinstance(each, dict) and each.keys() == {LENGTH} for each in given]
+                sides = zip(given, measured, strict=True)
+                return {
+                    name: [
+                        ("length", self._value(each[LENGTH])) if is_length else self._value(each)
+                        for each, is_length in sides
+                    ]
+                }
 
     def notes(self) -> Iterator[str]:
         """Yields what a person has to do, or should know."""
-        for (kind, name), function in self._callees.items():
-            yield from self._call_notes(kind, name, function)
+        for called in self._callees:
+            yield from self._call_note(*called)
         for name, variable in self._secrets.items():
             yield Sentence(
                 "the secret {name} is read from the environment: {variable}",
@@ -290,8 +292,8 @@ class _Writer:
         if any(each.undo_with for each in self._plan.steps):
             yield Sentence("undo_with is not in the program: it takes nothing back")
 
-    def _call_notes(self, kind: str, name: str, function: str) -> Iterator[str]:
-        named = {"function": function, "name": name}
+    def _call_note(self, kind: str, name: str) -> Iterator[str]:
+        named = {"function": self._callees[kind, name], "name": name}
         if kind == "agent":
             yield Sentence("fill in {function}: it stands for the agent {name}", **named)
         elif kind == "reply":
@@ -314,19 +316,8 @@ def _data(value: Any) -> str:
 
 def _ref(ref: Any) -> tuple[str, str, list[str | int]]:
     if not isinstance(ref, Ref):
-        raise Refused(Sentence("a reference of this plan cannot be read"), hint="plansmith check")
+        raise refused("a reference of this plan cannot be read", hint="plansmith check")
     return ("from", ref.step, [*ref.path])
-
-
-def _limits(kind: str, name: str, around: Surroundings) -> Iterator[str]:
-    tool = around.tools.get(name) if kind == "tool" else None
-    spec = around.agents.get(name) if kind == "agent" else tool
-    if kind == "reply" or (spec is not None and spec.effect is Effect.READ):
-        yield "reads=True"
-    if tool is not None and tool.idempotent:
-        yield "keyed=True"
-    if tool is not None and tool.timeout_s:
-        yield f"timeout_s={tool.timeout_s!r}"
 
 
 def _agreeing(step: AskStep, *, only_yes: bool) -> list[str] | None:
@@ -344,9 +335,10 @@ def _needs(step: AnyStep, plan: Plan) -> dict[str, Any]:
 
     In place of what is disabled stands what that waits for.
     """
+    reserved = refs.RESERVED
     off = {each.id for each in plan.steps if each.disabled}
-    before = {e.id: e.needed - RESERVED if e.disabled else frozenset[str]() for e in plan.steps}
-    needed = step.needed - RESERVED
+    before = {e.id: e.needed - reserved if e.disabled else frozenset[str]() for e in plan.steps}
+    needed = step.needed - reserved
     through = upstream(before, needed & off) - off
     needs = [each for each in plan.by_id if each in needed - off | through]
     alone, groups = {*step.after}, dict[Any, list[str]]()
@@ -385,16 +377,7 @@ def _gates(plan: Plan, around: Surroundings) -> dict[tuple[str, str], bool]:
 
 
 async def print_program(session: Session, plan: Plan, run: Run | None) -> None:
-    """Prints a program; on stderr, what it lacks."""
-    plan, around = await _surroundings(session, plan, run)
-    written = write_program(plan, around)
-    for note in written.notes:
-        warn(note)
-    sys.stdout.write(written.source)
-
-
-async def _surroundings(session: Session, plan: Plan, run: Run | None) -> tuple[Plan, Surroundings]:
-    """Returns the plan as it would run, and what there is to write it with; refuses bad plans."""
+    """Prints a program; on stderr, what it lacks. Refuses bad plans."""
     intake = session.smith.runs.intake
     if run is None:
         plan = await intake.pinned(plan)
@@ -408,16 +391,12 @@ async def _surroundings(session: Session, plan: Plan, run: Run | None) -> tuple[
         raise PlanInvalid(found)
     for step in active_steps(plan, templates):
         if isinstance(step, PlanStep) and step.template not in templates:
-            problem = Sentence("there is no template '{name}'", name=step.template)
-            raise Refused(problem, hint="plansmith templates")
+            name = step.template
+            raise refused("there is no template '{name}'", hint="plansmith templates", name=name)
         if isinstance(step, PlanStep) and step.content not in (None, templates[step.template].hash):
-            raise Refused(Sentence("'{name}' is not what was approved", name=step.template))
-    in_files = _in_files(session.settings, session.journals.folder)
-    builtin: set[str] = set()
-    if session.settings.builtin.enabled:
-        for source in builtin_tools(session.settings):
-            builtin |= {spec.name for spec in await source.tools()}
-    return plan, Surroundings(
+            raise refused("'{name}' is not what was approved", name=step.template)
+    in_files, builtin = await _known_code(session)
+    around = Surroundings(
         tools=callees.specs,
         agents=agents,
         in_files=in_files,
@@ -428,29 +407,38 @@ async def _surroundings(session: Session, plan: Plan, run: Run | None) -> tuple[
         earlier=await _earlier(session, plan, run),
         locale=run.locale if run is not None else plan.locale,
     )
+    written = write_program(plan, around)
+    for note in written.notes:
+        warn(note)
+    sys.stdout.write(written.source)
 
 
-def _in_files(settings: Settings, folder: str) -> dict[str, tuple[str, str]]:
-    """Returns the Python file of each tool that the settings name, and its name there."""
-    return {
-        function.spec.name: (_inside(PurePath(folder) / path, folder), name)
-        for path in settings.tools
-        if path.suffix == ".py"
-        for name, function in python_functions(path).items()
-    }
-
-
-def _inside(path: PurePath, folder: str) -> str:
-    return (path.relative_to(folder) if path.is_relative_to(folder) else path).as_posix()
+async def _known_code(session: Session) -> tuple[dict[str, tuple[str, str]], set[str]]:
+    """Returns the Python file of each tool of the settings with its name there; built-in tools."""
+    settings, folder = session.settings, session.journals.folder
+    in_files: dict[str, tuple[str, str]] = {}
+    for path in (Path(folder) / each for each in settings.tools if each.suffix == ".py"):
+        place = path.relative_to(folder) if path.is_relative_to(folder) else path
+        for name, function in python_functions(path).items():
+            in_files[function.spec.name] = (place.as_posix(), name)
+    builtin: set[str] = set()
+    for source in builtin_tools(settings) if settings.builtin.enabled else ():
+        builtin |= {spec.name for spec in await source.tools()}
+    return in_files, builtin
 
 
 async def _earlier(session: Session, plan: Plan, run: Run | None) -> dict[str, Json]:
     """Returns the results of earlier runs that a plan uses."""
-    refs = (found.ref for step in plan.steps for found in step.references)
-    used = {ref.step for ref in refs if ref is not None and is_earlier(ref.step)}
+    used = {
+        found.ref.step
+        for step in plan.steps
+        for found in step.references
+        if found.ref is not None and refs.is_earlier(found.ref.step)
+    }
     missing = sorted(used - run.earlier.keys() if run is not None else used)
     if missing:
-        problem = Sentence("the plan uses {name}, a result of an earlier run", name=missing[0])
-        raise Refused(problem, hint=Sentence("convert the run"))
-    found = await load_values(session.smith.store, run) if run is not None and used else {}
-    return {name: found[name] for name in sorted(used)}
+        raise refused(
+            "the plan uses {name}, a result of an earlier run", "convert the run", name=missing[0]
+        )
+    values = await load_values(session.smith.store, run) if run is not None and used else {}
+    return {name: values[name] for name in sorted(used)}

@@ -1,4 +1,4 @@
-"""Reads input files and writes results."""
+"""What commands read and say: files, sentences in the person's language, JSON, Markdown, errors."""
 
 from __future__ import annotations
 
@@ -7,29 +7,106 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
-from plansmith.errors import Misconfigured
-from plansmith.lazy import lazy_modules
-from plansmith.plan.plan import Plan
-from plansmith.plan.sentence import Sentence, in_language
+from plansmith.errors import Misconfigured, PlansmithError, Refused
+from plansmith.lazy import lazy_modules, lazy_pattern
+from plansmith.plan.sentence import Sentence, in_language, language_of, with_hint
 from plansmith.text import safe, visible
-from plansmith_cli.ui.own_locale import own_locale
-from plansmith_cli.ui.width import fitted_to
+from plansmith_cli.ui.terminal import fitted_to, own_locale
 
 if TYPE_CHECKING:
+    from plansmith import protected_files
     from plansmith.formats import native
+    from plansmith.plan.plan import Plan
     from plansmith.report import markdown
-    from plansmith_cli.ui import terminal_markdown
+    from plansmith_cli import extras
 else:
     lazy_modules(
         globals(),
+        extras="plansmith_cli.extras",
         markdown="plansmith.report.markdown",
         native="plansmith.formats.native",
-        terminal_markdown="plansmith_cli.ui.terminal_markdown",
+        protected_files="plansmith.protected_files",
     )
+
+_STATUSES: Final = {
+    "asking": Sentence("waiting for you"),
+    "partly_done": Sentence("partly done"),
+    "planning": Sentence("planned"),
+    "replanning": Sentence("planning again"),
+    "reviewing": Sentence("waiting for your approval"),
+    "triaging": Sentence("reading the request"),
+    "unknown": Sentence("unknown: did it happen?"),
+}
+_SHOWN: Final = 3
+_UNKNOWN_TOOL: Final = "PS101"
+_EXTRA: Final = lazy_pattern(r"pip install packages/\* ['\"]plansmith\[([\w-]+)\]['\"]")
+# Delete, C1 controls, direction marks, invisible characters, line separators.
+_HIDDEN = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+# The colour of a line by how it begins.
+_COLOURS: Final = {
+    "│+": "32",
+    "│-": "31",
+    "! ": "33",
+    "+ ": "32",
+    "- ": "31",
+    "~ ": "33",
+    "> ": "36",
+    "error": "31",
+    "错误": "31",
+    "warning": "33",
+    "警告": "33",
+}
+
+
+def own(text: str) -> str:
+    """Returns a text in the person's language if it is a sentence; other text stays as it is."""
+    return in_language(text, own_locale())
+
+
+def own_text(text: str, /, **fields: Any) -> str:
+    """Returns a sentence in the language of the person at the terminal."""
+    return own(Sentence(text, **fields))
+
+
+def status_word(status: str, locale: str = "") -> str:
+    """Returns the status of a run or a step in words for the person who waits for it."""
+    told = _STATUSES.get(status) or Sentence(f"status.{status}")
+    return in_language(told, locale or own_locale())
+
+
+def wrong(text: str, helps: str = "", /, *, hint: str = "", **fields: Any) -> Misconfigured:
+    """Makes the error of a wrong command; `helps` is a sentence, `hint` a text as it is."""
+    return Misconfigured(Sentence(text, **fields), hint=Sentence(helps) if helps else hint)
+
+
+def refused(text: str, helps: str = "", /, *, hint: str = "", **fields: Any) -> Refused:
+    """Makes the error of what is not possible now; `helps` and `hint` as for what is wrong."""
+    return Refused(Sentence(text, **fields), hint=Sentence(helps) if helps else hint)
+
+
+def error_text(error: PlansmithError, locale: str) -> str:
+    """Returns what went wrong and what helps, in the person's language."""
+    problems: Sequence[Any] = getattr(error, "problems", ())
+    message = in_language(error.message, locale)
+    if problems and language_of(locale) != "en":
+        shown = [each.line(locale) for each in problems[:_SHOWN]]
+        if left := len(problems) - len(shown):
+            shown.append(in_language(Sentence("and {count} more", count=left), locale))
+        unusable = Sentence("the plan is not usable: {problems}", problems="；".join(shown))
+        message = in_language(unusable, locale)
+    hint = error.hint
+    if not hint and any(getattr(each, "code", "") == _UNKNOWN_TOOL for each in problems):
+        hint = Sentence("if the tool is one of yours, name its file with --tools")
+    # An extra is installed into the environment of this very program.
+    hint = _EXTRA.sub(lambda found: extras.install_hint(found[1]), in_language(hint, locale))
+    return in_language(with_hint(message, hint), locale)
 
 
 def read_file(name: str) -> bytes:
@@ -40,8 +117,28 @@ def read_file(name: str) -> bytes:
         return Path(name).read_bytes()
     except OSError as error:
         reason = error.strerror or str(error)
-        problem = Sentence("cannot read {name}: {reason}", name=name, reason=reason)
-        raise Misconfigured(problem, hint=Sentence("check the path")) from None
+        raise wrong(
+            "cannot read {name}: {reason}", "check the path", name=name, reason=reason
+        ) from None
+
+
+def write_file(name: str, text: str) -> None:
+    """Writes a text to a file; refuses those that Plansmith was started with."""
+    if not protected_files.may_write(Path(name)):
+        raise refused(
+            "{name} may not be changed from here",
+            "Plansmith was started with it, or has it or something in it "
+            "open: stop Plansmith and change it by hand, or choose "
+            "another name",
+            name=name,
+        )
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise wrong(
+            "cannot write {name}: {reason}", "check the path", name=name, reason=reason
+        ) from None
 
 
 def load_plan(name: str) -> Plan:
@@ -49,9 +146,39 @@ def load_plan(name: str) -> Plan:
     return native.read_plan(read_file(name))
 
 
-def print_json(value: object) -> None:
-    """Prints a JSON value."""
-    sys.stdout.write(_escaped(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
+def tell(*texts: str) -> None:
+    """Writes lines to stderr, in the person's language and without control characters."""
+    sys.stderr.writelines(f"{safe(own(text))}\n" for text in texts)
+    sys.stderr.flush()
+
+
+def json_of(source: object, names: str, **own: Any) -> dict[str, Any]:
+    """Returns fields of a record by their names as JSON values, and others of one's own."""
+
+    def plain(value: Any) -> Any:
+        match value:
+            case Enum():
+                return value.value
+            case datetime():
+                return value.isoformat()
+            case tuple():
+                return list(cast("Any", value))
+            case _:
+                return value
+
+    return {name: plain(getattr(source, name)) for name in names.split()} | own
+
+
+def print_json(value: object, *, indent: int | None = 2) -> None:
+    """Prints a JSON value, without characters that could control a terminal."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    sys.stdout.write(_HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+
+
+def print_line_json(value: object) -> None:
+    """Prints a JSON value on one line, and flushes."""
+    print_json(value, indent=None)
+    sys.stdout.flush()
 
 
 def print_as(args: argparse.Namespace, value: object, lines: Iterable[str]) -> None:
@@ -60,21 +187,6 @@ def print_as(args: argparse.Namespace, value: object, lines: Iterable[str]) -> N
         print_json(value)
     else:
         print_lines(lines)
-
-
-def print_line_json(value: object) -> None:
-    """Prints a JSON value on one line, and flushes."""
-    sys.stdout.write(_escaped(json.dumps(value, ensure_ascii=False)) + "\n")
-    sys.stdout.flush()
-
-
-def _escaped(text: str) -> str:
-    """Escapes characters that could control a terminal; the JSON value stays the same."""
-    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-# Delete, C1 controls, direction marks, invisible characters, line separators.
-_HIDDEN = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
 def print_text(text: str) -> None:
@@ -90,8 +202,8 @@ def print_prose(text: str) -> None:
 def print_markdown(text: str) -> None:
     """Prints Markdown of ours: rendered on a terminal, elsewhere as it is written."""
     if sys.stdout.isatty():
-        shown = terminal_markdown.rendered(visible(text), colour=use_colour(sys.stdout))
-        sys.stdout.write(shown)
+        rendered = resolve_name("plansmith_cli.ui.live:rendered")
+        sys.stdout.write(rendered(visible(text), colour=use_colour(sys.stdout)))
         sys.stdout.flush()
     else:
         print_text(text)
@@ -99,16 +211,15 @@ def print_markdown(text: str) -> None:
 
 def print_lines(lines: Iterable[str]) -> None:
     """Prints lines, in the person's language; a terminal colours them by their first letters."""
-    locale = own_locale()
-    shown = (in_language(line, locale) for line in lines)
-    sys.stdout.writelines(shown_lines(sys.stdout, shown))
+    sys.stdout.writelines(shown_lines(sys.stdout, lines))
 
 
 def shown_lines(stream: TextIO, lines: Iterable[str]) -> Iterator[str]:
-    """Yields lines as a stream shows them: fitted to its width, coloured by their first letters."""
-    colours = use_colour(stream)
-    for line in fitted_to(stream, lines):
-        yield f"{_coloured(line) if colours else line}\n"
+    """Yields lines as a stream shows them: translated, fitted, coloured by their first letters."""
+    for line in fitted_to(stream, map(own, lines)):
+        begins = line.lstrip()
+        code = next((code for mark, code in _COLOURS.items() if begins.startswith(mark)), "")
+        yield f"{styled(stream, code, line) if code else line}\n"
 
 
 def use_colour(stream: TextIO) -> bool:
@@ -116,37 +227,11 @@ def use_colour(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def styled(stream: TextIO, code: str, text: str) -> str:
+    """Returns a line in the colour or style of a code where the stream is a terminal."""
+    return f"\x1b[{code}m{text}\x1b[0m" if use_colour(stream) else text
+
+
 def dim(text: str) -> str:
     """Returns a line for stderr that is less bright on a terminal."""
-    return dim_on(sys.stderr, text)
-
-
-def dim_on(stream: TextIO, text: str) -> str:
-    """Returns a line that is less bright where the stream is a terminal."""
-    return f"\x1b[2m{text}\x1b[0m" if use_colour(stream) else text
-
-
-def bold(text: str) -> str:
-    """Returns a line for stdout that is bold on a terminal."""
-    return f"\x1b[1m{text}\x1b[0m" if use_colour(sys.stdout) else text
-
-
-_COLOURS = {
-    "│+": "32",
-    "│-": "31",
-    "! ": "33",
-    "+ ": "32",
-    "- ": "31",
-    "~ ": "33",
-    "> ": "36",
-    "error": "31",
-    "错误": "31",
-    "warning": "33",
-    "警告": "33",
-}
-
-
-def _coloured(line: str) -> str:
-    begins = line.lstrip()
-    code = next((code for mark, code in _COLOURS.items() if begins.startswith(mark)), None)
-    return f"\x1b[{code}m{line}\x1b[0m" if code else line
+    return styled(sys.stderr, "2", text)

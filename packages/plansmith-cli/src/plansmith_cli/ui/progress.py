@@ -1,51 +1,51 @@
-"""Shows the progress of a run on stderr, and its steps as rows."""
+"""Shows on stderr how planning goes on and how a run does, and its steps as rows."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
+import shutil
 import sys
+import threading
 import time
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TextIO
 
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.text import clip, safe
-from plansmith_cli.ui.output import print_line_json
-from plansmith_cli.ui.width import fitted_to
-from plansmith_cli.ui.words import status_word
+from plansmith_cli.ui.output import print_line_json, status_word
+from plansmith_cli.ui.terminal import clip_width, fitted_to
 
 if TYPE_CHECKING:
     from plansmith.review import draw, render
 else:
     lazy_modules(globals(), draw="plansmith.review.draw", render="plansmith.review.render")
 
+# In this order: when not all rows fit, the last of these are left out first.
 ICONS: Final = {
-    StepStatus.WAITING: "·",
-    StepStatus.READY: "○",
-    StepStatus.RUNNING: "▶",
     StepStatus.ASKING: "?",
-    StepStatus.DONE: "✓",
-    StepStatus.FAILED: "✗",
-    StepStatus.SKIPPED: "↷",
-    StepStatus.CANCELLED: "■",
     StepStatus.UNKNOWN: "!",
+    StepStatus.RUNNING: "▶",
+    StepStatus.FAILED: "✗",
+    StepStatus.READY: "○",
+    StepStatus.CANCELLED: "■",
+    StepStatus.DONE: "✓",
+    StepStatus.WAITING: "·",
+    StepStatus.SKIPPED: "↷",
 }
+_URGENCY: Final = [*ICONS]
 _TITLE: Final = 60
 _ERROR: Final = 120
-# When not all rows fit, the last of these are left out first.
-_URGENCY: Final = (
-    *(StepStatus.ASKING, StepStatus.UNKNOWN, StepStatus.RUNNING, StepStatus.FAILED),
-    *(StepStatus.READY, StepStatus.CANCELLED, StepStatus.DONE, StepStatus.WAITING),
-    StepStatus.SKIPPED,
-)
+_LONGEST: Final = 200
+_SHORTEST: Final = 40
+_TICK_S: Final = 0.25
 
 
 class Row(NamedTuple):
@@ -57,36 +57,32 @@ class Row(NamedTuple):
 
 def header(run: Run, *, now: datetime, locale: str) -> str:
     """Returns progress, such as `3/9 · 2 running · 1 waiting for you · $0.012 · 00:41`."""
-    return " · ".join(_parts(run, now, locale))
+    parts = (*_counted(run, locale), *_spent(run, now))
+    return " · ".join(in_language(part, locale) for part in parts)
 
 
-def _parts(run: Run, now: datetime, locale: str) -> Iterator[str]:
-    states = [run.steps[name].status for name in _active(run.plan)] if run.plan else []
+def _counted(run: Run, locale: str) -> Iterator[str]:
+    steps = run.plan.steps if run.plan else ()
+    states = [run.steps[step.id].status for step in steps if not step.disabled]
     if states:
         yield f"{states.count(StepStatus.DONE)}/{len(states)}"
     if run.status not in (RunStatus.RUNNING, RunStatus.ASKING):
         yield status_word(run.status, locale)
     if running := states.count(StepStatus.RUNNING):
-        yield in_language(Sentence("{count} running", count=running), locale)
+        yield Sentence("{count} running", count=running)
     if failed := states.count(StepStatus.FAILED):
-        yield in_language(Sentence("{count} failed", count=failed), locale)
+        yield Sentence("{count} failed", count=failed)
     if run.questions:
-        yield in_language(Sentence("{count} waiting for you", count=len(run.questions)), locale)
-    yield from _spent(run, now, locale)
+        yield Sentence("{count} waiting for you", count=len(run.questions))
 
 
-def _spent(run: Run, now: datetime, locale: str) -> Iterator[str]:
+def _spent(run: Run, now: datetime) -> Iterator[str]:
     if run.money:
         yield f"${run.money:.3f}"
     elif run.tokens:
-        yield in_language(Sentence("{count} tokens", count=f"{run.tokens:,}"), locale)
-    begun = run.started_at or run.created_at
-    if begun is not None:
+        yield Sentence("{count} tokens", count=f"{run.tokens:,}")
+    if begun := run.started_at or run.created_at:
         yield elapsed(((run.updated_at or now) if run.status.over else now) - begun)
-
-
-def _active(plan: Plan) -> list[str]:
-    return [step.id for step in plan.steps if not step.disabled]
 
 
 def elapsed(span: timedelta) -> str:
@@ -100,76 +96,89 @@ def rows(run: Run, *, now: datetime, locale: str, most: int | None = None) -> li
     """Returns the steps as a tree; if there are more than `most`, the most urgent ones."""
     if run.plan is None:
         return []
-    found = [
-        Row(run.steps[each.step].status, f"{each.lead}{_text(run, each.step, now, locale)}")
-        for each in draw.branches(run.plan)
-    ]
+    found: list[Row] = []
+    for branch in draw.branches(run.plan):
+        name, step, state = branch.step, run.plan.by_id[branch.step], run.steps[branch.step]
+        parts = (
+            f"{ICONS[state.status]} {safe(name)}  {status_word(state.status, locale)}",
+            _detail(run, name, now, locale),
+            clip(safe(step.title) or render.action(step, locale), _TITLE),
+        )
+        found.append(Row(state.status, branch.lead + "  ".join(filter(None, parts))))
     if most is None or len(found) <= most:
         return found
     keep = max(most - 1, 1)
     ranked = sorted(
         range(len(found)), key=lambda index: _URGENCY.index(found[index].status or _URGENCY[-2])
     )
+    more = Sentence("… and {count} more", count=len(found) - keep)
     shown = [found[index] for index in sorted(ranked[:keep])]
-    more = Sentence("… and {count} more", count=len(found) - len(shown))
     return [*shown, Row(None, in_language(more, locale))]
-
-
-def _text(run: Run, name: str, now: datetime, locale: str) -> str:
-    state = run.steps[name]
-    step = run.plan.by_id[name] if run.plan else None
-    about = clip(safe(step.title) or render.action(step, locale), _TITLE) if step else ""
-    state_text = f"{ICONS[state.status]} {safe(name)}  {status_word(state.status, locale)}"
-    return "  ".join(part for part in (state_text, _detail(run, name, now, locale), about) if part)
 
 
 def _detail(run: Run, name: str, now: datetime, locale: str) -> str:
     """Returns more than the status: parts done, time, last progress text or error."""
     state = run.steps[name]
+    parts = [step for each, step in run.steps.items() if each.startswith(f"{name}/")]
+    took = elapsed((state.finished_at or now) - state.started_at) if state.started_at else ""
+    # Until when the step, or its next round, waits.
+    at = max((each.wakes_at for each in (state, *parts) if each.wakes_at is not None), default=now)
+    until = Sentence("waits until {time}", time=f"{at.astimezone():%H:%M:%S}")
+    waits = in_language(until, locale) if at > now else ""
     match state.status:
         case StepStatus.RUNNING:
-            shown = _share(run, name), _waits(run, name, now, locale), _time(state, now)
-            return " ".join(part for part in shown if part)
+            done = sum(each.status is StepStatus.DONE for each in parts)
+            share = f"{done}/{len(parts)}" if parts else ""
+            shown = share, clip(safe(state.progress), _TITLE), waits, took
+            return " ".join(filter(None, shown))
         case StepStatus.DONE:
-            return _time(state, now)
+            return took
         case StepStatus.WAITING | StepStatus.READY:
-            return _waits(run, name, now, locale)
+            return waits
         case StepStatus.SKIPPED if not state.rule:
             return ""
-        case _ if state.error:
-            return clip(safe(in_language(state.error, locale)), _ERROR)
         case _:
-            return ""
+            return clip(safe(in_language(state.error, locale)), _ERROR) if state.error else ""
 
 
-def _waits(run: Run, name: str, now: datetime, locale: str) -> str:
-    """Says until when a step, or its next round, waits."""
-    times = [
-        step.wakes_at
-        for each, step in run.steps.items()
-        if step.wakes_at is not None and (each == name or each.startswith(f"{name}/"))
-    ]
-    at = max(times, default=now)
-    until = Sentence("waits until {time}", time=f"{at.astimezone():%H:%M:%S}")
-    return in_language(until, locale) if at > now else ""
+def line_of(run: Run, event: e.Event, locale: str) -> str:
+    """Returns the line of an event; empty for events that need none."""
+
+    def told(text: str, most: int = _LONGEST) -> str:
+        return clip(in_language(text, locale), most)
+
+    match event.body:
+        case e.StepProgressed(step=name, text=text):
+            return f"{ICONS[StepStatus.RUNNING]} {name}: {clip(text, _LONGEST)}"
+        case e.QuestionAsked(question=name, text=text):
+            # Short enough for one line: the full text is shown where it is answered.
+            return f"{ICONS[StepStatus.ASKING]} {name}: {told(text, _SHORTEST)}"
+        case e.ReplanStarted(cause=cause):
+            return f"{status_word('replanning', locale)}: {told(cause)}"
+        case e.RunPaused(reason=reason):
+            return ": ".join(filter(None, (status_word("paused", locale), told(reason))))
+        case e.RunFinished():
+            return header(run, now=event.at, locale=locale)
+        case _:
+            return _step_line(run, event, locale)
 
 
-def _share(run: Run, name: str) -> str:
-    parts = [step.status for each, step in run.steps.items() if each.startswith(f"{name}/")]
-    share = f"{parts.count(StepStatus.DONE)}/{len(parts)}" if parts else ""
-    progress = clip(safe(run.steps[name].progress), _TITLE)
-    return " ".join(part for part in (share, progress) if part)
-
-
-def _time(state: StepState, now: datetime) -> str:
-    if state.started_at is None:
+def _step_line(run: Run, event: e.Event, locale: str) -> str:
+    name = getattr(event.body, "step", None)
+    if not isinstance(name, str) or name not in run.steps:
         return ""
-    return elapsed((state.finished_at or now) - state.started_at)
+    state = run.steps[name]
+    text = f"{ICONS[state.status]} {name} {status_word(state.status, locale)}"
+    if state.program:
+        by = Sentence("answered by the program {name}", name=state.program)
+        text += f" ({in_language(by, locale)})"
+    why = getattr(event.body, "error", "") or getattr(event.body, "reason", "")
+    return f"{text}: {clip(in_language(str(why), locale), _LONGEST)}" if why else text
 
 
-_TICK_S: Final = 0.25
-_LONGEST: Final = 200
-_SHORTEST: Final = 40
+def is_stage(text: str) -> bool:
+    """Whether a line tells a stage of planning, or a read while it goes on."""
+    return hasattr(text, "stage") or getattr(text, "key", "") == "planning.early_read"
 
 
 class View:
@@ -189,25 +198,28 @@ class View:
 
 
 class Lines(View):
-    """Writes one line per event, with the time since the start."""
+    """Writes one line per event, with the time since the start; as JSON on stdout too if wanted."""
 
-    def __init__(self, locale: str, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, locale: str, stream: TextIO | None = None, *, jsonl: bool = False, quiet: bool = False
+    ) -> None:
         self._locale = locale
         self._stream = stream or sys.stderr
+        self._jsonl, self._quiet = jsonl, quiet
         self.restart()
 
     def restart(self) -> None:
-        """Counts the time from now on."""
         self._start = time.monotonic()
 
     def show(self, run: Run, event: e.Event) -> None:
-        """Writes the line of an event, if it has one."""
-        text = line_of(run, event, self._locale)
-        if text:
+        if self._jsonl:
+            print_line_json(event.shown_json())
+        if text := line_of(run, event, self._locale):
             self.say(text)
 
     def say(self, text: str) -> None:
-        """Writes a line."""
+        if self._quiet:
+            return
         passed = int(time.monotonic() - self._start)
         shown = safe(in_language(text, self._locale))
         line = f"[{passed // 60:02d}:{passed % 60:02d}] {shown}"
@@ -215,73 +227,12 @@ class Lines(View):
         self._stream.flush()
 
 
-def is_stage(text: str) -> bool:
-    """Whether a line tells a stage of planning, or a read while it goes on."""
-    return hasattr(text, "stage") or getattr(text, "key", "") == "planning.early_read"
-
-
-def line_of(run: Run, event: e.Event, locale: str) -> str:
-    """Returns the line of an event; empty for events that need none."""
-    match event.body:
-        case e.StepProgressed(step=name, text=text):
-            return f"{ICONS[StepStatus.RUNNING]} {name}: {clip(text, _LONGEST)}"
-        case e.QuestionAsked(question=name, text=text):
-            # Short enough for one line: the full text is shown where it is answered.
-            return (
-                f"{ICONS[StepStatus.ASKING]} {name}: {clip(in_language(text, locale), _SHORTEST)}"
-            )
-        case e.ReplanStarted(cause=cause):
-            return (
-                f"{status_word('replanning', locale)}: {clip(in_language(cause, locale), _LONGEST)}"
-            )
-        case e.RunPaused(reason=reason):
-            why = clip(in_language(reason, locale), _LONGEST)
-            return ": ".join(filter(None, (status_word("paused", locale), why)))
-        case e.RunFinished():
-            return header(run, now=event.at, locale=locale)
-        case _:
-            return _step_line(run, event, locale)
-
-
-def _step_line(run: Run, event: e.Event, locale: str) -> str:
-    name = getattr(event.body, "step", None)
-    if not isinstance(name, str) or name not in run.steps:
-        return ""
-    state = run.steps[name]
-    why = getattr(event.body, "error", "") or getattr(event.body, "reason", "")
-    text = f"{ICONS[state.status]} {name} {status_word(state.status, locale)}"
-    if state.program:
-        by = in_language(Sentence("answered by the program {name}", name=state.program), locale)
-        text += f" ({by})"
-    return f"{text}: {clip(in_language(str(why), locale), _LONGEST)}" if why else text
-
-
-class JsonLines(Lines):
-    """Prints events as lines of JSON on stdout, and the usual lines on stderr unless `quiet`."""
-
-    def __init__(self, locale: str, *, quiet: bool) -> None:
-        super().__init__(locale)
-        self._quiet = quiet
-
-    def show(self, run: Run, event: e.Event) -> None:
-        """Prints the event as JSON and shows it."""
-        print_line_json(event.shown_json())
-        super().show(run, event)
-
-    def say(self, text: str) -> None:
-        """Writes a line."""
-        if not self._quiet:
-            super().say(text)
-
-
 def make_view(locale: str, *, jsonl: bool = False, quiet: bool = False) -> View:
     """Makes the view that suits stderr: JSON lines, plain lines, a live block, or nothing."""
-    if jsonl:
-        return JsonLines(locale, quiet=quiet)
-    if quiet:
+    if quiet and not jsonl:
         return View()
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        return Lines(locale)
+    if jsonl or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        return Lines(locale, jsonl=jsonl, quiet=quiet)
     block: View = resolve_name("plansmith_cli.ui.live:LiveBlock")(locale)
     return block
 
@@ -301,3 +252,89 @@ async def ticking(view: View) -> AsyncGenerator[None]:
     finally:
         task.cancel()
         view.stop()
+
+
+Detail = Literal["quiet", "normal", "verbose"]
+_FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_FRAME_S: Final = 0.1
+# Off a terminal: the first line comes after so long, the next ones at growing intervals.
+_FIRST_LINE_S: Final = 5.0
+_LAST_LINE_S: Final = 60.0
+
+
+class PlanningProgress(Lines):
+    """Tells what the planner does: each stage with -v, else one moving line on a terminal."""
+
+    def __init__(
+        self, locale: str, stream: TextIO | None = None, *, detail: Detail = "normal"
+    ) -> None:
+        super().__init__(locale, stream)
+        self._detail: Detail = detail
+        self._lock = threading.RLock()
+        self._text = in_language(Sentence("planning"), locale)
+        self._is_moving = False
+        self._frame, self._begun = _FRAMES[0], 0.0
+
+    def say(self, text: str) -> None:
+        """Writes a line; a stage of planning only where it is wanted, else into the moving line."""
+        if is_stage(text) and self._detail != "verbose":
+            self._text = text
+            # At once: loading a model may keep the drawing thread from its next turn for seconds.
+            self._draw()
+        elif self._detail != "quiet":
+            with self.cleared():
+                super().say(text)
+
+    @contextmanager
+    def cleared(self) -> Generator[None]:
+        """Removes the moving line, so that another line can be written in its place."""
+        with self._lock:
+            if self._is_moving:
+                self._stream.write("\r\x1b[K")
+                self._stream.flush()
+            yield
+
+    @contextmanager
+    def moving(self) -> Generator[None]:
+        """Shows on a terminal that work goes on, also while a model says nothing."""
+        if self._detail != "normal" or self._is_moving:
+            yield
+            return
+        terminal = self._stream.isatty() and os.environ.get("TERM") != "dumb"
+        # A thread: the event loop may be busy with the very work that is shown.
+        ended = threading.Event()
+        work = self._draw_until if terminal else self._write_until
+        drawing = threading.Thread(target=work, args=(ended,), daemon=True)
+        self._is_moving, self._text = terminal, in_language(Sentence("planning"), self._locale)
+        self._begun = time.monotonic()
+        drawing.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            drawing.join()
+            with self.cleared():
+                self._is_moving = False
+
+    def _draw_until(self, ended: threading.Event) -> None:
+        for self._frame in itertools.cycle(_FRAMES):
+            self._draw()
+            if ended.wait(_FRAME_S):
+                return
+
+    def _draw(self) -> None:
+        with self._lock:
+            if not self._is_moving:
+                return
+            passed = int(time.monotonic() - self._begun)
+            width = shutil.get_terminal_size().columns - 1
+            line = f"{self._frame} {passed // 60:02d}:{passed % 60:02d} {safe(self._text)}"
+            self._stream.write(f"\r\x1b[K{clip_width(line, width)}")
+            self._stream.flush()
+
+    def _write_until(self, ended: threading.Event) -> None:
+        """Writes a line now and then if planning takes long, for who reads a pipe or a log."""
+        pause = _FIRST_LINE_S
+        while not ended.wait(pause):
+            super().say(self._text)
+            pause = min(2 * pause, _LAST_LINE_S)

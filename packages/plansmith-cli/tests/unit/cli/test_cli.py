@@ -137,22 +137,6 @@ def test_a_diff_is_told_and_whether_it_matters(write: Write, capsys: Capture) ->
     assert json.loads(capsys.readouterr().out)["changed"][0]["id"] == "a"
 
 
-def test_the_graph_is_drawn_both_ways(write: Write, capsys: Capture) -> None:
-    path = write("plan.json", PLAN)
-    assert main(["show", path, "--graph"]) == 0
-    assert main(["convert", path, "--to", "mermaid"]) == 0
-    drawn = capsys.readouterr().out
-    assert drawn.startswith("● a")
-    assert "\n↓ b" in drawn
-    assert "s0 --> s1" in drawn
-
-
-def test_a_ring_cannot_be_drawn_and_says_why(write: Write, capsys: Capture) -> None:
-    ring = {"steps": [{"id": "a", "tool": "t", "after": ["a"]}]}
-    assert main(["show", write("ring.json", ring), "--graph"]) == 3
-    assert "waits for itself" in capsys.readouterr().err
-
-
 def test_the_schema_is_printed(capsys: Capture) -> None:
     assert main(["check", "--schema"]) == 0
     assert json.loads(capsys.readouterr().out)["title"] == "Plansmith plan"

@@ -4,10 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.unit.cli.conftest import Cli
-
-from plansmith.formats.dialect import dialect_names
 
 CALL = {"type": "tool", "name": "look", "arguments": {"name": "x"}}
 REFUSED: dict[str, Any] = {
@@ -52,12 +49,3 @@ def test_an_unknown_dialect_is_refused_by_the_command_line_with_the_list(cli: Cl
     code, _, told = cli("check", "plan.json", "--dialect", "klingon")
     assert code == 2
     assert "valuecell" in told
-
-
-@pytest.mark.parametrize("dialect", ["", *dialect_names()])
-def test_prose_is_not_imported_in_any_dialect(intake: Path, cli: Cli, dialect: str) -> None:
-    text = 'Sorry, "buy 100 shares" is not something I can do. See [our policy].'
-    (intake / "prose.txt").write_text(text, encoding="utf-8")
-    code, out, told = cli("convert", "prose.txt", *(("--from", dialect) if dialect else ()))
-    assert (code, out) == (3, "")
-    assert "was found" in told if dialect else "no plan could be read" in told

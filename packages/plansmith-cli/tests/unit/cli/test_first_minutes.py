@@ -63,14 +63,6 @@ def nowhere(*_: object) -> None:
     raise FetchFailed("the cable is out")
 
 
-def test_nothing_is_fetched_without_a_word(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PLANSMITH_OFFLINE")
-    monkeypatch.setattr(pull, "_FETCHERS", {"publisher": nowhere})
-    code, _, err = cli(*ASKED, *READ_ONLY)
-    assert code == 0
-    assert "the cable" not in err
-
-
 def test_a_model_that_is_named_is_not_looked_for(cli: Cli) -> None:
     code, _, err = cli(*ASKED, "--model", "rules", *READ_ONLY)
     assert code == 0

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,10 +104,3 @@ def test_a_crash_is_told_as_json_and_whole_on_stderr(
 def test_text_after_two_dashes_is_no_wish_for_json(cli: Cli) -> None:
     code, out, _ = cli("show", "--", "--json")
     assert (code, out) == (2, "")
-
-
-def test_a_refusal_is_json_in_a_process_of_its_own(intake: Path) -> None:
-    words = [sys.executable, "-m", "plansmith_cli", "approve", "last", "HASH", "--json"]
-    done = subprocess.run(words, cwd=intake, env=dict(os.environ), capture_output=True, check=False)
-    assert error_of(done.stdout.decode())["exit"] == done.returncode
-    assert b"Traceback" not in done.stderr

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith.plan.events import QuestionAsked
-from plansmith_cli.questions import read_answer, read_choice
+from plansmith_cli.keyboard import read_choice
+from plansmith_cli.questions import read_answer
 
 YES = {"y", "yes", "是", "好"}
 

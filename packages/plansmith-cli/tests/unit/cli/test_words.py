@@ -8,9 +8,8 @@ from plansmith import PlanInvalid, check_plan, read_plan
 from plansmith.errors import Misconfigured
 from plansmith.plan.run import RunStatus, StepStatus
 from plansmith.text import text_width
-from plansmith_cli.ui.own_locale import own_locale
-from plansmith_cli.ui.width import fitted, folded
-from plansmith_cli.ui.words import error_text, status_word
+from plansmith_cli.ui.output import error_text, status_word
+from plansmith_cli.ui.terminal import fitted, folded, own_locale
 
 PIP = "pip install packages/* 'plansmith[postgres]'"
 

@@ -1,15 +1,20 @@
-"""Fits text into the columns of a terminal: wraps at words, pads, shortens."""
+"""The person's terminal: the language that is spoken there, and text that fits its columns."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from pkgutil import resolve_name
 from typing import Final, TextIO
 
 from plansmith.lazy import lazy_pattern
 from plansmith.text import CJK_RANGE, text_width, visible
 
+# What `--lang` names, else the language of the request or of the run that is shown.
+SPOKEN: Final = ContextVar("SPOKEN", default="")
 _WIDEST: Final = 100
 _NARROWEST: Final = 40
 _DEEPEST: Final = 12
@@ -21,15 +26,30 @@ _PIECES: Final = lazy_pattern(
 )
 
 
-def line_width() -> int:
-    """Returns how many columns a line of prose may take on this terminal."""
-    return max(min(shutil.get_terminal_size().columns, _WIDEST), _NARROWEST) - 1
+def own_locale(environment: Mapping[str, str] | None = None) -> str:
+    """Returns the person's language, such as `zh-CN`: what is spoken, else the environment's."""
+    if environment is None and SPOKEN.get():
+        return SPOKEN.get()
+    given = os.environ if environment is None else environment
+    names = ("LC_ALL", "LC_MESSAGES", "LANG")
+    found = next((given[name] for name in names if given.get(name)), "en")
+    return found.partition(".")[0].replace("_", "-")
+
+
+def speak(lang: str | None, request: str | None) -> None:
+    """Speaks the language that is named from now on, else that of the request."""
+    spoken = lang or ""
+    if request and not spoken and not request.isascii():
+        found: str = resolve_name("plansmith_planner.language.locales:locale_of")(request)
+        spoken = "" if found.startswith("en") else found
+    SPOKEN.set(spoken)
 
 
 def wrapped(text: str, width: int | None = None) -> Iterator[str]:
     """Yields a text in lines that fit the terminal; Chinese breaks between any two characters."""
-    lines = folded(text, line_width() if width is None else width, cuts=False)
-    return (line.rstrip() for line in lines)
+    if width is None:
+        width = max(min(shutil.get_terminal_size().columns, _WIDEST), _NARROWEST) - 1
+    return (line.rstrip() for line in folded(text, width, cuts=False))
 
 
 def folded(text: str, width: int, *, cuts: bool = True) -> Iterator[str]:
@@ -50,28 +70,18 @@ def fitted(line: str, width: int) -> Iterator[str]:
     A command stays whole, so that it can be copied; so does a line with colours. Each part of a
     line with a bar has the bar: nobody takes it for a line of ours.
     """
-    indent = line[: len(line) - len(line.lstrip())]
     begins = line.lstrip()
+    indent = line[: len(line) - len(begins)]
     if begins.startswith(BAR) and text_width(line) >= width:
         bar = indent + begins[:2]
-        yield from (
-            bar + part for part in folded(line[len(bar) :], max(width, _NARROWEST) - len(bar) - 1)
-        )
-        return
-    if text_width(line) <= width or begins.startswith(_WHOLE) or "\x1b" in line:
+        parts = folded(line[len(bar) :], max(width, _NARROWEST) - len(bar) - 1)
+        yield from (bar + part for part in parts)
+    elif text_width(line) <= width or begins.startswith(_WHOLE) or "\x1b" in line:
         yield line
-        return
-    below = indent if len(indent) < _DEEPEST else ""
-    first, *rest = wrapped(begins, width - len(indent))
-    yield indent + first
-    for part in rest:
-        yield below + part
-
-
-def say_fitted(text: str) -> None:
-    """Writes a text to stderr, in lines that fit a terminal."""
-    lines = fitted_to(sys.stderr, visible(text).split("\n"))
-    sys.stderr.writelines(f"{line}\n" for line in lines)
+    else:
+        first, *rest = wrapped(begins, width - len(indent))
+        yield indent + first
+        yield from ((indent if len(indent) < _DEEPEST else "") + part for part in rest)
 
 
 def fitted_to(stream: TextIO, lines: Iterable[str]) -> Iterator[str]:
@@ -81,10 +91,14 @@ def fitted_to(stream: TextIO, lines: Iterable[str]) -> Iterator[str]:
     """
     width, is_terminal = shutil.get_terminal_size().columns, stream.isatty()
     for line in lines:
-        if is_terminal or line.lstrip().startswith(BAR):
-            yield from fitted(line, width)
-        else:
-            yield line
+        fits = not is_terminal and not line.lstrip().startswith(BAR)
+        yield from [line] if fits else fitted(line, width)
+
+
+def say_fitted(text: str) -> None:
+    """Writes a text to stderr, in lines that fit a terminal."""
+    lines = fitted_to(sys.stderr, visible(text).split("\n"))
+    sys.stderr.writelines(f"{line}\n" for line in lines)
 
 
 def clip_width(text: str, width: int) -> str:
