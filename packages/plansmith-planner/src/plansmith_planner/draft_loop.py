@@ -30,8 +30,7 @@ from plansmith_planner.language.constraints import asked_constraints, read_const
 from plansmith_planner.language.made_up import made_up_values
 from plansmith_planner.language.recurrence import without_schedule_words
 from plansmith_planner.model_calls import ModelAnswer, read_answer
-from plansmith_planner.parse.earlier_results import with_results
-from plansmith_planner.parse.normalize import assigned
+from plansmith_planner.parse.normalize import assigned, with_results
 from plansmith_planner.parse.reply import Parsed, parse_answer
 from plansmith_planner.repair import broken_steps, repair_prompt, spliced
 from plansmith_planner.stages import PlannerDeps, Watch

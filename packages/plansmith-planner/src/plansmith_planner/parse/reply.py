@@ -75,7 +75,11 @@ def parse_value(
     ours = any(isinstance(step, dict) and step.get("kind") in KINDS for step in steps or ())
     reading = _foreign(value, shape, other=not ours)
     if reading is not None:
-        return _with_request(reading, goal, locale)
+        plan = reading.plan
+        if plan is not None:
+            own = locale if plan.locale == "en" else plan.locale
+            plan = plan.replace(goal=plan.goal or goal, locale=own)
+        return Parsed(plan, [*reading.problems])
     tolerant = Shape()
     fields = tolerant.head(head)
     made = [tolerant.step(step, place) for place, step in enumerate(steps or (), start=1)]
@@ -118,14 +122,6 @@ def _foreign(value: Json, shape: str, *, other: bool) -> Reading | None:
             return found
     named = ((recognise(layer), layer) for layer in layers if other)
     return next((dialect(name).read(layer) for name, layer in named if name), None)
-
-
-def _with_request(reading: Reading, goal: str, locale: str) -> Parsed:
-    plan = reading.plan
-    if plan is not None:
-        own = locale if plan.locale == "en" else plan.locale
-        plan = plan.replace(goal=plan.goal or goal, locale=own)
-    return Parsed(plan, [*reading.problems])
 
 
 def _layers(value: Json) -> Iterator[Json]:
