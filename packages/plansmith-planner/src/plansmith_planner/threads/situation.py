@@ -97,46 +97,30 @@ async def situation_of(thread: ThreadState, runs: RunService, *, by: Actor) -> S
         journal = await runs.journals.readable(name)
         if journal is None or journal.run.damage:
             continue
-        found.append(journal.run)
-        for each in await _waiting(journal, runs):
-            by_plan = each.question.kind in ASKED_BY_PLANS
+        run = journal.run
+        found.append(run)
+        if run.status.over or not run.questions:
+            continue
+        known = await runs.intake.known(run.plan, run.templates)
+        for asked in reversed([*run.questions.values()]):
+            guards = bool(run.plan and asked.step and guarded(run.plan, asked.step, known))
             # A program answers nothing after which something is changed.
-            takes_message = by_plan and (by.kind == "person" or not each.guards)
-            (questions if takes_message else decisions).append(each)
+            by_message = asked.kind in ASKED_BY_PLANS and (by.kind == "person" or not guards)
+            number = _asked_at(journal, asked.question)
+            waiting = Waiting(run, asked, guards, permits(run, asked, known), number)
+            (questions if by_message else decisions).append(waiting)
     return Situation(found, questions, decisions)
-
-
-async def _waiting(journal: Journal, runs: RunService) -> list[Waiting]:
-    run = journal.run
-    if run.status.over or not run.questions:
-        return []
-    known = await runs.intake.known(run.plan, run.templates)
-    return [
-        Waiting(
-            run,
-            asked,
-            bool(run.plan and asked.step and guarded(run.plan, asked.step, known)),
-            permits(run, asked, known),
-            _asked_at(journal, asked.question),
-        )
-        for asked in reversed([*run.questions.values()])
-    ]
 
 
 def open_question(journal: Journal, question: str) -> str:
     """Returns the key of a question of a run; empty if it is not open."""
-    if question not in journal.run.questions:
-        return ""
-    return f"{journal.id}/{_asked_at(journal, question)}"
+    is_open = question in journal.run.questions
+    return f"{journal.id}/{_asked_at(journal, question)}" if is_open else ""
 
 
 def _asked_at(journal: Journal, question: str) -> int:
     """Returns the number of the event that asked a question last."""
-    return next(
-        (
-            each.number
-            for each in reversed(journal.events)
-            if isinstance(each.body, QuestionAsked) and each.body.question == question
-        ),
-        0,
-    )
+    for each in reversed(journal.events):
+        if isinstance(each.body, QuestionAsked) and each.body.question == question:
+            return each.number
+    return 0
