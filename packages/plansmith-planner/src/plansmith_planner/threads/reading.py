@@ -60,7 +60,9 @@ _LONGEST_REASON: Final = 300
 
 def read_by_rules(text: str, now: Situation) -> Reading | None:
     """Returns what a message is beyond doubt; None if that is a matter of judgement."""
-    exact = [(each, found) for each in now.questions if (found := _exact(text, each)) is not None]
+    exact = [
+        (each, found) for each in now.questions if (found := free_answer(text, each, words=False))
+    ]
     if is_yes(text) or (is_rejection(text) and (now.review or now.decisions)):
         return _about_decision([found for _, found in exact], now)
     decided = [each for each in now.decisions if _option(each.question, text) is not None]
@@ -105,7 +107,9 @@ def guess(text: str, now: Situation) -> Guess:
     if now.runs and is_why(text):
         return Guess(Reading("why", run=now.runs[0].id), sure=True)
     short = len(text) <= _LONGEST_ANSWER and not asks(text)
-    free = next((each for each in now.questions if _takes_text(each.question)), None)
+    open_ = [each for each in now.questions if not each.question.options]
+    forms = [(each, each.question.answer_schema) for each in open_]
+    free = next((each for each, form in forms if form is None or _fits(form, "some words")), None)
     found = free_answer(text, free) if free is not None and short and not orders(text) else None
     if free is not None and found is not None:
         if free.guards and not (now.waits_once and _allows(free, text)):
@@ -139,18 +143,12 @@ def in_turn(text: str, now: Situation) -> Reading:
     return free_answer(text, asked[-1]) or Reading("answer", newest, asked[-1].name, text)
 
 
-def free_answer(text: str, waiting: Waiting) -> Reading | None:
-    """Returns a message as the answer to a question in free words; None if it must be typed."""
-    value = _typed(waiting.question, text)
-    return None if value is None else Reading("answer", waiting.run.id, waiting.name, value)
+def free_answer(text: str, waiting: Waiting, *, words: bool = True) -> Reading | None:
+    """Returns a message as the answer to a question; None if it must be typed.
 
-
-def _exact(text: str, waiting: Waiting) -> Reading | None:
-    """Returns a message as the typed answer to a question: an option, or a value of its type."""
-    asked = waiting.question
-    value: Json = _option(asked, text)
-    if value is None and asked.answer_schema is not None:
-        value = _of_schema(asked.answer_schema, text)
+    Without `words` it is an option or a value of the question's type, and no free words.
+    """
+    value = _value(waiting.question, text, words=words)
     return None if value is None else Reading("answer", waiting.run.id, waiting.name, value)
 
 
@@ -158,24 +156,22 @@ def _allows(waiting: Waiting, text: str) -> bool:
     """Tells whether words may answer: a question whether to go on takes a plain yes or no."""
     if not waiting.permits or waiting.question.options:
         return True
-    value = _typed(waiting.question, text)
+    value = _value(waiting.question, text, words=True)
     return is_yes(text) or says_no(value) or isinstance(value, bool)
 
 
-def _takes_text(asked: QuestionAsked) -> bool:
-    schema = asked.answer_schema
-    return not asked.options and (schema is None or _fits(schema, "some words"))
-
-
-def _typed(asked: QuestionAsked, text: str) -> Json:
-    """Returns a message as an answer that fits the question; None if it does not."""
-    if asked.options:
-        return _option(asked, text)
+def _value(asked: QuestionAsked, text: str, *, words: bool) -> Json:
     said, schema = text.strip(), asked.answer_schema
+    option = _option(asked, text)
+    if option is not None or (words and asked.options):
+        return option
     if schema is None:
-        return said
-    found = _of_schema(schema, text)
-    return said if found is None and _fits(schema, said) else found
+        return said if words else None
+    if not _fits(schema, "some words"):  # else any words fit, and that needs judgement
+        for each in (_number(said), yes_or_no(said), said):
+            if each is not None and _fits(schema, each):
+                return each
+    return said if words and _fits(schema, said) else None
 
 
 def _option(asked: QuestionAsked, text: str) -> str | None:
@@ -187,15 +183,6 @@ def _option(asked: QuestionAsked, text: str) -> str | None:
     number = option_number(said)
     digits = any(any(map(str.isdigit, option)) for option in asked.options)
     return asked.options[number - 1] if not digits and 0 < number <= len(asked.options) else None
-
-
-def _of_schema(schema: dict[str, Json], text: str) -> Json:
-    """Returns the value other than text that a message is, if it fits the schema."""
-    if _fits(schema, "some words"):
-        return None  # any words fit: this needs judgement
-    said = text.strip()
-    values = (_number(said), yes_or_no(said), said)
-    return next((each for each in values if each is not None and _fits(schema, each)), None)
 
 
 def _number(text: str) -> Json:
