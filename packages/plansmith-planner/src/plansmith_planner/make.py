@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from plansmith.ports import ChatModel, Clock
     from plansmith.runs.options import Options
     from plansmith_planner import model_planner
-    from plansmith_planner.models import choose, fact_checked, names, provider, wrappers
-    from plansmith_planner.models.provider_output import Mode
+    from plansmith_planner.models import choose, fact_checked, provider, provider_output, wrappers
     from plansmith_planner.ranking import minilm
     from plansmith_planner.settings import PlannerSettings
 else:
@@ -31,8 +30,8 @@ else:
         fact_checked="plansmith_planner.models.fact_checked",
         minilm="plansmith_planner.ranking.minilm",
         model_planner="plansmith_planner.model_planner",
-        names="plansmith_planner.models.names",
         provider="plansmith_planner.models.provider",
+        provider_output="plansmith_planner.models.provider_output",
         wrappers="plansmith_planner.models.wrappers",
     )
 
@@ -107,7 +106,7 @@ def need_usable(settings: ModelSettings, *, api_key: str | None = None) -> None:
     name = settings.model
     if name != "auto" and not _is_brought(name.partition(":")[0]):
         has_server = bool(settings.base_url or api_key or settings.api_key_env)
-        names.need_usable(name, environment=os.environ, has_server=has_server)
+        provider_output.need_usable(name, environment=os.environ, has_server=has_server)
 
 
 def model_of(given: ChatModel | str | None, *, tell: Tell = lambda _: None) -> ChatModel:
@@ -194,7 +193,7 @@ def _provided(settings: ModelSettings, *, clock: Clock, api_key: str | None) -> 
         base_url=settings.base_url,
         api_key=api_key or (os.environ[variable] if variable else None),
         timeout_s=settings.timeout_s,
-        output=cast("Literal['auto'] | Mode", settings.output),
+        output=cast("Literal['auto'] | provider_output.Mode", settings.output),
     )
     if fact_checked.is_small(name):
         model = fact_checked.FactCheckedModel(model)
