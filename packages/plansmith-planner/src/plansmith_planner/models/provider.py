@@ -10,8 +10,8 @@ import json
 import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AsyncExitStack, aclosing
-from typing import Any, Final, Literal, Self
+from contextlib import aclosing
+from typing import Any, Final, Literal
 
 from plansmith.errors import ModelFailed, ModelRefused
 from plansmith.plan.data import Json
@@ -29,9 +29,7 @@ class ProviderModel:
     """A model `provider:name`, or `openai:name` of a compatible server at `base_url`.
 
     Nothing is imported or reached before the first call, which says what to set when a key or
-    a library is missing. `timeout_s` limits connecting and the silence between two packets;
-    `settings` are pydantic-ai's model settings (temperature, max_tokens, thinking and so on).
-    Used as an async context manager it keeps its connections from call to call.
+    a library is missing. `timeout_s` limits connecting and the silence between two packets.
     """
 
     def __init__(
@@ -42,7 +40,6 @@ class ProviderModel:
         api_key: str | None = None,
         timeout_s: float = 120.0,
         output: Literal["auto"] | out.Mode = "auto",
-        settings: Mapping[str, Json] | None = None,
     ) -> None:
         self._spec = spec
         self._base_url = base_url
@@ -53,26 +50,15 @@ class ProviderModel:
         # start of the prompt is cached where a provider wants to be asked for that.
         self._settings: dict[str, Any] = {
             "cache": {"messages": False},
-            **(settings or {}),
             "timeout": timeout_s,
             "max_retries": 0,
         }
         self._model: Any = None
-        self._held: AsyncExitStack | None = None
 
     @property
     def name(self) -> str:
         """The model as settings name it, `provider:name`."""
         return self._spec
-
-    async def __aenter__(self) -> Self:
-        self._held = AsyncExitStack()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        held, self._held, self._model = self._held, None, None
-        if held is not None:
-            await held.aclose()
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields the answer in pieces; an empty text means that the model thinks."""
@@ -123,8 +109,6 @@ class ProviderModel:
                 self._model = await asyncio.to_thread(self._build)
             except Exception as error:
                 raise out.refused_setup(error, self._spec) from error
-            if self._held is not None:
-                await self._held.enter_async_context(self._model)
         return self._model
 
     def _build(self) -> Any:

@@ -120,23 +120,12 @@ async def test_thinking_shows_as_empty_pieces_only() -> None:
     assert deltas[:-1] == [TextDelta(""), TextDelta("4")]
 
 
-async def test_settings_reach_the_server() -> None:
+async def test_the_limit_of_a_prompt_reaches_the_server() -> None:
     async with ModelServer("ok") as server:
-        await said(model_of(server, settings={"temperature": 0.5, "seed": 7}))
+        async for _ in model_of(server).stream(Prompt(HELLO, max_tokens=80)):
+            pass
         [chat] = server.chats
-    assert (chat["temperature"], chat["seed"], chat["stream"]) == (0.5, 7, True)
-
-
-async def test_a_limit_of_a_prompt_goes_before_that_of_the_settings() -> None:
-    async with ModelServer("ok", "ok") as server:
-        model = model_of(server, settings={"max_tokens": 900})
-        for limit in (None, 80):
-            async for _ in model.stream(Prompt(HELLO, max_tokens=limit)):
-                pass
-        limits = [
-            chat.get("max_completion_tokens", chat.get("max_tokens")) for chat in server.chats
-        ]
-    assert limits == [900, 80]
+    assert chat.get("max_completion_tokens", chat.get("max_tokens")) == 80
 
 
 @pytest.mark.parametrize("output", ["json_schema", "tool", "text"])
@@ -376,16 +365,13 @@ async def test_several_calls_at_once_do_not_disturb_each_other() -> None:
     async with ModelServer(
         then=lambda request: Reply(request.json["messages"][0]["content"])
     ) as server:
-        async with model_of(server) as model:
+        model = model_of(server)
 
-            async def ask(text: str) -> str:
-                return text_of(
-                    [each async for each in model.stream(Prompt([Message("user", text)]))]
-                )
+        async def ask(text: str) -> str:
+            return text_of([each async for each in model.stream(Prompt([Message("user", text)]))])
 
-            texts = [f"number {number}" for number in range(8)]
-            assert await asyncio.gather(*map(ask, texts)) == texts
-        assert await ask("after closing") == "after closing"
+        texts = [f"number {number}" for number in range(8)]
+        assert await asyncio.gather(*map(ask, texts)) == texts
 
 
 def test_one_model_serves_several_event_loops() -> None:
