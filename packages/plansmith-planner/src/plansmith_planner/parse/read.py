@@ -44,7 +44,6 @@ _SENTENCE: Final = re.compile(r"[.!?。！？…]\Z|\A[^\w\"'“‘/+.-]+\Z")
 _NOISE: Final = re.compile(r"[\s,;)\]}]*")
 _MAX_RETRIES: Final = 16
 _MAX_BARE_WORDS: Final = 4
-_FLAWS_TO_DOUBT: Final = 12
 # Reads what is in no standard, and says where a value ends.
 _DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None, parse_float=finite)
 
@@ -142,9 +141,8 @@ class _Candidate:
     @property
     def merit(self) -> tuple[bool, bool, bool, int, bool]:
         """How good it is, most important criterion first; ties go to the earlier one."""
-        doubtful = self.flaws > _FLAWS_TO_DOUBT + (self.end - self.start) // 20
-        sound = self.substance > 0 and not doubtful
-        return (not self.thought, sound, self.fenced, self.substance, not self.flaws)
+        found = self.substance
+        return (not self.thought, found > 0, self.fenced, found, not self.flaws)
 
 
 class _Scanner:

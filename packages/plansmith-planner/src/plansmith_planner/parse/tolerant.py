@@ -441,7 +441,7 @@ class Tolerant:
             kind = _CLOSERS[char]
             later = self._after_gap(self._after_gap(follow + 1) + 1)
             inside = self._open_inside(string, at, kind) and self._char(later).isalpha()
-            ends = (not inside or self._is(_BARE_KEY, later)) and (kind != "(" or self._opened["("])
+            ends = not inside and (kind != "(" or bool(self._opened["("]))
         elif char in _COLONS:
             ends = even and role != "root"
         elif char == "+":
@@ -481,8 +481,7 @@ class Tolerant:
         if string.role == "item":
             shaped = spaced and not text[at - 1].isspace() and string.quote != "'"
             return char in _OPENERS or char.isdigit() or lines or (shaped and even)
-        keyed = spaced and even and self._is(_WORD_KEY, follow)
-        return keyed or (lines and char in _OPENERS)
+        return lines and char in _OPENERS
 
     def _opens_next(self, string: _String, at: int) -> bool:
         """Whether the quote opens the next string, because this one was never closed."""
