@@ -18,6 +18,7 @@ from plansmith.check.rehearsal import WOULD_FAIL, rehearsal_problems, to_repair,
 from plansmith.errors import ModelBusy, ModelFailed
 from plansmith.formats.dialect import dialect
 from plansmith.plan.briefs import total
+from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.earlier import NOTHING_EARLIER
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, OnStep, Planned, PlanningFigures, PlanRequest
@@ -188,8 +189,8 @@ class DraftLoop:
         """Yields the calls of what exists but was not offered, where the shortlist is strict."""
         if not self.deps.settings.strict_shortlist:
             return
-        offered = [each.name for each in (*self.offer.tools, *self.offer.agents)]
-        others = {each.name for each in (*self.deps.tools, *self.deps.agents)}
+        offered = [*_names(self.offer.tools, self.offer.agents)]
+        others = {*_names(self.deps.tools, self.deps.agents)}
         for step in plan.steps:
             inner = step.each if isinstance(step, MapStep) else step
             for kind, code in (("tool", "PS101"), ("agent", "PS102")):
@@ -267,14 +268,18 @@ class DraftLoop:
 
 def rules_of(request: PlanRequest, deps: PlannerDeps) -> list[Constraint]:
     """Returns the rules for a plan: those of the profile, and those in the person's words."""
-    names = {each.name for each in (*deps.tools, *deps.agents)}
-    asked = asked_constraints(request.text, names)
+    asked = asked_constraints(request.text, {*_names(deps.tools, deps.agents)})
     profile = request.profile
     if profile is None:
         return asked
     hard = [read_constraint(text) for text in profile.hard_constraints]
     soft = [read_constraint(text, hard=False) for text in profile.soft_constraints]
     return [*hard, *soft, *asked]
+
+
+def _names(tools: Sequence[ToolSpec], agents: Sequence[AgentSpec]) -> Iterator[str]:
+    yield from (tool.name for tool in tools)
+    yield from (agent.name for agent in agents)
 
 
 def _repair_prompt(

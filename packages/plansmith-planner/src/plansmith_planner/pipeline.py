@@ -74,8 +74,8 @@ async def make_plan(
     with watch("shortlist", known):
         picks, offer = _shortlist(decided.query, request, deps, context)
     # All text from which values may come: the person's words and what was looked up.
-    said = [each.text for each in (*request.history, *context.facts)]
-    given = "\n".join([request.text, request.feedback, *said])
+    said, found = (m.text for m in request.history), (block.text for block in context.facts)
+    given = "\n".join([request.text, request.feedback, *said, *found])
     loop = DraftLoop(request, decided.query, locale, deps, offer, context, watch, given)
     planned = await loop.run(on_step, on_text)
     usage = total(decided.usage, context.usage, planned.metrics.usage)

@@ -185,7 +185,9 @@ def _sources(
 def _of_plan(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answer]:
     """Yields where a plan itself has a word that nobody said and nothing returned."""
     plan = digest.run.plan
-    for word in words if plan is not None else ():
+    if plan is None:
+        return
+    for word in words:
         if _has(plan.thought, word):
             yield from map(_Answer, _reason(plan.thought))
         for step in plan.steps:
