@@ -26,8 +26,7 @@ from plansmith.plan.thread import (
 )
 from plansmith.ports import Usage
 from plansmith_planner.language.locales import locale_of
-from plansmith_planner.threads.reading import guess, in_turn, judge, read_by_rules
-from plansmith_planner.threads.situation import Situation, open_question, situation_of
+from plansmith_planner.threads import reading as r
 from plansmith_planner.threads.turn import PLANS, Turn, message_added, not_by_message
 from plansmith_planner.threads.undoing import change_asked, undo
 from plansmith_planner.threads.why import why
@@ -102,7 +101,7 @@ class Thread:
         who, body = e.actor(by), message_added(text, options, key=key, origin=origin)
         # Before its turn comes: it may wait for others, and their runs may ask meanwhile.
         state = await self._threads.present(self.state)
-        body = body.replace(asked=(await situation_of(state, self._runs, by=who)).asked)
+        body = body.replace(asked=(await r.situation_of(state, self._runs, by=who)).asked)
         async with self._threads.lock(self.id):
             self.state, number = await self._threads.add_message(state, body, who)
             said = self._message(number)
@@ -122,7 +121,7 @@ class Thread:
     async def in_turn(self, text: str, *, by: e.Who = "") -> Reading:
         """Reads the next message where it answers whatever was asked last, if anything was."""
         await self.refresh()
-        return in_turn(text, await situation_of(self.state, self._runs, by=e.actor(by)))
+        return r.in_turn(text, await r.situation_of(self.state, self._runs, by=e.actor(by)))
 
     async def record(
         self,
@@ -146,7 +145,7 @@ class Thread:
         async with self._threads.lock(self.id):
             if reading.kind == "answer":
                 journal, name = await self._runs.journals.load(reading.run), reading.question
-                key = open_question(journal, name)
+                key = r.open_question(journal, name)
                 if not key:
                     raise Refused(
                         Sentence(
@@ -279,7 +278,7 @@ class Thread:
             return False
         journal = await self._runs.journals.load(reading.run)
         if reading.kind == "answer":
-            return open_question(journal, reading.question) in said.asked
+            return r.open_question(journal, reading.question) in said.asked
         return not journal.run.status.over and change_asked(said, events) is None
 
     async def _read(self, said: ThreadMessage) -> Reading:
@@ -294,18 +293,18 @@ class Thread:
             self.state = after or await self._threads.present(self.state)
         return reading
 
-    async def _judged(self, said: ThreadMessage, now: Situation) -> tuple[Reading, Usage]:
-        certain = read_by_rules(said.text, now)
+    async def _judged(self, said: ThreadMessage, now: r.Situation) -> tuple[Reading, Usage]:
+        certain = r.read_by_rules(said.text, now)
         if certain is not None:
             return certain, Usage()
-        guessed = guess(said.text, now)
+        guessed = r.guess(said.text, now)
         if guessed.reading.kind == "why" and await self._why(said, now) is None:
             return Reading("request"), Usage()
         planner = None if guessed.sure else self._threads.planner
         model = planner.judging_model if planner else None
         if planner is None or model is None:
             return guessed.reading, Usage()
-        judged, usage = await judge(
+        judged, usage = await r.judge(
             said.text,
             now,
             model=model,
@@ -315,12 +314,12 @@ class Thread:
         )
         return judged or guessed.reading, usage
 
-    async def _situation(self, said: ThreadMessage) -> Situation:
+    async def _situation(self, said: ThreadMessage) -> r.Situation:
         """Returns what a message meets; it answers nothing that was asked after it was said."""
-        now = await situation_of(self.state.before(said.number), self._runs, by=said.by)
+        now = await r.situation_of(self.state.before(said.number), self._runs, by=said.by)
         return now.seen_with(said.asked)
 
-    async def _why(self, said: ThreadMessage, now: Situation) -> ThreadReply | None:
+    async def _why(self, said: ThreadMessage, now: r.Situation) -> ThreadReply | None:
         return why(said.text, await self._threads.memory.digests([run.id for run in now.runs]))
 
     async def _act(self, said: ThreadMessage, reading: Reading) -> Turn:
@@ -342,7 +341,7 @@ class Thread:
                     )
             elif reading.kind == "answer":
                 journal = await self._runs.journals.load(reading.run)
-                if open_question(journal, reading.question) in said.asked:
+                if r.open_question(journal, reading.question) in said.asked:
                     given = reading.question, reading.value
                     with suppress(StaleDecision):
                         await self._runs.answer(reading.run, *given, by=said.by)

@@ -14,7 +14,7 @@ from plansmith.plan.thread import Judge, MessageAdded, MessageKind, Reading, Thr
 
 if TYPE_CHECKING:
     from plansmith.plan.run import Run
-    from plansmith_planner.threads.situation import Situation
+    from plansmith_planner.threads.reading import Situation
 
 LONGEST: Final = 100_000
 _HALF: Final = lazy_pattern("[\ud800-\udfff]")
