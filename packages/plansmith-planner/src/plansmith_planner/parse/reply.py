@@ -152,25 +152,22 @@ def _merged(around: dict[str, Json], inner: dict[str, Json]) -> dict[str, Json]:
 def _unread_refusals(text: str, value: Json) -> list[Problem]:
     """Returns an error for each refusal that the text has and the value read from it has not."""
     said = {snake(found[1]) for found in _REFUSAL.finditer(_THOUGHT.sub("", text))}
+    todo: list[Json] = [value] if said else []
+    while todo:
+        each = todo.pop()
+        if isinstance(each, dict):
+            said -= {snake(name) for name, inner in each.items() if decides(name, inner)}
+            todo += each.values()
+        elif isinstance(each, list):
+            todo += each
     hint = Sentence("write the plan again")
     found: list[Problem] = []
-    for name in sorted(said - set(_refusals(value))):
+    for name in sorted(said):
         message = Sentence(
             "the text says '{name}': false, and the plan that was read does not", name=name
         )
         found.append(problem("PS005", message, hint=hint, path=(name,)))
     return found
-
-
-def _refusals(value: Json) -> Iterator[str]:
-    if isinstance(value, list):
-        for each in value:
-            yield from _refusals(each)
-    elif isinstance(value, dict):
-        for name, each in value.items():
-            if decides(name, each):
-                yield snake(name)
-            yield from _refusals(each)
 
 
 def plan_fit(value: Json) -> float:
