@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from plansmith.plan.run import Run
     from plansmith.plan.run_options import Origin
     from plansmith.ports import Message
-    from plansmith_planner.threads.service import Threads
+    from plansmith_planner.threads.backend import ThreadBackend
 
 _OTHERS_S: Final = 20.0  # how long another process may take to read a message before ours
 
@@ -49,7 +49,7 @@ class Thread:
     What it shows is as of the last `say`, `undo` or `refresh` here.
     """
 
-    def __init__(self, threads: Threads, state: ThreadState) -> None:
+    def __init__(self, threads: ThreadBackend, state: ThreadState) -> None:
         self._threads = threads
         self._runs = threads.runs
         self.state = state
