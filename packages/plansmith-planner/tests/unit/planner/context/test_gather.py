@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.plan import Plan
@@ -279,6 +281,37 @@ async def test_a_planted_title_or_source_stays_on_the_line_of_its_mark(
     found = fences(context.text)
     assert len(found) == len(PLANTED) + 1
     assert all(title and not set(title + where) & set('<>"\r\n') for title, where, _ in found)
+
+
+WORDS = st.text(st.characters(), max_size=80) | st.integers(0, 400).map(lambda n: "long 长 " * n)
+BLOCKS = st.builds(ContextBlock, st.text(min_size=1, max_size=30), WORDS, st.text(max_size=30))
+
+
+@given(
+    st.lists(BLOCKS, max_size=6),
+    st.lists(st.builds(Message, st.just("user"), WORDS), max_size=4),
+    WORDS,
+    st.integers(0, 2000),
+)
+async def test_the_limit_is_kept_for_any_blocks(
+    blocks: list[ContextBlock],
+    history: list[Message],
+    feedback: str,
+    tokens: int,
+) -> None:
+    source = Blocks(*blocks)
+    context = await gather_context(
+        "x",
+        clock=FakeClock(),
+        known=PlanRequest("", history=history, feedback=feedback),
+        sources=[source],
+        settings=PlannerSettings(context_tokens=tokens),
+    )
+    assert rough_count(context.text) <= tokens
+    fences(context.text)
+    given_blocks = [block for block in blocks if block.text.strip()]
+    if not set(given_blocks) <= set(context.blocks):
+        assert context.notes
 
 
 async def test_the_same_things_known_give_the_same_text(fake_clock: FakeClock) -> None:
