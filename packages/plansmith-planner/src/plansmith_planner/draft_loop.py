@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
+from typing import Final
 
 from plansmith.check.autofix import autofix
 from plansmith.check.check_plan import check_plan, used_results
 from plansmith.check.constraints import Constraint, constraint_problems, step_limit
 from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
-from plansmith.check.rehearsal import rehearsal_problems, to_repair, to_show
+from plansmith.check.rehearsal import WOULD_FAIL, rehearsal_problems, to_repair, to_show
 from plansmith.errors import ModelBusy, ModelFailed
 from plansmith.formats.dialect import dialect
 from plansmith.plan.briefs import total
-from plansmith.plan.earlier import NOTHING_EARLIER, Earlier
+from plansmith.plan.capability import AgentSpec, ToolSpec
+from plansmith.plan.earlier import NOTHING_EARLIER
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, OnStep, Planned, PlanningFigures, PlanRequest
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.plan.steps import AnyStep, MapStep
-from plansmith.ports import PlanBrief, Prompt, Usage
+from plansmith.plan.steps import MapStep
+from plansmith.ports import Message, PlanBrief, Prompt, Usage
 from plansmith.text import visible
+from plansmith_planner.context.fence import fence
 from plansmith_planner.context.gather import Context, time_text
 from plansmith_planner.draft import Offer, OnText, StepStream, draft_messages, draft_schema
 from plansmith_planner.fallback import fallback
 from plansmith_planner.language.constraints import asked_constraints, read_constraint
 from plansmith_planner.language.made_up import made_up_values
 from plansmith_planner.language.recurrence import without_schedule_words
-from plansmith_planner.model_calls import ModelAnswer, read_answer
-from plansmith_planner.parse.earlier_results import with_results
-from plansmith_planner.parse.normalize import assigned
+from plansmith_planner.model_calls import ModelAnswer, read_answer, render
+from plansmith_planner.parse.normalize import assigned, with_results
 from plansmith_planner.parse.reply import Parsed, parse_answer
-from plansmith_planner.repair import broken_steps, repair_prompt, spliced
 from plansmith_planner.stages import PlannerDeps, Watch
 
-_DRAFTS = 3
+_DRAFTS: Final = 3
+_MOST_PROBLEMS: Final = 20
 
 
 @dataclass
@@ -87,8 +91,7 @@ class DraftLoop:
     async def run(self, on_step: OnStep, on_text: OnText) -> Planned:
         """Returns a usable plan, or a fallback plan with all problems."""
         try:
-            answer = await self._draft(on_step, on_text)
-            self.text, self.usage = answer
+            self.text, self.usage = await self._draft(on_step, on_text)
             with self.watch("parse", Sentence("{count} characters", count=f"{len(self.text):,}")):
                 parsed = await self._parsed(self.text)
             self.parsed_at_once = parsed.plan is not None
@@ -101,7 +104,9 @@ class DraftLoop:
                     self.plan, self.problems, self.text = before
                     break
         except ModelFailed as failure:
-            self.problems = (*self.problems, _model_failed(failure))
+            hint = failure.hint or Sentence("look at the model's settings, or try again")
+            message = Sentence("the model gave no usable answer: {reason}", reason=failure.message)
+            self.problems = (*self.problems, problem("PS015", message, hint=hint))
         return self._outcome()
 
     @property
@@ -110,31 +115,36 @@ class DraftLoop:
 
     async def _draft(self, on_step: OnStep, on_text: OnText) -> ModelAnswer:
         """Returns the model's text; asks again from the start if an answer breaks off."""
-        name = self.deps.plan_model.name
-        told = Sentence("{model} writes", model=name)
-        for number in range(1, _DRAFTS):
+        model, number = self.deps.plan_model, 1
+        told = Sentence("{model} writes", model=model.name)
+        while True:
+            steps = StepStream(on_step)
+
+            def on_piece(piece: str, steps: StepStream = steps) -> None:
+                on_text(piece)
+                steps.feed(piece)
+
             try:
                 with self.watch("draft", told):
-                    return await self._write(on_step, on_text)
+                    note = partial(self.watch.note, "draft")
+                    return await read_answer(model.stream(self.prompt), on_piece, note)
             except ModelBusy as busy:
+                if number == _DRAFTS:
+                    raise
                 why = busy.message
                 broke = Sentence("try {number} broke off: {reason}", number=number, reason=why)
                 self.watch.note("draft", broke, begins=True)
-        with self.watch("draft", Sentence("{model} writes, last try", model=name)):
-            return await self._write(on_step, on_text)
+            number += 1
+            if number == _DRAFTS:
+                told = Sentence("{model} writes, last try", model=model.name)
 
-    async def _write(self, on_step: OnStep, on_text: OnText) -> ModelAnswer:
-        steps = StepStream(on_step)
-
-        def on_piece(piece: str) -> None:
-            on_text(piece)
-            steps.feed(piece)
-
-        stream = self.deps.plan_model.stream(self.prompt)
-        return await read_answer(stream, on_piece, partial(self.watch.note, "draft"))
+    async def _parsed(self, text: str) -> Parsed:
+        shape = self.request.dialect
+        return await parse_answer(text, goal=self.query, locale=self.locale, shape=shape)
 
     async def _check(self, parsed: Parsed) -> None:
-        plan, known = parsed.plan, self.deps.earlier
+        """Corrects obvious mistakes of a plan, and keeps it with the problems that are left."""
+        plan, known, deps = parsed.plan, self.deps.earlier, self.deps
         self.plan, self.problems = plan, tuple(parsed.problems)
         if plan is None:
             return
@@ -143,29 +153,44 @@ class DraftLoop:
                 plan = with_results(plan, {**known.names, **{ref: ref for ref in known.results}})
             plan = known.named(plan)
         step_text = self.dialect.step_text if self.dialect else None
-        plan, notes = assigned(plan, self.deps.agents, step_text)
+        plan, notes = assigned(plan, deps.agents, step_text)
         with self.watch("check", Sentence("{count} steps", count=len(plan.steps))):
             earlier = await used_results(plan, known) if known else NOTHING_EARLIER
-            plan, found = check(plan, self.deps, self.rules, self.request.kept, earlier=earlier)
-            made_up = made_up_values(plan, self.deps.tools, self.given)
-            self.plan = plan
-            self.problems += (*notes, *found, *made_up, *self._not_offered(plan))
-            self.problems += await self._rehearsed(plan)
-
-    async def _rehearsed(self, plan: Plan) -> tuple[Problem, ...]:
-        """Returns what the tools say about the calls of a plan that is right in itself."""
-        if has_errors(list(self.problems)):
-            return ()
-        tools = {spec.name: spec for spec in self.deps.tools}
-        return to_repair(await rehearsal_problems(plan, tools, self.deps.rehearse))
+            bare, bared = without_schedule_words(plan)
+            ask = deps.settings.ask_for_missing
+            fixed = autofix(bare, deps.tools, agents=deps.agents, ask_for_missing=ask)
+            self.plan = plan = fixed.plan
+            found = check_plan(
+                plan,
+                deps.tools,
+                agents=deps.agents,
+                templates=deps.templates,
+                max_steps=deps.settings.max_steps,
+                earlier=earlier,
+            )
+            # The rules hold for the plan with the steps that are kept in it.
+            kept = {step.id: step for step in self.request.kept}
+            others = (step for step in plan.steps if step.id not in kept)
+            whole = plan.replace(steps=(*kept.values(), *others)) if kept else plan
+            catalogue = Catalogue.of(deps.tools), self.rules, deps.agents, deps.templates
+            self.problems += (
+                *(*notes, *bared, *fixed.problems, *found),
+                *constraint_problems(whole, *catalogue),
+                *lint_plan(plan, deps.tools),
+                *made_up_values(plan, deps.tools, self.given),
+                *self._not_offered(plan),
+            )
+            if not has_errors(list(self.problems)):
+                # What the tools say about the calls of a plan that is right in itself.
+                tools = {spec.name: spec for spec in deps.tools}
+                self.problems += to_repair(await rehearsal_problems(plan, tools, deps.rehearse))
 
     def _not_offered(self, plan: Plan) -> Iterator[Problem]:
         """Yields the calls of what exists but was not offered, where the shortlist is strict."""
         if not self.deps.settings.strict_shortlist:
             return
-        offered = [each.name for each in self.offer.tools]
-        offered += [each.name for each in self.offer.agents]
-        others = {tool.name for tool in self.deps.tools} | {each.name for each in self.deps.agents}
+        offered = [*_names(self.offer.tools, self.offer.agents)]
+        others = {*_names(self.deps.tools, self.deps.agents)}
         for step in plan.steps:
             inner = step.each if isinstance(step, MapStep) else step
             for kind, code in (("tool", "PS101"), ("agent", "PS102")):
@@ -182,32 +207,29 @@ class DraftLoop:
         """
         self.repairs += 1
         errors = [each for each in self.problems if each.severity is Severity.ERROR]
-        broken = broken_steps(self.plan, errors) if not self.request.dialect else []
+        broken = _broken_steps(self.plan, errors) if not self.request.dialect else []
         count = len(errors)
         told = Sentence("round {number}, {errors} errors", number=self.repairs, errors=count)
         with self.watch("repair", told):
-            prompt = repair_prompt(
+            prompt = _repair_prompt(
                 self.prompt, self.text, errors, broken, prompts=self.deps.settings.prompts
             )
             answer = await read_answer(self.deps.plan_model.stream(prompt))
             parsed = await self._parsed(answer.text)
             if broken and self.plan is not None and parsed.plan is not None:
-                parsed = Parsed(spliced(self.plan, parsed.plan, broken), parsed.problems)
+                parsed = Parsed(_spliced(self.plan, parsed.plan, broken), parsed.problems)
         self.usage = total(self.usage, answer.usage)
         self.text = answer.text or self.text
         await self._check(parsed)
 
-    async def _parsed(self, text: str) -> Parsed:
-        shape = self.request.dialect
-        return await parse_answer(text, goal=self.query, locale=self.locale, shape=shape)
-
     def _outcome(self) -> Planned:
         self.problems = to_show(self.problems)
         usable = self._usable
-        substitute = None if usable else self._substitute()
-        final = self.plan if usable else substitute
+        final = self.plan if usable else self._substitute()
         if final is not None and self.request.previous is not None:
             final = final.replace(revision=self.request.previous.revision + 1)
+        # As in the limit on steps, what only asks or answers does not count.
+        counted = [s for s in final.steps if s.kind not in ("ask", "reply")] if final else []
         return Planned(
             Decision.PLAN,
             locale=self.locale,
@@ -219,73 +241,34 @@ class DraftLoop:
                 parsed=self.plan is not None,
                 parsed_at_once=self.parsed_at_once,
                 enough_context=self.plan is not None and self.plan.enough_context,
-                degraded=substitute is not None,
-                # As in the limit on steps, what only asks or answers does not count.
-                steps=sum(step.kind not in ("ask", "reply") for step in final.steps)
-                if final
-                else 0,
+                degraded=not usable and final is not None,
+                steps=len(counted),
                 repairs=self.repairs,
             ).spent(self.usage),
         )
 
     def _substitute(self) -> Plan | None:
+        """Returns the fallback plan; it has the worst problem, and how to mend a failed model."""
+        why = in_language(Sentence("ps.no_plan"), self.locale)
+        if self.problems:
+            worst = min(self.problems, key=lambda each: each.severity is not Severity.ERROR)
+            why = in_language(worst.message, self.locale)
+            if worst.code == "PS015" and worst.hint:
+                why = f"{why} ({in_language(worst.hint, self.locale)})"
         return fallback(
             self.deps.settings.fallback,
             request=self.query,
             text=self.text,
-            reason=self._why_no_plan(),
+            reason=why,
             locale=self.locale,
             agent=self.offer.agents[0].name if self.offer.agents else None,
             language=self.dialect.language if self.dialect else "",
         )
 
-    def _why_no_plan(self) -> str:
-        """Returns the worst problem; when the model failed, also what a person can do about it."""
-        if not self.problems:
-            return in_language(Sentence("ps.no_plan"), self.locale)
-        worst = min(self.problems, key=lambda each: each.severity is not Severity.ERROR)
-        why = in_language(worst.message, self.locale)
-        if worst.code != "PS015" or not worst.hint:
-            return why
-        return f"{why} ({in_language(worst.hint, self.locale)})"
-
-
-def check(
-    plan: Plan,
-    deps: PlannerDeps,
-    rules: Sequence[Constraint] = (),
-    kept: Sequence[AnyStep] = (),
-    *,
-    earlier: Earlier = NOTHING_EARLIER,
-) -> tuple[Plan, list[Problem]]:
-    """Returns the plan with obvious mistakes corrected, and the problems that are left.
-
-    The rules hold for the plan with the steps that are kept in it.
-    """
-    bare, notes = without_schedule_words(plan)
-    fixed = autofix(
-        bare, deps.tools, agents=deps.agents, ask_for_missing=deps.settings.ask_for_missing
-    )
-    problems = check_plan(
-        fixed.plan,
-        deps.tools,
-        agents=deps.agents,
-        templates=deps.templates,
-        max_steps=deps.settings.max_steps,
-        earlier=earlier,
-    )
-    names = {step.id for step in kept}
-    others = (step for step in fixed.plan.steps if step.id not in names)
-    whole = fixed.plan.replace(steps=(*kept, *others)) if kept else fixed.plan
-    known = Catalogue.of(deps.tools), rules, deps.agents, deps.templates
-    problems += constraint_problems(whole, *known)
-    return fixed.plan, [*notes, *fixed.problems, *problems, *lint_plan(fixed.plan, deps.tools)]
-
 
 def rules_of(request: PlanRequest, deps: PlannerDeps) -> list[Constraint]:
     """Returns the rules for a plan: those of the profile, and those in the person's words."""
-    names = {*(tool.name for tool in deps.tools), *(agent.name for agent in deps.agents)}
-    asked = asked_constraints(request.text, names)
+    asked = asked_constraints(request.text, {*_names(deps.tools, deps.agents)})
     profile = request.profile
     if profile is None:
         return asked
@@ -294,7 +277,62 @@ def rules_of(request: PlanRequest, deps: PlannerDeps) -> list[Constraint]:
     return [*hard, *soft, *asked]
 
 
-def _model_failed(failure: ModelFailed) -> Problem:
-    hint = failure.hint or Sentence("look at the model's settings, or try again")
-    message = Sentence("the model gave no usable answer: {reason}", reason=failure.message)
-    return problem("PS015", message, hint=hint)
+def _names(tools: Sequence[ToolSpec], agents: Sequence[AgentSpec]) -> Iterator[str]:
+    yield from (tool.name for tool in tools)
+    yield from (agent.name for agent in agents)
+
+
+def _repair_prompt(
+    prompt: Prompt,
+    text: str,
+    errors: Sequence[Problem],
+    broken: Sequence[str],
+    *,
+    prompts: Path | None,
+) -> Prompt:
+    """Returns a prompt with the errors of a plan; without `broken` it asks for the whole plan."""
+    what = "Write the whole plan again."
+    if broken:
+        names = json.dumps(broken, ensure_ascii=False)
+        what = f'Write only these steps again, under their ids: {names}, as {{"steps": […]}}.'
+    shown, lines, told = errors[:_MOST_PROBLEMS], list[str](), list[str]()
+    for each in shown:
+        line = {
+            "code": each.code,
+            "step": each.step,
+            "field": ".".join(map(str, each.path)),
+            "problem": each.message,
+            "hint": each.hint,
+        }
+        # What a tool says may hold words of files: it is data.
+        (told if each.code == WOULD_FAIL else lines).append(json.dumps(line, ensure_ascii=False))
+    lines += [fence("what the tools say about these calls", "\n".join(told))] if told else []
+    if len(errors) > len(shown):
+        lines.append(json.dumps({"problem": f"and {len(errors) - len(shown)} more"}))
+    instruction = render("repair", folder=prompts, problems="\n".join(lines), what=what)
+    messages = [*prompt.messages, Message("assistant", text), Message("user", instruction)]
+    brief = prompt.brief
+    if isinstance(brief, PlanBrief):
+        brief = replace(brief, problems=tuple(each.message for each in shown))
+    return Prompt(messages, brief=brief)
+
+
+def _broken_steps(plan: Plan | None, errors: Sequence[Problem]) -> list[str]:
+    """Returns the steps to ask for again; empty when the whole plan is needed."""
+    if plan is None or not errors:
+        return []
+    inner = {step.each.id: step.id for step in plan.steps if isinstance(step, MapStep)}
+    named = {inner.get(each.step or "", each.step) for each in errors}
+    if not all(name in plan.by_id for name in named) or len(named) * 2 > len(plan.steps):
+        return []
+    return [step.id for step in plan.steps if step.id in named]
+
+
+def _spliced(plan: Plan, answer: Plan, broken: Sequence[str]) -> Plan:
+    """Returns the plan with the broken steps replaced; an answer with a whole plan replaces it."""
+    if len(answer.steps) >= len(plan.steps):
+        return answer
+    fresh = dict(answer.by_id)
+    steps = [fresh.pop(step.id, step) if step.id in broken else step for step in plan.steps]
+    new = [step for name, step in fresh.items() if name not in plan.by_id]
+    return plan.replace(steps=(*new, *steps))

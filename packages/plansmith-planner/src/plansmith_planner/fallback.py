@@ -10,7 +10,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import escape_text
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.plan.steps import AnyStep, MapStep, ReplyStep
+from plansmith.plan.steps import MapStep, ReplyStep
 from plansmith_planner.settings import Fallback
 
 _MOST_TEXT: Final = 2000
@@ -32,34 +32,27 @@ def fallback(
     """
     if kind is Fallback.NONE:
         return None
-    three = kind is Fallback.THREE_STEPS
-    steps = _three(request, language or locale, agent) if three else _reply(text, locale)
+    steps: list[dict[str, Any]] = []
+    if kind is Fallback.THREE_STEPS:
+        # Analyse, execute and verify: for an agent if there is one, else replies.
+        titles = {
+            "analyze": Sentence("Analyze request"),
+            "execute": Sentence("Execute task"),
+            "verify": Sentence("Verify results"),
+        }
+        for name, english in titles.items():
+            title = in_language(english, language or locale)
+            told = f"{title}: {escape_text(request)}"
+            action = {"agent": agent, "task": told} if agent else {"instruction": told}
+            after = [steps[-1]["id"]] if steps else []
+            steps.append({"id": name, "title": title, "after": after, **action})
+    else:
+        # The model's text, which is probably the answer.
+        answer = text.strip()[:_MOST_TEXT].encode("utf-8", "replace").decode()
+        says = escape_text(answer) or in_language(Sentence("(no plan is available)"), locale)
+        steps = [{"id": "reply", "kind": "reply", "instruction": says}]
     goal = f"Plan for: {request[:50]}{'...' * (len(request) > 50)}"
     return Plan.model_validate({"goal": goal, "locale": locale, "degraded": reason, "steps": steps})
-
-
-def _reply(text: str, locale: str) -> list[dict[str, Any]]:
-    """Returns a reply step with the model's text, which is probably the answer."""
-    answer = text.strip()[:_MOST_TEXT].encode("utf-8", "replace").decode()
-    instruction = escape_text(answer) or in_language(Sentence("(no plan is available)"), locale)
-    return [{"id": "reply", "kind": "reply", "instruction": instruction}]
-
-
-def _three(request: str, locale: str, agent: str | None) -> list[dict[str, Any]]:
-    """Returns steps to analyse, execute and verify: for an agent if there is one, else replies."""
-    steps: list[dict[str, Any]] = []
-    titles = {
-        "analyze": Sentence("Analyze request"),
-        "execute": Sentence("Execute task"),
-        "verify": Sentence("Verify results"),
-    }
-    for name, english in titles.items():
-        title = in_language(english, locale)
-        text = f"{title}: {escape_text(request)}"
-        action = {"agent": agent, "task": text} if agent else {"instruction": text}
-        after = [steps[-1]["id"]] if steps else []
-        steps.append({"id": name, "title": title, "after": after, **action})
-    return steps
 
 
 def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan | None:
@@ -86,7 +79,10 @@ def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan 
         for step in plan.steps
         if step.id not in gone and not (isinstance(step, ReplyStep) and step.id in behind)
     ]
-    steps = _cut(kept, max_steps)
+    steps = kept[:max_steps]
+    # A reply alone would have nothing to report.
+    if len(kept) > max_steps > 1 and isinstance(kept[-1], ReplyStep):
+        steps = [*kept[: max_steps - 1], kept[-1]]
     names = {step.id for step in steps}
     loose = [step.replace(after=tuple(n for n in step.after if n in names)) for step in steps]
     return plan.replace(steps=tuple(loose)) if steps else None
@@ -100,13 +96,3 @@ def _ruled(errors: Sequence[Problem]) -> Iterator[int]:
             found = found.fields["problem"]
         if isinstance(found, Sentence) and found.key == "ps.many_steps":
             yield int(found.fields["most"])
-
-
-def _cut(steps: Sequence[AnyStep], most: int) -> list[AnyStep]:
-    """Returns the first steps; if the last of all is a reply, it is kept too."""
-    if len(steps) <= most:
-        return list(steps)
-    last = steps[-1]
-    # A reply alone would have nothing to report.
-    ends = isinstance(last, ReplyStep) and most > 1
-    return [*steps[: most - 1], last] if ends else list(steps[:most])

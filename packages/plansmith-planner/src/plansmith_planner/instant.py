@@ -11,7 +11,7 @@ from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.text import HAN, visible
-from plansmith_planner.language.questions import STEP, InstantCall, read_question
+from plansmith_planner.language.questions import STEP, read_question
 from plansmith_planner.language.small_talk import small_talk, without_courtesies
 
 _LONGEST: Final = 200  # whatever is longer says more than these rules understand
@@ -45,7 +45,12 @@ async def instant(
     if call is None or spec is None or spec.effect is not Effect.READ or spec.open_world:
         return None
     reason = Sentence(f"instant.{call.kind}")
-    plan = _plan(call, text, locale, thought=in_language(reason, locale))
+    steps = [
+        {"id": STEP, "tool": call.tool, "inputs": call.inputs},
+        {"id": "answer", "instruction": call.says, "style": "exact"},
+    ]
+    about = {"goal": text, "thought": in_language(reason, locale), "locale": locale}
+    plan = Plan.model_validate({**about, "steps": steps})
     flawed = any(each.severity == "error" for each in check_plan(plan, tools))
     told = None if flawed else await rehearse(call.tool, call.inputs)
     if told and call.kind == "arithmetic":
@@ -53,12 +58,3 @@ async def instant(
         why = Sentence("That cannot be calculated: {why}", why=told)
         return Instant(reason, answer=in_language(why, "zh" if chinese else "en"))
     return Instant(reason, plan) if told == "" else None
-
-
-def _plan(call: InstantCall, request: str, locale: str, *, thought: str) -> Plan:
-    steps = [
-        {"id": STEP, "tool": call.tool, "inputs": call.inputs},
-        {"id": "answer", "instruction": call.says, "style": "exact"},
-    ]
-    about = {"goal": request, "thought": thought, "locale": locale}
-    return Plan.model_validate({**about, "steps": steps})

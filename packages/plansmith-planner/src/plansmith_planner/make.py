@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from plansmith.ports import ChatModel, Clock
     from plansmith.runs.options import Options
     from plansmith_planner import model_planner
-    from plansmith_planner.models import choose, fact_checked, names, provider, wrappers
-    from plansmith_planner.models.provider_output import Mode
+    from plansmith_planner.models import choose, fact_checked, provider, provider_output, wrappers
     from plansmith_planner.ranking import minilm
     from plansmith_planner.settings import PlannerSettings
 else:
@@ -31,8 +30,8 @@ else:
         fact_checked="plansmith_planner.models.fact_checked",
         minilm="plansmith_planner.ranking.minilm",
         model_planner="plansmith_planner.model_planner",
-        names="plansmith_planner.models.names",
         provider="plansmith_planner.models.provider",
+        provider_output="plansmith_planner.models.provider_output",
         wrappers="plansmith_planner.models.wrappers",
     )
 
@@ -107,7 +106,7 @@ def need_usable(settings: ModelSettings, *, api_key: str | None = None) -> None:
     name = settings.model
     if name != "auto" and not _is_brought(name.partition(":")[0]):
         has_server = bool(settings.base_url or api_key or settings.api_key_env)
-        names.need_usable(name, environment=os.environ, has_server=has_server)
+        provider_output.need_usable(name, environment=os.environ, has_server=has_server)
 
 
 def model_of(given: ChatModel | str | None, *, tell: Tell = lambda _: None) -> ChatModel:
@@ -162,45 +161,38 @@ def make_model(
     `tell` receives which model was found when the settings say `auto`. `api_key` is used in
     place of the variable that the settings name.
     """
-    name = settings.model
+    name, variable = settings.model, settings.api_key_env
     if name == "auto":
         return _auto(settings, clock=clock, tell=tell, api_key=api_key)
     kind, _, rest = name.partition(":")
     if _is_brought(kind):
-        made: ChatModel = plugins.load("models", kind)(rest)
-        return made
-    return _provided(settings, clock=clock, api_key=api_key)
-
-
-def _is_brought(kind: str) -> bool:
-    """Whether a package brings models under a name; a missing one of ours says what to install."""
-    return kind in _OURS or kind in plugins.names("models")
-
-
-def _provided(settings: ModelSettings, *, clock: Clock, api_key: str | None) -> ChatModel:
-    """Makes the model of a provider or a server."""
-    name = settings.model
+        brought: ChatModel = plugins.load("models", kind)(rest)
+        return brought
     if ":" not in name:
         known = Sentence(
             "auto, local, rules, demo, recorded:FILE, or provider:name such as openai:gpt-5"
         )
         raise Misconfigured(Sentence("'{name}' is not the name of a model", name=name), hint=known)
-    variable = settings.api_key_env
     if not api_key and variable and not os.environ.get(variable):
         why = Sentence("the environment variable {variable} is not set", variable=variable)
         return wrappers.RefusingModel(name, why=why, hint=f"export {variable}=…")
-    model: ChatModel = provider.ProviderModel(
+    made: ChatModel = provider.ProviderModel(
         name,
         base_url=settings.base_url,
         api_key=api_key or (os.environ[variable] if variable else None),
         timeout_s=settings.timeout_s,
-        output=cast("Literal['auto'] | Mode", settings.output),
+        output=cast("Literal['auto'] | provider_output.Mode", settings.output),
     )
     if fact_checked.is_small(name):
-        model = fact_checked.FactCheckedModel(model)
-    timed = wrappers.TimedModel(model, clock=clock, silence_s=settings.silence_s)
+        made = fact_checked.FactCheckedModel(made)
+    timed = wrappers.TimedModel(made, clock=clock, silence_s=settings.silence_s)
     retrying = wrappers.RetryingModel(timed, clock=clock, tries=settings.tries)
     return wrappers.LimitedModel(retrying, context_tokens=settings.context_tokens)
+
+
+def _is_brought(kind: str) -> bool:
+    """Whether a package brings models under a name; a missing one of ours says what to install."""
+    return kind in _OURS or kind in plugins.names("models")
 
 
 def _auto(

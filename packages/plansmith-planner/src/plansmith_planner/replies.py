@@ -34,21 +34,16 @@ async def write_reply(
     tokens: int = MAX_TOKENS,
 ) -> str:
     """Returns the model's text; clips results that do not fit into the prompt, with a note."""
-    prompt = await _conversation(said) + _material(brief.instruction, brief.results, tokens)
+    prompt = _material(brief.instruction, brief.results, tokens)
+    if said:  # the conversation before the request, so that a reply fits into it
+        recalled = await recall(said, tokens=_SAID_TOKENS, count=rough_count)
+        prompt = f"{fence(TITLE, recalled.text)}\n\n{prompt}"
     prompt += _AS_RESULTS if brief.style == "results" else ""
     text = render("reply", folder=prompts, locale=brief.locale, instruction=prompt)
     stream = model.stream(Prompt([Message("user", text)], brief=brief))
     answer = await read_answer(stream, on_progress=call.progress)
     call.spend(answer.usage)
     return answer.text
-
-
-async def _conversation(messages: Sequence[Message]) -> str:
-    """Returns the conversation before the request, so that a reply fits into it."""
-    if not messages:
-        return ""
-    said = await recall(messages, tokens=_SAID_TOKENS, count=rough_count)
-    return fence(TITLE, said.text) + "\n\n"
 
 
 def _material(instruction: str, results: Mapping[str, Json], tokens: int) -> str:

@@ -11,7 +11,6 @@ from plansmith.check.rehearsal import Rehearse, no_rehearsal
 from plansmith.plan.planning import Tell
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import ChatModel, Clock, ContextSource, Ranker
-from plansmith_planner.context.token_budget import Count, rough_count
 from plansmith_planner.settings import PlannerSettings
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ class PlannerDeps:
     search: Search | None = None
     ranker: Ranker | None = None
     settings: PlannerSettings = field(default_factory=PlannerSettings)
-    count: Count = rough_count
     earlier: UsableResults | None = None
     rehearse: Rehearse = no_rehearsal
 

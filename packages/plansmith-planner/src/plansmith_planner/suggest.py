@@ -105,23 +105,24 @@ def found_inputs(request: str, template: Template) -> dict[str, Json]:
     """Returns the parameters whose value is found in the request, word for word."""
     found: dict[str, Json] = {}
     for name, form in template.properties.items():
-        values = list(dict.fromkeys(_candidates(request, form, template)))
+        values = {value_text(each): each for each in _candidates(request, form, template)}
         if len(values) == 1:
-            found[name] = _typed(values[0], form)
+            [found[name]] = values.values()
     return found
 
 
-def _candidates(request: str, form: Mapping[str, Json], template: Template) -> Iterator[str]:
-    """Yields texts in the request that can be the value of a parameter."""
-    options = form.get("enum")
+def _candidates(request: str, form: Mapping[str, Json], template: Template) -> Iterator[Json]:
+    """Yields what in the request can be the value of a parameter, in the parameter's type."""
+    options, kind = form.get("enum"), form.get("type")
     if isinstance(options, list):
-        yield from (each for each in map(value_text, options) if _occurs_in(each, request))
+        yield from (each for each in options if _occurs_in(value_text(each), request))
     elif str(form.get("format")) in _FORMATS:
         yield from re.findall(_FORMATS[str(form["format"])], request)
-    elif form.get("type") in ("integer", "number"):
-        whole = form["type"] == "integer"
-        yield from (each for each in _NUMBER.findall(request) if not (whole and "." in each))
-    elif form.get("type") == "string":
+    elif kind == "integer":
+        yield from (int(each) for each in _NUMBER.findall(request) if "." not in each)
+    elif kind == "number":
+        yield from map(float, _NUMBER.findall(request))
+    elif kind == "string":
         for value in _saved_values(form):
             yield from _value_at_same_place(request, value, template.request)
 
@@ -154,17 +155,3 @@ def _occurs_in(word: str, request: str) -> bool:
     start = r"(?<!\w)" if word[:1].isascii() else ""
     end = r"(?!\w)" if word[-1:].isascii() else ""
     return bool(word) and bool(re.search(start + re.escape(word) + end, request, re.IGNORECASE))
-
-
-def _typed(text: str, form: Mapping[str, Json]) -> Json:
-    """Converts a text of the request to the parameter's type."""
-    options = form.get("enum")
-    if isinstance(options, list):
-        return next(each for each in options if value_text(each) == text)
-    match form.get("type"):
-        case "integer":
-            return int(text)
-        case "number":
-            return float(text)
-        case _:
-            return text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -74,46 +73,31 @@ async def triage(  # noqa: PLR0913 - all but the request by name
     if fixed is not None:
         return fixed
     found = recurrence(request, timezone=timezone)
-    ask = partial(
-        _ask_model, model=model, known=known, before=before, locale=locale, prompts=prompts
-    )
-    if found is None or found.timing is None or not found.rest:
-        return await ask(request)
-    decided = await ask(found.rest)
+    repeats = found is not None and found.timing is not None and bool(found.rest)
+    asked = found.rest if found is not None and repeats else request
+    decided = Triage(Decision.PLAN, Sentence("no model for triage is set"), asked)
+    try:
+        if model is not None:
+            blocks = [fence(each.title, each.text, each.source) for each in known]
+            messages = [
+                Message("system", render("triage", folder=prompts, locale=locale)),
+                Message("user", "\n\n".join([*blocks, fence("request", asked)])),
+            ]
+            brief = TriageBrief(visible(asked), tuple(map(visible, before)))
+            prompt = Prompt(messages, schema=SCHEMA, brief=brief)
+            decided = _decided(await read_answer(model.stream(prompt)), asked)
+    except (ModelFailed, UnreadableText) as error:
+        failed = Sentence("triage failed: {reason}", reason=str(error))
+        decided = Triage(Decision.PLAN, failed, asked)
+    # The completed request counts too: "yes" may mean "yes, send it".
+    if decided.decision is Decision.ANSWER and find_changes(asked, decided.query):
+        reason = Sentence("words alone do not do what the request asks for")
+        decided = decided._replace(decision=Decision.PLAN, reason=reason, answer="")
+    if found is None or not repeats:
+        return decided
     if decided.decision is Decision.ANSWER:  # a single answer now is not what was asked for
         decided = decided._replace(decision=Decision.PLAN, answer="")
     return decided._replace(schedule=found.timing)
-
-
-async def _ask_model(
-    request: str,
-    *,
-    model: ChatModel | None,
-    known: Sequence[ContextBlock],
-    before: Sequence[str],
-    locale: str,
-    prompts: Path | None,
-) -> Triage:
-    if model is None:
-        return Triage(Decision.PLAN, Sentence("no model for triage is set"), request)
-    blocks = [fence(each.title, each.text, each.source) for each in known]
-    messages = [
-        Message("system", render("triage", folder=prompts, locale=locale)),
-        Message("user", "\n\n".join([*blocks, fence("request", request)])),
-    ]
-    try:
-        brief = TriageBrief(visible(request), tuple(map(visible, before)))
-        asked = Prompt(messages, schema=SCHEMA, brief=brief)
-        reply = await read_answer(model.stream(asked))
-        decided = _decided(reply, request)
-    except (ModelFailed, UnreadableText) as error:
-        failed = Sentence("triage failed: {reason}", reason=str(error))
-        return Triage(Decision.PLAN, failed, request)
-    # The completed request counts too: "yes" may mean "yes, send it".
-    if decided.decision is Decision.ANSWER and find_changes(request, decided.query):
-        reason = Sentence("words alone do not do what the request asks for")
-        return decided._replace(decision=Decision.PLAN, reason=reason, answer="")
-    return decided
 
 
 def _fixed(
@@ -124,7 +108,10 @@ def _fixed(
     locale: str,
 ) -> Triage | None:
     """Decides without a model: an empty request, a template or a passthrough agent."""
-    name, query = (target, request) if target else _addressed(request)
+    name, query = target, request
+    if not target and request.lstrip().startswith("@"):  # `@name what to do`
+        name, _, query = request.lstrip()[1:].partition(" ")
+        name = name.rstrip(":：,，")
     agent = next((each for each in agents if name and each.name.lower() == name.lower()), None)
     if not query.strip():
         question = in_language(Sentence("What would you like to be done?"), locale)
@@ -147,14 +134,6 @@ def agent_plan(agent: str, query: str, locale: str) -> Plan:
     """Returns a plan that passes a request to one agent, unchanged."""
     step = {"id": "run", "title": f"Run {agent}", "agent": agent, "task": escape_text(query)}
     return Plan.model_validate({"goal": query, "locale": locale, "steps": [step]})
-
-
-def _addressed(request: str) -> tuple[str | None, str]:
-    """Splits `@name what to do` into the name and the rest."""
-    if not request.lstrip().startswith("@"):
-        return None, request
-    name, _, rest = request.lstrip()[1:].partition(" ")
-    return name.rstrip(":：,，"), rest
 
 
 def _decided(reply: ModelAnswer, request: str) -> Triage:

@@ -13,7 +13,7 @@ from plansmith.errors import Misconfigured
 from plansmith.testing import MemoryStore, ScriptedModel
 from plansmith_planner import model
 from plansmith_planner.model_planner import ModelPlanner
-from plansmith_planner.models.names import need_usable
+from plansmith_planner.models.provider_output import need_usable
 
 NO_TOOLS: list[ToolSpec] = []
 KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "GOOGLE_API_KEY", "GEMINI_API_KEY")

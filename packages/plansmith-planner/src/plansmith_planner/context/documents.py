@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from plansmith.ports import ContextBlock, Ranker
+from plansmith.ports import ContextBlock
 from plansmith_planner.context.files import FileLimits, Found, find_files, read_document
 from plansmith_planner.context.lexical import LexicalRanker
-from plansmith_planner.context.token_budget import Count, clipped
+from plansmith_planner.context.token_budget import clipped
 from plansmith_planner.models.tokens import count_tokens
 
 _HEADING: Final = re.compile(r"(#{1,6})\s+(\S.*)")
@@ -44,7 +44,11 @@ def chunks(
         start = 0
         while start < len(lines):
             end = _chunk_end(lines, start, size)
-            found += _chunk(lines[start:end], heading)
+            filled = [number for number, text in lines[start:end] if text.strip()]
+            if filled:
+                first, last = filled[0], filled[-1]
+                kept = [text for number, text in lines[start:end] if first <= number <= last]
+                found.append(Chunk("\n".join(kept), first, last, heading))
             if end >= len(lines):
                 break
             start = _next_start(lines, start, end, overlap)
@@ -55,22 +59,18 @@ def _sections(text: str, size: int, *, headings: bool) -> Iterator[tuple[str, Se
     """Yields the lines under each heading, with the headings above it."""
     path: list[tuple[int, str]] = []
     lines: list[_Line] = []
-    in_code = False
+    title, in_code = "", False
     for number, line in enumerate(text.split("\n"), start=1):
         in_code ^= bool(_CODE_FENCE.match(line))
         heading = _HEADING.match(line) if headings and not in_code else None
         if heading is not None:
-            yield _title(path), lines
+            yield title, lines
             depth = len(heading[1])
             path = [*((level, name) for level, name in path if level < depth), (depth, heading[2])]
-            lines = []
+            title, lines = " > ".join(name.strip()[:80] for _, name in path), []
         pieces = (line[at : at + size] for at in range(0, len(line), size)) if line else ("",)
         lines += [(number, piece) for piece in pieces]
-    yield _title(path), lines
-
-
-def _title(path: Sequence[tuple[int, str]]) -> str:
-    return " > ".join(name.strip()[:80] for _, name in path)
+    yield title, lines
 
 
 def _chunk_end(lines: Sequence[_Line], start: int, size: int) -> int:
@@ -93,14 +93,6 @@ def _next_start(lines: Sequence[_Line], start: int, end: int, overlap: int) -> i
         at -= 1
         length += len(lines[at][1]) + 1
     return at
-
-
-def _chunk(lines: Sequence[_Line], heading: str) -> Iterator[Chunk]:
-    filled = [number for number, text in lines if text.strip()]
-    if filled:
-        first, last = filled[0], filled[-1]
-        text = "\n".join(text for number, text in lines if first <= number <= last)
-        yield Chunk(text, first, last, heading)
 
 
 _BLOCKS: Final = 12
@@ -133,14 +125,11 @@ class DocumentSource:
         paths: Sequence[Path | str],
         *,
         limits: FileLimits | None = None,
-        ranker: Ranker | None = None,
-        count: Count = count_tokens,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._paths = tuple(Path(path) for path in paths)
         self._limits = limits or FileLimits()
-        self._ranker = ranker or LexicalRanker()
-        self._count = count
+        self._ranker = LexicalRanker()
         self._report = tell
         self._read: dict[Path, _Document] = {}
         self._reported: set[str] = set()
@@ -189,7 +178,7 @@ class DocumentSource:
         return blocks if self._cost(blocks) <= tokens else []
 
     def _cost(self, blocks: Sequence[ContextBlock]) -> int:
-        return sum(self._count(f"{each.title} {each.source}\n{each.text}") for each in blocks)
+        return sum(count_tokens(f"{each.title} {each.source}\n{each.text}") for each in blocks)
 
     def _best_chunks(
         self, documents: dict[str, _Document], query: str, tokens: int
@@ -207,6 +196,6 @@ class DocumentSource:
                 taken.append(block)
             elif not taken:
                 left = tokens - self._cost([replace(block, text="")])
-                text = clipped(block.text, tokens=max(left, 0), count=self._count)
+                text = clipped(block.text, tokens=max(left, 0), count=count_tokens)
                 return [replace(block, text=text)] if text else []
         return taken

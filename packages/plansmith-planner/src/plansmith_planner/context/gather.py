@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.earlier import EarlierResult
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run_options import Profile
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, ContextBlock, ContextSource, Message, Usage
@@ -20,7 +20,8 @@ from plansmith_planner.context.fence import fence
 from plansmith_planner.context.history import TITLE, Summariser, recall
 from plansmith_planner.context.profile import about, constraints
 from plansmith_planner.context.timeouts import Failed, with_timeout
-from plansmith_planner.context.token_budget import Count, Part, fit, rendered, rough_count
+from plansmith_planner.context.token_budget import Part, fit, rendered, rough_count
+from plansmith_planner.settings import PlannerSettings
 
 TIME: Final = "current time"
 EARLIER: Final = "results of earlier messages"
@@ -35,33 +36,7 @@ _LEAST_SHARE: Final = 24  # tokens; a smaller share is useless
 _MUST, _SHOULD, _MAY = 0, 1, 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What is known before any source is asked; the last three are set for a revision.
-
-    `earlier` are results of earlier runs that the plan may use.
-    """
-
-    profile: Profile | None = None
-    timezone: str | None = None
-    history: Sequence[Message] = ()
-    earlier: Sequence[EarlierResult] = ()
-    previous: Plan | None = None
-    feedback: str = ""
-    findings: Sequence[ContextBlock] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """How many tokens the context may have, and how long each source may take."""
-
-    tokens: int = 6000
-    seconds: float = 15.0
-    count: Count = rough_count
-
-
-_NOTHING_KNOWN: Final = Known()
-_DEFAULT_LIMITS: Final = Limits()
+_NOTHING_KNOWN: Final = PlanRequest("")
 
 
 class Context(NamedTuple):
@@ -87,34 +62,54 @@ class _Gathered(NamedTuple):
     usage: Usage = Usage()
 
 
-async def gather_context(
-    request: str,
+async def gather_context(  # noqa: PLR0913 - all but the query by name
+    query: str,
     *,
     clock: Clock,
-    known: Known = _NOTHING_KNOWN,
+    known: PlanRequest = _NOTHING_KNOWN,
+    earlier: Sequence[EarlierResult] = (),
     sources: Sequence[ContextSource] = (),
     search: Search | None = None,
     summariser: Summariser | None = None,
-    limits: Limits = _DEFAULT_LIMITS,
+    settings: PlannerSettings | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Context:
-    """Collects all parts, stable ones first; leaves out sources that fail or are late."""
-    before, behind = _stable(known), _changing(known, clock)
+    """Collects all parts, stable ones first; leaves out sources that fail or are late.
+
+    `earlier` are results of earlier runs that the plan may use.
+    """
+    settings = settings or PlannerSettings()
+    profile, plan, tokens = known.profile, known.previous, settings.context_tokens
+    # What stays the same from request to request comes first, the time last.
+    before = [
+        *_parts("profile", about(profile) if profile and profile != Profile() else "", _SHOULD),
+        *_parts("constraints of the profile", constraints(profile) if profile else "", _MUST),
+    ]
+    behind = [
+        # No plan is made again from the words of tools without a person.
+        *_parts(EARLIER, earlier_text(earlier, words=plan is None), _SHOULD),
+        *_parts(_PREVIOUS, plan_text(plan) if plan else "", _MUST),
+        *_parts(_CHANGES, known.feedback, _MUST),
+        *(Part((block,), _SHOULD) for block in known.findings),
+        *_parts(TIME, time_text(clock, settings.timezone), _SHOULD),
+    ]
     asking = len(sources) + bool(search) + bool(known.history)
-    share = _share([*before, *behind], asking, limits)
+    marks = rough_count(fence(HEADING, "", "source")) if asking else 0
+    used = rough_count(rendered([block for part in (*before, *behind) for block in part.blocks]))
+    share = max((tokens - used) // max(asking, 1) - marks, 0)
     tell(
         Sentence(
             "{count} sources to ask, {tokens} tokens for each", count=asking, tokens=f"{share:,}"
         )
     )
     gathered = await asyncio.gather(
-        *(_ask(source, request, share, limits, clock) for source in sources),
-        _conversation(known, share, limits, summariser),
-        _background(request, search, share, limits, clock),
+        *(_ask(source, query, share, settings.source_seconds, clock) for source in sources),
+        _conversation(known.history, share, summariser),
+        _background(query, search, share, clock),
     )
     missing = [each.missing for each in gathered if each.missing]
     parts = [*before, *(each.part for each in gathered), *behind]
-    fitted = fit(parts, tokens=limits.tokens, count=limits.count, missing=missing)
+    fitted = fit(parts, tokens=tokens, count=rough_count, missing=missing)
     notes = (*(note for each in gathered for note in each.notes), *fitted.notes)
     for note in notes:
         tell(note)
@@ -122,27 +117,51 @@ async def gather_context(
     return Context(fitted.blocks, fitted.text, notes, usage)
 
 
-def _stable(known: Known) -> list[Part]:
-    """Returns the parts that stay the same from request to request."""
-    if known.profile is None:
-        return []
-    return [
-        *_parts("profile", about(known.profile) if known.profile != Profile() else "", _SHOULD),
-        *_parts("constraints of the profile", constraints(known.profile), _MUST),
-    ]
+async def _ask(
+    source: ContextSource, query: str, share: int, seconds: float, clock: Clock
+) -> _Gathered:
+    name = type(source).__name__
+    if share < _LEAST_SHARE:
+        return _Gathered(notes=(f"no room is left for {name}: not asked",), missing=name)
+
+    async def blocks() -> tuple[ContextBlock, ...]:
+        found = await source.gather(query, token_limit=share)
+        return tuple(block for block in found if block.text.strip())
+
+    found = await with_timeout(blocks(), seconds=seconds, clock=clock)
+    if isinstance(found, Failed):
+        return _Gathered(notes=(f"{name} failed: {found.reason}",), missing=f"{name}: no answer")
+    return _Gathered(Part(found, _MAY))
 
 
-def _changing(known: Known, clock: Clock) -> list[Part]:
-    """Returns the parts that change with each request; the time comes last."""
-    plan = plan_text(known.previous) if known.previous else ""
-    return [
-        # No plan is made again from the words of tools without a person.
-        *_parts(EARLIER, earlier_text(known.earlier, words=known.previous is None), _SHOULD),
-        *_parts(_PREVIOUS, plan, _MUST),
-        *_parts(_CHANGES, known.feedback, _MUST),
-        *(Part((block,), _SHOULD) for block in known.findings),
-        *_parts(TIME, time_text(clock, known.timezone), _SHOULD),
-    ]
+async def _conversation(
+    history: Sequence[Message], share: int, summariser: Summariser | None
+) -> _Gathered:
+    if not history:
+        return _Gathered()
+    model = summariser if share >= _LEAST_SHARE else None
+    said = await recall(history, tokens=share, count=rough_count, summariser=model)
+    if said.text:
+        part = Part((ContextBlock(TITLE, said.text),), _MAY, newest_last=True)
+        return _Gathered(part, said.notes, usage=said.usage)
+    count = len(history)
+    note = Sentence("no room is left for the {count} messages of the conversation", count=count)
+    return _Gathered(notes=(*said.notes, note), missing=TITLE, usage=said.usage)
+
+
+async def _background(query: str, search: Search | None, share: int, clock: Clock) -> _Gathered:
+    if search is None:
+        return _Gathered()
+    if share < _LEAST_SHARE:
+        note = "no room is left for background investigation"
+        return _Gathered(notes=(note,), missing=HEADING)
+    found = await investigate(query, search=search, clock=clock, tokens=share, count=rough_count)
+    return _Gathered(Part(found.blocks, _MAY), found.notes, HEADING if not found.blocks else "")
+
+
+def _parts(title: str, text: str, rank: int) -> Iterator[Part]:
+    if text.strip():
+        yield Part((ContextBlock(title, text),), rank)
 
 
 def earlier_text(results: Sequence[EarlierResult], *, words: bool = True) -> str:
@@ -156,11 +175,6 @@ def earlier_text(results: Sequence[EarlierResult], *, words: bool = True) -> str
         for each in results
     ]
     return "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
-
-
-def _parts(title: str, text: str, rank: int) -> Iterator[Part]:
-    if text.strip():
-        yield Part((ContextBlock(title, text),), rank)
 
 
 def plan_text(plan: Plan) -> str:
@@ -185,55 +199,3 @@ def time_text(clock: Clock, timezone: str | None = None) -> str:
         unknown = Sentence("there is no time zone '{name}'", name=name)
         raise Misconfigured(unknown, hint=hint) from None
     return f"{now.isoformat(timespec='seconds')} ({_WEEKDAYS[now.weekday()]}, {name})"
-
-
-def _share(parts: Sequence[Part], asking: int, limits: Limits) -> int:
-    """Returns the tokens that each source may use, without marks."""
-    blocks = [block for part in parts for block in part.blocks]
-    marks = limits.count(fence(HEADING, "", "source")) if asking else 0
-    left = limits.tokens - limits.count(rendered(blocks))
-    return max(left // max(asking, 1) - marks, 0)
-
-
-async def _ask(
-    source: ContextSource, request: str, share: int, limits: Limits, clock: Clock
-) -> _Gathered:
-    name = type(source).__name__
-    if share < _LEAST_SHARE:
-        return _Gathered(notes=(f"no room is left for {name}: not asked",), missing=name)
-
-    async def blocks() -> tuple[ContextBlock, ...]:
-        found = await source.gather(request, token_limit=share)
-        return tuple(block for block in found if block.text.strip())
-
-    found = await with_timeout(blocks(), seconds=limits.seconds, clock=clock)
-    if isinstance(found, Failed):
-        return _Gathered(notes=(f"{name} failed: {found.reason}",), missing=f"{name}: no answer")
-    return _Gathered(Part(found, _MAY))
-
-
-async def _conversation(
-    known: Known, share: int, limits: Limits, summariser: Summariser | None
-) -> _Gathered:
-    if not known.history:
-        return _Gathered()
-    model = summariser if share >= _LEAST_SHARE else None
-    said = await recall(known.history, tokens=share, count=limits.count, summariser=model)
-    if said.text:
-        part = Part((ContextBlock(TITLE, said.text),), _MAY, newest_last=True)
-        return _Gathered(part, said.notes, usage=said.usage)
-    count = len(known.history)
-    note = Sentence("no room is left for the {count} messages of the conversation", count=count)
-    return _Gathered(notes=(*said.notes, note), missing=TITLE, usage=said.usage)
-
-
-async def _background(
-    request: str, search: Search | None, share: int, limits: Limits, clock: Clock
-) -> _Gathered:
-    if search is None:
-        return _Gathered()
-    if share < _LEAST_SHARE:
-        note = "no room is left for background investigation"
-        return _Gathered(notes=(note,), missing=HEADING)
-    found = await investigate(request, search=search, clock=clock, tokens=share, count=limits.count)
-    return _Gathered(Part(found.blocks, _MAY), found.notes, HEADING if not found.blocks else "")

@@ -133,7 +133,7 @@ _ASKS: Final[Mapping[str, str]] = {
     r"|取消.{0,10}?(?:订单|预订|预约|会议|订阅|机票|酒店|闹钟)",
 }
 # How words begin in the names and descriptions of tools that make the change.
-_MADE_BY: Final[Mapping[str, str]] = {
+_MADE_BY_WORDS: Final[Mapping[str, str]] = {
     "save": "save write store export append file document sheet upload download copy insert 存 写"
     " 导出 文件 文档 记录 创建 下载",
     "draw": "draw plot chart graph visuali diagram image picture render figure histogram 画 图 绘",
@@ -147,6 +147,7 @@ _MADE_BY: Final[Mapping[str, str]] = {
     " 订 定 买 购 下单 预约 挂号 交易 租 创建 添加",
     "cancel": "cancel delete remove refund return stop unsubscribe modify 取消 删 退 撤",
 }
+_MADE_BY: Final = {kind: tuple(starts.split()) for kind, starts in _MADE_BY_WORDS.items()}
 # After these letters a word only tells or describes: 已发送的邮件, 是否删除.
 _ASKING: Final = {
     kind: lazy_pattern(f"(?<![已曾刚被的所们他她次前否])(?:{asks})", re.IGNORECASE)
@@ -172,29 +173,23 @@ def find_changes(*texts: str) -> tuple[Change, ...]:
     A later text can take back what an earlier one asked for ("don't send it").
     """
     wanted: list[Change] = []
-    for text in texts:
-        for sentence in _statements(text):
-            for clause in _CLAUSE_END.split(sentence):
-                denied = _DENIED.search(clause)
-                lead = denied or _LEAD.match(clause)
-                asked = clause[lead.end() if lead else 0 :].strip(" .!。！?")
-                change = _change(" ".join(asked.split()))
-                if change and denied:
-                    wanted = [each for each in wanted if each.kind != change.kind]
-                elif change:
-                    wanted.append(change)
+    sentences = [each for text in texts for each in _statements(text)]
+    for clause in (each for sentence in sentences for each in _CLAUSE_END.split(sentence)):
+        denied = _DENIED.search(clause)
+        lead = denied or _LEAD.match(clause)
+        asked = " ".join(clause[lead.end() if lead else 0 :].strip(" .!。！?").split())
+        matches = ((kind, pattern.search(asked)) for kind, pattern in _ASKING.items())
+        kind, found = next((each for each in matches if each[1]), ("", None))
+        if found is None:
+            continue
+        files = [each for each in found.groups() if each]
+        if kind in ("delete", "rename"):
+            files = _FILES.findall(asked)[:1]
+        if denied:
+            wanted = [each for each in wanted if each.kind != kind]
+        else:
+            wanted.append(Change(kind, tuple(files), clip(asked, _SHOWN)))
     return tuple(dict.fromkeys(wanted))
-
-
-def _change(clause: str) -> Change | None:
-    """Returns the change that a clause asks for, if it does."""
-    for kind, pattern in _ASKING.items():
-        if found := pattern.search(clause):
-            files = [each for each in found.groups() if each]
-            if kind in ("delete", "rename"):
-                files = _FILES.findall(clause)[:1]
-            return Change(kind, tuple(files), clip(clause, _SHOWN))
-    return None
 
 
 def _not_made(
@@ -202,11 +197,14 @@ def _not_made(
 ) -> Sequence[str] | None:
     """Returns the files for which no step makes a change; None if nothing is missing."""
     calls = [step.each if isinstance(step, MapStep) else step for step in steps]
-    making = [_file_names(call) for call in calls if _may_make(change.kind, call, callees)]
-    # A step without a file name gets it from a person or a result.
-    if making and not all(making):
-        return None
-    named = {name for names in making for name in names}
+    named: set[str] = set()
+    making = [call for call in calls if _may_make(change.kind, call, callees)]
+    for call in making:
+        texts = leaves(call.inputs) if isinstance(call, ToolStep) else ()
+        files = [each for each in texts if isinstance(each, str) and _FILES.fullmatch(each)]
+        if not files:
+            return None  # it gets the name from a person or a result
+        named |= {_base(each) for each in files}
     left = [each for each in change.files if _base(each) not in named]
     return left if left or not making else None
 
@@ -225,21 +223,13 @@ def _may_make(kind: str, call: AnyStep, callees: Mapping[str, ToolSpec | AgentSp
     if reads(spec) and kind != "draw":
         return False
     about = f"{spec.name} {spec.description}"
-    made: list[str] = []
-    for each, made_by in _MADE_BY.items():
-        starts = tuple(made_by.split())
-        chinese = [start for start in starts if not start.isascii()]
+    made: set[str] = set()
+    for each, starts in _MADE_BY.items():
         if any(word.startswith(starts) for word in words(about)) or any(
-            c in about for c in chinese
+            start in about for start in starts if not start.isascii()
         ):
-            made.append(each)
+            made.add(each)
     return kind in made or not (made or reads(spec))
-
-
-def _file_names(call: AnyStep) -> list[str]:
-    """Returns the files that the arguments of a call name."""
-    texts = leaves(call.inputs) if isinstance(call, ToolStep) else ()
-    return [_base(each) for each in texts if isinstance(each, str) and _FILES.fullmatch(each)]
 
 
 def _base(name: str) -> str:

@@ -1,8 +1,11 @@
-"""Numbers in digits, in English words and in Chinese characters; the names of months."""
+"""Numbers in digits, in English words and in Chinese; names of months and of units."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
+
+from plansmith_planner.language import lines
 
 _ONE_TO_TWELVE: Final = (
     *("one", "two", "three", "four", "five", "six"),
@@ -49,3 +52,18 @@ def number(text: str) -> int:
         else:
             digit = _HAN[each]
     return total + digit
+
+
+# What the calculator calls the units of Chinese speakers.
+CHINESE_UNITS: Final = {
+    name: unit for unit, *names in map(str.split, lines("units.txt")) for name in names
+}
+_DEGREES: Final = re.compile(r"(?:degrees? |° ?)?(c(?:elsius)?|f(?:ahrenheit)?)", re.IGNORECASE)
+
+
+def unit_name(said: str) -> str:
+    """Returns a unit as the calculator writes it; what is not known stays as it was said."""
+    name = CHINESE_UNITS.get(said.strip(), said.strip())
+    if degrees := _DEGREES.fullmatch(name):
+        return f"°{degrees[1][0].upper()}"
+    return name.upper() if name in ("kb", "mb", "gb", "tb") else name

@@ -13,8 +13,7 @@ from typing import Final, Literal, NamedTuple
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.data import Json
 from plansmith.plan.refs import escape_text
-from plansmith_planner.language.numbers import DIGITS, SCALES
-from plansmith_planner.language.units import CHINESE_UNITS, unit_name
+from plansmith_planner.language.numbers import CHINESE_UNITS, DIGITS, SCALES, unit_name
 
 Language = Literal["en", "zh"]
 STEP: Final = "find"  # the id of the step whose result the sentence refers to

@@ -70,15 +70,12 @@ def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
         except Misconfigured as error:
             flaw = str(error)
         else:
-            rest = _joined(bare[: phrase.start], bare[phrase.end :])
+            before, after = bare[: phrase.start].rstrip(_EDGES), bare[phrase.end :].lstrip(_EDGES)
+            apart = before and after and after[0] not in ".。!！?？)）"
+            wide = apart and min(before[-1], after[0]) >= "\u2e80"
+            rest = (before + (" " if apart and not wide else "") + after).strip()
             return Recurrence(words, rest, timing, phrase.assumed, "", confirmed)
     return Recurrence(words, text, flaw=flaw, confirmed=confirmed)
-
-
-def without_recurrence(text: str) -> str:
-    """Returns a request without the words that say when to repeat it."""
-    found = recurrence(text)
-    return found.rest if found is not None and found.rest else text
 
 
 def without_schedule_words(plan: Plan) -> tuple[Plan, list[Problem]]:
@@ -90,13 +87,12 @@ def without_schedule_words(plan: Plan) -> tuple[Plan, list[Problem]]:
     )
     hint = Sentence("check that this is what was meant")
     for step in plan.steps:
-        scheduled = isinstance(step, AgentStep) and timing_of(plan, step.id) is not None
-        bare = without_recurrence(step.task) if scheduled and isinstance(step, AgentStep) else ""
-        if isinstance(step, AgentStep) and bare not in ("", step.task):
-            notes.append(problem("PS013", message, hint=hint, step=step.id, path=("task",)))
-            steps.append(step.replace(task=bare))
-        else:
-            steps.append(step)
+        steps.append(step)
+        if isinstance(step, AgentStep) and timing_of(plan, step.id) is not None:
+            found = recurrence(step.task)
+            if found is not None and found.rest not in ("", step.task):
+                notes.append(problem("PS013", message, hint=hint, step=step.id, path=("task",)))
+                steps[-1] = step.replace(task=found.rest)
     return (plan.replace(steps=tuple(steps)) if notes else plan), notes
 
 
@@ -113,15 +109,6 @@ def _meant(phrase: Phrase, text: str) -> bool:
     if _QUESTION.search(text) and not begins:
         return False
     return begins or not vague or not text[phrase.end :].strip(_EDGES + ".。!！")
-
-
-def _joined(before: str, after: str) -> str:
-    """Joins the text before and after the removed words."""
-    before, after = before.rstrip(_EDGES), after.lstrip(_EDGES)
-    if not before or not after or after[0] in ".。!！?？)）":
-        return (before + after).strip()
-    wide = min(before[-1], after[0]) >= "\u2e80"
-    return (before + ("" if wide else " ") + after).strip()
 
 
 _ASSUMED: Final = "at 09:00, since no time was said"
@@ -272,18 +259,16 @@ def _days(found: Match) -> tuple[str, str]:
         place = digits[0] if digits else str(_ORDINALS.get(nth, 0))
         if of == "day":
             return "L" if nth == "last" else place, "*"
-        return "*", f"{_weekday(of)}{'L' if nth == 'last' else f'#{place}'}"
+        return "*", f"{_WEEKDAYS.index(of[:3])}{'L' if nth == 'last' else f'#{place}'}"
     if found["days"]:
         named = re.findall(_DAY, found["days"], re.IGNORECASE)
-        return "*", ",".join(map(str, sorted({_weekday(each) for each in named})))
+        return "*", ",".join(
+            map(str, sorted({_WEEKDAYS.index(each[:3].lower()) for each in named}))
+        )
     kind = (found["each"] or found["week"] or found["span"] or "day").lower()
     if kind.startswith("weekend"):
         return "*", "6,0"
     return "*", "1-5" if kind.startswith(("week", "work", "business", "mon")) else "*"
-
-
-def _weekday(name: str) -> int:
-    return _WEEKDAYS.index(name[:3].lower())
 
 
 _PARTS: Final = {

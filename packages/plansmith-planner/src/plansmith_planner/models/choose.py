@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import importlib.util
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, Final, Literal, NamedTuple, Protocol, cast
@@ -53,14 +52,6 @@ KEYS: Final = (
     Key("XAI_API_KEY", "openai", "grok-4", "https://api.x.ai/v1"),
     Key("OPENROUTER_API_KEY", "openrouter", "openrouter/auto"),
 )
-
-
-def found_keys(environment: Mapping[str, str]) -> Iterator[tuple[Key, str]]:
-    """Returns the keys that are set, each with its model as `provider:name`."""
-    for key in KEYS:
-        if environment.get(key.variable, "").strip():
-            name = environment.get(key.chosen_by, "").strip() or key.model
-            yield key, f"{key.provider}:{name}"
 
 
 LIMIT_S: Final = 1.0
@@ -133,7 +124,7 @@ async def ask_servers(places: Sequence[Place], *, limit_s: float = LIMIT_S) -> l
     if not places:
         return []
     # The libraries of the providers bring one of them; which one changes with their versions.
-    name = next((each for each in ("httpx", "httpx2") if importlib.util.find_spec(each)), "")
+    name = next((each for each in ("httpx", "httpx2") if find_spec(each)), "")
     if not name:
         return [Server(place, flaw=_NO_LIBRARY) for place in places]
     httpx: Any = importlib.import_module(name)
@@ -166,9 +157,9 @@ async def _ask(client: Any, place: Place, limit_s: float) -> Server:
             raise
         slow = "Timeout" in type(error).__name__
         return Server(place, flaw=silent if slow else Sentence("no server there"))
-    status = answer.status_code
-    if status != 200:
-        return Server(place, flaw=Sentence("answers with status {status}", status=str(status)))
+    if answer.status_code != 200:
+        status = str(answer.status_code)
+        return Server(place, flaw=Sentence("answers with status {status}", status=status))
     return _read(place, data[:_MOST_BYTES].decode("utf-8", "replace"))
 
 
@@ -181,23 +172,18 @@ def _read(place: Place, text: str) -> Server:
     rows: Any = held.get("data", held.get("models"))
     if not isinstance(rows, list):
         return Server(place, flaw=Sentence("not a model server"))
-    named = [
-        _chat_model(cast("dict[str, Any]", row))
-        for row in cast("list[object]", rows)
-        if isinstance(row, dict)
-    ]
-    usable = tuple(dict.fromkeys(name for name in named if name))
+    usable = tuple(dict.fromkeys(filter(None, map(_chat_model, cast("list[object]", rows)))))
     flaw = Sentence("has no model that chats" if rows else "has no model yet")
     return Server(place, usable, flaw="" if usable else flaw)
 
 
-def _chat_model(row: Mapping[str, Any]) -> str:
+def _chat_model(given: object) -> str:
     """Returns the name of a model that can chat, as the server calls it; empty for any other."""
+    row = cast("dict[str, Any]", given) if isinstance(given, dict) else dict[str, Any]()
     name = row.get("id") or row.get("model") or row.get("name")
     details = row.get("details")
     held = cast("dict[str, Any]", details) if isinstance(details, dict) else dict[str, Any]()
-    known: Any = held.get("families")
-    families: set[Any] = {*(known or ()), row.get("type")}
+    families: set[Any] = {*(held.get("families") or ()), row.get("type")}
     # A model of Ollama's cloud needs an account there, whatever the list says.
     remote = bool(row.get("remote_host")) or str(name).endswith(("-cloud", ":cloud"))
     if not isinstance(name, str) or remote or families & _EMBEDDING_FAMILIES:
@@ -325,6 +311,39 @@ async def choose(
     return Choice("rules", RULES, why, tried=(*tried, Tried("rules", RULES)))
 
 
+async def _options(
+    environment: Mapping[str, str],
+    shelf: ModelShelf | None,
+    places: Sequence[Place],
+    limit_s: float,
+) -> AsyncIterator[Choice | Tried]:
+    """Yields the options in order of preference, usable or not."""
+    can_call = find_spec("pydantic_ai") is not None
+    keys = [key for key in KEYS if environment.get(key.variable, "").strip()]
+    if not keys:
+        yield Tried("key", Sentence("the environment"), Sentence("has no API key"))
+    for key in keys:
+        if can_call:
+            name = environment.get(key.chosen_by, "").strip() or key.model
+            why = Sentence(
+                "{key} is set; {other} names another model", key=key.variable, other=key.chosen_by
+            )
+            yield Choice("key", f"{key.provider}:{name}", why, key.base_url, key.variable)
+        yield Tried("key", key.variable, _NO_LIBRARY)
+    if not can_call:
+        yield Tried("server", Sentence("servers on this machine"), _NO_LIBRARY)
+    for server in await ask_servers(places, limit_s=limit_s) if can_call else ():
+        program, place = server.place.program, server.place
+        if server.flaw:
+            at = Sentence("{program} at {url}", program=program, url=place.url)
+            yield Tried("server", at, server.flaw)
+        else:
+            why = Sentence("{program} runs here, and no key is in the environment", program=program)
+            yield Choice("server", f"openai:{server.models[0]}", why, base_url=place.base_url)
+    if shelf is not None:
+        yield shelf.option()
+
+
 async def choose_at(base_url: str, *, key: str = "", limit_s: float = 10.0) -> Choice:
     """Returns the first chat model of the server that the person named, or fails."""
     url = base_url.rstrip("/")
@@ -340,42 +359,6 @@ async def choose_at(base_url: str, *, key: str = "", limit_s: float = 10.0) -> C
     model = f"openai:{server.models[0]}"
     why = Sentence("the first model of the server that is set")
     return Choice("server", model, why, base_url=base_url, tried=(Tried("server", model),))
-
-
-async def _options(
-    environment: Mapping[str, str],
-    shelf: ModelShelf | None,
-    places: Sequence[Place],
-    limit_s: float,
-) -> AsyncIterator[Choice | Tried]:
-    """Yields the options in order of preference, usable or not."""
-    can_call = find_spec("pydantic_ai") is not None
-    keys = list(found_keys(environment))
-    if not keys:
-        yield Tried("key", Sentence("the environment"), Sentence("has no API key"))
-    for key, model in keys:
-        if can_call:
-            why = Sentence(
-                "{key} is set; {other} names another model", key=key.variable, other=key.chosen_by
-            )
-            yield Choice("key", model, why, key.base_url, key.variable)
-        yield Tried("key", key.variable, _NO_LIBRARY)
-    if can_call:
-        for server in await ask_servers(places, limit_s=limit_s):
-            yield _of_server(server)
-    else:
-        yield Tried("server", Sentence("servers on this machine"), _NO_LIBRARY)
-    if shelf is not None:
-        yield shelf.option()
-
-
-def _of_server(server: Server) -> Choice | Tried:
-    place = server.place
-    if server.flaw:
-        at = Sentence("{program} at {url}", program=place.program, url=place.url)
-        return Tried("server", at, server.flaw)
-    why = Sentence("{program} runs here, and no key is in the environment", program=place.program)
-    return Choice("server", f"openai:{server.models[0]}", why, base_url=place.base_url)
 
 
 class AutoModel:

@@ -10,29 +10,15 @@ import json
 import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AsyncExitStack, aclosing
-from typing import Any, Final, Literal, Self
+from contextlib import aclosing
+from typing import Any, Final, Literal
 
 from plansmith.errors import ModelFailed, ModelRefused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ArgumentsDelta, Delta, ModelDone, Prompt, TextDelta, Usage
+from plansmith_planner.models import provider_output as out
 from plansmith_planner.models.choose import usual_places
-from plansmith_planner.models.provider_output import (
-    MODES,
-    Mode,
-    as_failure,
-    broken_off,
-    error_text,
-    is_closed,
-    is_mode_refusal,
-    opened,
-    price_of,
-    refused_setup,
-    status_of,
-    takes_object,
-    with_schema_text,
-)
 
 ANSWER_TOOL: Final = "answer"
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -43,9 +29,7 @@ class ProviderModel:
     """A model `provider:name`, or `openai:name` of a compatible server at `base_url`.
 
     Nothing is imported or reached before the first call, which says what to set when a key or
-    a library is missing. `timeout_s` limits connecting and the silence between two packets;
-    `settings` are pydantic-ai's model settings (temperature, max_tokens, thinking and so on).
-    Used as an async context manager it keeps its connections from call to call.
+    a library is missing. `timeout_s` limits connecting and the silence between two packets.
     """
 
     def __init__(
@@ -55,38 +39,26 @@ class ProviderModel:
         base_url: str | None = None,
         api_key: str | None = None,
         timeout_s: float = 120.0,
-        output: Literal["auto"] | Mode = "auto",
-        settings: Mapping[str, Json] | None = None,
+        output: Literal["auto"] | out.Mode = "auto",
     ) -> None:
         self._spec = spec
         self._base_url = base_url
         self._api_key = api_key
-        self._only: Mode | None = None if output == "auto" else output
-        self._refused: set[Mode] = set()
+        self._only: out.Mode | None = None if output == "auto" else output
+        self._refused: set[out.Mode] = set()
         # The library's own retries are off: one place retries, and it is not here. The stable
         # start of the prompt is cached where a provider wants to be asked for that.
         self._settings: dict[str, Any] = {
             "cache": {"messages": False},
-            **(settings or {}),
             "timeout": timeout_s,
             "max_retries": 0,
         }
         self._model: Any = None
-        self._held: AsyncExitStack | None = None
 
     @property
     def name(self) -> str:
         """The model as settings name it, `provider:name`."""
         return self._spec
-
-    async def __aenter__(self) -> Self:
-        self._held = AsyncExitStack()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        held, self._held, self._model = self._held, None, None
-        if held is not None:
-            await held.aclose()
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields the answer in pieces; an empty text means that the model thinks."""
@@ -104,7 +76,7 @@ class ProviderModel:
                     hint = Sentence("set output to auto, so that another mode is tried")
                     raise ModelRefused(refusal.message, hint=hint) from refusal.__cause__
                 # A list at the root is the schema's fault: it says nothing about the model.
-                if schema is not None and takes_object(schema):
+                if schema is not None and out.takes_object(schema):
                     self._refused.add(mode)
             else:
                 return
@@ -122,13 +94,13 @@ class ProviderModel:
             return os.environ.get("OLLAMA_BASE_URL") or here, self._api_key
         return self._base_url, self._api_key
 
-    def _modes(self, schema: Mapping[str, Json] | None) -> tuple[Mode, ...]:
+    def _modes(self, schema: Mapping[str, Json] | None) -> tuple[out.Mode, ...]:
         if schema is None:
             return ("text",)
         if self._only is not None:
             return (self._only,)
-        modes: list[Mode] = [mode for mode in MODES if mode not in self._refused]
-        return tuple(mode for mode in modes if mode != "tool" or takes_object(schema))
+        modes: list[out.Mode] = [mode for mode in out.MODES if mode not in self._refused]
+        return tuple(mode for mode in modes if mode != "tool" or out.takes_object(schema))
 
     async def _connect(self) -> Any:
         if self._model is None:
@@ -136,9 +108,7 @@ class ProviderModel:
                 # Importing the libraries takes a second: not in the event loop.
                 self._model = await asyncio.to_thread(self._build)
             except Exception as error:
-                raise refused_setup(error, self._spec) from error
-            if self._held is not None:
-                await self._held.enter_async_context(self._model)
+                raise out.refused_setup(error, self._spec) from error
         return self._model
 
     def _build(self) -> Any:
@@ -170,7 +140,7 @@ class ProviderModel:
 
         return library.models.infer_model(self._spec, make)
 
-    async def _answer(self, model: Any, prompt: Prompt, mode: Mode) -> AsyncGenerator[Delta]:
+    async def _answer(self, model: Any, prompt: Prompt, mode: out.Mode) -> AsyncGenerator[Delta]:
         library = _library()
         names = {_wire_name(tool.name): tool.name for tool in prompt.tools}
         calls: dict[int, str] = {}
@@ -194,17 +164,15 @@ class ProviderModel:
                         yield delta
                 done = self._done(stream)
         except Exception as error:
-            raise self._failure(error, mode, has_text=has_text) from error
+            own_key = bool(self._api_key or self._base_url)
+            failure = out.as_failure(error, model=self._spec, own_key=own_key)
+            # The library knows some models' abilities by itself, and says so without a status.
+            status = 400 if type(error).__name__ == "UserError" else out.status_of(error)
+            said = f"{out.error_text(error)} {error}"
+            if not has_text and out.is_mode_refusal(status, said, mode):
+                failure = _ModeRefused(failure.message)
+            raise failure from error
         yield done
-
-    def _failure(self, error: Exception, mode: Mode, *, has_text: bool) -> ModelFailed:
-        own_key = bool(self._api_key or self._base_url)
-        failure = as_failure(error, model=self._spec, own_key=own_key)
-        # The library knows some models' abilities by itself, and says so without a status.
-        status = 400 if type(error).__name__ == "UserError" else status_of(error)
-        if not has_text and is_mode_refusal(status, f"{error_text(error)} {error}", mode):
-            return _ModeRefused(failure.message)
-        return failure
 
     def _done(self, stream: Any) -> ModelDone:
         details: dict[str, Any] = stream.provider_details or {}
@@ -214,28 +182,23 @@ class ProviderModel:
                 Sentence("{model} refused to answer: {reason}", model=self._spec, reason=reason)
             )
         if stream.finish_reason is None and "finish_reason" not in details:
-            raise broken_off(self._spec)
-        usage = stream.usage
-        return ModelDone(
-            Usage(
-                input_tokens=usage.input_tokens,
-                output_tokens=usage.output_tokens,
-                cached_tokens=usage.cache_read_tokens,
-                cost=usage.cost or self._cost(usage, stream),
-            ),
-            stream.model_name,
+            raise out.broken_off(self._spec)
+        usage, cost = stream.usage, stream.usage.cost
+        if not cost and (usage.input_tokens or usage.output_tokens):
+            cost = out.price_of(
+                usage,
+                stream.model_name,
+                provider=self._spec.partition(":")[0],
+                url=stream.provider_url,
+                only_url=self._address()[0] is not None,
+            )
+        spent = Usage(
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cached_tokens=usage.cache_read_tokens,
+            cost=cost or None,
         )
-
-    def _cost(self, usage: Any, stream: Any) -> Any:
-        if not usage.input_tokens and not usage.output_tokens:
-            return None
-        return price_of(
-            usage,
-            stream.model_name,
-            provider=self._spec.partition(":")[0],
-            url=stream.provider_url,
-            only_url=self._address()[0] is not None,
-        )
+        return ModelDone(spent, stream.model_name)
 
 
 class _ModeRefused(ModelFailed):
@@ -270,11 +233,11 @@ def _library() -> Any:
     return importlib.import_module("pydantic_ai")
 
 
-def _wire_messages(library: Any, prompt: Prompt, mode: Mode) -> list[Any]:
+def _wire_messages(library: Any, prompt: Prompt, mode: out.Mode) -> list[Any]:
     kinds = library.messages
     messages, schema = prompt.messages, prompt.schema
     if schema is not None and mode == "text":
-        messages = with_schema_text(messages, schema)
+        messages = out.with_schema_text(messages, schema)
     wire: list[Any] = []
     for message in messages:
         if message.role == "assistant":
@@ -285,39 +248,30 @@ def _wire_messages(library: Any, prompt: Prompt, mode: Mode) -> list[Any]:
     return wire
 
 
-def _parameters(library: Any, prompt: Prompt, mode: Mode) -> Any:
+def _parameters(library: Any, prompt: Prompt, mode: out.Mode) -> Any:
+    def tool(name: str, description: str, schema: Mapping[str, Json], **more: str) -> Any:
+        form = {"parameters_json_schema": out.opened(schema), "strict": _strict(schema)}
+        return library.tools.ToolDefinition(name=name, description=description, **form, **more)
+
     functions = [
-        _tool(library, _wire_name(tool.name), tool.description, tool.input_schema)
-        for tool in prompt.tools
+        tool(_wire_name(each.name), each.description, each.input_schema) for each in prompt.tools
     ]
     schema = prompt.schema
     asked: dict[str, Any] = {}
     if schema is not None and mode == "json_schema":
-        form = library.output.OutputObjectDefinition(
-            opened(schema), name=ANSWER_TOOL, strict=_strict(schema)
+        answer = library.output.OutputObjectDefinition(
+            out.opened(schema), name=ANSWER_TOOL, strict=_strict(schema)
         )
-        asked = {"output_mode": "native", "output_object": form}
+        asked = {"output_mode": "native", "output_object": answer}
     elif schema is not None and mode == "tool":
-        answer = _tool(library, ANSWER_TOOL, "Give the answer.", schema, kind="output")
+        answer = tool(ANSWER_TOOL, "Give the answer.", schema, kind="output")
         asked = {"output_mode": "tool", "output_tools": [answer], "allow_text_output": False}
     return library.models.ModelRequestParameters(function_tools=functions, **asked)
 
 
-def _tool(
-    library: Any, name: str, description: str, schema: Mapping[str, Json], **more: str
-) -> Any:
-    return library.tools.ToolDefinition(
-        name=name,
-        description=description,
-        parameters_json_schema=opened(schema),
-        strict=_strict(schema),
-        **more,
-    )
-
-
 def _strict(schema: Mapping[str, Json]) -> bool | None:
     """Returns False for open objects, which strict mode would close; else None (automatic)."""
-    return None if is_closed(schema) else False
+    return None if out.is_closed(schema) else False
 
 
 def _wire_name(name: str) -> str:

@@ -14,6 +14,8 @@ from plansmith.ports import ChatModel, Clock, Delta, Prompt, TextDelta
 from plansmith_planner.models.tokens import count_prompt_tokens
 
 _FOREVER: Final = 1e9
+_FOR_THE_ANSWER: Final = 4096  # tokens
+_LONGEST_WAIT_S: Final = 60.0
 
 
 def closing(pieces: AsyncIterator[Delta]) -> AbstractAsyncContextManager[object]:
@@ -34,25 +36,16 @@ class Wrapper:
 
 
 class LimitedModel(Wrapper):
-    """Refuses prompts that leave less than `reserve_tokens` of the context for the answer."""
+    """Refuses prompts that leave too little of the context for the answer."""
 
-    def __init__(
-        self,
-        model: ChatModel,
-        *,
-        context_tokens: int,
-        reserve_tokens: int = 4096,
-        count: Callable[..., int] = count_prompt_tokens,
-    ) -> None:
+    def __init__(self, model: ChatModel, *, context_tokens: int) -> None:
         super().__init__(model)
         self._context_tokens = context_tokens
-        self._reserve_tokens = reserve_tokens
-        self._count = count
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields the answer if the prompt fits; else raises `PromptTooLong`."""
-        needed = self._count(prompt.messages, schema=prompt.schema, tools=prompt.tools)
-        limit = self._context_tokens - self._reserve_tokens
+        needed = count_prompt_tokens(prompt.messages, schema=prompt.schema, tools=prompt.tools)
+        limit = self._context_tokens - _FOR_THE_ANSWER
         if needed > limit:
             message = Sentence(
                 "the prompt has about {needed} tokens, and {name} has room "
@@ -61,7 +54,7 @@ class LimitedModel(Wrapper):
                 name=self.name,
                 limit=limit,
                 whole=self._context_tokens,
-                kept=self._reserve_tokens,
+                kept=_FOR_THE_ANSWER,
             )
             hint = Sentence(
                 "give it fewer tools, documents or messages, choose a model "
@@ -77,8 +70,8 @@ class LimitedModel(Wrapper):
 class RetryingModel(Wrapper):
     """Retries on `ModelBusy` with growing waits, as long as no piece has arrived.
 
-    A wait is a random part of a second, doubled with each try up to `longest_wait_s`, or the
-    wait that the provider asks for if that is longer. After the first piece of an answer the
+    A wait is a random part of a second, doubled with each try up to a minute, or the wait that
+    the provider asks for if that is longer. After the first piece of an answer the
     failure goes to the caller, because another try would repeat the piece.
     """
 
@@ -88,13 +81,11 @@ class RetryingModel(Wrapper):
         *,
         clock: Clock,
         tries: int = 3,
-        longest_wait_s: float = 60.0,
         chance: Callable[[], float] = random.random,
     ) -> None:
         super().__init__(model)
         self._clock = clock
         self._tries = tries
-        self._longest_wait_s = longest_wait_s
         self._chance = chance
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
@@ -113,7 +104,7 @@ class RetryingModel(Wrapper):
                 wait = max(self._chance() * 2.0**number, busy.retry_after or 0.0)
             else:
                 return
-            await self._clock.sleep(min(wait, self._longest_wait_s))
+            await self._clock.sleep(min(wait, _LONGEST_WAIT_S))
 
 
 class TimedModel(Wrapper):
@@ -144,8 +135,8 @@ class TimedModel(Wrapper):
             while (delta := await self._next(pieces, start)) is not None:
                 yield delta
 
-    def _left(self, start: float) -> tuple[float, str]:
-        """Returns how long the next piece may take, and what is said if it takes longer."""
+    async def _next(self, pieces: AsyncIterator[Delta], start: float) -> Delta | None:
+        """Waits for a piece in this very task, as some libraries demand; an alarm cancels it."""
         limits: list[tuple[float, str]] = [(_FOREVER, "")]
         if self._total_s is not None:
             left, seconds = start + self._total_s - self._clock.monotonic(), f"{self._total_s:g}"
@@ -155,27 +146,19 @@ class TimedModel(Wrapper):
             seconds = f"{self._silence_s:g}"
             mute = Sentence("{name} said nothing for {seconds} s", name=self.name, seconds=seconds)
             limits.append((self._silence_s, mute))
-        return min(limits)
-
-    async def _next(self, pieces: AsyncIterator[Delta], start: float) -> Delta | None:
-        """Waits for a piece in this very task, as some libraries demand; an alarm cancels it."""
-        left, reason = self._left(start)
+        left, reason = min(limits)
         if left <= 0:
             raise ModelBusy(reason)
         task = asyncio.current_task()
         assert task is not None  # noqa: S101
-        alarm, asked, late = (
-            asyncio.ensure_future(self._clock.sleep(left)),
-            task.cancelling(),
-            False,
-        )
+        alarm = asyncio.ensure_future(self._clock.sleep(left))
+        asked, late, waiting = task.cancelling(), False, True
 
         def ring(_: object) -> None:
             nonlocal late
             if waiting and not alarm.cancelled():
                 late = task.cancel()
 
-        waiting = True
         alarm.add_done_callback(ring)
         try:
             return await anext(pieces, None)

@@ -65,19 +65,15 @@ class Notes:
 
     def leave_out(self, name: str, value: Json, message: str, *, step: str | None = None) -> None:
         """Notes that a field is left out; an error if the plan means something else without it."""
-        if decides(name, value):
-            self.refuse(
-                "PS003",
-                Sentence(
-                    "the field '{name}' cannot be read here, and without it the "
-                    "plan would mean something else",
-                    name=name,
-                ),
-                step=step,
-                path=(name,),
-            )
-        else:
+        if not decides(name, value):
             self.say(message, step=step, path=(name,))
+            return
+        error = Sentence(
+            "the field '{name}' cannot be read here, and without it the "
+            "plan would mean something else",
+            name=name,
+        )
+        self.refuse("PS003", error, step=step, path=(name,))
 
     def refuse(
         self,
@@ -134,24 +130,23 @@ class Notes:
         if value is None or isinstance(value, bool):
             return value
         word = str(value).strip().lower()
-        if word in _TRUE or word in _FALSE:
-            self._read_as(value, word in _TRUE, name, step)
-            return word in _TRUE
-        message = Sentence("{value} is neither true nor false", value=repr(value))
-        self.say(message, step=step, path=(name,))
-        return None
+        known = word in _TRUE if word in _TRUE or word in _FALSE else None
+        self._read_as(
+            value,
+            known,
+            Sentence("{value} is neither true nor false", value=repr(value)),
+            name,
+            step,
+        )
+        return known
 
     def consent(self, value: Json, name: str) -> bool:
         """Reads a boolean without which nothing runs; anything unclear is an error, and no."""
-        count, known = len(self.problems), self.flag(value, name)
-        if known is None:
-            del self.problems[count:]
-            self.refuse(
-                "PS005",
-                Sentence("{value} is neither true nor false", value=repr(value)),
-                path=(name,),
-            )
-        return bool(known)
+        if value is not None and str(value).strip().lower() in _TRUE | _FALSE:
+            return bool(self.flag(value, name))
+        unclear = Sentence("{value} is neither true nor false", value=repr(value))
+        self.refuse("PS005", unclear, path=(name,))
+        return False
 
     def whole(self, value: Json, name: str, *, step: str | None = None) -> int | None:
         """Reads a whole number, also from text; None if it is missing or unclear."""
@@ -161,16 +156,17 @@ class Notes:
             number = float(str(value).strip())
         except ValueError:
             number = 0.5
-        if not number.is_integer():
-            message = Sentence("{value} is not a whole number", value=repr(value))
-            self.say(message, step=step, path=(name,))
-            return None
-        self._read_as(value, int(number), name, step)
-        return int(number)
+        known = int(number) if number.is_integer() else None
+        self._read_as(
+            value, known, Sentence("{value} is not a whole number", value=repr(value)), name, step
+        )
+        return known
 
-    def _read_as(self, value: Json, known: float, name: str, step: str | None) -> None:
+    def _read_as(
+        self, value: Json, known: float | None, unclear: str, name: str, step: str | None
+    ) -> None:
         message = Sentence("{value} is read as {known}", value=repr(value), known=str(known))
-        self.say(message, step=step, path=(name,))
+        self.say(unclear if known is None else message, step=step, path=(name,))
 
 
 def with_notes(write: Callable[[Plan, Run | None, Notes], dict[str, Json]]) -> Write:
@@ -187,16 +183,19 @@ class Ids:
     """Makes unique step ids from the names that other systems use."""
 
     def __init__(self) -> None:
-        self._taken: set[str] = set()
+        self.taken: set[str] = set()
 
     def make(self, wanted: Json, place: int) -> str:
         """Returns an id like the wanted one, or one made from the position."""
         plain = _NOT_SLUG.sub("_", str(wanted)).strip("_-")[:60] if wanted else ""
-        name = free = plain or f"s{place}"
-        number = 2
-        while free in self._taken:
+        return self.free(plain or f"s{place}")
+
+    def free(self, name: str) -> str:
+        """Returns a name that no other step has, and takes it."""
+        free, number = name, 2
+        while free in self.taken:
             free, number = f"{name}_{number}", number + 1
-        self._taken.add(free)
+        self.taken.add(free)
         return free
 
 

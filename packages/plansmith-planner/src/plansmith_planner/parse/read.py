@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, cast
@@ -16,34 +16,36 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import SURROGATES
 from plansmith_planner.parse.scalars import clean, finite, number
-from plansmith_planner.parse.signs import (
+from plansmith_planner.parse.tolerant import (
     ANOTHER_FIELD,
     GAP,
     GROUPED,
     OPENING_QUOTES,
     QUOTED_KEY,
-    REGEX_LITERAL,
+    Escaped,
+    Repaired,
+    Tolerant,
+    TooDeep,
 )
-from plansmith_planner.parse.tolerant import Escaped, Repaired, Tolerant, TooDeep
 
 Fits = Callable[[Json], float]
-_PARENTHESIS: Final = re.compile(r"\s*\(")
-_LANDMARK = re.compile(
-    r"(?P<fence>```+|~~~+)|(?P<think></?(?:think|thinking|reasoning|thought)>)|(?P<open>[{\[｛［])",
+_LANDMARK: Final = re.compile(
+    r"(?P<fence>```+|~~~+)[ \t]*[\w+.-]*|(?P<think></?(?:think|thinking|reasoning|thought)>)"
+    r"|(?P<open>[{\[｛［])",
     re.IGNORECASE,
 )
-_LANGUAGE = re.compile(r"[ \t]*[\w+.-]*")
-_BARE_START = re.compile(r"\s*(?![\s\d\"'“‘`{\[\]}-]|true|false|null|True|False|None|//|/\*)")
-_ESCAPED_ONCE = re.compile(r"\\([\"'\\/])")
-_SENTENCE = re.compile(r"[.!?。！？…]\Z|\A[^\w\"'“‘/+.-]+\Z")
-_NOISE = re.compile(r"[\s,;)\]}]*")
+_PARENTHESIS: Final = re.compile(r"\s*\(")
+_REGEX_LITERAL: Final = re.compile(r"/(?:[^/\\\n]|\\.){1,500}/[a-z]*")
+_BARE_START: Final = re.compile(
+    r"\s*(?![\s\d\"'“‘`{\[\]}-]|true|false|null|True|False|None|//|/\*)"
+)
+_ESCAPED_ONCE: Final = re.compile(r"\\([\"'\\/])")
+_SENTENCE: Final = re.compile(r"[.!?。！？…]\Z|\A[^\w\"'“‘/+.-]+\Z")
+_NOISE: Final = re.compile(r"[\s,;)\]}]*")
 _MAX_RETRIES: Final = 16
 _MAX_BARE_WORDS: Final = 4
-_FLAWS_TO_DOUBT: Final = 12
-_NO_VALUE: Final = Sentence("there is no JSON value in the text")
-_decode = msgspec.json.Decoder().decode
 # Reads what is in no standard, and says where a value ends.
-_DECODER = json.JSONDecoder(parse_constant=lambda _: None, parse_float=finite)
+_DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None, parse_float=finite)
 
 
 def read_json(text: str, *, fits: Fits | None = None) -> Json:
@@ -62,7 +64,11 @@ def read_json(text: str, *, fits: Fits | None = None) -> Json:
         {'item': 'bolt', 'count': 9}
     """
     try:
-        return _document(text)
+        return cast("Json", msgspec.json.decode(text))
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        pass  # ill-formed, or with NaN, lone surrogates or numbers beyond floats
+    try:
+        return _scrubbed(_DECODER.decode(text), text)
     except (ValueError, RecursionError):
         pass
     try:
@@ -75,15 +81,6 @@ def read_json(text: str, *, fits: Fits | None = None) -> Json:
         return _read(plain, fits, again=True)
     except (Escaped, TooDeep) as error:
         raise UnreadableText(Sentence("no JSON value could be read from the text")) from error
-
-
-def _document(text: str) -> Json:
-    """Parses the text as one JSON document; raises ValueError if it is not."""
-    try:
-        return cast("Json", _decode(text))
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        # Ill-formed, or with NaN, lone surrogates or numbers beyond floats.
-        return _scrubbed(_DECODER.decode(text), text)
 
 
 def _scrubbed(value: Json, text: str) -> Json:
@@ -99,6 +96,27 @@ def _scrubbed(value: Json, text: str) -> Json:
     return value
 
 
+def _read(text: str, fits: Fits | None, *, again: bool = False) -> Json:
+    body = text.strip()
+    if _REGEX_LITERAL.fullmatch(body):
+        return body
+    if body and body[0] in OPENING_QUOTES and not body.startswith("```"):
+        # A list of fields, or one quoted string.
+        if QUOTED_KEY.match(body):
+            return Tolerant("{" + body).read().value
+        whole = Tolerant(body).read()
+        if not body[whole.end :].strip(" \n\t,;"):
+            return whole.value
+    scanner = _Scanner(text)
+    found = scanner.candidates()
+    # Quotes with backslashes may also be in the prose around a valid value.
+    if scanner.escaped and not again and not any(one.fenced and not one.flaws for one in found):
+        raise Escaped
+    if scanner.too_deep and not found:
+        raise TooDeep
+    return _choose(text, found, fits) if found else _bare(text)
+
+
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     """A value found in a text, and what is needed to rank it."""
@@ -112,12 +130,19 @@ class _Candidate:
     thought: bool = False
 
     @property
+    def substance(self) -> int:
+        """0 for an empty container, 1 for a list of plain values, 2 if there are fields."""
+        if isinstance(self.value, dict):
+            return 2 if self.value else 0
+        if not isinstance(self.value, list) or not self.value:
+            return 0
+        return 2 if any(isinstance(item, (dict, list)) and item for item in self.value) else 1
+
+    @property
     def merit(self) -> tuple[bool, bool, bool, int, bool]:
         """How good it is, most important criterion first; ties go to the earlier one."""
-        substance = _substance(self.value)
-        doubtful = self.flaws > _FLAWS_TO_DOUBT + (self.end - self.start) // 20
-        sound = substance > 0 and not doubtful
-        return (not self.thought, sound, self.fenced, substance, not self.flaws)
+        found = self.substance
+        return (not self.thought, found > 0, self.fenced, found, not self.flaws)
 
 
 class _Scanner:
@@ -138,44 +163,39 @@ class _Scanner:
         position = stray = 0
         opened = False
         while not self.too_deep and (mark := _LANDMARK.search(self.text, position)):
-            position = mark.end()
-            if mark["fence"]:
-                position = self._at_fence(mark)
-                # A Python tuple; elsewhere than in a fence parentheses are prose.
-                if self._fence and _PARENTHESIS.match(self.text, position):
-                    found += self._at(position)
-            elif mark["think"]:
+            at, position = mark.start(), mark.end()
+            if mark["think"]:
                 self._thinking = not mark[0].startswith("</")
                 stray = position if not (self._thinking or opened) else stray
                 opened = self._thinking
-            else:
-                found += self._at(mark.start())
-            position = max(position, found[-1].end if found else 0)
+                continue
+            if mark["fence"]:
+                closes, self._fence = bool(self._fence), "" if self._fence else mark[0][:3]
+                at, position = (-1, mark.end("fence")) if closes else (position, position)
+                # A Python tuple; elsewhere than in a fence parentheses are prose.
+                if closes or not _PARENTHESIS.match(self.text, at):
+                    continue
+            one = self._at(at)
+            if one is not None:
+                found.append(one)
+                position = max(position, one.end)
         # A thought that is closed but never opened starts with the text.
         return [replace(one, thought=one.thought or one.start < stray) for one in found]
 
-    def _at_fence(self, mark: re.Match[str]) -> int:
-        """Opens or closes a code fence; returns the place after it and its language."""
-        if self._fence:
-            self._fence = ""
-            return mark.end()
-        self._fence = mark[0][:3]
-        info = _LANGUAGE.match(self.text, mark.end())
-        return info.end() if info else mark.end()
-
-    def _at(self, start: int) -> Iterator[_Candidate]:
+    def _at(self, start: int) -> _Candidate | None:
         found = self._strict(start) or self._tolerant(start)
         if found is None:
-            return
-        marks = bool(self._fence), self._thinking
-        one = _Candidate(found.value, start, found.end, found.flaws, found.closed, *marks)
+            return None
+        end, fenced = found.end, bool(self._fence)
         # A stray bracket in prose is read as a value up to the end.
-        if not one.closed and not one.fenced and self._retries < _MAX_RETRIES:
+        if not found.closed and not fenced and self._retries < _MAX_RETRIES:
             inner = _LANDMARK.search(self.text, start + 1)
             if _BARE_START.match(self.text, start + 1) and inner and inner["open"]:
                 self._retries += 1
-                one = replace(one, end=start + 1)
-        yield one
+                end = start + 1
+        return _Candidate(
+            found.value, start, end, found.flaws, found.closed, fenced, self._thinking
+        )
 
     def _strict(self, start: int) -> Repaired | None:
         """Returns the well-formed value at a place, if no field follows it."""
@@ -201,45 +221,8 @@ class _Scanner:
         return None
 
 
-def _read(text: str, fits: Fits | None, *, again: bool = False) -> Json:
-    whole = _whole(text)
-    if whole is not None:
-        return whole[0]
-    scanner = _Scanner(text)
-    found = scanner.candidates()
-    # Quotes with backslashes may also be in the prose around a valid value.
-    if scanner.escaped and not again and not any(one.fenced and not one.flaws for one in found):
-        raise Escaped
-    if found:
-        return _choose(text, found, fits).value
-    if scanner.too_deep:
-        raise TooDeep
-    return _bare(text)
-
-
-def _whole(text: str) -> list[Json] | None:
-    """Returns the value of a text that as a whole is a quoted string or a list of fields."""
-    body = text.strip()
-    if REGEX_LITERAL.fullmatch(body):
-        return [body]
-    if not body or body[0] not in OPENING_QUOTES or body.startswith("```"):
-        return None
-    if QUOTED_KEY.match(body):
-        return [Tolerant("{" + body).read().value]
-    found = Tolerant(body).read()
-    return [found.value] if not body[found.end :].strip(" \n\t,;") else None
-
-
-def _choose(text: str, found: Sequence[_Candidate], fits: Fits | None) -> _Candidate:
-    groups = _groups(text, found)
-    if fits is None:
-        return max(groups, key=lambda one: one.merit)
-    pool = [*groups, *(one for one in found if not any(one is group for group in groups))]
-    return max(pool, key=lambda one: (not one.thought, fits(one.value), one.merit))
-
-
-def _groups(text: str, found: Sequence[_Candidate]) -> list[_Candidate]:
-    """Groups values with no word between them; they are one list."""
+def _choose(text: str, found: Sequence[_Candidate], fits: Fits | None) -> Json:
+    """Returns the best value; those with no word between them are one list."""
     groups: list[list[_Candidate]] = []
     for one in found:
         last = groups[-1][-1] if groups else None
@@ -248,7 +231,11 @@ def _groups(text: str, found: Sequence[_Candidate]) -> list[_Candidate]:
         else:
             groups.append([one])
     alone = len(groups) == 1 and not text[: found[0].start].strip("`json \n")
-    return [_joined(group, alone=alone) for group in groups]
+    joined = [_joined(group, alone=alone) for group in groups]
+    if fits is None:
+        return max(joined, key=lambda one: one.merit).value
+    pool = [*joined, *(one for one in found if not any(one is other for other in joined))]
+    return max(pool, key=lambda one: (not one.thought, fits(one.value), one.merit)).value
 
 
 def _only_gap(text: str, start: int, end: int) -> bool:
@@ -264,8 +251,8 @@ def _only_gap(text: str, start: int, end: int) -> bool:
 
 def _joined(group: Sequence[_Candidate], *, alone: bool) -> _Candidate:
     """Joins values into one list, without empty ones."""
-    least = 1 if alone else max(1, *(_substance(one.value) for one in group))
-    full = [one for one in group if _substance(one.value) >= least]
+    least = 1 if alone else max(1, *(one.substance for one in group))
+    full = [one for one in group if one.substance >= least]
     if len(full) < 2:
         return full[0] if full else group[0]
     adjacent = all(left.end == right.start for left, right in pairwise(full))
@@ -276,24 +263,14 @@ def _joined(group: Sequence[_Candidate], *, alone: bool) -> _Candidate:
     return replace(full[0], value=values, end=full[-1].end, flaws=flaws, closed=full[-1].closed)
 
 
-def _substance(value: Json) -> int:
-    """Returns 0 for an empty container, 1 for a list of plain values, 2 if there are fields."""
-    if isinstance(value, dict):
-        return 2 if value else 0
-    if not isinstance(value, list) or not value:
-        return 0
-    return 2 if any(isinstance(item, (dict, list)) and item for item in value) else 1
-
-
 def _bare(text: str) -> Json:
     """Returns the value of a text without brackets: a word, a number, or a list of them."""
     body = re.sub(r"(?:```+|~~~+)\w*", "", text).strip()
     if GROUPED.fullmatch(body):
         return number(body.replace(",", ""))
-    if not any(char.isalnum() or char in OPENING_QUOTES for char in body):
-        raise UnreadableText(_NO_VALUE)
     values: list[Json] = []
-    words = position = 0
+    words = 0
+    position = 0 if any(char.isalnum() or char in OPENING_QUOTES for char in body) else len(body)
     while position < len(body):
         found = Tolerant(body, position).read()
         piece = body[position : found.end]
@@ -303,5 +280,5 @@ def _bare(text: str) -> Json:
         position = noise.end() if noise else found.end
     limit = _MAX_BARE_WORDS if len(values) == 1 else 1
     if not values or words > limit or (words > 1 and _SENTENCE.search(body)):
-        raise UnreadableText(_NO_VALUE)
+        raise UnreadableText(Sentence("there is no JSON value in the text"))
     return values[0] if len(values) == 1 else values

@@ -75,7 +75,11 @@ def parse_value(
     ours = any(isinstance(step, dict) and step.get("kind") in KINDS for step in steps or ())
     reading = _foreign(value, shape, other=not ours)
     if reading is not None:
-        return _with_request(reading, goal, locale)
+        plan = reading.plan
+        if plan is not None:
+            own = locale if plan.locale == "en" else plan.locale
+            plan = plan.replace(goal=plan.goal or goal, locale=own)
+        return Parsed(plan, [*reading.problems])
     tolerant = Shape()
     fields = tolerant.head(head)
     made = [tolerant.step(step, place) for place, step in enumerate(steps or (), start=1)]
@@ -120,14 +124,6 @@ def _foreign(value: Json, shape: str, *, other: bool) -> Reading | None:
     return next((dialect(name).read(layer) for name, layer in named if name), None)
 
 
-def _with_request(reading: Reading, goal: str, locale: str) -> Parsed:
-    plan = reading.plan
-    if plan is not None:
-        own = locale if plan.locale == "en" else plan.locale
-        plan = plan.replace(goal=plan.goal or goal, locale=own)
-    return Parsed(plan, [*reading.problems])
-
-
 def _layers(value: Json) -> Iterator[Json]:
     """Yields a value and the plan objects inside it, each with the fields around it."""
     for _ in range(4):
@@ -156,25 +152,22 @@ def _merged(around: dict[str, Json], inner: dict[str, Json]) -> dict[str, Json]:
 def _unread_refusals(text: str, value: Json) -> list[Problem]:
     """Returns an error for each refusal that the text has and the value read from it has not."""
     said = {snake(found[1]) for found in _REFUSAL.finditer(_THOUGHT.sub("", text))}
+    todo: list[Json] = [value] if said else []
+    while todo:
+        each = todo.pop()
+        if isinstance(each, dict):
+            said -= {snake(name) for name, inner in each.items() if decides(name, inner)}
+            todo += each.values()
+        elif isinstance(each, list):
+            todo += each
     hint = Sentence("write the plan again")
     found: list[Problem] = []
-    for name in sorted(said - set(_refusals(value))):
+    for name in sorted(said):
         message = Sentence(
             "the text says '{name}': false, and the plan that was read does not", name=name
         )
         found.append(problem("PS005", message, hint=hint, path=(name,)))
     return found
-
-
-def _refusals(value: Json) -> Iterator[str]:
-    if isinstance(value, list):
-        for each in value:
-            yield from _refusals(each)
-    elif isinstance(value, dict):
-        for name, each in value.items():
-            if decides(name, each):
-                yield snake(name)
-            yield from _refusals(each)
 
 
 def plan_fit(value: Json) -> float:

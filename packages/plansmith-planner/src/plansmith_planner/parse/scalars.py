@@ -9,17 +9,13 @@ from typing import Final
 from plansmith.plan.data import Json
 from plansmith.text import SURROGATES
 
-_DOUBLE: Final = '"“”„‟″＂'
-_SINGLE: Final = "'‘’‛`´＇"
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d*)?([eE][+-]?\d+)?|-?\.\d+([eE][+-]?\d+)?")
 _OPEN_EXPONENT = re.compile(r"(-?(?:0|[1-9]\d*)(?:\.\d*)?)[eE][+-]?|-")
 _UNDERSCORED = re.compile(r"-?\d[\d_]*(?:\.[\d_]*\d)?")
 _LITERALS: Final[dict[str, Json]] = {"true": True, "false": False, "null": None, "none": None}
 _NO_VALUES: Final = ("undefined", "NaN", "-NaN", "Infinity", "-Infinity", "+Infinity")
 _MAX_INT_DIGITS: Final = 1000
-_ESCAPES: Final = {
-    "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "/": "/",
-}  # fmt: skip
+_ESCAPES: Final = dict(zip('bfnrt"\\/', '\b\f\n\r\t"\\/', strict=True))
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\s\S]|\Z)")
 _WORD = re.compile(r"[A-Za-z]+")
 _REGEX_SIGNS: Final = frozenset("dDwWsSBAzZpPhHRXGkKNQECvxuU.()[]{}*+?^$|-%_&#~,;:!<>=@ ")
@@ -30,13 +26,6 @@ _LATEX_WORDS: Final = """
 """
 _LATEX: Final = frozenset(_LATEX_WORDS.split())
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-
-
-def closers_of(quote: str) -> str:
-    """Returns the characters that may close a string which `quote` opened."""
-    if quote in "\"'":
-        return quote
-    return _DOUBLE if quote in _DOUBLE else _SINGLE
 
 
 def bare_value(word: str) -> Json:

@@ -6,21 +6,21 @@ import copy
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import RLock
 from typing import Any, Final
 
-from plansmith.files import replace_file
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith_planner.ranking.card import Card, Source, read_card, source
+from plansmith_planner.ranking.kept import keep, read_kept
 from plansmith_planner.ranking.lexical import LexicalIndex
 
 Entry = ToolSpec | AgentSpec | Mapping[str, Any]
 Catalogue = Sequence[Entry] | Mapping[str, Entry]
 _Pairs = list[tuple[str, Entry]]
 
-_FORMAT: Final = 4
+_FORMAT: Final = 5
 _MOST_INDEXES: Final = 8
 _MOST_CARDS: Final = 50_000
 
@@ -66,38 +66,31 @@ class IndexCache:
         if known is not None:
             self._indexes.remove(known)
         else:
-            sources = {each.key(): each for each in _sources(pairs)}
-            cards = self._read(sources, folder)
-            about = [
+            # Of two with one name the first counts.
+            made = [each for name, entry in pairs if (each := source(name, entry)) is not None]
+            first = {each.name: each for each in reversed(made)}
+            sources = {each.key(): each for each in made if first[each.name] is each}
+            texts = [
                 f"{each.name.replace('_', ' ')}: {each.fields[1]}" for each in sources.values()
             ]
-            known = CatalogueIndex(_copied(pairs), folder, cards, about)
+            known = CatalogueIndex(_copied(pairs), folder, self._read(sources, folder), texts)
         self._indexes = [known, *self._indexes][:_MOST_INDEXES]
         return known
 
     def _read(self, sources: Mapping[str, Source], folder: Path | None) -> list[Card]:
-        name = hashlib.sha256("".join(sources).encode()).hexdigest()[:32]
+        name = hashlib.sha256("".join((str(_FORMAT), *sources)).encode()).hexdigest()[:32]
         file = folder / f"shortlist-{name}.json" if folder is not None else None
-        kept = _read_file(file) if file is not None else {}
+        rows = json.loads(read_kept(file) or b"{}") if file is not None else {}
         cards = {
-            key: self._cards.get(key) or kept.get(key) or read_card(given)
+            key: self._cards.get(key) or (Card(*rows[key]) if key in rows else read_card(given))
             for key, given in sources.items()
         }
         self._cards.update(cards)
         while len(self._cards) > _MOST_CARDS:
             self._cards.popitem(last=False)
-        if file is not None and not kept:
-            _save(file, cards)
+        if file is not None and not rows:
+            keep(file, json.dumps(cards).encode())
         return list(cards.values())
-
-
-def _sources(pairs: _Pairs) -> Iterator[Source]:
-    names: set[str] = set()
-    for name, entry in pairs:
-        given = source(name, entry)
-        if given is not None and given.name not in names:
-            names.add(given.name)
-            yield given
 
 
 def _copied(pairs: _Pairs) -> _Pairs | None:
@@ -109,24 +102,3 @@ def _copied(pairs: _Pairs) -> _Pairs | None:
         ]
     except (RecursionError, TypeError, ValueError):
         return None
-
-
-def _read_file(path: Path) -> dict[str, Card]:
-    """Returns the cards of a file; none if it is damaged or has another format."""
-    try:
-        form, check, text = path.read_text(encoding="utf-8").split("\n", 2)
-        if (form, check) != (str(_FORMAT), hashlib.sha256(text.encode()).hexdigest()):
-            return {}
-        return {key: Card(*fields) for key, fields in json.loads(text).items()}
-    except (OSError, ValueError):
-        return {}
-
-
-def _save(path: Path, cards: Mapping[str, Card]) -> None:
-    """Writes a file completely or not at all; ignores a folder that is not writable."""
-    text = json.dumps(cards)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, f"{_FORMAT}\n{hashlib.sha256(text.encode()).hexdigest()}\n{text}")
-    except OSError:
-        return

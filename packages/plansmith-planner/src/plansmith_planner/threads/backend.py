@@ -9,15 +9,8 @@ from weakref import WeakValueDictionary
 
 from plansmith.engine.progress import spending
 from plansmith.errors import Refused
+from plansmith.plan import thread as t
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.thread import (
-    AnyThreadBody,
-    MessageAdded,
-    ThreadOpened,
-    ThreadState,
-    ThreadSummarised,
-    short_title,
-)
 from plansmith_planner.context.history import Summariser, summarise
 from plansmith_planner.context.token_budget import rough_count
 from plansmith_planner.model_planner import ModelPlanner
@@ -52,7 +45,7 @@ class ThreadBackend:
             lock = self._locks[thread] = asyncio.Lock()
         return lock
 
-    def require_owner(self, state: ThreadState, who: e.Actor) -> None:
+    def require_owner(self, state: t.ThreadState, who: e.Actor) -> None:
         """Refuses a program that did not open the thread; persons share theirs."""
         begun = state.last or state.runs
         if begun and who.kind != "person" and state.owner != who.label:
@@ -60,19 +53,18 @@ class ThreadBackend:
             message = Sentence("the thread {thread} belongs to somebody else", thread=state.id)
             raise Refused(message, hint=hint)
 
-    async def present(self, state: ThreadState) -> ThreadState:
+    async def present(self, state: t.ThreadState) -> t.ThreadState:
         """Returns a thread as it is now; one of which nothing is stored yet, as it was."""
         found = await self.store.read(state.id)
-        # A thread of one run is stored with its first message.
         return found if found.last or state.last else state
 
     async def add_message(
         self,
-        state: ThreadState,
-        said: MessageAdded,
+        state: t.ThreadState,
+        said: t.MessageAdded,
         who: e.Actor,
-        more: Callable[[int], Sequence[AnyThreadBody]] = lambda _: (),
-    ) -> tuple[ThreadState, int]:
+        more: Callable[[int], Sequence[t.AnyThreadBody]] = lambda _: (),
+    ) -> tuple[t.ThreadState, int]:
         """Stores a message, and `more` given its number; one whose key is known stays as it is."""
         while True:  # nothing is stored after a state that is not the last
             self.require_owner(state, who)
@@ -82,23 +74,22 @@ class ThreadBackend:
                 raise Refused(Sentence("another message of this thread has this key"), hint=hint)
             if known:
                 return state, known[0].number
-            opening = [] if state.last else [self._opened(state, who)]
+            # A thread of one run is stored with its first message.
+            adopts = state.runs[0] if state.runs else ""
+            opened = t.ThreadOpened(
+                owner=state.owner or who.label,
+                title=t.short_title(state.title) if adopts else "",
+                folder=self.runs.journals.recorded_folder,
+                adopts=adopts,
+            )
+            opening = [] if state.last else [opened]
             number = state.last + len(opening) + 1
             after = await self.store.append(state, *opening, said, *more(number), by=who)
             if after is not None:
                 return after, number
             state = await self.present(state)
 
-    def _opened(self, state: ThreadState, who: e.Actor) -> ThreadOpened:
-        adopts = state.runs[0] if state.runs else ""
-        return ThreadOpened(
-            owner=state.owner or who.label,
-            title=short_title(state.title) if adopts else "",
-            folder=self.runs.journals.recorded_folder,
-            adopts=adopts,
-        )
-
-    async def summarised(self, state: ThreadState, *, upto: int) -> ThreadState:
+    async def summarised(self, state: t.ThreadState, *, upto: int) -> t.ThreadState:
         """Has a model shorten what no longer fits, once; returns the thread with the summary."""
         before, planner = state.before(upto), self.planner
         done = before.summary.upto if before.summary else 0
@@ -116,7 +107,6 @@ class ThreadBackend:
         )
         if made is None:
             return state
-        spent = spending(made.usage)
-        text = made.text.strip()
-        body = ThreadSummarised(upto=older[-1], text=text, model=model.name, **spent)
+        text, spent = made.text.strip(), spending(made.usage)
+        body = t.ThreadSummarised(upto=older[-1], text=text, model=model.name, **spent)
         return await self.store.add(state.id, body)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -21,12 +21,17 @@ from plansmith_planner.threads.store import ThreadStore
 if TYPE_CHECKING:
     from plansmith.plan.earlier import EarlierResult
     from plansmith.plan.run_options import RunOptions
-    from plansmith.plan.thread import ThreadMessage, ThreadState
+    from plansmith.plan.thread import ThreadState
     from plansmith.runs.journals import Journals
 
 MOST_RUNS: Final = 20
 _LONGEST_ANSWER: Final = 800
 _LONGEST_TEXT: Final = 400
+# What is told of a message that has neither a reply nor a run of its own.
+_DONE: Final = {
+    "answer": "(taken as the answer to a question of the request before)",
+    "change": "(the plan was changed as asked)",
+}
 
 
 class RunDigest(NamedTuple):
@@ -82,38 +87,30 @@ class ThreadMemory:
         """
         runs = {each.run.id: each for each in await self.digests(thread.runs[-MOST_RUNS:])}
         messages: list[Message] = []
-        start = 0
         if thread.summary is not None:
-            start = thread.summary.upto
             text = f"[what came before, in short] {thread.summary.text}"
             messages.append(Message("assistant", text))
         elif thread.adopted in runs:
             first = runs[thread.adopted]
             messages += [Message("user", first.run.request), Message("assistant", _outcome(first))]
+        start = thread.summary.upto if thread.summary else 0
         for said in thread.messages:
-            if said.number > start:
-                messages += _told(said, runs, reader or said.by)
+            if said.number <= start or (said.undone and said.instead not in runs):
+                continue
+            run = runs.get(said.instead) or runs.get(said.run)
+            if said.undone:
+                told = f"(taken back by the person) {_outcome(runs[said.instead])}"
+            elif said.reply is not None:
+                told = clip(str(said.reply.text), _LONGEST_ANSWER)
+            elif said.kind == "request":
+                told = _outcome(run) if run is not None else ""
+            else:
+                told = _DONE.get(said.kind or "", "")
+            own = said.by.kind == "person" or said.by.label == (reader or said.by).label
+            words = said.text if own else f"(said by the {said.by.label}) {said.text}"
+            messages.append(Message("user" if own else "assistant", words))
+            messages += [Message("assistant", told)] if told or said.reply is not None else []
         return tuple(messages)
-
-
-def _told(said: ThreadMessage, runs: Mapping[str, RunDigest], reader: e.Actor) -> Iterator[Message]:
-    if said.undone and said.instead not in runs:
-        return
-    if said.by.kind == "person" or said.by.label == reader.label:
-        yield Message("user", said.text)
-    else:
-        yield Message("assistant", f"(said by the {said.by.label}) {said.text}")
-    if said.undone:
-        yield Message("assistant", f"(taken back by the person) {_outcome(runs[said.instead])}")
-    elif said.reply is not None:
-        yield Message("assistant", clip(str(said.reply.text), _LONGEST_ANSWER))
-    elif said.kind == "request":
-        run = runs.get(said.instead) or runs.get(said.run)
-        yield from [Message("assistant", _outcome(run))] if run is not None else []
-    elif said.kind == "answer":
-        yield Message("assistant", "(taken as the answer to a question of the request before)")
-    elif said.kind == "change":
-        yield Message("assistant", "(the plan was changed as asked)")
 
 
 def _outcome(digest: RunDigest) -> str:
@@ -128,9 +125,7 @@ def _outcome(digest: RunDigest) -> str:
     for asked in run.questions.values():
         lines.append(f"Open question: {clip(in_language(asked.text, 'en'), _LONGEST_TEXT)}")
     answer = answer_text(run)
-    if answer:
-        lines.append(f"Answer: {clip(answer, _LONGEST_ANSWER)}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *([f"Answer: {clip(answer, _LONGEST_ANSWER)}"] if answer else [])])
 
 
 def _decided(events: Sequence[e.Event]) -> Iterator[str]:
@@ -157,8 +152,7 @@ def answer_text(run: Run) -> str:
     """Returns what a run told the person: the texts of its replies, or its answer at once."""
     if run.status is RunStatus.ANSWERED:
         return run.report.strip()
-    replies = (
-        [step.id for step in run.plan.steps if isinstance(step, ReplyStep)] if run.plan else []
-    )
-    texts = [run.steps[name].result for name in replies if name in run.steps]
+    steps = run.plan.steps if run.plan else ()
+    replies = [step.id for step in steps if isinstance(step, ReplyStep) and step.id in run.steps]
+    texts = [run.steps[name].result for name in replies]
     return "\n".join(each.strip() for each in texts if isinstance(each, str))

@@ -1,4 +1,6 @@
-"""Reads what a message is for: an answer, a change, a why, an approval or a request.
+"""What waits in a thread when a message comes, and what the message is for.
+
+It is an answer, a change, a why, an approval or a request.
 
 Rules read what is beyond doubt; a model judges the rest, or the form of the message if there is no
 model. No message decides on a plan, and nothing that guards a change is answered by judgement.
@@ -9,14 +11,19 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import jsonschema_rs
 
 from plansmith.check.schemas import BadSchema, validator
+from plansmith.engine.answers import guarded, permits
 from plansmith.errors import UnreadableText
 from plansmith.plan.briefs import MessageBrief
+from plansmith.plan.events import QuestionAsked
+from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.thread import Reading
 from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
@@ -34,11 +41,14 @@ from plansmith_planner.language.messages import (
 from plansmith_planner.language.yes_or_no import EDGE, is_yes, says_no, yes_or_no
 from plansmith_planner.model_calls import read_answer, render
 from plansmith_planner.parse.read import read_json
+from plansmith_planner.threads.memory import MOST_RUNS
 
 if TYPE_CHECKING:
+    from plansmith.engine.journal import Journal
     from plansmith.plan.data import Json
-    from plansmith.plan.events import QuestionAsked
-    from plansmith_planner.threads.situation import Situation, Waiting
+    from plansmith.plan.events import Actor
+    from plansmith.plan.thread import ThreadState
+    from plansmith.runs.service import RunService
 
 SCHEMA: Final[dict[str, Json]] = {
     "type": "object",
@@ -58,9 +68,120 @@ _LONGEST_NUMBER: Final = 300
 _LONGEST_REASON: Final = 300
 
 
+# What the system itself asks before an effect or beyond a limit: no message answers that.
+ASKED_BY_PLANS: Final = frozenset({"step", "call", "request"})
+
+
+class Waiting(NamedTuple):
+    """An open question of a run; `guards`: something is changed once it is answered.
+
+    `permits`: it only asks whether to go on with that. `number` is that of the event that asked:
+    a question that is asked again under its name is another one, with another `key`.
+    """
+
+    run: Run
+    question: QuestionAsked
+    guards: bool = False
+    permits: bool = False
+    number: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name of the question in its run."""
+        return self.question.question
+
+    @property
+    def key(self) -> str:
+        """Names the question apart from an earlier or later one of the same name."""
+        return f"{self.run.id}/{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """The runs of a thread, newest first, and what waits for its person, newest first.
+
+    `decisions` are questions that are answered by name only: for consent, about what happened,
+    beyond a limit.
+    """
+
+    runs: Sequence[Run] = ()
+    questions: Sequence[Waiting] = ()
+    decisions: Sequence[Waiting] = ()
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The keys of the questions that a message may answer."""
+        return tuple(each.key for each in self.questions)
+
+    def seen_with(self, asked: Collection[str]) -> Situation:
+        """Returns what a message meets that was said when only these questions were open.
+
+        A question that was asked later is answered by name only: the message was not meant for it.
+        """
+        known = [each for each in self.questions if each.key in asked]
+        later = [each for each in self.questions if each.key not in asked]
+        return replace(self, questions=known, decisions=[*self.decisions, *later])
+
+    @property
+    def review(self) -> Run | None:
+        """The newest run whose plan waits for a decision."""
+        return next((run for run in self.runs if run.phase is RunStatus.REVIEWING), None)
+
+    @property
+    def waits_once(self) -> bool:
+        """Whether exactly one thing waits, so that nothing else can be meant."""
+        return len(self.questions) + len(self.decisions) + (self.review is not None) == 1
+
+    @property
+    def planned(self) -> Run | None:
+        """The newest run with a plan that can still be changed."""
+        open_ = (run for run in self.runs if run.plan is not None and not run.status.over)
+        return self.review or next(open_, None)
+
+
+async def situation_of(thread: ThreadState, runs: RunService, *, by: Actor) -> Situation:
+    """Reads the runs of a thread for whoever speaks; those that cannot be read are left out."""
+    found: list[Run] = []
+    questions: list[Waiting] = []
+    decisions: list[Waiting] = []
+    for name in reversed(thread.runs[-MOST_RUNS:]):
+        journal = await runs.journals.readable(name)
+        if journal is None or journal.run.damage:
+            continue
+        run = journal.run
+        found.append(run)
+        if run.status.over or not run.questions:
+            continue
+        known = await runs.intake.known(run.plan, run.templates)
+        for asked in reversed([*run.questions.values()]):
+            guards = bool(run.plan and asked.step and guarded(run.plan, asked.step, known))
+            # A program answers nothing after which something is changed.
+            by_message = asked.kind in ASKED_BY_PLANS and (by.kind == "person" or not guards)
+            number = _asked_at(journal, asked.question)
+            waiting = Waiting(run, asked, guards, permits(run, asked, known), number)
+            (questions if by_message else decisions).append(waiting)
+    return Situation(found, questions, decisions)
+
+
+def open_question(journal: Journal, question: str) -> str:
+    """Returns the key of a question of a run; empty if it is not open."""
+    is_open = question in journal.run.questions
+    return f"{journal.id}/{_asked_at(journal, question)}" if is_open else ""
+
+
+def _asked_at(journal: Journal, question: str) -> int:
+    """Returns the number of the event that asked a question last."""
+    for each in reversed(journal.events):
+        if isinstance(each.body, QuestionAsked) and each.body.question == question:
+            return each.number
+    return 0
+
+
 def read_by_rules(text: str, now: Situation) -> Reading | None:
     """Returns what a message is beyond doubt; None if that is a matter of judgement."""
-    exact = [(each, found) for each in now.questions if (found := _exact(text, each)) is not None]
+    exact = [
+        (each, found) for each in now.questions if (found := free_answer(text, each, words=False))
+    ]
     if is_yes(text) or (is_rejection(text) and (now.review or now.decisions)):
         return _about_decision([found for _, found in exact], now)
     decided = [each for each in now.decisions if _option(each.question, text) is not None]
@@ -105,7 +226,9 @@ def guess(text: str, now: Situation) -> Guess:
     if now.runs and is_why(text):
         return Guess(Reading("why", run=now.runs[0].id), sure=True)
     short = len(text) <= _LONGEST_ANSWER and not asks(text)
-    free = next((each for each in now.questions if _takes_text(each.question)), None)
+    open_ = [each for each in now.questions if not each.question.options]
+    forms = [(each, each.question.answer_schema) for each in open_]
+    free = next((each for each, form in forms if form is None or _fits(form, "some words")), None)
     found = free_answer(text, free) if free is not None and short and not orders(text) else None
     if free is not None and found is not None:
         if free.guards and not (now.waits_once and _allows(free, text)):
@@ -139,18 +262,12 @@ def in_turn(text: str, now: Situation) -> Reading:
     return free_answer(text, asked[-1]) or Reading("answer", newest, asked[-1].name, text)
 
 
-def free_answer(text: str, waiting: Waiting) -> Reading | None:
-    """Returns a message as the answer to a question in free words; None if it must be typed."""
-    value = _typed(waiting.question, text)
-    return None if value is None else Reading("answer", waiting.run.id, waiting.name, value)
+def free_answer(text: str, waiting: Waiting, *, words: bool = True) -> Reading | None:
+    """Returns a message as the answer to a question; None if it must be typed.
 
-
-def _exact(text: str, waiting: Waiting) -> Reading | None:
-    """Returns a message as the typed answer to a question: an option, or a value of its type."""
-    asked = waiting.question
-    value: Json = _option(asked, text)
-    if value is None and asked.answer_schema is not None:
-        value = _of_schema(asked.answer_schema, text)
+    Without `words` it is an option or a value of the question's type, and no free words.
+    """
+    value = _value(waiting.question, text, words=words)
     return None if value is None else Reading("answer", waiting.run.id, waiting.name, value)
 
 
@@ -158,24 +275,22 @@ def _allows(waiting: Waiting, text: str) -> bool:
     """Tells whether words may answer: a question whether to go on takes a plain yes or no."""
     if not waiting.permits or waiting.question.options:
         return True
-    value = _typed(waiting.question, text)
+    value = _value(waiting.question, text, words=True)
     return is_yes(text) or says_no(value) or isinstance(value, bool)
 
 
-def _takes_text(asked: QuestionAsked) -> bool:
-    schema = asked.answer_schema
-    return not asked.options and (schema is None or _fits(schema, "some words"))
-
-
-def _typed(asked: QuestionAsked, text: str) -> Json:
-    """Returns a message as an answer that fits the question; None if it does not."""
-    if asked.options:
-        return _option(asked, text)
+def _value(asked: QuestionAsked, text: str, *, words: bool) -> Json:
     said, schema = text.strip(), asked.answer_schema
+    option = _option(asked, text)
+    if option is not None or (words and asked.options):
+        return option
     if schema is None:
-        return said
-    found = _of_schema(schema, text)
-    return said if found is None and _fits(schema, said) else found
+        return said if words else None
+    if not _fits(schema, "some words"):  # else any words fit, and that needs judgement
+        for each in (_number(said), yes_or_no(said), said):
+            if each is not None and _fits(schema, each):
+                return each
+    return said if words and _fits(schema, said) else None
 
 
 def _option(asked: QuestionAsked, text: str) -> str | None:
@@ -187,15 +302,6 @@ def _option(asked: QuestionAsked, text: str) -> str | None:
     number = option_number(said)
     digits = any(any(map(str.isdigit, option)) for option in asked.options)
     return asked.options[number - 1] if not digits and 0 < number <= len(asked.options) else None
-
-
-def _of_schema(schema: dict[str, Json], text: str) -> Json:
-    """Returns the value other than text that a message is, if it fits the schema."""
-    if _fits(schema, "some words"):
-        return None  # any words fit: this needs judgement
-    said = text.strip()
-    values = (_number(said), yes_or_no(said), said)
-    return next((each for each in values if each is not None and _fits(schema, each)), None)
 
 
 def _number(text: str) -> Json:

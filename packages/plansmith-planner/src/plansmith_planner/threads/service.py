@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from plansmith.errors import NotFound, Refused
 from plansmith.plan import events as e
+from plansmith.plan import thread as t
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.thread import ThreadState, short_title
 from plansmith.runs.deletion import delete_run
 from plansmith_planner.threads.backend import ThreadBackend
 from plansmith_planner.threads.thread import Thread
@@ -51,14 +51,25 @@ class Threads(ThreadBackend):
         self.runs.journals.require_here(Sentence("the thread {name}", name=name), state.folder)
         return Thread(self, state)
 
-    async def read(self, thread: str) -> ThreadState:
+    async def read(self, thread: str) -> t.ThreadState:
         """Returns a thread, or that of a run, of whatever folder; an unknown one is empty.
 
         Args:
             thread: The id of the thread, or of a run.
         """
         state = await self.store.read(thread)
-        return state if state.last else await self._of_run(thread) or state
+        if state.last:
+            return state
+        belongs = await self.store.thread_of(thread)
+        events = () if belongs else await self.runs.store.events(thread)
+        run = (await self.runs.journals.load(thread)).run if events else None
+        if belongs or (run is not None and run.options.thread):
+            return await self.store.read(belongs or (run.options.thread if run else ""))
+        if run is None:
+            return state
+        # A run of no thread is the first of a new one.
+        owner, title = events[0].by.label, t.short_title(run.request)
+        return t.ThreadState(thread, owner, title, run.folder, runs=(thread,), adopted=thread)
 
     async def shorten(self, thread: str, *, upto: int) -> None:
         """Has what no longer fits summarised, before a message is planned."""
@@ -139,17 +150,3 @@ class Threads(ThreadBackend):
                 await self.delete(name, by=by)
                 deleted += 1
         return deleted
-
-    async def _of_run(self, name: str) -> ThreadState | None:
-        """Returns the thread of a run: the one it belongs to, or a new one with only this run."""
-        belongs = await self.store.thread_of(name)
-        if belongs:
-            return await self.store.read(belongs)
-        events = await self.runs.store.events(name)
-        if not events:
-            return None
-        run = (await self.runs.journals.load(name)).run
-        if run.options.thread:
-            return await self.store.read(run.options.thread)
-        owner, title = events[0].by.label, short_title(run.request)
-        return ThreadState(name, owner, title, run.folder, runs=(name,), adopted=name)

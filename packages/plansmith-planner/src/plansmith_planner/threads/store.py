@@ -9,29 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from plansmith.clock import SystemClock
 from plansmith.engine.journal import SYSTEM
 from plansmith.errors import JournalDamaged, Misconfigured, StaleWriter
+from plansmith.plan import thread as t
 from plansmith.plan.event_body import moment
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.thread import (
-    AnyThreadBody,
-    MessageAdded,
-    MessageRead,
-    ReplyGiven,
-    ThreadEntry,
-    ThreadOpened,
-    ThreadState,
-    ThreadSummarised,
-    entry_text,
-    fold_thread,
-    read_entry,
-    runs_named,
-    short_title,
-)
 from plansmith.ports import Finding, PlanStore, Record, Records
 
 if TYPE_CHECKING:
@@ -45,7 +30,7 @@ _PAGE: Final = 200
 _MOST_KNOWN: Final = 64
 _SHOWN: Final = 20
 # Whoever speaks, these are not their words.
-_OURS: Final = (MessageRead, ReplyGiven, ThreadSummarised)
+_OURS: Final = (t.MessageRead, t.ReplyGiven, t.ThreadSummarised)
 
 
 class ThreadHeadline(NamedTuple):
@@ -70,30 +55,30 @@ class ThreadStore:
         self._records: Records = store
         self._clock = clock or SystemClock()
         # The threads that were read last, each with its last entry: the next look begins there.
-        self._known: dict[str, tuple[ThreadState, str]] = {}
+        self._known: dict[str, tuple[t.ThreadState, str]] = {}
 
-    async def read(self, thread: str) -> ThreadState:
+    async def read(self, thread: str) -> t.ThreadState:
         """Returns the present state of a thread; an unknown one is empty."""
         head = await self._records.record(_THREAD, thread)
-        known, last = self._known.pop(thread, (ThreadState(thread), ""))
+        known, last = self._known.pop(thread, (t.ThreadState(thread), ""))
         entries = await self._entries(thread, head, max(known.last - 1, 0)) if last else []
-        if not entries or entry_text(entries[0]) != last:
+        if not entries or t.entry_text(entries[0]) != last:
             # Another one with this name, or the first look: from the beginning.
-            known, entries = ThreadState(thread), await self._entries(thread, head, 0)
-        state = fold_thread(known, entries[1:] if known.last else entries)
+            known, entries = t.ThreadState(thread), await self._entries(thread, head, 0)
+        state = t.fold_thread(known, entries[1:] if known.last else entries)
         if entries:
-            self._known[thread] = state, entry_text(entries[-1])
+            self._known[thread] = state, t.entry_text(entries[-1])
         if len(self._known) > _MOST_KNOWN:
             del self._known[next(iter(self._known))]
         return state
 
     async def append(
-        self, state: ThreadState, *bodies: AnyThreadBody, by: Actor = SYSTEM
-    ) -> ThreadState | None:
+        self, state: t.ThreadState, *bodies: t.AnyThreadBody, by: Actor = SYSTEM
+    ) -> t.ThreadState | None:
         """Appends entries after the last one of this state; None if somebody else came first."""
         at = self._clock.now()
         entries = [
-            ThreadEntry(
+            t.ThreadEntry(
                 thread=state.id,
                 number=number,
                 at=at,
@@ -104,22 +89,23 @@ class ThreadStore:
         ]
         return await self.read(state.id) if await self.append_entries(entries) else None
 
-    async def add(self, thread: str, *bodies: AnyThreadBody, by: Actor = SYSTEM) -> ThreadState:
+    async def add(self, thread: str, *bodies: t.AnyThreadBody, by: Actor = SYSTEM) -> t.ThreadState:
         """Appends entries wherever the thread ends."""
         while True:
             after = await self.append(await self.read(thread), *bodies, by=by)
             if after is not None:
                 return after
 
-    async def append_entries(self, entries: Sequence[ThreadEntry]) -> bool:
+    async def append_entries(self, entries: Sequence[t.ThreadEntry]) -> bool:
         """Stores entries that follow the last one of their thread, all or none.
 
         False if another one came first.
         """
         if not entries:
             return True
-        for before, entry in pairwise(entries):
-            if (entry.thread, entry.number) != (before.thread, before.number + 1):
+        thread, first = entries[0].thread, entries[0].number
+        for number, entry in enumerate(entries, start=first):
+            if (entry.thread, entry.number) != (thread, number):
                 message = Sentence(
                     "entry {number} of thread {thread} does not follow the one before it",
                     number=entry.number,
@@ -127,15 +113,24 @@ class ThreadStore:
                 )
                 hint = Sentence("read the thread again and decide again")
                 raise StaleWriter(message, hint=hint)
-        thread = entries[0].thread
         found = await self._records.record(_THREAD, thread)
         head = await self._headline(found) if found else None
-        if entries[0].number != (head.last if head else 0) + 1:
+        if first != (head.last if head else 0) + 1:
             return False
-        runs = dict.fromkeys(run for run in map(runs_named, entries) if run)
+        runs = dict.fromkeys(run for run in map(t.runs_named, entries) if run)
         return await self._records.put_records(
             [
-                *(_entry_record(each) for each in entries),
+                *(
+                    Record(
+                        _ENTRY,
+                        f"{thread} {each.number}",
+                        1,
+                        t.entry_text(each),
+                        label=thread,
+                        place=f"{each.number:09}",
+                    )
+                    for each in entries
+                ),
                 # The first thread that names a run keeps it.
                 *[
                     Record(_RUN, run, 1, "{}", label=thread, run=run)
@@ -146,22 +141,22 @@ class ThreadStore:
             ]
         )
 
-    async def thread_entries(self, thread: str, *, after: int = 0) -> Sequence[ThreadEntry]:
+    async def thread_entries(self, thread: str, *, after: int = 0) -> Sequence[t.ThreadEntry]:
         """Returns the entries of a thread after a number; none for an unknown thread."""
         head = await self._records.record(_THREAD, thread)
         return await self._entries(thread, head, max(after, 0))
 
-    async def _entries(self, thread: str, head: Record | None, after: int) -> list[ThreadEntry]:
+    async def _entries(self, thread: str, head: Record | None, after: int) -> list[t.ThreadEntry]:
         if head is None:
             return []
         # The head first: an entry that comes meanwhile is one more, never one that is missing.
         place = (f"{after:09}", f"{thread} {after}") if after else None
         found = await self._records.records(_ENTRY, label=thread, after=place)
-        entries: list[ThreadEntry] = []
+        entries: list[t.ThreadEntry] = []
         for number, record in enumerate(found, start=after + 1):
             if record.place != f"{number:09}":
                 raise _damaged("journal.entry_missing", thread=thread, number=number)
-            entry = None if record.altered else read_entry(record.body)
+            entry = None if record.altered else t.read_entry(record.body)
             if entry is None or (entry.thread, entry.number) != (thread, number):
                 raise _damaged("journal.entry_altered", thread=thread, number=number)
             entries.append(entry)
@@ -212,27 +207,33 @@ class ThreadStore:
                 return
             await self._records.wait_record(_THREAD, thread, version=head.version if head else 0)
 
-    async def put_right(self, thread: str, entries: Sequence[ThreadEntry]) -> bool:
-        """Makes the headline of a thread anew if it does not agree with its entries.
-
-        True if it was wrong.
-        """
+    async def check(self, thread: str) -> Finding | None:
+        """Reads a thread; makes its headline anew if that does not agree with its entries."""
+        subject = f"thread {thread}"
+        try:
+            entries = await self.thread_entries(thread)
+            t.fold_thread(t.ThreadState(thread), entries)
+        except JournalDamaged as damage:
+            hint = Sentence("restore the store from a backup; its runs are not affected")
+            return Finding("error", subject, damage.message, hint)
         found = await self._records.record(_THREAD, thread)
-        right = grown(None, entries)
-        if found is None or (not found.altered and _read_headline(found).last != right.last):
-            return False  # it went on meanwhile
+        right = grown(None, entries) if entries else None
+        if right is None or found is None:
+            return None
+        went_on = not found.altered and _read_headline(found).last != right.last
         record = _head_record(right, found.version)
-        if found == record:
-            return False
+        if went_on or found == record:
+            return None
         await self._records.put_records([record._replace(version=found.version + 1)])
-        return True
+        text = Sentence("its line in lists did not agree with its entries, and was made again")
+        return Finding("warning", subject, text)
 
     async def _headline(self, record: Record) -> ThreadHeadline:
         """Reads a headline; one that was altered is made of its entries again."""
         if not record.altered:
             return _read_headline(record)
         found = await self._records.records(_ENTRY, label=record.name)
-        sound = [read_entry(each.body) for each in found if not each.altered]
+        sound = [t.read_entry(each.body) for each in found if not each.altered]
         empty = ThreadHeadline(record.name, record.label, "", "", 0, 0, _moment(record.place))
         return grown(None, sound) if sound else empty
 
@@ -251,24 +252,18 @@ async def needed_by_threads(store: PlanStore, runs: Collection[str], before: dat
     return {run for run in runs if await threads.thread_of(run) in alive} if alive else set()
 
 
-def grown(before: ThreadHeadline | None, entries: Sequence[ThreadEntry]) -> ThreadHeadline:
+def grown(before: ThreadHeadline | None, entries: Sequence[t.ThreadEntry]) -> ThreadHeadline:
     """Returns the headline of a thread after more entries; None stands for no entry at all."""
     last = entries[-1]
     head = before or ThreadHeadline(last.thread, "", "", "", 0, 0, last.at)
     for body in (each.body for each in entries):
-        if isinstance(body, ThreadOpened):
+        if isinstance(body, t.ThreadOpened):
             title = body.title or head.title
             head = head._replace(owner=body.owner, title=title, folder=body.folder)
-        elif isinstance(body, MessageAdded):
-            title = head.title or ("" if head.messages else short_title(body.text))
+        elif isinstance(body, t.MessageAdded):
+            title = head.title or ("" if head.messages else t.short_title(body.text))
             head = head._replace(title=title, messages=head.messages + 1)
     return head._replace(last=last.number, updated=last.at.astimezone(UTC))
-
-
-def _entry_record(entry: ThreadEntry) -> Record:
-    name = f"{entry.thread} {entry.number}"
-    place = f"{entry.number:09}"
-    return Record(_ENTRY, name, 1, entry_text(entry), label=entry.thread, place=place)
 
 
 def _head_record(head: ThreadHeadline, version: int) -> Record:
@@ -302,24 +297,10 @@ async def check_threads(store: PlanStore) -> list[Finding]:
         return []
     threads = ThreadStore(store)
     listed = [each.thread async for each in threads.all_threads()]
-    findings = [found for each in listed if (found := await _check(threads, each)) is not None]
+    findings = [found for each in listed if (found := await threads.check(each)) is not None]
     damaged = sum(found.level == "error" for found in findings)
     level: Literal["ok", "warning"] = "warning" if findings else "ok"
     summary = Sentence(
         "{count} threads read, {damaged} damaged", count=len(listed), damaged=damaged
     )
     return [*findings[:_SHOWN], Finding(level, "threads", summary)] if listed else []
-
-
-async def _check(threads: ThreadStore, thread: str) -> Finding | None:
-    subject = f"thread {thread}"
-    try:
-        entries = await threads.thread_entries(thread)
-        fold_thread(ThreadState(thread), entries)
-    except JournalDamaged as damage:
-        hint = Sentence("restore the store from a backup; its runs are not affected")
-        return Finding("error", subject, damage.message, hint)
-    if not entries or not await threads.put_right(thread, entries):
-        return None
-    text = Sentence("its line in lists did not agree with its entries, and was made again")
-    return Finding("warning", subject, text)

@@ -26,8 +26,7 @@ from plansmith.plan.thread import (
 )
 from plansmith.ports import Usage
 from plansmith_planner.language.locales import locale_of
-from plansmith_planner.threads.reading import guess, in_turn, judge, read_by_rules
-from plansmith_planner.threads.situation import Situation, open_question, situation_of
+from plansmith_planner.threads import reading as r
 from plansmith_planner.threads.turn import PLANS, Turn, message_added, not_by_message
 from plansmith_planner.threads.undoing import change_asked, undo
 from plansmith_planner.threads.why import why
@@ -102,15 +101,17 @@ class Thread:
         who, body = e.actor(by), message_added(text, options, key=key, origin=origin)
         # Before its turn comes: it may wait for others, and their runs may ask meanwhile.
         state = await self._threads.present(self.state)
-        body = body.replace(asked=(await situation_of(state, self._runs, by=who)).asked)
+        body = body.replace(asked=(await r.situation_of(state, self._runs, by=who)).asked)
         async with self._threads.lock(self.id):
             self.state, number = await self._threads.add_message(state, body, who)
             said = self._message(number)
             if said.undone:  # the same key again
                 return await self._undone(said)
-            left = await self._left_before(said.number)
-            earlier = [turn for each in left if (turn := await self._finished(each)) is not None]
-            turn = await self._act_or_tell(said, await self._read(said))
+            earlier: list[Turn] = []
+            for each in await self._left_before(said.number):
+                with suppress(PlansmithError):  # the reply says why, or it is tried again
+                    earlier.append(await self._act(each, await self._read(each)))
+            turn = await self._act(said, await self._read(said))
             turn = turn._replace(earlier=tuple(earlier))
         if not plan:
             return turn
@@ -120,7 +121,7 @@ class Thread:
     async def in_turn(self, text: str, *, by: e.Who = "") -> Reading:
         """Reads the next message where it answers whatever was asked last, if anything was."""
         await self.refresh()
-        return in_turn(text, await situation_of(self.state, self._runs, by=e.actor(by)))
+        return r.in_turn(text, await r.situation_of(self.state, self._runs, by=e.actor(by)))
 
     async def record(
         self,
@@ -143,7 +144,15 @@ class Thread:
             reading = reading._replace(run=self._runs.journals.new_id())
         async with self._threads.lock(self.id):
             if reading.kind == "answer":
-                body = body.replace(asked=(await self._require_open(reading),))
+                journal, name = await self._runs.journals.load(reading.run), reading.question
+                key = r.open_question(journal, name)
+                if not key:
+                    raise Refused(
+                        Sentence(
+                            "run {run} has no open question '{name}'", run=journal.id, name=name
+                        )
+                    )
+                body = body.replace(asked=(key,))
 
             def more(number: int) -> list[AnyThreadBody]:
                 read = MessageRead(message=number, **reading._asdict())
@@ -157,7 +166,7 @@ class Thread:
                 return self._turn(number, None)
             if make is not None:
                 return self._turn(number, await make(said))
-            return await self._act_or_tell(said, reading)
+            return await self._act(said, reading)
 
     async def reply(self, number: int, text: str) -> None:
         """Keeps what a program has said to a message, such as why there is no plan for it."""
@@ -170,21 +179,18 @@ class Thread:
         """Makes or changes the plan that a message asked for, without triage if it is `triaged`."""
         if turn.run is None or turn.kind not in PLANS:
             return turn
-        said = self._message(turn.number)
         if turn.kind != "change":
             self.state = await self._threads.summarised(self.state, upto=turn.number)
-            return self._turn(turn.number, await self._planned(turn.run, triaged=triaged))
-        events = await self._runs.store.events(turn.run.id)
+            try:
+                run = await self._runs.planned(turn.run, triaged=triaged)
+            except StaleWriter:  # another client took the message for left behind, and was quicker
+                run = (await self._runs.journals.load(turn.run.id)).run
+            return self._turn(turn.number, run)
+        said, events = self._message(turn.number), await self._runs.store.events(turn.run.id)
         if turn.run.status.over or change_asked(said, events) is not None:
             return turn
         run = await self._runs.editing.request_changes(turn.run.id, said.text, by=said.by)
         return self._turn(turn.number, run)
-
-    async def _planned(self, run: Run, *, triaged: bool) -> Run:
-        try:
-            return await self._runs.planned(run, triaged=triaged)
-        except StaleWriter:  # another client took the message for left behind, and was quicker
-            return (await self._runs.journals.load(run.id)).run
 
     async def plan_left(self, turn: Turn) -> Turn:
         """Plans what a process left behind; what cannot be planned is said in its reply."""
@@ -238,26 +244,21 @@ class Thread:
         run = await self._runs.journals.get(said.instead) if said.instead else None
         return Turn(self.id, said.number, said.kind or "request", run, text)
 
-    async def _require_open(self, reading: Reading) -> str:
-        """Returns the key of an open question; refuses one that is not open."""
-        journal, name = await self._runs.journals.load(reading.run), reading.question
-        key = open_question(journal, name)
-        if not key:
-            message = Sentence("run {run} has no open question '{name}'", run=journal.id, name=name)
-            raise Refused(message)
-        return key
-
     async def _left_before(self, number: int) -> list[ThreadMessage]:
         """Returns earlier messages that nobody has read or acted on, because a process died.
 
         Another process that is still at it gets time to finish.
         """
+
+        def unread() -> dict[int, ThreadMessage]:
+            return {each.number: each for each in open_messages(self.state) if each.number < number}
+
         with suppress(TimeoutError):
             async with asyncio.timeout(_OTHERS_S):
-                while self._unread(number):
+                while unread():
                     await self._threads.store.wait_thread(self.id, after=self.state.last)
                     await self.refresh()
-        left = {each.number: each for each in self._unread(number)}
+        left = unread()
         before = [each for each in self.state.messages if each.number < number and not each.undone]
         for each in reversed(before):
             if each.reading is not None and not await self._is_lost(each, each.reading):
@@ -277,41 +278,33 @@ class Thread:
             return False
         journal = await self._runs.journals.load(reading.run)
         if reading.kind == "answer":
-            return open_question(journal, reading.question) in said.asked
-        over = journal.run.status.over
-        return not over and change_asked(said, events) is None
-
-    def _unread(self, number: int) -> list[ThreadMessage]:
-        return [each for each in open_messages(self.state) if each.number < number]
+            return r.open_question(journal, reading.question) in said.asked
+        return not journal.run.status.over and change_asked(said, events) is None
 
     async def _read(self, said: ThreadMessage) -> Reading:
         """Decides what a message is for, and stores that before anything is done."""
         now = await self._situation(said)
-        while (message := self._message(said.number)).reading is None:
+        while (reading := self._message(said.number).reading) is None:
             found, usage = await self._judged(said, now)
             run = found.run or (self._runs.journals.new_id() if found.kind == "request" else "")
             read = found._replace(run=run)._asdict()
             body = MessageRead(message=said.number, **read, **spending(usage))
             after = await self._threads.store.append(self.state, body)
-            if after is None:
-                await self.refresh()
-            else:
-                self.state = after
-        assert message.reading is not None  # noqa: S101
-        return message.reading
+            self.state = after or await self._threads.present(self.state)
+        return reading
 
-    async def _judged(self, said: ThreadMessage, now: Situation) -> tuple[Reading, Usage]:
-        certain = read_by_rules(said.text, now)
+    async def _judged(self, said: ThreadMessage, now: r.Situation) -> tuple[Reading, Usage]:
+        certain = r.read_by_rules(said.text, now)
         if certain is not None:
             return certain, Usage()
-        guessed = guess(said.text, now)
+        guessed = r.guess(said.text, now)
         if guessed.reading.kind == "why" and await self._why(said, now) is None:
             return Reading("request"), Usage()
         planner = None if guessed.sure else self._threads.planner
         model = planner.judging_model if planner else None
         if planner is None or model is None:
             return guessed.reading, Usage()
-        judged, usage = await judge(
+        judged, usage = await r.judge(
             said.text,
             now,
             model=model,
@@ -321,80 +314,60 @@ class Thread:
         )
         return judged or guessed.reading, usage
 
-    async def _why(self, said: ThreadMessage, now: Situation) -> ThreadReply | None:
-        digests = await self._threads.memory.digests([run.id for run in now.runs])
-        return why(said.text, digests)
-
-    async def _finished(self, said: ThreadMessage) -> Turn | None:
-        """Reads and acts on what a process left behind; it does not stop the next message."""
-        with suppress(PlansmithError):  # the reply says why, or it is tried again
-            return await self._act_or_tell(said, await self._read(said))
-        return None
-
-    async def _act_or_tell(self, said: ThreadMessage, reading: Reading) -> Turn:
-        """Does what a message was read as; what is refused is told in its reply, too."""
-        try:
-            return await self._act(said, reading)
-        except Refused as refused:  # such as an answer that is none of the options
-            await self.reply(said.number, str(refused))
-            raise
-
-    async def _act(self, said: ThreadMessage, reading: Reading) -> Turn:
-        """Does what a message was read as; what is done already is not done again."""
-        if reading.kind in ("why", "review"):
-            return await self._reply(said, reading)
-        if reading.kind == "request":
-            run = await self._create(said, reading)
-        elif reading.kind == "answer":
-            run = await self._answer(said, reading)
-        else:
-            run = await self._runs.journals.get(reading.run)
-        return self._turn(said.number, run)
-
-    async def _create(self, said: ThreadMessage, reading: Reading) -> Run:
-        """Creates the run of a request; the same one if that was begun before."""
-        with suppress(StaleWriter):
-            await self._runs.create(
-                said.text,
-                options=said.options.replace(thread=self.id, message=said.number),
-                locale=said.options.locale,
-                run_id=reading.run,
-                origin=said.origin,
-                by=said.by,
-            )
-        return await self._runs.journals.get(reading.run)
-
-    async def _situation(self, said: ThreadMessage) -> Situation:
+    async def _situation(self, said: ThreadMessage) -> r.Situation:
         """Returns what a message meets; it answers nothing that was asked after it was said."""
-        now = await situation_of(self.state.before(said.number), self._runs, by=said.by)
+        now = await r.situation_of(self.state.before(said.number), self._runs, by=said.by)
         return now.seen_with(said.asked)
 
-    async def _answer(self, said: ThreadMessage, reading: Reading) -> Run:
-        journal = await self._runs.journals.load(reading.run)
-        with suppress(StaleDecision):
-            if open_question(journal, reading.question) in said.asked:
-                given = reading.question, reading.value
-                return await self._runs.answer(reading.run, *given, by=said.by)
-        return await self._runs.journals.get(reading.run)
+    async def _why(self, said: ThreadMessage, now: r.Situation) -> ThreadReply | None:
+        return why(said.text, await self._threads.memory.digests([run.id for run in now.runs]))
 
-    async def _reply(self, said: ThreadMessage, reading: Reading) -> Turn:
-        """Answers at once: why something is so, or that a message approves nothing."""
+    async def _act(self, said: ThreadMessage, reading: Reading) -> Turn:
+        """Does what a message was read as; what is done already is not done again.
+
+        What is refused, such as an answer that is none of the options, is said in its reply, too.
+        """
+        about = reading.run
+        try:
+            if reading.kind == "request":
+                with suppress(StaleWriter):  # it was begun before
+                    await self._runs.create(
+                        said.text,
+                        options=said.options.replace(thread=self.id, message=said.number),
+                        locale=said.options.locale,
+                        run_id=reading.run,
+                        origin=said.origin,
+                        by=said.by,
+                    )
+            elif reading.kind == "answer":
+                journal = await self._runs.journals.load(reading.run)
+                if r.open_question(journal, reading.question) in said.asked:
+                    given = reading.question, reading.value
+                    with suppress(StaleDecision):
+                        await self._runs.answer(reading.run, *given, by=said.by)
+            elif reading.kind in ("why", "review"):
+                about = await self._reply(said, reading)
+            run = await self._runs.journals.get(about) if about else None
+        except Refused as refused:
+            await self.reply(said.number, str(refused))
+            raise
+        return self._turn(said.number, run)
+
+    async def _reply(self, said: ThreadMessage, reading: Reading) -> str:
+        """Answers why something is so, or that a message approves nothing; returns the run."""
         if said.reply is None:
             now = await self._situation(said)
-            if reading.kind == "why":
-                found = await self._why(said, now) or ThreadReply(
-                    Sentence("Nothing in the journal tells why.")
-                )
-            else:
+            if reading.kind == "review":
                 found = not_by_message(reading, now)
+            else:
+                none = ThreadReply(Sentence("Nothing in the journal tells why."))
+                found = await self._why(said, now) or none
             body = ReplyGiven(
                 message=said.number, text=found.text, run=found.run or reading.run, step=found.step
             )
             self.state = await self._threads.store.add(self.id, body)
         reply = self._message(said.number).reply
-        about = reply.run if reply is not None else reading.run
-        run = await self._runs.journals.get(about) if about else None
-        return self._turn(said.number, run)
+        return reply.run if reply is not None else reading.run
 
     def _turn(self, number: int, run: Run | None) -> Turn:
         said = self._message(number)
@@ -410,9 +383,8 @@ class Thread:
     def _message(self, number: int) -> ThreadMessage:
         found = self.state.message(number)
         if found is None:
-            raise Refused(
-                Sentence(
-                    "the thread {thread} was deleted meanwhile: begin another one", thread=self.id
-                )
+            gone = Sentence(
+                "the thread {thread} was deleted meanwhile: begin another one", thread=self.id
             )
+            raise Refused(gone)
         return found

@@ -10,17 +10,11 @@ from plansmith.lazy import lazy_pattern
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.thread import (
-    Judge,
-    MessageAdded,
-    MessageKind,
-    Reading,
-    ThreadReply,
-)
+from plansmith.plan.thread import Judge, MessageAdded, MessageKind, Reading, ThreadReply
 
 if TYPE_CHECKING:
     from plansmith.plan.run import Run
-    from plansmith_planner.threads.situation import Situation
+    from plansmith_planner.threads.reading import Situation
 
 LONGEST: Final = 100_000
 _HALF: Final = lazy_pattern("[\ud800-\udfff]")
@@ -52,10 +46,9 @@ def message_added(
     if not text.strip():
         raise Refused(Sentence("the message is empty"), hint=Sentence("say what should be done"))
     if len(text) > LONGEST:
+        long = Sentence("the message is longer than {most} characters", most=LONGEST)
         hint = Sentence("put long texts into a file of the folder, and name the file")
-        raise Refused(
-            Sentence("the message is longer than {most} characters", most=LONGEST), hint=hint
-        )
+        raise Refused(long, hint=hint)
     if _HALF.search(text):
         hint = Sentence("send it as Unicode text")
         raise Refused(Sentence("the message holds half a character (a lone surrogate)"), hint=hint)
@@ -70,23 +63,19 @@ def message_added(
 
 def not_by_message(reading: Reading, now: Situation) -> ThreadReply:
     """Says how to decide what no message decides."""
+    said = Sentence(
+        "A message approves nothing and rejects nothing. Look at the "
+        "plan and decide: on the page, or with plansmith go {run}.",
+        run=reading.run,
+    )
     if reading.question:
         waiting = [*now.decisions, *now.questions]
-        asked = next((each for each in waiting if each.question.question == reading.question), None)
-        text = asked.question.text if asked else reading.question
+        asked = next((each.question for each in waiting if each.name == reading.question), None)
         said = Sentence(
             "This question takes its own answer, not a message: "
             "{question} Answer it on the page, or with plansmith go "
             "{run}.",
-            question=text,
+            question=asked.text if asked else reading.question,
             run=reading.run,
         )
-        return ThreadReply(said, reading.run)
-    return ThreadReply(
-        Sentence(
-            "A message approves nothing and rejects nothing. Look at the "
-            "plan and decide: on the page, or with plansmith go {run}.",
-            run=reading.run,
-        ),
-        reading.run,
-    )
+    return ThreadReply(said, reading.run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from plansmith.errors import Refused
@@ -12,19 +13,15 @@ from plansmith.review.policy import active_steps
 from plansmith.runs.editing import versions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from plansmith.plan.events import Actor
     from plansmith.plan.thread import Reading, ThreadMessage
     from plansmith.runs.service import RunService
 
-_NOTHING = Sentence("this message changed nothing: there is nothing to undo")
 _PUT_RIGHT = Sentence("start a new request that puts it right")
 _TAKEN_BACK = Sentence("The message was taken back.")
 _NOTHING_YET = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.SKIPPED})
 
 
-async def undo(said: ThreadMessage, reading: Reading, runs: RunService, *, by: Actor) -> Run:
+async def undo(said: ThreadMessage, reading: Reading, runs: RunService, *, by: e.Actor) -> Run:
     """Undoes the effect of a message on its run; returns the run that goes on in its place.
 
     A request is cancelled. A change goes back to the plan before, if no other plan came after it.
@@ -39,12 +36,12 @@ async def undo(said: ThreadMessage, reading: Reading, runs: RunService, *, by: A
         case "answer":
             return await _asked_again(reading, runs, by)
         case "request" | "why" | "review":
-            raise Refused(_NOTHING)
+            raise Refused(Sentence("this message changed nothing: there is nothing to undo"))
 
 
-async def _cancelled(run_id: str, runs: RunService, by: Actor) -> Run:
+async def _cancelled(run_id: str, runs: RunService, by: e.Actor) -> Run:
     run = await runs.journals.get(run_id)
-    acted = await _acted(run, runs)
+    acted = await _first_acting(run, runs)
     if acted:
         hint = Sentence("plansmith runs cancel {run} stops what is left of it", run=run_id)
         message = Sentence("{acted} has run since: the request cannot be taken back", acted=acted)
@@ -57,7 +54,7 @@ async def _cancelled(run_id: str, runs: RunService, by: Actor) -> Run:
     return await runs.stopping.cancel(run_id, by=by, reason=_TAKEN_BACK)
 
 
-async def _changed_back(said: ThreadMessage, run_id: str, runs: RunService, by: Actor) -> Run:
+async def _changed_back(said: ThreadMessage, run_id: str, runs: RunService, by: e.Actor) -> Run:
     journal = await runs.journals.own(run_id)
     run, asked = journal.run, change_asked(said, journal.events)
     later = [event for event in journal.events if asked and event.number > asked.number]
@@ -72,7 +69,7 @@ async def _changed_back(said: ThreadMessage, run_id: str, runs: RunService, by: 
         hint = Sentence("take back what came after it first, or say what you want instead")
         raise Refused(Sentence("run {run} has got another plan since", run=run_id), hint=hint)
     begun = [each.body.step for each in later if isinstance(each.body, e.StepStarted)]
-    acted = await _first_acting(begun, run, runs)
+    acted = await _first_acting(run, runs, begun)
     if acted:
         message = Sentence("{acted} has run since: the change cannot be taken back", acted=acted)
         raise Refused(message, hint=_PUT_RIGHT)
@@ -88,12 +85,12 @@ def change_asked(said: ThreadMessage, events: Sequence[e.Event]) -> e.Event | No
     return None
 
 
-async def _asked_again(reading: Reading, runs: RunService, by: Actor) -> Run:
+async def _asked_again(reading: Reading, runs: RunService, by: e.Actor) -> Run:
     journal = await runs.journals.own(reading.run)
     run, bodies = journal.run, [event.body for event in journal.events]
     asked = [each for each in bodies if isinstance(each, e.QuestionAsked)]
     step = next((each.step for each in asked if each.question == reading.question), None)
-    acted = await _acted(run, runs)
+    acted = await _first_acting(run, runs)
     if acted:
         message = Sentence("{acted} has run since: the answer cannot be taken back", acted=acted)
         raise Refused(message, hint=_PUT_RIGHT)
@@ -105,15 +102,12 @@ async def _asked_again(reading: Reading, runs: RunService, by: Actor) -> Run:
     return await runs.repeating.retry(run.id, from_step=step.partition("/")[0], by=by)
 
 
-async def _acted(run: Run, runs: RunService) -> str:
+async def _first_acting(run: Run, runs: RunService, begun: Sequence[str] | None = None) -> str:
     """Returns a step that changes something and has begun; empty if none has."""
-    begun = [name for name, state in run.steps.items() if state.status not in _NOTHING_YET]
-    return await _first_acting(begun, run, runs)
-
-
-async def _first_acting(names: Sequence[str], run: Run, runs: RunService) -> str:
     if run.plan is None:
         return ""
+    if begun is None:
+        begun = [name for name, state in run.steps.items() if state.status not in _NOTHING_YET]
     acting = set(await runs.intake.acting(run.plan, run.templates))
     acting &= {each.id for each in active_steps(run.plan, run.templates)}
-    return next((name for name in names if name.partition("/")[0] in acting), "")
+    return next((name for name in begun if name.partition("/")[0] in acting), "")

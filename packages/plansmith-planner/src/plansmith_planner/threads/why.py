@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -28,7 +28,7 @@ _LONGEST: Final = 400
 _MOST: Final = 3
 
 
-class _Told(NamedTuple):
+class _Answer(NamedTuple):
     """A sentence about what is asked for, and the step it is about."""
 
     text: str
@@ -41,14 +41,9 @@ def why(question: str, digests: Sequence[RunDigest]) -> ThreadReply | None:
     Where a word came from counts more than that a later plan has it too.
     """
     words = subject_words(question)
-    ways: tuple[Callable[[RunDigest], Iterable[_Told]], ...] = (
-        lambda digest: _of_run(question, words, digest.run),
-        lambda digest: [*_origins(words, digest)][:_MOST],
-        lambda digest: [found for word in words for found in _of_plan(word, digest.run)][:_MOST],
-    )
-    for told in ways:
+    for way in (_of_run, _origins, _of_plan):
         for digest in digests:
-            found: Sequence[_Told] = [*told(digest)]
+            found = [*way(question, words, digest)][:_MOST]
             if found:
                 step = next((each.step for each in found if each.step), "")
                 return ThreadReply(_all(each.text for each in found), digest.run.id, step)
@@ -59,33 +54,32 @@ def _all(texts: Iterable[str]) -> str:
     return joined([*texts], "thread.both")
 
 
-def _of_run(question: str, words: Sequence[str], run: Run) -> Iterator[_Told]:
-    """Answers about a failure, a step that is named, or a plan as a whole."""
-    if run.plan is None:
+def _of_run(question: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answer]:
+    """Answers about failures, a step that is named, or a plan as a whole."""
+    run, plan = digest.run, digest.run.plan
+    if plan is None:
         return
-    failed = [*_failures(run)] if asks_about_failure(question) else []
-    names = ((step, name) for step in run.plan.steps for name in (step.id, step.title))
+    failed = {name: each for name, each in run.steps.items() if each.status is StepStatus.FAILED}
+    errors = [
+        _Answer(Sentence("The step {step} failed: {error}", step=name, error=state.error), name)
+        for name, state in failed.items()
+    ]
+    if not failed and run.reason and run.status.over:
+        errors = [_Answer(run.reason)]
+    names = ((step, name) for step in plan.steps for name in (step.id, step.title))
     named = next((step for step, name in names if len(name) > 2 and _has(question, name)), None)
-    if failed:
-        yield from failed
+    if errors and asks_about_failure(question):
+        # All of them belong together, so that they are one answer.
+        yield _Answer(_all(each.text for each in errors), errors[0].step)
     elif named is not None:
-        yield _Told(_all(_of_step(named, run)), named.id)
+        yield _Answer(_all(_of_step(named, run)), named.id)
     elif not words:
-        thought = clip(run.plan.thought or run.plan.goal, _LONGEST)
-        steps = [step.title or step.id for step in run.plan.steps[:12]]
+        thought = clip(plan.thought or plan.goal, _LONGEST)
+        steps = [step.title or step.id for step in plan.steps[:12]]
         text = Sentence(
             "The plan says: “{thought}” Its steps: {steps}.", thought=thought, steps=steps
         )
-        yield _Told(text)
-
-
-def _failures(run: Run) -> Iterator[_Told]:
-    failed = {name: each for name, each in run.steps.items() if each.status is StepStatus.FAILED}
-    for name, state in failed.items():
-        text = Sentence("The step {step} failed: {error}", step=name, error=state.error)
-        yield _Told(text, name)
-    if not failed and run.reason and run.status.over:
-        yield _Told(run.reason)
+        yield _Answer(text)
 
 
 def _of_step(step: AnyStep, run: Run) -> Iterator[str]:
@@ -108,60 +102,66 @@ def _reason(text: str) -> Iterator[str]:
         yield Sentence("The plan gives this reason: {why}", why=clip(text, _LONGEST))
 
 
-def _origins(words: Sequence[str], digest: RunDigest) -> Iterator[_Told]:
-    texts = _results(digest.run) if words else {}  # once for all words: they may be large
-    for word in words:
-        yield from _origins_of(word, digest, texts)
-
-
-def _origins_of(word: str, digest: RunDigest, texts: Mapping[str, str]) -> Iterator[_Told]:
-    """Yields where a word comes from, a person or a result, in the order in which it came up."""
+def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answer]:
+    """Yields where each word comes from, a person or a result, in the order in which it came up."""
     run = digest.run
-    asked: dict[str, e.QuestionAsked] = {}
-    sources = _sources(word, run, texts)
-    if _has(run.request, word):
-        quoted = _snippet(run.request, word)
-        yield _Told(Sentence("Your request says so: “{text}”.", text=quoted))
-    for event in digest.events:
-        match event.body:
-            case e.QuestionAsked() as question:
-                asked[question.question] = question
-            case e.QuestionAnswered(question=name, answer=answer) if name in asked:
-                if _has(_text(answer), word):
-                    said = Sentence(
-                        "You answered “{answer}” to the question: {question}",
-                        answer=_snippet(_text(answer), word),
-                        question=asked[name].text,
-                    )
-                    yield _Told(said, asked[name].step or "")
-            case e.ChangesAsked(text=text) if _has(text, word):
-                quoted = _snippet(text, word)
-                yield _Told(Sentence("You asked for this change: “{text}”.", text=quoted))
-            case e.StepDone(step=name) if name in sources:
-                sources.remove(name)
-                yield _from_step(name, word, run, texts[name])
-            case _:
-                continue
-
-
-def _results(run: Run) -> dict[str, str]:
-    """Returns the results of steps as text."""
-    steps = run.plan.by_id if run.plan else {}
-    return {
+    steps = run.plan.by_id if run.plan and words else {}
+    texts = {  # once for all words: results may be large
         name: _text(state.result)
         for name, state in run.steps.items()
         if state.status is StepStatus.DONE
         and name in steps
         and not isinstance(steps[name], AskStep)
     }
+    for word in words:
+        if _has(run.request, word):
+            quoted = _snippet(run.request, word)
+            yield _Answer(Sentence("Your request says so: “{text}”.", text=quoted))
+        yield from _in_events(word, digest, _sources(word, run, steps, texts), texts)
 
 
-def _sources(word: str, run: Run, texts: Mapping[str, str]) -> set[str]:
+def _in_events(
+    word: str, digest: RunDigest, sources: set[str], texts: Mapping[str, str]
+) -> Iterator[_Answer]:
+    run, plan = digest.run, digest.run.plan
+    asked: dict[str, e.QuestionAsked] = {}
+    for event in digest.events:
+        match event.body:
+            case e.QuestionAsked() as question:
+                asked[question.question] = question
+            case e.QuestionAnswered(question=name, answer=answer) if name in asked and _has(
+                _text(answer), word
+            ):
+                said = Sentence(
+                    "You answered “{answer}” to the question: {question}",
+                    answer=_snippet(_text(answer), word),
+                    question=asked[name].text,
+                )
+                yield _Answer(said, asked[name].step or "")
+            case e.ChangesAsked(text=text) if _has(text, word):
+                quoted = _snippet(text, word)
+                yield _Answer(Sentence("You asked for this change: “{text}”.", text=quoted))
+            case e.StepDone(step=name) if name in sources and plan is not None:
+                sources.remove(name)
+                step = plan.by_id[name]
+                found = Sentence(
+                    "It comes from the step {step} ({callee}), whose result has: “{text}”.",
+                    step=name,
+                    callee=run.steps[name].callee or _callee(step) or step.kind,
+                    text=_snippet(texts[name], word),
+                )
+                yield _Answer(_all([found, *_reason(step.why)]), name)
+            case _:
+                continue
+
+
+def _sources(
+    word: str, run: Run, steps: Mapping[str, AnyStep], texts: Mapping[str, str]
+) -> set[str]:
     """Returns the steps that a word comes from: along the references, from the last answer back.
 
     A reply that no reference gave the word may still cite a step for it.
     """
-    steps = run.plan.by_id if run.plan else {}
     results = {name: run.steps[name].result for name in texts}
     holders = [name for name in texts if _has(texts[name], word)]
     replies = [name for name in holders if isinstance(steps[name], ReplyStep)]
@@ -182,35 +182,25 @@ def _sources(word: str, run: Run, texts: Mapping[str, str]) -> set[str]:
     return found
 
 
-def _from_step(name: str, word: str, run: Run, result: str) -> _Told:
-    assert run.plan is not None  # noqa: S101
-    step = run.plan.by_id[name]
-    found = Sentence(
-        "It comes from the step {step} ({callee}), whose result has: “{text}”.",
-        step=name,
-        callee=run.steps[name].callee or _callee(step) or step.kind,
-        text=_snippet(result, word),
-    )
-    return _Told(_all([found, *_reason(step.why)]), name)
-
-
-def _of_plan(word: str, run: Run) -> Iterator[_Told]:
+def _of_plan(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answer]:
     """Yields where a plan itself has a word that nobody said and nothing returned."""
-    if run.plan is None:
+    plan = digest.run.plan
+    if plan is None:
         return
-    if _has(run.plan.thought, word):
-        yield from map(_Told, _reason(run.plan.thought))
-    for step in run.plan.steps:
-        fields = {key: value for key, value in step.to_json().items() if key != "id"}
-        if _has(_text(fields), word):
-            told = next((each for each in _phrases(fields) if _has(each, word)), _text(fields))
-            found = Sentence(
-                "The plan itself has it, in the step {step}: “{text}”.",
-                step=step.id,
-                text=_snippet(told, word),
-            )
-            yield _Told(_all([found, *_reason(step.why)]), step.id)
-            return
+    for word in words:
+        if _has(plan.thought, word):
+            yield from map(_Answer, _reason(plan.thought))
+        for step in plan.steps:
+            fields = {key: value for key, value in step.to_json().items() if key != "id"}
+            if _has(_text(fields), word):
+                told = next((each for each in _phrases(fields) if _has(each, word)), _text(fields))
+                found = Sentence(
+                    "The plan itself has it, in the step {step}: “{text}”.",
+                    step=step.id,
+                    text=_snippet(told, word),
+                )
+                yield _Answer(_all([found, *_reason(step.why)]), step.id)
+                break
 
 
 def _callee(step: AnyStep) -> str:

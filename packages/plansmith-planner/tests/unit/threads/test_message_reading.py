@@ -14,8 +14,7 @@ from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import MAX_OPTIONS
 from plansmith_planner.language.messages import is_rejection, is_why
 from plansmith_planner.language.yes_or_no import goes_on, is_yes
-from plansmith_planner.threads.reading import guess, read_by_rules
-from plansmith_planner.threads.situation import Situation, Waiting
+from plansmith_planner.threads.reading import Situation, Waiting, guess, read_by_rules
 
 PLAN = Plan.model_validate({"goal": "g", "steps": [{"id": "s", "tool": "t"}]})
 REVIEWED = Run(id="r1", phase=RunStatus.REVIEWING, plan=PLAN)

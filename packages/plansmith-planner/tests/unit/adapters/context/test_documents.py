@@ -160,15 +160,6 @@ async def test_a_file_is_read_again_only_when_it_changed(
     assert "13 kr" in blocks[0].text
 
 
-async def test_another_ranker_may_be_given(folder: Path) -> None:
-    class Last:
-        def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-            return [float(at) for at in range(len(texts))]
-
-    blocks = await gather(DocumentSource([folder], ranker=Last()), "bolt", 400)
-    assert blocks[0].source.startswith("docs/sub/退款.txt")
-
-
 def test_a_file_that_cannot_be_read_is_a_note(tmp_path: Path) -> None:
     text, note = read_document(Found(tmp_path, "docs/a.txt", (0, 0)), FileLimits())
     assert text == ""

@@ -11,21 +11,16 @@ from hypothesis import strategies as st
 
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run_options import Profile
 from plansmith.ports import ContextBlock, Message
 from plansmith.testing import FakeClock, FakeTool, FakeTools
 from plansmith_planner.context.background import HEADING, Search
 from plansmith_planner.context.fence import RULE
-from plansmith_planner.context.gather import (
-    Context,
-    Known,
-    Limits,
-    gather_context,
-    time_text,
-)
+from plansmith_planner.context.gather import Context, gather_context, time_text
 from plansmith_planner.context.token_budget import LEFT_OUT, rough_count
 from plansmith_planner.model_calls import render
-from plansmith_planner.models.tokens import count_tokens
+from plansmith_planner.settings import PlannerSettings
 
 FENCE = re.compile(r'^<(data-[0-9a-f]{8}) title="([^"]*)"(?: source="([^"]*)")?>$')
 
@@ -104,9 +99,10 @@ def everything(say: Callable[[str], str], clock: FakeClock) -> dict[str, Any]:
     )
     return {
         "clock": clock,
-        "known": Known(
+        "settings": PlannerSettings(timezone="Asia/Shanghai"),
+        "known": PlanRequest(
+            "",
             profile=profile,
-            timezone="Asia/Shanghai",
             history=[Message("user", say("question")), Message("assistant", say("answer"))],
             previous=previous,
             feedback=say("feedback"),
@@ -144,7 +140,7 @@ def test_the_time_is_told_in_the_zone_of_the_person(fake_clock: FakeClock) -> No
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "../etc/passwd", "America", "a\0b", "/etc"])
 async def test_a_zone_that_is_none_says_what_to_set(fake_clock: FakeClock, zone: str) -> None:
     with pytest.raises(Misconfigured, match="Europe/Oslo"):
-        await gather_context("x", clock=fake_clock, known=Known(timezone=zone))
+        await gather_context("x", clock=fake_clock, settings=PlannerSettings(timezone=zone))
 
 
 async def test_a_source_that_fails_or_is_late_never_loses_the_request(
@@ -157,7 +153,7 @@ async def test_a_source_that_fails_or_is_late_never_loses_the_request(
             "x",
             clock=fake_clock,
             sources=[Broken(), Slow(fake_clock), good],
-            limits=Limits(seconds=5),
+            settings=PlannerSettings(source_seconds=5),
             tell=told.append,
         )
     )
@@ -186,7 +182,7 @@ async def test_sources_are_asked_at_the_same_time_and_get_equal_shares(
 
 async def test_with_no_room_a_source_is_not_asked_and_that_is_told(fake_clock: FakeClock) -> None:
     source = Blocks(ContextBlock("t", "x"))
-    known = Known(feedback="please " * 500, history=[Message("user", "hi " * 50)])
+    known = PlanRequest("", feedback="please " * 500, history=[Message("user", "hi " * 50)])
     search = Search(FakeTools(SearchTool("web", ["x"])))
     context = await gather_context(
         "x",
@@ -194,7 +190,7 @@ async def test_with_no_room_a_source_is_not_asked_and_that_is_told(fake_clock: F
         known=known,
         sources=[source],
         search=search,
-        limits=Limits(tokens=600),
+        settings=PlannerSettings(context_tokens=600),
     )
     assert source.asked == []
     titles = [block.title for block in context.blocks]
@@ -205,14 +201,19 @@ async def test_with_no_room_a_source_is_not_asked_and_that_is_told(fake_clock: F
 
 
 async def test_what_must_be_known_is_kept_before_what_may_be(fake_clock: FakeClock) -> None:
-    known = Known(
+    known = PlanRequest(
+        "",
         profile=Profile(name="A", hard_constraints=("no cash",)),
         feedback="use the train",
         history=[Message("user", "word " * 5000)],
     )
     source = Blocks(*(ContextBlock(f"document {at}", "text " * 900) for at in range(9)))
     context = await gather_context(
-        "x", clock=fake_clock, known=known, sources=[source], limits=Limits(tokens=1000)
+        "x",
+        clock=fake_clock,
+        known=known,
+        sources=[source],
+        settings=PlannerSettings(context_tokens=1000),
     )
     found = {title: text for title, _, text in fences(context.text)}
     assert "no cash" in found["constraints of the profile"]
@@ -291,24 +292,22 @@ BLOCKS = st.builds(ContextBlock, st.text(min_size=1, max_size=30), WORDS, st.tex
     st.lists(st.builds(Message, st.just("user"), WORDS), max_size=4),
     WORDS,
     st.integers(0, 2000),
-    st.sampled_from([rough_count, count_tokens]),
 )
 async def test_the_limit_is_kept_for_any_blocks(
     blocks: list[ContextBlock],
     history: list[Message],
     feedback: str,
     tokens: int,
-    count: Callable[[str], int],
 ) -> None:
     source = Blocks(*blocks)
     context = await gather_context(
         "x",
         clock=FakeClock(),
-        known=Known(history=history, feedback=feedback),
+        known=PlanRequest("", history=history, feedback=feedback),
         sources=[source],
-        limits=Limits(tokens=tokens, count=count),
+        settings=PlannerSettings(context_tokens=tokens),
     )
-    assert count(context.text) <= tokens
+    assert rough_count(context.text) <= tokens
     fences(context.text)
     given_blocks = [block for block in blocks if block.text.strip()]
     if not set(given_blocks) <= set(context.blocks):
