@@ -27,8 +27,15 @@ from plansmith.tools.toolset import (
     whole,
 )
 from plansmith_desk.calendar import moments
-from plansmith_desk.calendar.moments import CALENDAR, CLOCK, MONTHS, WEEKDAYS, Moment, in_zone
-from plansmith_desk.calendar.places import zone_name
+from plansmith_desk.calendar.moments import (
+    CALENDAR,
+    CLOCK,
+    MONTHS,
+    WEEKDAYS,
+    Moment,
+    in_zone,
+    zone_name,
+)
 from plansmith_desk.calendar.spoken import spoken
 from plansmith_desk.tool_specs import YES, record, spec
 

@@ -31,8 +31,7 @@ from plansmith.tools.toolset import (
     string,
 )
 from plansmith_desk.documents.text import is_paged, kind, readable_text
-from plansmith_desk.folder import Folder, stamp
-from plansmith_desk.patterns import fits, is_pattern, search_forms
+from plansmith_desk.folder import Folder, fits, is_pattern, search_forms, stamp
 from plansmith_desk.tool_specs import COUNT, YES, record, spec
 from plansmith_planner.context.files import NEVER_READ, is_text_name
 

@@ -50,7 +50,6 @@ class Passage(NamedTuple):
 
     @property
     def last(self) -> int:
-        """The line at which it ends."""
         return self.line + self.text.count("\n")
 
 
@@ -265,7 +264,6 @@ class _Question(NamedTuple):
 
 
 def _read_question(text: str) -> _Question:
-    """Takes a question apart, in English or Chinese."""
     words = {term: _Word(term, _forms(term), weight) for term, weight in _asked_terms(text)}
     answers = tuple(answer for asked, answer in _KINDS if asked.search(text))
     return _Question(tuple(words.values()), answers, bool(_LATEST.search(text)))

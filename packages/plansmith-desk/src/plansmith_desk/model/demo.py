@@ -51,7 +51,6 @@ class DemoModel:
     name = "demo"
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """Yields the answer in pieces."""
         text = _answer(prompt)
         for start in range(0, len(text), _CHUNK):
             yield TextDelta(text[start : start + _CHUNK])

@@ -17,7 +17,6 @@ class EmbeddedShelf(ModelFolder):
 
     @property
     def has_runtime(self) -> bool:
-        """Whether the library that runs models is installed."""
         return find_spec("xllamacpp") is not None
 
     @property
@@ -45,7 +44,6 @@ class EmbeddedShelf(ModelFolder):
         )
 
     def models(self) -> Sequence[KeptModel]:
-        """Returns the models that are good at plans."""
         return [self._kept(each) for each in KNOWN.values() if each.adapter is not None]
 
     def model(self, name: str) -> KeptModel:

@@ -54,7 +54,6 @@ class BoxFile:
 
     @property
     def sha256(self) -> str:
-        """The hash of the content."""
         return hashlib.sha256(self.content).hexdigest()
 
 
@@ -76,7 +75,6 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether the code ended by itself without an error."""
         return self.exit_code == 0 and not self.stopped
 
 
@@ -93,28 +91,25 @@ class Sandbox:
             hint = Sentence("use an agent on another machine, or leave the coder out")
             raise Misconfigured(Sentence("the sandbox works only on Linux"), hint=hint)
         given = {**(files or {}), "main.py": code.encode(errors="replace")}
-        self._check(given)
-        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="plansmith-box-"))
-        try:
-            result = await self._launch(folder, given)
-        finally:
-            left = await asyncio.shield(asyncio.to_thread(_remove, folder))
-        return _outcome(result, [left] if left else [])
-
-    def _check(self, files: Mapping[str, bytes]) -> None:
-        for name in files:
+        for name in given:
             parts = PurePosixPath(name).parts
             plain = parts and not name.startswith("/") and "\0" not in name
             if not plain or any(part == ".." or part.startswith(".") for part in parts):
                 raise ToolFailed(
                     Sentence("'{name}' is not a valid name for a file in the sandbox", name=name)
                 )
-        size = sum(map(len, files.values()))
+        size = sum(map(len, given.values()))
         if size > self.limits.given_bytes:
             raise ToolFailed(
                 Sentence("the files for the sandbox have {count} bytes", count=size),
                 hint=Sentence("the limit is {most} bytes", most=self.limits.given_bytes),
             )
+        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="plansmith-box-"))
+        try:
+            result = await self._launch(folder, given)
+        finally:
+            left = await asyncio.shield(asyncio.to_thread(_remove, folder))
+        return _outcome(result, [left] if left else [])
 
     async def _launch(self, folder: Path, files: Mapping[str, bytes]) -> dict[str, Any]:
         job: dict[str, object] = {

@@ -16,11 +16,16 @@ from plansmith.plan.data import WrittenNumber, written_number
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
 from plansmith.tools.toolset import Job
-from plansmith_desk.sql.guard import converting_errors, exact_aggregates, exact_mean, guard
-from plansmith_desk.sql.rows import Data, RowLimits
+from plansmith_desk.sql.rows import (
+    Data,
+    RowLimits,
+    converting_errors,
+    exact_aggregates,
+    exact_mean,
+    guard,
+)
 from plansmith_desk.tables.catalogue import column_of, loose, meant_columns, no_column
-from plansmith_desk.tables.database import quoted
-from plansmith_desk.tables.read import is_number
+from plansmith_desk.tables.read import is_number, quoted
 
 _AFFINITY: Final = {"integer": "INTEGER", "number": "REAL", "boolean": "INTEGER"}
 

@@ -16,9 +16,16 @@ from plansmith.plan.data import Json
 from plansmith.ports import Call, Delta, Message, ModelDone, Prompt, ReplyBrief, TextDelta, Usage
 from plansmith.report.result_text import facts
 from plansmith_desk.builtin import builtin_sources
-from plansmith_desk.model.answer_prompt import ROOM, answer_messages, material
 from plansmith_desk.model.model import LocalModel
-from plansmith_desk.model.wording import Task, answer, without_model, worded
+from plansmith_desk.model.wording import (
+    ROOM,
+    Task,
+    answer,
+    answer_messages,
+    material,
+    without_model,
+    worded,
+)
 
 
 class Says(LocalModel):

@@ -15,9 +15,8 @@ from tests.unit.adapters.models.local_weights import shallow_weights
 
 from plansmith.errors import PromptTooLong
 from plansmith.ports import Message, Prompt
-from plansmith_desk.model.engine import Engine
+from plansmith_desk.model.engine import Engine, PromptCache, Slot
 from plansmith_desk.model.model import LocalModel
-from plansmith_desk.model.prompt_cache import PromptCache, Slot
 from plansmith_planner.model_calls import read_answer
 
 SYSTEM = Message("system", "You answer with digits. " * 8)

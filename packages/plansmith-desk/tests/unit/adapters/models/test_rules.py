@@ -16,8 +16,8 @@ from plansmith.plan.data import Json
 from plansmith.plan.run import Run, RunStatus
 from plansmith.ports import Message, Prompt, TriageBrief
 from plansmith_desk.builtin import builtin_sources
+from plansmith_desk.model.prompt import Offered
 from plansmith_desk.model.rules import RulesModel, calls_for, read_values
-from plansmith_desk.model.signatures import Offered
 from plansmith_planner.context.fence import fence
 from plansmith_planner.model_calls import read_answer
 

@@ -15,8 +15,7 @@ from plansmith.errors import ToolFailed
 from plansmith.ports import Call
 from plansmith.testing import FakeClock
 from plansmith_desk.calendar import CalendarTools
-from plansmith_desk.calendar.holidays import HOLIDAYS
-from plansmith_desk.calendar.spoken import spoken
+from plansmith_desk.calendar.spoken import HOLIDAYS, spoken
 
 TODAY = date(2026, 11, 16)  # a Monday
 

@@ -1,0 +1,655 @@
+"""The built-in tool that fetches a page: only from allowed hosts, within limits."""
+
+from __future__ import annotations
+
+import codecs
+import http.client
+import ipaddress
+import json
+import re
+import socket
+import ssl
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from email.message import Message
+from html.parser import HTMLParser
+from typing import Final
+from urllib.parse import quote, urljoin, urlsplit
+
+from plansmith.errors import Misconfigured, ToolBusy, ToolFailed
+from plansmith.plan.data import Json, flaws
+from plansmith.plan.sentence import Sentence
+from plansmith.retry_after import retry_after
+from plansmith.text import clip
+from plansmith.tools.toolset import (
+    NOTES,
+    TEXT,
+    Arguments,
+    BuiltIn,
+    Job,
+    ToolSet,
+    items,
+    noted,
+    string,
+    watched,
+    whole,
+)
+from plansmith_desk.tool_specs import YES, record, spec
+
+_TEXTS: Final = ("json", "xml", "javascript", "x-ndjson", "yaml", "toml", "csv", "rtf")
+_PAGES: Final = ("text/html", "application/xhtml+xml")
+_AGAIN: Final = (408, 425, 429, 500, 502, 503, 504)
+_PIECE: Final = 65_536
+_MOST_LINKS: Final = 100
+
+SPEC: Final = spec(
+    "web.fetch",
+    "Fetch a page or a file of text from the web by its address: HTML as readable text with "
+    "headings, lists and links, JSON as data. Only hosts that are allowed.",
+    record(
+        {"url": string("Address, beginning with http:// or https://.", minLength=1)},
+        letters=whole("Most letters of the text given.", 1, 200_000),
+    ),
+    record(
+        {
+            "url": string("Where it was found in the end."),
+            "status": {"type": "integer"},
+            "type": TEXT,
+            "text": TEXT,
+            "complete": {**YES, "description": "Whether the text is all of it."},
+        },
+        title=TEXT,
+        data={"description": "The value, where it is JSON."},
+        links=items(record({"text": TEXT, "url": TEXT})),
+        notes=NOTES,
+    ),
+    open_world=True,
+    timeout_s=45,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """Limits of time, size and redirects of a fetch."""
+
+    seconds: float = 30.0
+    bytes_each: int = 3_000_000
+    letters: int = 50_000
+    redirects: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    address: Address
+    status: int
+    headers: Message
+    body: bytes
+    complete: bool
+
+
+class FetchTools(ToolSet):
+    """The tool for some hosts; one in a private network must be named in `private`."""
+
+    def __init__(
+        self,
+        hosts: Sequence[str],
+        *,
+        private: Sequence[str] = (),
+        limits: FetchLimits | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._hosts = Hosts(hosts, private)
+        self._limits = limits or FetchLimits()
+        self._tls = tls
+        super().__init__([BuiltIn(SPEC, self._fetch)])
+
+    def _fetch(self, given: Arguments, job: Job) -> Json:
+        answer = self._follow_redirects(address_of(given["url"]), job)
+        if answer.status in _AGAIN:
+            wait = retry_after(answer.headers.get("Retry-After"))
+            raise ToolBusy(f"{answer.address.host} answers {answer.status}", retry_after=wait)
+        if not 200 <= answer.status < 300:
+            reason = http.client.responses.get(answer.status, "")
+            raise ToolFailed(f"{answer.address.host} answers {answer.status} {reason}".rstrip())
+        return self._result(answer, given.get("letters", self._limits.letters))
+
+    def _follow_redirects(self, address: Address, job: Job) -> _Answer:
+        """Returns the last answer of a chain of redirects; checks every address."""
+        end = time.monotonic() + self._limits.seconds
+        for _ in range(self._limits.redirects + 1):
+            self._hosts.check(address)
+            answer = self._request(address, end, job)
+            target = answer.headers.get("Location")
+            if answer.status not in (301, 302, 303, 307, 308) or not target:
+                return answer
+            following = address_of(urljoin(address.url, str(target).strip()))
+            if address.scheme == "https" and following.scheme == "http":
+                hint = Sentence("fetch the http address itself if that is wanted")
+                raise ToolFailed(Sentence("a secure page redirects to one that is not"), hint=hint)
+            address = following
+        most = self._limits.redirects
+        raise ToolFailed(Sentence("it redirects more than {most} times", most=most))
+
+    def _request(self, address: Address, end: float, job: Job) -> _Answer:
+        connection = _Checked(address, self._hosts.reachable(address), end, self._tls)
+        left = max(0.0, end - time.monotonic())
+        try:
+            # Time-outs of sockets begin anew with every byte: this one does not.
+            with watched(connection.cut, job=job, seconds=left):
+                connection.request("GET", address.target, headers=_HEADERS)
+                answer = self._read_answer(address, connection)
+            connection.left()
+        except TimeoutError:
+            raise self._timeout(address) from None
+        except ssl.SSLError as error:
+            what = f"{address.host} has no trusted certificate: {error.reason}"
+            raise ToolFailed(what) from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            if time.monotonic() >= end:
+                raise self._timeout(address) from None
+            why = clip(str(error)) or type(error).__name__
+            what = Sentence("{host} sent an invalid answer: {why}", host=address.host, why=why)
+            raise ToolBusy(what) from None
+        finally:
+            connection.close()
+        return answer
+
+    def _read_answer(self, address: Address, connection: http.client.HTTPConnection) -> _Answer:
+        found = connection.getresponse()
+        if found.status // 100 != 2:
+            return _Answer(address, found.status, found.headers, b"", complete=True)
+        packed = str(found.headers.get("Content-Encoding") or "").strip().lower()
+        pieces = iter(lambda: found.read1(_PIECE), b"")
+        body, complete = unpacked(pieces, packed, most=self._limits.bytes_each)
+        if complete and found.length:
+            raise http.client.IncompleteRead(body, found.length)
+        return _Answer(address, found.status, found.headers, body, complete)
+
+    def _timeout(self, address: Address) -> ToolBusy:
+        host, seconds = address.host, f"{self._limits.seconds:g}"
+        return ToolBusy(Sentence("{host} took longer than {seconds} s", host=host, seconds=seconds))
+
+    def _result(self, answer: _Answer, letters: int) -> Json:
+        kind = answer.headers.get_content_type().lower()
+        if not (kind.startswith("text/") or any(word in kind for word in _TEXTS)):
+            hint = Sentence("only text, HTML, JSON and XML are fetched")
+            raise ToolFailed(f"{answer.address.url} is {kind}", hint=hint)
+        is_page = kind in _PAGES
+        charset = answer.headers.get_content_charset() or ""
+        text, notes = text_of(answer.body, charset, html=is_page)
+        page = page_of(text, answer.address.url, seconds=5.0) if is_page else Page(text=text)
+        complete = answer.complete and page.complete and len(page.text) <= letters
+        if not answer.complete:
+            notes.append(f"only the first {self._limits.bytes_each:,} bytes were read")
+        if not page.complete:
+            notes.append("reading all of the page takes too long")
+        if len(page.text) > letters:
+            notes.append(f"cut after {letters:,} of {len(page.text):,} letters")
+        result: dict[str, Json] = {
+            "url": answer.address.url,
+            "status": answer.status,
+            "type": kind,
+            "text": page.text[:letters],
+            "complete": complete,
+        }
+        if page.title:
+            result["title"] = page.title[:500]
+        if page.links:
+            some = {url: label for label, url in reversed(page.links[:_MOST_LINKS])}
+            listed = reversed(some.items())
+            result["links"] = [{"text": label[:200], "url": url} for url, label in listed]
+        if "json" in kind and answer.complete:
+            result |= _data(text, notes)
+        return noted(result, notes)
+
+
+class _Checked(http.client.HTTPConnection):
+    """A connection to one of the checked numeric addresses; never resolves the name again."""
+
+    def __init__(
+        self, address: Address, numbers: Sequence[str], end: float, tls: ssl.SSLContext | None
+    ) -> None:
+        super().__init__(address.host, address.port)
+        self._address = address
+        self._numbers = numbers
+        self._end = end
+        self._tls = tls
+        # The library forgets its own when the answer begins.
+        self._wire: socket.socket | None = None
+
+    def connect(self) -> None:
+        """Tries the addresses in turn, without another lookup."""
+        failure: OSError = OSError("no address")
+        for number in self._numbers:
+            try:
+                plain = socket.create_connection((number, self._address.port), self.left())
+            except TimeoutError:
+                raise
+            except OSError as error:
+                failure = error
+                continue
+            self.sock = self._wire = plain
+            if self._address.scheme == "https":
+                context = self._tls or ssl.create_default_context()
+                self.sock = context.wrap_socket(plain, server_hostname=self._address.host)
+                self._wire = self.sock
+            return
+        raise failure
+
+    def left(self) -> float:
+        """Returns the seconds left; raises a time-out if there are none."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    def cut(self) -> None:
+        if self._wire is not None:
+            with suppress(OSError):
+                self._wire.shutdown(socket.SHUT_RDWR)
+
+
+def _data(text: str, notes: list[str]) -> dict[str, Json]:
+    try:
+        value: Json = json.loads(text)
+    except (ValueError, RecursionError):
+        notes.append("it claims to be JSON and is not")
+        return {}
+    flaw = next(flaws(value), None)
+    if flaw is not None:
+        notes.append(f"its data is left out: {flaw.message}")
+        return {}
+    return {"data": value}
+
+
+_HEADERS: Final = {
+    "User-Agent": "plansmith",
+    "Accept": "text/html, application/json, text/*;q=0.9, application/xml;q=0.8, */*;q=0.1",
+    "Accept-Encoding": "gzip",
+    "Connection": "close",
+}
+
+
+_LONGEST: Final = 4_000
+_PORTS: Final = {"http": 80, "https": 443}
+_HINT: Final = Sentence("such as https://example.com/page")
+# Networks that carry an address of another network inside, by which a private one can be reached.
+_TUNNELS: Final = tuple(
+    ipaddress.ip_network(each)
+    for each in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An address in parts; `host` is ASCII in lower case."""
+
+    scheme: str
+    host: str
+    port: int
+    target: str
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
+        return f"{self.scheme}://{host}{port}{self.target}"
+
+
+def address_of(url: str) -> Address:
+    """Parses an address; refuses misleading ones."""
+    if len(url) > _LONGEST or any(ord(char) < 33 for char in url):
+        raise ToolFailed(Sentence("the address has spaces or is too long"), hint=_HINT)
+    try:
+        parts = urlsplit(url)
+        port, name = parts.port, parts.hostname or ""
+    except ValueError:
+        raise ToolFailed(Sentence("'{url}' is not an address", url=url[:100]), hint=_HINT) from None
+    if parts.scheme not in _PORTS:
+        raise ToolFailed(
+            Sentence("'{name}' is not fetched", name=parts.scheme or "?"),
+            hint=Sentence("only http and https"),
+        )
+    if "@" in parts.netloc or "\\" in url:
+        raise ToolFailed(Sentence("the address has a user or a backslash in it"), hint=_HINT)
+    if not name or port == 0:
+        raise ToolFailed(Sentence("'{url}' has no host", url=url[:100]), hint=_HINT)
+    path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
+    query = quote(parts.query, safe="/?%:@!$&'()*+,;=~-._[]|")
+    target = f"{path}?{query}" if query else path
+    return Address(parts.scheme, ascii_host(name), port or _PORTS[parts.scheme], target)
+
+
+def ascii_host(name: str) -> str:
+    """Returns a host name in ASCII (IDNA)."""
+    plain = name.rstrip(".").lower()
+    try:
+        return plain if ":" in plain else plain.encode("idna").decode()
+    except UnicodeError:
+        what = Sentence("'{name}' is not the name of a host", name=name[:100])
+        raise ToolFailed(what, hint=_HINT) from None
+
+
+class Hosts:
+    """The allowed hosts: `example.com`, `*.example.com`, `host:8080`, or `*` for all.
+
+    Private machines, including this one, are reached only if `private` names them.
+    """
+
+    def __init__(self, allowed: Sequence[str], private: Sequence[str] = ()) -> None:
+        self._allowed = [_pattern(each) for each in (*allowed, *private)]
+        self._private = [_pattern(each) for each in private]
+        if any(host == "*" for host, _ in self._private):
+            hint = Sentence("name the private hosts that may be asked")
+            raise Misconfigured(Sentence("all private hosts cannot be allowed at once"), hint=hint)
+
+    def check(self, address: Address) -> None:
+        """Refuses a host that is not allowed."""
+        if not _fits(address, self._allowed):
+            known = ", ".join(host for host, _ in self._allowed) or "none"
+            hint = Sentence("allowed are: {names}", names=known[:300])
+            place = f"{address.host}:{address.port}"
+            raise ToolFailed(Sentence("{place} is not allowed", place=place), hint=hint)
+
+    def reachable(self, address: Address) -> list[str]:
+        """Returns the numeric addresses of a host that may be connected to."""
+        try:
+            found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            raise ToolBusy(Sentence("the host {host} is not found", host=address.host)) from None
+        numbers = list(dict.fromkeys(str(each[4][0]) for each in found))
+        if _fits(address, self._private):
+            return numbers
+        refused = [each for each in numbers if not is_public(each)]
+        if refused:
+            # One is enough: a name that leads here and there is not to be trusted with either.
+            hint = Sentence("private hosts have to be allowed by name")
+            message = f"{address.host} resolves to {refused[0]}, which is not a public address"
+            raise ToolFailed(message, hint=hint)
+        return numbers
+
+
+def is_public(number: str) -> bool:
+    """Whether a numeric address is on the public internet."""
+    found = ipaddress.ip_address(number.partition("%")[0])
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is not None:
+            return is_public(str(found.ipv4_mapped))
+        if any(found in tunnel for tunnel in _TUNNELS):
+            return False
+    return found.is_global and not found.is_multicast and not found.is_reserved
+
+
+def _pattern(text: str) -> tuple[str, int | None]:
+    host, _, port = text.rpartition(":") if text.rpartition(":")[2].isdigit() else (text, "", "")
+    name = host.strip("[]")
+    wild = name.startswith("*.")
+    plain = name if name == "*" else ascii_host(name.removeprefix("*."))
+    if not plain or ("*" in plain and plain != "*"):
+        hint = Sentence("such as example.com, *.example.com or example.com:8080")
+        raise Misconfigured(Sentence("'{text}' does not name hosts", text=text), hint=hint)
+    return f"*.{plain}" if wild else plain, int(port) if port else None
+
+
+def _fits(address: Address, patterns: Sequence[tuple[str, int | None]]) -> bool:
+    for host, port in patterns:
+        if port != address.port and (port is not None or address.port != _PORTS[address.scheme]):
+            continue
+        if host in ("*", address.host):
+            return True
+        if host.startswith("*.") and address.host.endswith(host[1:]):
+            return True
+    return False
+
+
+_META: Final = re.compile(rb"(?i)<meta[^>]{0,200}charset\s*=\s*+[\"']?\s*([\w.:-]{1,40})")
+_BOMS: Final = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+# Codecs that are not ways to write a page, and some that take very long on purpose-made bytes.
+_STRANGE: Final = "idna punycode unicode_escape raw_unicode_escape utf-7 undefined mbcs oem"
+
+
+def unpacked(pieces: Iterator[bytes], encoding: str, *, most: int) -> tuple[bytes, bool]:
+    """Returns at most `most` bytes of the body, and whether that is all of it."""
+    if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
+        raise ToolFailed(Sentence("the answer is compressed as '{way}'", way=encoding[:40]))
+    # It finds out by itself whether it is gzip or zlib.
+    machine = None if encoding in ("", "identity") else zlib.decompressobj(wbits=47)
+    found = bytearray()
+    try:
+        for piece in pieces:
+            found += machine.decompress(piece, most + 1 - len(found)) if machine else piece
+            if len(found) > most:
+                return bytes(found[:most]), False
+    except zlib.error as error:
+        what = Sentence("the answer cannot be decompressed: {error}", error=error)
+        raise ToolFailed(what) from None
+    if machine and not machine.eof:
+        raise ToolBusy(Sentence("the compressed answer is incomplete"))
+    return bytes(found), True
+
+
+def text_of(body: bytes, charset: str, *, html: bool) -> tuple[str, list[str]]:
+    """Decodes a body; returns the text, and notes on guesses."""
+    notes: list[str] = []
+    marked = next((name for mark, name in _BOMS if body.startswith(mark)), "")
+    meta = _META.search(body[:4096]) if html else None
+    for name in filter(None, (marked, charset, meta[1].decode("ascii", "replace") if meta else "")):
+        known = _codec(name)
+        if known is None:
+            notes.append(f"the charset {name[:40]!r} is not known")
+            continue
+        text = body.decode(known, "replace")
+        bad = text.count("\N{REPLACEMENT CHARACTER}")
+        if bad:
+            notes.append(f"{bad} characters are not in {known} and were replaced")
+        return text, notes
+    try:
+        return body.decode("utf-8"), notes
+    except UnicodeDecodeError:
+        notes.append("no charset was given and it is not UTF-8: read as windows-1252")
+        return body.decode("windows-1252", "replace"), notes
+
+
+def _codec(name: str) -> str | None:
+    try:
+        found = codecs.lookup(name).name
+        "".encode(found)
+        b"".decode(found)
+    except (LookupError, ValueError):
+        return None
+    if {found, found.replace("-", "_")} & set(_STRANGE.split()):
+        return None
+    # Browsers read these two as the larger set that they are a part of.
+    return "windows-1252" if found in ("iso8859-1", "ascii") else found
+
+
+_DROPPED_TAGS: Final = (
+    "script style noscript template svg math iframe object canvas audio video select datalist "
+    "dialog"
+)
+_VOID_TAGS: Final = "area base br col embed hr img input link meta source track wbr"
+_BLOCKS: Final = (
+    "address article aside blockquote body dd details div dl dt fieldset figcaption figure footer "
+    "form header hr main nav p pre section summary table caption"
+)
+_DROPPED, _VOID = frozenset(_DROPPED_TAGS.split()), frozenset(_VOID_TAGS.split())
+# What comes before an element's text.
+_BEFORE: Final = {
+    **dict.fromkeys(_BLOCKS.split(), "\n\n"),
+    **{f"h{depth}": f"\n\n{'#' * depth} " for depth in range(1, 7)},
+    "br": "\n",
+    "tr": "\n",
+    "td": " | ",
+    "th": " | ",
+}
+_KEEP: Final = "\0"  # before a line that is kept letter for letter
+_DEEPEST_LIST: Final = 6
+_CHUNK: Final = 65_536
+_HIDDEN: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Page:
+    """The readable content of a page."""
+
+    title: str = ""
+    text: str = ""
+    links: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    complete: bool = True
+
+
+def page_of(html: str, address: str, *, seconds: float) -> Page:
+    """Returns the readable part of a page; only its start if that takes too long."""
+    reader = _Reader(address, time.monotonic() + seconds)
+    try:
+        # In pieces: the parser goes over an unfinished piece again and again.
+        for start in range(0, len(html), _CHUNK):
+            reader.feed(html[start : start + _CHUNK])
+            reader.check()
+        reader.close()
+    except TimeoutError:
+        reader.page.complete = False
+    return reader.finished()
+
+
+class _Reader(HTMLParser):
+    """Collects text, with line breaks where a browser makes them."""
+
+    def __init__(self, address: str, end: float) -> None:
+        super().__init__(convert_charrefs=True)
+        self.page = Page()
+        self._base = address
+        self._end = end
+        self._out: list[str] = []
+        self._dropped: list[str] = []
+        self._lists: list[int] = []
+        self._link: tuple[str, int] | None = None
+        self._in_title = self._in_head = False
+        self._pre = 0
+        self._ticks = 0
+
+    def check(self) -> None:
+        if time.monotonic() > self._end:
+            raise TimeoutError
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._tick()
+        found = {name: value or "" for name, value in attrs}
+        if self._dropped:
+            if tag not in _VOID:
+                self._dropped.append(tag)
+            return
+        if tag not in _VOID and (tag in _DROPPED or _is_hidden(found)):
+            self._dropped.append(tag)
+        elif tag == "base" and found.get("href"):
+            self._base = _absolute(self._base, found["href"]) or self._base
+        elif tag == "title":
+            self._in_title = not self.page.title
+        elif tag == "head":
+            self._in_head = True
+        else:
+            self._in_head &= tag != "body"
+            self._open(tag, found)
+
+    def _open(self, tag: str, found: dict[str, str]) -> None:
+        self._out.append(_BEFORE.get(tag, ""))
+        if tag in ("ul", "ol"):
+            self._out.append("" if self._lists else "\n\n")
+            self._lists.append(0 if tag == "ol" else -1)
+        elif tag == "li":
+            depth = "  " * min(_DEEPEST_LIST, max(0, len(self._lists) - 1))
+            ordered = bool(self._lists) and self._lists[-1] >= 0
+            if ordered:
+                self._lists[-1] += 1
+            self._out.append(f"\n{depth}{f'{self._lists[-1]}.' if ordered else '-'} ")
+        elif tag == "pre":
+            self._pre += 1
+            self._out.append(_KEEP)
+        elif tag == "img" and found.get("alt", "").strip():
+            self._out.append(f"[image: {' '.join(found['alt'].split())}]")
+        elif tag == "a":
+            target = _absolute(self._base, found.get("href", ""))
+            self._link = (target, len(self._out)) if target else None
+
+    def handle_endtag(self, tag: str) -> None:
+        """Handles the end of an element; ignores one that never started."""
+        self._tick()
+        if tag in self._dropped:
+            while self._dropped.pop() != tag:
+                pass
+        elif not self._dropped:
+            self._in_title &= tag != "title"
+            self._in_head &= tag != "head"
+            if tag in ("ul", "ol") and self._lists:
+                self._lists.pop()
+                self._out.append("" if self._lists else "\n\n")
+            elif tag == "pre":
+                self._pre = max(0, self._pre - 1)
+            elif tag == "a" and self._link is not None:
+                self._close_link(*self._link)
+            self._out.append("\n\n" if _BEFORE.get(tag, "").startswith("\n\n") else "")
+
+    def _close_link(self, target: str, start: int) -> None:
+        self._link = None
+        text = " ".join("".join(self._out[start:]).split())
+        if text:
+            # Within the text, so that the links are where they were.
+            self._out[start:] = [f"[{text}]({target})"]
+            self.page.links.append((text, target))
+
+    def handle_data(self, data: str) -> None:
+        self._tick()
+        if self._dropped:
+            return
+        if self._in_title:
+            self.page.title = " ".join(f"{self.page.title}{data}".split())
+        elif not self._in_head:
+            kept = data.replace(_KEEP, "")
+            lines = kept.replace("\n", f"\n{_KEEP}") if self._pre else re.sub(r"\s+", " ", kept)
+            self._out.append(lines)
+
+    def _tick(self) -> None:
+        self._ticks += 1
+        if self._ticks % 256 == 0:
+            self.check()
+
+    def finished(self) -> Page:
+        lines = [_line(line) for line in "".join(self._out).split("\n")]
+        self.page.text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+        return self.page
+
+
+def _line(line: str) -> str:
+    if line.startswith(_KEEP):
+        return line.replace(_KEEP, "").rstrip()
+    body = line.strip()
+    indent = len(line) - len(line.lstrip())
+    listed = body.startswith("- ") or re.match(r"\d+\. ", body)
+    return (line[:indent] if listed else "") + re.sub(r" {2,}", " ", body).strip("| ")
+
+
+def _is_hidden(found: dict[str, str]) -> bool:
+    if "hidden" in found or found.get("aria-hidden", "").lower() == "true":
+        return True
+    return bool(_HIDDEN.search(found.get("style", "")))
+
+
+def _absolute(base: str, target: str) -> str:
+    """Returns the full address of a link; empty for scripts, data and anchors."""
+    target = target.strip()
+    if not target or target.startswith("#"):
+        return ""
+    try:
+        found = urljoin(base, target)
+        scheme = urlsplit(found).scheme
+    except ValueError:
+        return ""
+    plain = re.sub(r"[\s<>()\[\]]", lambda bad: f"%{ord(bad[0]):02X}", found)
+    return plain if scheme in ("http", "https", "mailto") else ""
