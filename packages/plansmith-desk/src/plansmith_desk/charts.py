@@ -124,7 +124,7 @@ class ChartTools(ToolSet):
         if kind == "scatter" and numeric is None:
             hint = Sentence("a scatter chart has numbers on both sides: draw bars or a line")
             raise ToolFailed(Sentence("'{name}' is not a column of numbers", name=x), hint=hint)
-        shown = heading(columns, x)
+        shown = _heading(columns, x)
         title = clip(given.get("title") or f"{shown[:1].upper()}{shown[1:]}", 200)
         chart = Chart(kind, title, x, labels, tuple(series), numeric)
         svg = draw(chart)
@@ -246,75 +246,81 @@ def _png(svg: str) -> bytes:
     return bytes(resvg.svg_to_bytes(svg_string=svg, zoom=2.0))
 
 
-INK: Final = "#222222"
-SOFT: Final = "#5F5F5F"
-GRID: Final = "#DDDDDD"
+_INK: Final = "#222222"
+_SOFT: Final = "#5F5F5F"
+_GRID: Final = "#DDDDDD"
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-def element(name: str, *children: str, **attributes: str | float) -> str:
-    """Returns an SVG element; `_` in attribute names becomes `-`."""
-    written = ""
-    for key, value in attributes.items():
-        shown = value if isinstance(value, str) else f"{value:.2f}".rstrip("0").rstrip(".")
-        written += f' {key.replace("_", "-")}="{plain(shown)}"'
-    return f"<{name}{written}>{''.join(children)}</{name}>" if children else f"<{name}{written}/>"
-
-
-def plain(text: str) -> str:
-    """Escapes a text for SVG."""
-    return escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))
-
-
-def label(text: str, x: float, y: float, **attributes: str | float) -> str:
-    """Returns a text at a position."""
-    return element("text", plain(text), x=x, y=y, **({"fill": INK} | attributes))
-
-
-def tip(text: str) -> str:
-    """Returns the tooltip of a mark, which screen readers read."""
-    return element("title", plain(text))
-
-
-def marker(kind: int, x: float, y: float, colour: str, *children: str) -> str:
-    """Returns a mark for a point; each series has its own shape and colour."""
-    size = 4.0
-    if kind % 4 == 0:
-        return element("circle", *children, cx=x, cy=y, r=size, fill=colour)
-    corners = {
-        1: ((-1, -1), (1, -1), (1, 1), (-1, 1)),
-        2: ((0, -1.2), (1.2, 1), (-1.2, 1)),
-        3: ((0, -1.4), (1.4, 0), (0, 1.4), (-1.4, 0)),
-    }[kind % 4]
-    points = " ".join(f"{x + dx * size:.1f},{y + dy * size:.1f}" for dx, dy in corners)
-    return element("polygon", *children, points=points, fill=colour)
-
-
-def page(width: int, height: int, title: str, about: str, parts: Sequence[str]) -> str:
-    """Returns the whole drawing, with a title and a description for screen readers."""
-    body = [
-        element("title", plain(title), id="title"),
-        element("desc", plain(about), id="about"),
-        element("rect", width=width, height=height, fill="#FFFFFF"),
-        *parts,
-    ]
-    drawn = element(
-        "svg",
-        "\n".join(["", *body, ""]),
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {width} {height}",
-        width=width,
-        height=height,
-        role="img",
-        aria_labelledby="title about",
-        font_family="system-ui, 'DejaVu Sans', 'Noto Sans', Arial, sans-serif",
-        font_size=13,
-    )
-    return f"{drawn}\n"
-
-
 _LARGEST: Final = 1e300
 _STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
+_WIDTH: Final = 800
+_HEIGHT: Final = 460
+_TOP: Final = 64
+_BOTTOM: Final = _HEIGHT - 84
+_RIGHT: Final = _WIDTH - 24
+_LETTER: Final = 7.2  # approximate width of a letter
+_MOST_LABELS: Final = 16
+_MIDDLE: Final = {"text_anchor": "middle"}
+_AT_END: Final = {"text_anchor": "end"}
+# Each series has its own shape and colour.
+_CORNERS: Final = (
+    (),
+    ((-1, -1), (1, -1), (1, 1), (-1, 1)),
+    ((0, -1.2), (1.2, 1), (-1.2, 1)),
+    ((0, -1.4), (1.4, 0), (0, 1.4), (-1.4, 0)),
+)
+# How a column that `tables.group` made is called, in English and in Chinese.
+_MADE: Final = re.compile(r"(sum|count|average|min|max)_(.+)", re.IGNORECASE)
+_WORDS: Final = {
+    "sum": ("sum of {}", "{}合计"),
+    "count": ("count of {}", "{}数量"),
+    "average": ("average of {}", "{}平均值"),
+    "min": ("lowest {}", "{}最小值"),
+    "max": ("highest {}", "{}最大值"),
+}
+_KINDS_IN_CHINESE: Final = {
+    "bar": "柱状图", "line": "折线图", "scatter": "散点图", "pie": "饼图", "donut": "环形图",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Named values; None where one is missing."""
+
+    name: str
+    values: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """What is drawn: a kind, labels along x (numbers if `numeric`), series along y."""
+
+    kind: str
+    title: str
+    x_name: str
+    labels: tuple[str, ...]
+    series: tuple[Series, ...]
+    numeric: tuple[float, ...] | None = None
+
+    @property
+    def values(self) -> list[float]:
+        return [value for each in self.series for value in each.values if value is not None]
+
+    def marks(self) -> Iterator[tuple[int, int, float, str]]:
+        """Yields every value: its series, its place in it, itself, and its words as a tooltip."""
+        for series, each in enumerate(self.series):
+            for at, value in enumerate(each.values):
+                if value is not None:
+                    text = f"{self.labels[at]}, {each.name}: {_number(value)}"
+                    yield series, at, value, _element("title", text)
+
+    def about(self) -> str:
+        """Describes the chart for people who do not see it, in the language of its columns."""
+        count, low, high = len(self.values), _number(min(self.values)), _number(max(self.values))
+        shown = _heading([each.name for each in self.series], self.x_name)
+        if HAN.search(shown):
+            return f"{_KINDS_IN_CHINESE[self.kind]}：{shown}，共 {count} 个值，从 {low} 到 {high}。"
+        counted = f"{count} value{'s' if count > 1 else ''}"
+        return f"{self.kind.capitalize()} chart of {shown}: {counted} from {low} to {high}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +357,57 @@ def scale(values: Sequence[float], start: float, end: float, *, zero: bool) -> S
     return Scale(ticks[0], ticks[-1], start, end, ticks)
 
 
-def number(value: float) -> str:
+def draw(chart: Chart) -> str:
+    """Returns the chart as SVG, with a title and a description for screen readers."""
+    parts = [
+        _element("title", chart.title, id="title"),
+        _element("desc", chart.about(), id="about"),
+        _element("rect", width=_WIDTH, height=_HEIGHT, fill="#FFFFFF"),
+        _label(clip(chart.title, 90), 24, 30, font_size=18, font_weight="600"),
+    ]
+    parts += _shares(chart) if chart.kind in ("pie", "donut") else _plotted(chart)
+    drawn = _element(
+        "svg",
+        inside="\n".join(["", *parts, ""]),
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+        width=_WIDTH,
+        height=_HEIGHT,
+        role="img",
+        aria_labelledby="title about",
+        font_family="system-ui, 'DejaVu Sans', 'Noto Sans', Arial, sans-serif",
+        font_size=13,
+    )
+    return f"{drawn}\n"
+
+
+def _element(name: str, text: str = "", *, inside: str = "", **attributes: str | float) -> str:
+    """Returns an SVG element with a text or elements in it; `_` in attributes becomes `-`."""
+    written = ""
+    for key, value in attributes.items():
+        shown = value if isinstance(value, str) else f"{value:.2f}".rstrip("0").rstrip(".")
+        written += f' {key.replace("_", "-")}="{_plain(shown)}"'
+    inside += _plain(text)
+    return f"<{name}{written}>{inside}</{name}>" if inside else f"<{name}{written}/>"
+
+
+def _plain(text: str) -> str:
+    return escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))
+
+
+def _label(text: str, x: float, y: float, **attributes: str | float) -> str:
+    return _element("text", text, x=x, y=y, **({"fill": _INK} | attributes))
+
+
+def _marker(series: int, x: float, y: float, tip: str = "") -> str:
+    colour, corners, size = COLOURS[series], _CORNERS[series % 4], 4.0
+    if not corners:
+        return _element("circle", inside=tip, cx=x, cy=y, r=size, fill=colour)
+    points = " ".join(f"{x + dx * size:.1f},{y + dy * size:.1f}" for dx, dy in corners)
+    return _element("polygon", inside=tip, points=points, fill=colour)
+
+
+def _number(value: float) -> str:
     """Formats a number: with thousands separators, without needless digits."""
     if value == 0:
         return "0"
@@ -361,61 +417,7 @@ def number(value: float) -> str:
     return text.rstrip("0").rstrip(".")
 
 
-WIDTH: Final = 800
-HEIGHT: Final = 460
-_TOP: Final = 64
-_BOTTOM: Final = 84
-_RIGHT: Final = 24
-_LETTER: Final = 7.2  # approximate width of a letter
-_MOST_LABELS: Final = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """Named values; None where one is missing."""
-
-    name: str
-    values: tuple[float | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """What is drawn: a kind, labels along x (numbers if `numeric`), series along y."""
-
-    kind: str
-    title: str
-    x_name: str
-    labels: tuple[str, ...]
-    series: tuple[Series, ...]
-    numeric: tuple[float, ...] | None = None
-
-    def about(self) -> str:
-        """Describes the chart for people who do not see it, in the language of its columns."""
-        values = [v for each in self.series for v in each.values if v is not None]
-        names, count = [each.name for each in self.series], len(values)
-        low, high = number(min(values)), number(max(values))
-        shown = heading(names, self.x_name)
-        if HAN.search(shown):
-            return f"{_KINDS_IN_CHINESE[self.kind]}：{shown}，共 {count} 个值，从 {low} 到 {high}。"
-        counted = f"{count} value{'s' if count > 1 else ''}"
-        return f"{self.kind.capitalize()} chart of {shown}: {counted} from {low} to {high}."
-
-
-# How a column that `tables.group` made is called, in English and in Chinese.
-_MADE: Final = re.compile(r"(sum|count|average|min|max)_(.+)", re.IGNORECASE)
-_WORDS: Final = {
-    "sum": ("sum of {}", "{}合计"),
-    "count": ("count of {}", "{}数量"),
-    "average": ("average of {}", "{}平均值"),
-    "min": ("lowest {}", "{}最小值"),
-    "max": ("highest {}", "{}最大值"),
-}
-_KINDS_IN_CHINESE: Final = {
-    "bar": "柱状图", "line": "折线图", "scatter": "散点图", "pie": "饼图", "donut": "环形图",
-}  # fmt: skip
-
-
-def heading(values: Sequence[str], by: str) -> str:
+def _heading(values: Sequence[str], by: str) -> str:
     """Returns what a chart shows, in the language of its columns: `sum of amount by region`."""
     if any(map(HAN.search, (*values, by))):
         return f"按{by}统计的{'、'.join(map(_called, values))}"
@@ -428,109 +430,76 @@ def _called(column: str) -> str:
     return _WORDS[made[1].lower()][is_chinese].format(name) if made else name
 
 
-def draw(chart: Chart) -> str:
-    """Returns the chart as SVG."""
-    parts = [label(clip(chart.title, 90), 24, 30, font_size=18, font_weight="600")]
-    if chart.kind in ("pie", "donut"):
-        parts += _shares(chart)
-    else:
-        parts += _legend(chart.series) if len(chart.series) > 1 else []
-        parts += _plotted(chart)
-    return page(WIDTH, HEIGHT, chart.title, chart.about(), parts)
-
-
-def _legend(series: Sequence[Series]) -> Iterator[str]:
-    x = 24.0
-    for place, each in enumerate(series):
-        name = clip(each.name, 24)
-        if x + len(name) * _LETTER > WIDTH - _RIGHT:
-            return
-        yield marker(place, x + 5, 48, COLOURS[place])
-        yield label(name, x + 15, 52, font_size=12)
-        x += 32 + len(name) * _LETTER
-
-
 def _plotted(chart: Chart) -> Iterator[str]:
-    values = [v for each in chart.series for v in each.values if v is not None]
-    rough = scale(values, 0, 1, zero=chart.kind == "bar")
-    left = 24 + max(len(number(tick)) for tick in rough.ticks) * _LETTER
-    y = scale(values, HEIGHT - _BOTTOM, _TOP, zero=chart.kind == "bar")
-    x = _across(chart, left)
-    yield from _grid(y, left)
+    """Draws legend, grid, axis and marks."""
+    at = 24.0
+    for series, each in enumerate(chart.series if len(chart.series) > 1 else ()):
+        name = clip(each.name, 24)
+        if at + len(name) * _LETTER > _RIGHT:
+            break
+        yield _marker(series, at + 5, 48)
+        yield _label(name, at + 15, 52, font_size=12)
+        at += 32 + len(name) * _LETTER
+    y = scale(chart.values, _BOTTOM, _TOP, zero=chart.kind == "bar")
+    left = 24 + max(len(_number(tick)) for tick in y.ticks) * _LETTER
+    for tick in y.ticks:
+        place, colour = y.place(tick), _SOFT if tick == 0 else _GRID
+        yield _element("line", x1=left, x2=_RIGHT, y1=place, y2=place, stroke=colour)
+        yield _label(
+            _number(tick), left - 6, place + 4, text_anchor="end", fill=_SOFT, font_size=12
+        )
+    # Along x are numbers, or labels with half a step at both ends.
+    x = Scale(-0.5, len(chart.labels) - 0.5, left, _RIGHT, ())
+    if chart.numeric is not None and chart.kind != "bar":
+        x = scale(chart.numeric, left + 10, _RIGHT - 10, zero=False)
     yield from _x_axis(chart, x, left)
-    middle = (left + WIDTH - _RIGHT) / 2
-    yield label(clip(_called(chart.x_name), 60), middle, HEIGHT - 10, **_MIDDLE, fill=SOFT)
+    middle = (left + _RIGHT) / 2
+    yield _label(clip(_called(chart.x_name), 60), middle, _HEIGHT - 10, **_MIDDLE, fill=_SOFT)
     if len(chart.series) == 1:
         title = clip(_called(chart.series[0].name), 60)
-        yield label(title, 24, _TOP - 14, fill=SOFT, font_size=12)
-    marks = {"bar": _bars, "line": _lines, "scatter": _points}[chart.kind]
-    yield from marks(chart, x, y)
-
-
-_MIDDLE: Final = {"text_anchor": "middle"}
-
-
-def _across(chart: Chart, left: float) -> Scale:
-    """Returns the scale along x: of numbers, or of labels with half a step at both ends."""
-    if chart.numeric is not None and chart.kind != "bar":
-        return scale(chart.numeric, left + 10, WIDTH - _RIGHT - 10, zero=False)
-    return Scale(-0.5, len(chart.labels) - 0.5, left, WIDTH - _RIGHT, ())
-
-
-def _grid(y: Scale, left: float) -> Iterator[str]:
-    for tick in y.ticks:
-        place = y.place(tick)
-        colour = SOFT if tick == 0 else GRID
-        yield element("line", x1=left, x2=WIDTH - _RIGHT, y1=place, y2=place, stroke=colour)
-        yield label(number(tick), left - 6, place + 4, text_anchor="end", fill=SOFT, font_size=12)
+        yield _label(title, 24, _TOP - 14, fill=_SOFT, font_size=12)
+    yield from {"bar": _bars, "line": _lines, "scatter": _points}[chart.kind](chart, x, y)
 
 
 def _x_axis(chart: Chart, x: Scale, left: float) -> Iterator[str]:
-    base = HEIGHT - _BOTTOM
+    for tick in x.ticks:
+        place = x.place(tick)
+        yield _element("line", x1=place, x2=place, y1=_BOTTOM, y2=_BOTTOM + 5, stroke=_SOFT)
+        yield _label(_number(tick), place, _BOTTOM + 20, **_MIDDLE, fill=_SOFT, font_size=12)
     if x.ticks:
-        for tick in x.ticks:
-            place = x.place(tick)
-            yield element("line", x1=place, x2=place, y1=base, y2=base + 5, stroke=SOFT)
-            yield label(number(tick), place, base + 20, **_MIDDLE, fill=SOFT, font_size=12)
         return
     every = math.ceil(len(chart.labels) / _MOST_LABELS)
-    space = (WIDTH - _RIGHT - left) / max(1, math.ceil(len(chart.labels) / every))
-    longest = max(len(each) for each in chart.labels)
-    tilted = longest * _LETTER > space
-    for place, text in enumerate(chart.labels):
-        if place % every:
-            continue
-        at = x.place(place)
+    space = (_RIGHT - left) / max(1, math.ceil(len(chart.labels) / every))
+    tilted = max(map(len, chart.labels)) * _LETTER > space
+    for place in range(0, len(chart.labels), every):
+        at, text = x.place(place), chart.labels[place]
         if tilted:
-            turn = f"rotate(-35 {at:.1f} {base + 14:.1f})"
+            turn = f"rotate(-35 {at:.1f} {_BOTTOM + 14:.1f})"
             shown = clip(text, 12)
-            yield label(shown, at, base + 14, text_anchor="end", transform=turn, font_size=11)
+            yield _label(shown, at, _BOTTOM + 14, **_AT_END, transform=turn, font_size=11)
         else:
-            yield label(clip(text, 30), at, base + 20, **_MIDDLE, font_size=12)
+            yield _label(clip(text, 30), at, _BOTTOM + 20, **_MIDDLE, font_size=12)
 
 
 def _bars(chart: Chart, x: Scale, y: Scale) -> Iterator[str]:
     space = (x.end - x.start) / len(chart.labels) * 0.8
     width = space / len(chart.series)
     zero = y.place(0)
-    for place, each in enumerate(chart.series):
-        for at, value in enumerate(each.values):
-            if value is None:
-                continue
-            top = y.place(value)
-            yield element(
-                "rect",
-                tip(f"{chart.labels[at]}, {each.name}: {number(value)}"),
-                x=x.place(at) - space / 2 + place * width,
-                y=min(top, zero),
-                width=max(0.5, width - 1),
-                height=abs(zero - top),
-                fill=COLOURS[place],
-            )
+    for series, at, value, tip in chart.marks():
+        top = y.place(value)
+        yield _element(
+            "rect",
+            inside=tip,
+            x=x.place(at) - space / 2 + series * width,
+            y=min(top, zero),
+            width=max(0.5, width - 1),
+            height=abs(zero - top),
+            fill=COLOURS[series],
+        )
 
 
 def _lines(chart: Chart, x: Scale, y: Scale) -> Iterator[str]:
-    for place, each in enumerate(chart.series):
+    for series, each in enumerate(chart.series):
         path, broken = "", True
         for at, value in enumerate(each.values):
             if value is not None:
@@ -538,50 +507,40 @@ def _lines(chart: Chart, x: Scale, y: Scale) -> Iterator[str]:
                 path += f"{'M' if broken else 'L'}{across:.1f} {y.place(value):.1f}"
             # Where a value is missing the line has a gap, and no guess.
             broken = value is None
-        yield element("path", d=path, fill="none", stroke=COLOURS[place], stroke_width=2)
+        yield _element("path", d=path, fill="none", stroke=COLOURS[series], stroke_width=2)
     if len(chart.labels) * len(chart.series) <= 120:
         yield from _points(chart, x, y)
 
 
 def _points(chart: Chart, x: Scale, y: Scale) -> Iterator[str]:
-    for place, each in enumerate(chart.series):
-        for at, value in enumerate(each.values):
-            if value is not None:
-                across = x.place(chart.numeric[at] if chart.numeric else at)
-                text = tip(f"{chart.labels[at]}, {each.name}: {number(value)}")
-                yield marker(place, across, y.place(value), COLOURS[place], text)
+    for series, at, value, tip in chart.marks():
+        across = x.place(chart.numeric[at] if chart.numeric else at)
+        yield _marker(series, across, y.place(value), tip)
 
 
 def _shares(chart: Chart) -> Iterator[str]:
     values = [value or 0.0 for value in chart.series[0].values]
     total = math.fsum(values)
-    middle_x, middle_y, radius = 230.0, 255.0, 170.0
-    angle = -math.pi / 2
+    x, y, radius, angle = 230.0, 255.0, 170.0, -math.pi / 2
     for place, (text, value) in enumerate(zip(chart.labels, values, strict=True)):
-        share = value / total
-        colour = COLOURS[place % len(COLOURS)]
-        words = f"{text}: {number(value)} ({share:.1%})"
-        yield _slice(middle_x, middle_y, radius, (angle, share), colour, tip(words))
-        angle += share * 2 * math.pi
-        y = 90 + place * 27.0
-        yield element("rect", x=450, y=y - 11, width=14, height=14, fill=colour)
-        yield label(f"{clip(text, 26)}: {number(value)} ({share:.1%})", 472, y + 1, fill=INK)
+        share, colour = value / total, COLOURS[place % len(COLOURS)]
+        tip = _element("title", f"{text}: {_number(value)} ({share:.1%})")
+        angles = angle, angle + share * 2 * math.pi
+        angle = angles[1]
+        if share > 0.999_999:
+            yield _element("circle", inside=tip, cx=x, cy=y, r=radius, fill=colour)
+        else:
+            start, end = (
+                f"{x + radius * math.cos(each):.2f} {y + radius * math.sin(each):.2f}"
+                for each in angles
+            )
+            arc = f"A{radius:.1f} {radius:.1f} 0 {int(share > 0.5)} 1 {end}Z"
+            edge: dict[str, str | float] = {"stroke": "#FFFFFF", "stroke_width": 1.5}
+            path = f"M{x:.1f} {y:.1f}L{start}{arc}"
+            yield _element("path", inside=tip, d=path, fill=colour, **edge)
+        line = 90 + place * 27.0
+        yield _element("rect", x=450, y=line - 11, width=14, height=14, fill=colour)
+        yield _label(f"{clip(text, 26)}: {_number(value)} ({share:.1%})", 472, line + 1)
     if chart.kind == "donut":
-        yield element("circle", cx=middle_x, cy=middle_y, r=radius * 0.55, fill="#FFFFFF")
-        yield label(number(total), middle_x, middle_y + 6, **_MIDDLE, font_size=18)
-
-
-def _slice(
-    x: float, y: float, radius: float, part: tuple[float, float], colour: str, text: str
-) -> str:
-    start, share = part
-    if share > 0.999_999:
-        return element("circle", text, cx=x, cy=y, r=radius, fill=colour)
-    end = start + share * 2 * math.pi
-    ends = [
-        f"{x + radius * math.cos(angle):.2f} {y + radius * math.sin(angle):.2f}"
-        for angle in (start, end)
-    ]
-    large = int(share > 0.5)
-    path = f"M{x:.1f} {y:.1f}L{ends[0]}A{radius:.1f} {radius:.1f} 0 {large} 1 {ends[1]}Z"
-    return element("path", text, d=path, fill=colour, stroke="#FFFFFF", stroke_width=1.5)
+        yield _element("circle", cx=x, cy=y, r=radius * 0.55, fill="#FFFFFF")
+        yield _label(_number(total), x, y + 6, **_MIDDLE, font_size=18)
