@@ -202,11 +202,6 @@ class _Filler:
         return found[:1]
 
 
-def _parts(schema: Any) -> dict[str, Schema]:
-    known: Schema = cast("Schema", schema) if isinstance(schema, Mapping) else {}
-    return Offered("", "", known).fields
-
-
 MOST_CALLS: Final = 6
 REPLY_START: Final = '{"reply":'
 
@@ -220,8 +215,11 @@ def calls_grammar(request: str, tools: Sequence[Offered], *, known: str = "") ->
     if not tools:
         return book.text(reply)
     # Where a call can give rows, they are taken from it and not asked for.
-    starts = [tool for tool in tools if not any(map(is_rows, _schemas(tool.inputs, tool.required)))]
-    found = any(is_rows(tool.gives) or any(map(is_rows, _schemas(tool.gives))) for tool in starts)
+    starts = [
+        tool for tool in tools if not any(_is_rows(tool.fields.get(name)) for name in tool.required)
+    ]
+    given = [schema for tool in starts for schema in (tool.gives, *_parts(tool.gives).values())]
+    found = any(map(_is_rows, given))
     first, second, later = (
         book.rule(" | ".join(_tool_call(book, tool, earlier, found=found) for tool in some))
         for earlier, some in (("", starts if found else tools), ("[1]", tools), ("[1-9]", tools))
@@ -232,13 +230,9 @@ def calls_grammar(request: str, tools: Sequence[Offered], *, known: str = "") ->
     return book.text(f"{reply} | {whole}")
 
 
-def _schemas(schema: Any, names: Collection[str] | None = None) -> list[Any]:
-    """Returns the schemas of the fields of an object, or of some of them."""
-    fields: Any = cast("Mapping[str, Any]", schema or {}).get("properties")
-    known: Mapping[str, Any] = (
-        cast("Mapping[str, Any]", fields) if isinstance(fields, Mapping) else {}
-    )
-    return [each for name, each in known.items() if names is None or name in names]
+def _parts(schema: Any) -> dict[str, Schema]:
+    """Returns the schemas of the fields of an object."""
+    return Offered("", "", _mapping(schema)).fields
 
 
 def _tool_call(book: GrammarBook, tool: Offered, earlier: str, *, found: bool) -> str:
@@ -248,7 +242,7 @@ def _tool_call(book: GrammarBook, tool: Offered, earlier: str, *, found: bool) -
     rows = book.rule(quoted(result)) if earlier and found else hole
     fields: dict[str, str] = {}
     for name, schema in tool.fields.items():
-        if is_rows(schema):
+        if _is_rows(schema):
             fields[name] = rows
             continue
         value = book.within(tool.inputs, schema)
@@ -258,13 +252,13 @@ def _tool_call(book: GrammarBook, tool: Offered, earlier: str, *, found: bool) -
     return f'"{{\\"tool\\":" ws {exactly(tool.name)} "," ws "\\"args\\":" ws {args} "}}"'
 
 
-def is_rows(schema: Any) -> bool:
+def _is_rows(schema: Any) -> bool:
     """Whether an argument takes rows of any shape: they come from a call, no one writes them."""
-    whole: Mapping[str, Any] = (
-        cast("Mapping[str, Any]", schema) if isinstance(schema, Mapping) else {}
-    )
-    items: Any = whole.get("items")
-    if not isinstance(items, Mapping) or whole.get("type") != "array":
-        return False
-    item = cast("Mapping[str, Any]", items)
-    return item.get("type") == "object" and not item.get("properties")
+    whole = _mapping(schema)
+    item = _mapping(whole.get("items"))
+    rows = whole.get("type") == "array" and item.get("type") == "object"
+    return rows and not item.get("properties")
+
+
+def _mapping(value: Any) -> Schema:
+    return cast("Schema", value) if isinstance(value, Mapping) else {}

@@ -243,23 +243,9 @@ _LARGE: Final[Mapping[str, float]] = {**SCALES, "dozen": 12, "hundred": 100}
 _CALENDAR_YEAR: Final = 1_000  # "2026年" is a date, no amount
 _MONTHS: Final = {"month": 1, "个月": 1, "year": 12, "年": 12}  # which differ in length
 _ENGLISH: Final = (
-    *(
-        "second",
-        "sec",
-        "minute",
-        "min",
-        "hour",
-        "hr",
-        "day",
-        "week",
-        "mg",
-        "milligram",
-        "g",
-        "gram",
-    ),
-    *("kg", "kilogram", "tonne", "mm", "millimetre", "millimeter", "cm", "centimetre"),
-    *("centimeter", "m", "metre", "meter", "km", "kilometre", "kilometer", "ml", "millilitre"),
-    *("milliliter", "litre", "liter"),
+    "second sec minute min hour hr day week mg milligram g gram kg kilogram tonne mm millimetre "
+    "millimeter cm centimetre centimeter m metre meter km kilometre kilometer ml millilitre "
+    "milliliter litre liter"
 )
 _COUNT: Final = (
     r"(?<!\d)\d{1,20}(?:(?:,\d{3}){1,9}|\.\d{1,20})?"
@@ -271,7 +257,7 @@ _NAME_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 @cache
 def _units() -> dict[str, Unit]:
     """Returns the units that requests and arguments name, by their words."""
-    found = {word: unit(word) for word in _ENGLISH}
+    found = {word: unit(word) for word in _ENGLISH.split()}
     measured = {each.dimension for each in found.values()}
     chinese = {word: unit(name) for word, name in CHINESE_UNITS.items()}
     found |= {word: each for word, each in chinese.items() if each.dimension in measured}
