@@ -21,6 +21,7 @@ from plansmith.errors import Misconfigured, ModelFailed
 from plansmith.files import replace_file
 from plansmith.plan.sentence import Sentence
 from plansmith_desk.model.files import NotPrepared, Preparation, digest_of
+from plansmith_desk.settings import program
 
 OnPiece = Callable[[dict[str, Any]], bool]
 
@@ -182,9 +183,10 @@ class Engine:
         except RuntimeError:
             over = Sentence(" with the adapter {adapter}", adapter=self.adapter)
             what = {"path": self.path, "over": over if self.adapter else ""}
+            whole = {"plansmith": program()}
             raise ModelFailed(
                 Sentence("{path}{over} cannot be loaded as a model", **what),
-                hint=Sentence("`plansmith model check` tells whether the file is damaged"),
+                hint=Sentence("`{plansmith} model check` tells whether the file is damaged", **whole),
             ) from None
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
+from plansmith_desk.settings import program
 from plansmith_planner.models.choose import Progress
 
 _ADAPTERS: Final = Path(__file__).parent / "adapters"
@@ -203,16 +204,17 @@ class ModelFolder:
     def find(self, model: KnownModel) -> Path:
         """Returns the checked file; raises `Misconfigured` if it is missing or wrong."""
         path, name = self.path(model), model.name
+        named = {"name": name, "plansmith": program()}
         if self.is_right(model):
             return path
         flaw = Sentence("{path} is damaged: its hash is not that of the model", path=path)
         hint = Sentence(
-            "plansmith model remove {name}, then plansmith model pull {name}", name=name
+            "{plansmith} model remove {name}, then {plansmith} model pull {name}", **named
         )
         if not path.is_file():
             flaw = Sentence("the model {name} is not on this machine", name=name)
             size = f"{model.size / 1e9:.2f}"
-            hint = Sentence("plansmith model pull {name} ({size} GB)", name=name, size=size)
+            hint = Sentence("{plansmith} model pull {name} ({size} GB)", **named, size=size)
         raise Misconfigured(flaw, hint=hint)
 
     def remove(self, name: str) -> int:

@@ -26,6 +26,7 @@ from plansmith_desk.model.demo import keyword, refuse_name
 from plansmith_desk.model.grounding import ASK
 from plansmith_desk.model.prompt import DraftTask, Offered, Schema
 from plansmith_desk.model.wording import Task, language_of, worded
+from plansmith_desk.settings import program
 from plansmith_planner.language.words import FILLER, terms
 from plansmith_planner.ranking.pick import shortlist
 
@@ -240,11 +241,14 @@ def _substitute(name: str, tool: Offered, values: Values, clause: str, place: in
 
 _NOTHING: Final = {
     "en": "No language model is set up, and by its words alone the request fits no tool here. "
-    "`plansmith model pull` gets a model, `--model` names one.",
+    "`{plansmith} model pull` gets a model, `--model` names one.",
     "zh": "还没有语言模型，而只按词语看，这里没有适合这个请求的工具。"
-    "`plansmith model pull` 获取模型，`--model` 指定模型。",
+    "`{plansmith} model pull` 获取模型，`--model` 指定模型。",
 }
-_HINT: Final = Sentence("plansmith model pull gets a model, --model names one")
+
+
+def _hint() -> str:
+    return Sentence("{plansmith} model pull gets a model, --model names one", plansmith=program())
 
 
 class RulesModel:
@@ -268,21 +272,26 @@ def _answer_text(prompt: Prompt) -> str:
             return worded(Task.of(brief), "")
         case _ if prompt.schema is not None:
             raise ModelRefused(
-                Sentence("this needs a language model, and none is set up"), hint=_HINT
+                Sentence("this needs a language model, and none is set up"), hint=_hint()
             )
         case _:
-            raise ModelRefused(Sentence("no language model is set up to word it"), hint=_HINT)
+            raise ModelRefused(Sentence("no language model is set up to word it"), hint=_hint())
 
 
 def _plan(brief: PlanBrief) -> dict[str, Json]:
     task = DraftTask.of(brief)
     if task.remark:
-        hint = Sentence("plansmith runs edit changes a plan by hand; {hint}", hint=_HINT)
+        hint = Sentence(
+            "{plansmith} runs edit changes a plan by hand; {hint}",
+            plansmith=program(),
+            hint=_hint(),
+        )
         raise ModelRefused(Sentence("rules cannot make another plan"), hint=hint)
     language = language_of(brief.locale)
     calls = calls_for(task.request, task.tools)
     if not calls:
-        return plan_of_reply(_NOTHING[language], task.request) | {"degraded": _NOTHING[language]}
+        why = _NOTHING[language].format(plansmith=program())
+        return plan_of_reply(why, task.request) | {"degraded": why}
     why = in_language(Sentence("show.by_rules"), language)
     tools = {tool.name: tool for tool in task.tools}
     return plan_of_calls(calls, tools, task.request) | {"degraded": why}

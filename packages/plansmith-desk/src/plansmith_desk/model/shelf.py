@@ -9,6 +9,7 @@ from pathlib import Path
 from plansmith.plan.sentence import Sentence
 from plansmith_desk.model.download import pull_local, pull_remote
 from plansmith_desk.model.files import KNOWN, KnownModel, ModelFolder, known_model
+from plansmith_desk.settings import program
 from plansmith_planner.models.choose import Choice, KeptModel, Progress, Tried
 
 
@@ -23,7 +24,7 @@ class EmbeddedShelf(ModelFolder):
     def pull_hint(self) -> str:
         """The command that downloads the model `local` stands for, with its size."""
         model = KNOWN.get(self.chosen) or known_model("")
-        return f"`plansmith model pull`, {model.size / 1e9:.2f} GB, {model.licence}"
+        return f"`{program()} model pull`, {model.size / 1e9:.2f} GB, {model.licence}"
 
     def option(self) -> Choice | Tried:
         """Returns the model that `local` stands for; or why it cannot be used."""
