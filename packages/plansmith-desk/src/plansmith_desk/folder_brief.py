@@ -98,7 +98,12 @@ def brief_lines(entries: Sequence[Entry], request: str, *, tokens: int) -> Brief
     most = tokens - sum(map(cost, lines))
     # What is meant most likely is told even if it is long.
     room = max(_NEAR_BUDGET, cost(near[0].line)) if near else 0
-    return BriefLines(lines, tuple(each.line for each in _all_fitting(near, min(room, most))))
+    room, told_near = min(room, most), list[str]()
+    for line in (each.line for each in near):  # one that is too long hides no shorter one
+        if cost(line) <= room:
+            room -= cost(line)
+            told_near.append(line)
+    return BriefLines(lines, tuple(told_near))
 
 
 def _folder_lines(entries: Sequence[Entry], room: float) -> tuple[str, ...]:
@@ -140,14 +145,6 @@ def _near(left: Sequence[Entry], entries: Sequence[Entry], request: str) -> list
     }
     order = sorted(left, key=lambda each: (-weight[each.path], each.path))
     return [each for each in order if weight[each.path]][:_MOST_NEAR]
-
-
-def _all_fitting(entries: Sequence[Entry], room: float) -> Iterator[Entry]:
-    """Yields the entries whose lines have room; one that is too long hides no shorter one."""
-    for each in entries:
-        if cost(each.line) <= room:
-            room -= cost(each.line)
-            yield each
 
 
 def is_named(path: str, request: str) -> bool:

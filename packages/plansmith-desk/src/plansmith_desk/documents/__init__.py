@@ -156,7 +156,13 @@ class DocumentTools(ToolSet):
         path = given.get("path") or "."
         names = self._named(path)
         if self._folder.is_folder(path) or len(names) != 1:  # a file that is named is always one
-            names = [name for name in names if _is_document(name)]
+            # Text for people, by its name: tables and pictures are not.
+            names = [
+                name
+                for name in names
+                if (end := kind(name)) not in _TABLES
+                and (not end or is_paged(name) or is_text_name(PurePosixPath(name)))
+            ]
         documents, notes = self._read(names, job)
         found = lookup.find_passages(given["question"], documents)
         if not found:
@@ -405,14 +411,6 @@ class DocumentTools(ToolSet):
                     yield piece
                     if job.given_up:
                         raise ToolFailed(Sentence("the count was given up"))
-
-
-def _is_document(name: str) -> bool:
-    """Whether a file is text for people, by its name; tables and pictures are not."""
-    end = kind(name)
-    if end in _TABLES:
-        return False
-    return not end or is_paged(name) or is_text_name(PurePosixPath(name))
 
 
 def _nearest(path: str, names: Sequence[str]) -> str:

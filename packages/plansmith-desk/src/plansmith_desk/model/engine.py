@@ -183,11 +183,11 @@ class Engine:
         except RuntimeError:
             over = Sentence(" with the adapter {adapter}", adapter=self.adapter)
             what = {"path": self.path, "over": over if self.adapter else ""}
-            whole = {"plansmith": program()}
-            raise ModelFailed(
-                Sentence("{path}{over} cannot be loaded as a model", **what),
-                hint=Sentence("`{plansmith} model check` tells whether the file is damaged", **whole),
-            ) from None
+            failed = Sentence("{path}{over} cannot be loaded as a model", **what)
+            hint = Sentence(
+                "`{plansmith} model check` tells whether the file is damaged", plansmith=program()
+            )
+            raise ModelFailed(failed, hint=hint) from None
 
 
 class _CallerLeft(Exception):

@@ -180,7 +180,9 @@ def _value(name: str, schema: Schema, values: Values, clause: str, required: Seq
     kind, paths = schema.get("type"), values["paths"]
     if schema.get("enum"):
         words = [each for each in schema["enum"] if isinstance(each, str) and each.strip()]
-        return next((each for each in words if _has_word(clause, each)), None)
+        whole = (rf"(?<!\w){re.escape(each)}(?!\w)" for each in words)
+        found = (re.search(each, clause, re.IGNORECASE) for each in whole)
+        return next((word for word, there in zip(words, found, strict=True) if there), None)
     if kind in ("integer", "number"):
         return _number(values, whole=kind == "integer") if name in required else None
     if kind is not None and "string" not in kind:
@@ -195,10 +197,6 @@ def _value(name: str, schema: Schema, values: Values, clause: str, required: Seq
         if values[known] and (pattern.search(name) or schema.get("format") == known.rstrip("s")):
             return values[known].pop(0)
     return None
-
-
-def _has_word(text: str, word: str) -> bool:
-    return bool(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE))
 
 
 def _take(found: list[str], wished: Sequence[str]) -> str | None:

@@ -109,7 +109,18 @@ class Sandbox:
             result = await self._launch(folder, given)
         finally:
             left = await asyncio.shield(asyncio.to_thread(_remove, folder))
-        return _outcome(result, [left] if left else [])
+        killed = f"it was killed by signal {result['signal']}" if "signal" in result else ""
+        made = [BoxFile(each["path"], base64.b64decode(each["base64"])) for each in result["files"]]
+        return Outcome(
+            exit_code=result.get("exit"),
+            stopped=result.get("stopped", killed),
+            stdout=result["stdout"],
+            stderr=result["stderr"],
+            files=tuple(made),
+            notes=(*result["notes"], *left),
+            missing=tuple(result["missing"]),
+            standing=tuple(result["standing"]),
+        )
 
     async def _launch(self, folder: Path, files: Mapping[str, bytes]) -> dict[str, Any]:
         job: dict[str, object] = {
@@ -172,28 +183,13 @@ def _parsed(result: bytes, trouble: bytes) -> dict[str, Any]:
     return parsed
 
 
-def _outcome(result: dict[str, Any], more: list[str]) -> Outcome:
-    killed = f"it was killed by signal {result['signal']}" if "signal" in result else ""
-    files = [BoxFile(each["path"], base64.b64decode(each["base64"])) for each in result["files"]]
-    return Outcome(
-        exit_code=result.get("exit"),
-        stopped=result.get("stopped", killed),
-        stdout=result["stdout"],
-        stderr=result["stderr"],
-        files=tuple(files),
-        notes=(*result["notes"], *more),
-        missing=tuple(result["missing"]),
-        standing=tuple(result["standing"]),
-    )
-
-
-def _remove(folder: Path) -> str:
-    """Removes the working folder; returns a description of what could not be removed."""
+def _remove(folder: Path) -> list[str]:
+    """Removes the working folder; returns a note on what could not be removed."""
     try:
         shutil.rmtree(folder)
     except (OSError, RecursionError) as error:
-        return f"the working folder {folder} could not be removed: {type(error).__name__}"
-    return ""
+        return [f"the working folder {folder} could not be removed: {type(error).__name__}"]
+    return []
 
 
 class WallFinding(NamedTuple):

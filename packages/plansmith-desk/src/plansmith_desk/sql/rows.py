@@ -372,7 +372,12 @@ class _Sum:
         if value is None:
             return
         self._count += sign
-        number = value if isinstance(value, int | float) else _text_number(value)
+        number = value
+        if not isinstance(value, int | float):
+            # A text is a number as SQLite takes it: by how it begins.
+            text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+            found = _NUMBER.match(text)
+            number = float(found[0]) if found else 0.0
         self._broken += sign * isinstance(number, float)
         if math.isfinite(number):
             self._total += sign * (exact(number) if isinstance(number, float) else number)
@@ -409,10 +414,3 @@ def _nearest(number: Fraction) -> float:
         return float(number)
     except OverflowError:
         return math.inf if number > 0 else -math.inf
-
-
-def _text_number(value: object) -> float:
-    """Converts a text to a number as SQLite does: by how it begins."""
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    found = _NUMBER.match(text)
-    return float(found[0]) if found else 0.0
