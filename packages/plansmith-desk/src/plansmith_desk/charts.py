@@ -395,8 +395,8 @@ def _plain(text: str) -> str:
     return escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))
 
 
-def _label(text: str, x: float, y: float, **attributes: str | float) -> str:
-    return _element("text", text, x=x, y=y, **({"fill": _INK} | attributes))
+def _label(text: str, x: float, y: float, *, fill: str = _INK, **attributes: str | float) -> str:
+    return _element("text", text, inside="", x=x, y=y, fill=fill, **attributes)
 
 
 def _marker(series: int, x: float, y: float, tip: str = "") -> str:
@@ -535,9 +535,10 @@ def _shares(chart: Chart) -> Iterator[str]:
                 for each in angles
             )
             arc = f"A{radius:.1f} {radius:.1f} 0 {int(share > 0.5)} 1 {end}Z"
-            edge: dict[str, str | float] = {"stroke": "#FFFFFF", "stroke_width": 1.5}
             path = f"M{x:.1f} {y:.1f}L{start}{arc}"
-            yield _element("path", inside=tip, d=path, fill=colour, **edge)
+            yield _element(
+                "path", inside=tip, d=path, fill=colour, stroke="#FFFFFF", stroke_width=1.5
+            )
         line = 90 + place * 27.0
         yield _element("rect", x=450, y=line - 11, width=14, height=14, fill=colour)
         yield _label(f"{clip(text, 26)}: {_number(value)} ({share:.1%})", 472, line + 1)
