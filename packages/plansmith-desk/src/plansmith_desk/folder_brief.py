@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from pathlib import Path
@@ -239,36 +241,40 @@ class Reading:
 
 def entries_of(path: str, size: int, reading: Reading) -> tuple[Entry, ...] | None:
     """Returns what is told of a file: its name if it cannot be read, None if nothing is left."""
-    for endings, cost, tell in () if _PRIVATE.search(path) else _KINDS:
-        if path.lower().endswith(endings):
-            if not reading.spend(min(size, cost), paper=endings == _PAPERS):
-                return None
-            try:
-                return tuple(tell(path, size, reading)) or (Entry(path),)
-            except TimeoutError:
-                return None
-            except (PlansmithError, OSError, ValueError):
-                break
+    kind = next((each for each in _KINDS if path.lower().endswith(each[0])), None)
+    if kind is None or _PRIVATE.search(path):
+        return (Entry(path),)
+    endings, most, largest = kind
+    if not reading.spend(min(size, most), paper=endings == _PAPERS):
+        return None
+    try:
+        if size <= largest:
+            tell = _tables if endings == DATABASES else _told
+            return tuple(tell(path, size, reading)) or (Entry(path),)
+    except TimeoutError:
+        return None
+    except (PlansmithError, OSError, ValueError):
+        pass
     return (Entry(path),)
 
 
-def _json(path: str, size: int, reading: Reading) -> Iterator[Entry]:
-    if size <= _WHOLE:
-        yield Entry(path, _columns(_read(reading.folder.read(path, most=_WHOLE), path), whole=True))
-
-
-def _text(path: str, _: int, reading: Reading) -> Iterator[Entry]:
-    with reading.folder.opened(path) as file:
-        yield Entry(path, _title(file.read(_TITLE).decode("utf-8", "replace")))
-
-
-def _paper(path: str, size: int, reading: Reading) -> Iterator[Entry]:
-    if size > _LARGEST_PAPER:
+def _told(path: str, size: int, reading: Reading) -> Iterator[Entry]:
+    """Tells the pages and title of a paper, the title of a text, the columns of a table."""
+    if path.lower().endswith(_PAPERS):
+        data = reading.folder.read(path, most=_LARGEST_PAPER)
+        pages, text = paper_head(path, data, seconds=min(_SECONDS, reading.seconds))
+        counted = f"{pages} pages" if pages else ""
+        yield Entry(path, ": ".join(filter(None, (counted, _title(text)))))
         return
-    data = reading.folder.read(path, most=_LARGEST_PAPER)
-    pages, text = paper_head(path, data, seconds=min(_SECONDS, reading.seconds))
-    counted = f"{pages} pages" if pages else ""
-    yield Entry(path, ": ".join(filter(None, (counted, _title(text)))))
+    is_text, is_large = path.lower().endswith(_TEXTS), size > _WHOLE
+    with reading.folder.opened(path) as file:
+        data = file.read(_TITLE if is_text else _HEAD if is_large else _WHOLE)
+    if is_text:
+        yield Entry(path, _title(data.decode("utf-8", "replace")))
+        return
+    data = data[: data.rfind(b"\n") + 1] if is_large else data
+    table = read_table(data, path, limits=TableLimits(), encoding=None, header=True)
+    yield Entry(path, _columns(table, whole=not is_large or len(table.rows) >= _SURE_FROM))
 
 
 def _title(text: str) -> str:
@@ -277,36 +283,17 @@ def _title(text: str) -> str:
     return clip(" ".join(first.split()), _LONGEST_TITLE // (2 if _HAN.search(first) else 1))
 
 
-def _table(path: str, size: int, reading: Reading) -> Iterator[Entry]:
-    with reading.folder.opened(path) as file:
-        if size <= _WHOLE:
-            yield Entry(path, _columns(_read(file.read(_WHOLE), path), whole=True))
-            return
-        head = file.read(_HEAD)
-    data = _read(head[: head.rfind(b"\n") + 1], path)
-    yield Entry(path, _columns(data, whole=len(data.rows) >= _SURE_FROM))
-
-
-def _read(data: bytes, path: str) -> Data:
-    return read_table(data, path, limits=TableLimits(), encoding=None, header=True)
-
-
-def _database(path: str, size: int, reading: Reading) -> Iterator[Entry]:
-    if size > _LARGEST_DATABASE:
-        return
+def _tables(path: str, _: int, reading: Reading) -> Iterator[Entry]:
     limits = RowLimits(seconds=min(_SECONDS, reading.seconds))
     with DatabaseCopy(reading.folder, path, limits=limits, job=Job(Call(key=""))) as copy:
         for table in copy.tables():
-            yield Entry(f"{path}/{table}", _head(copy, table) if reading.seconds else "")
-
-
-def _head(copy: DatabaseCopy, table: str) -> str:
-    try:
-        data, count = copy.head(table, rows=_MOST_ROWS)
-    except PlansmithError:
-        return ""  # such as a view that never ends: the other tables are told
-    whole = len(data.rows) == count or len(data.rows) >= _SURE_FROM
-    return _columns(data, whole=whole)
+            detail = ""
+            if reading.seconds:
+                with suppress(PlansmithError):  # such as a view that never ends: others are told
+                    data, count = copy.head(table, rows=_MOST_ROWS)
+                    whole = len(data.rows) == count or len(data.rows) >= _SURE_FROM
+                    detail = _columns(data, whole=whole)
+            yield Entry(f"{path}/{table}", detail)
 
 
 def _columns(data: Data, *, whole: bool) -> str:
@@ -350,13 +337,13 @@ def _plain(text: str) -> str:
     return " ".join(visible(text[:200]).split())
 
 
-_Tell = Callable[[str, int, Reading], Iterator[Entry]]
 _PAPERS: Final = (".pdf", ".docx")
-# Endings, the most bytes that are read of such a file, and what tells of it.
-_KINDS: Final[tuple[tuple[tuple[str, ...], int, _Tell], ...]] = (
-    ((".csv", ".tsv"), _WHOLE, _table),
-    ((".json", ".jsonl"), _WHOLE, _json),
-    (DATABASES, 0, _database),
-    ((".txt", ".md", ".markdown", ".rst", ".text", ".html", ".htm", ".eml"), _TITLE, _text),
-    (_PAPERS, _LARGEST_PAPER, _paper),
+# Endings, the most bytes that are read of such a file, and the size from which it is told by name.
+_TEXTS: Final = (".txt", ".md", ".markdown", ".rst", ".text", ".html", ".htm", ".eml")
+_KINDS: Final[tuple[tuple[tuple[str, ...], int, float], ...]] = (
+    ((".csv", ".tsv"), _WHOLE, math.inf),
+    ((".json", ".jsonl"), _WHOLE, _WHOLE),
+    (DATABASES, 0, _LARGEST_DATABASE),
+    (_TEXTS, _TITLE, math.inf),
+    (_PAPERS, _LARGEST_PAPER, _LARGEST_PAPER),
 )
