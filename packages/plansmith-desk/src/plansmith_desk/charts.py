@@ -133,7 +133,7 @@ class ChartTools(ToolSet):
         path: str = given.get("path") or (_DEFAULT if over else self._free(data))
         done = self._folder.write(path, data, overwrite=over, most=_MOST_BYTES)
         result: dict[str, Json] = {
-            "path": "/".join(self._folder.parts(path)),
+            "path": self._folder.plain(path),
             "bytes": len(data),
             "description": chart.about(),
             "created": done.created,

@@ -74,6 +74,9 @@ class Folder:
             _check(name, part)
         return parts
 
+    def plain(self, name: str) -> str:
+        return "/".join(self.parts(name))
+
     def read(self, name: str, *, most: int) -> bytes:
         """Returns the bytes of a regular file; refuses more than `most`."""
         with self.opened(name) as file:

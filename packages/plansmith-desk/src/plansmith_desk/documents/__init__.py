@@ -305,7 +305,7 @@ class DocumentTools(ToolSet):
         return noted({"groups": shown, "count": len(groups)}, _few(notes))
 
     def _digests(self, folder: str, job: Job) -> dict[str, bytes]:
-        start = len("/".join(self._folder.parts(folder)))
+        start = len(self._folder.plain(folder))
         found: dict[str, bytes] = {}
         for name, _ in self._walk(folder):
             if job.given_up:
@@ -335,7 +335,7 @@ class DocumentTools(ToolSet):
         if self._folder.is_folder(path):
             return [name for name, _ in self._walk(path)]
         if self._folder.is_file(path):
-            return ["/".join(self._folder.parts(path))]
+            return [self._folder.plain(path)]
         every = [name for name, _ in self._walk(".")]
         # A pattern, or a folder further down, or in another letter case.
         for pattern in (path, f"**/{path.strip('/')}/**"):

@@ -72,9 +72,6 @@ class _UnwrittenFolder(Folder):
     def _is_there(self, name: str) -> bool:
         return os.path.lexists(self.root.joinpath(*self.parts(name)))
 
-    def plain(self, name: str) -> str:
-        return "/".join(self.parts(name))
-
 
 _WORKSPACE: Final = (tools.WRITE, tools.APPEND, tools.REPLACE)
 _TABLES: Final = (tables.WRITE, tables.EXPORT)

@@ -169,7 +169,7 @@ class MovingTools(ToolSet):
 
     @contextmanager
     def _entry(self, name: str, *, make: bool = False, writes: bool = False) -> Generator[_Entry]:
-        shown = "/".join(self._folder.parts(name))
+        shown = self._folder.plain(name)
         with self._folder.parent(name, make=make, writes=writes) as (place, last):
             try:
                 state = os.stat(last, dir_fd=place, follow_symlinks=False)
@@ -182,7 +182,7 @@ class MovingTools(ToolSet):
 
 def new_path(folder: Folder, old: str, to: str) -> str:
     """Returns where a file goes: into a folder that is there, or a name with `/`, with its name."""
-    into, last = "/".join(folder.parts(to)), old.rpartition("/")[2]
+    into, last = folder.plain(to), old.rpartition("/")[2]
     if into != old and (to.endswith("/") or folder.is_folder(to)):
         into = f"{into}/{last}" if into else last
     if into == old:

@@ -280,7 +280,7 @@ class WorkspaceTools(ToolSet):
                 given["path"], data, overwrite=over, most=self._limits.bytes_each
             )
         told: dict[str, Json] = {"created": done.created, "changed": done.changed}
-        return {"path": self._name(given), "bytes": len(data), **told}
+        return {"path": self._folder.plain(given["path"]), "bytes": len(data), **told}
 
     def _append(self, given: Arguments, _: Job) -> Json:
         created = False
@@ -294,7 +294,7 @@ class WorkspaceTools(ToolSet):
 
         with self._turn:
             data = self._folder.update(given["path"], longer, most=self._limits.bytes_each)
-        return {"path": self._name(given), "bytes": len(data), "created": created}
+        return {"path": self._folder.plain(given["path"]), "bytes": len(data), "created": created}
 
     def _replace(self, given: Arguments, _: Job) -> Json:
         name, times = given["path"], given.get("times", 1)
@@ -320,7 +320,4 @@ class WorkspaceTools(ToolSet):
 
         with self._turn:
             data = self._folder.update(name, edited, make=False, most=self._limits.bytes_each)
-        return {"path": self._name(given), "bytes": len(data), "replaced": times}
-
-    def _name(self, given: Arguments) -> str:
-        return "/".join(self._folder.parts(given["path"]))
+        return {"path": self._folder.plain(given["path"]), "bytes": len(data), "replaced": times}

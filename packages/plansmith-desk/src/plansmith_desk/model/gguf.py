@@ -1,4 +1,4 @@
-"""Reads GGUF files, the format of llama.cpp, and writes their heads."""
+"""GGUF files, the format of llama.cpp: reads them, and merges an adapter into rounded weights."""
 
 from __future__ import annotations
 

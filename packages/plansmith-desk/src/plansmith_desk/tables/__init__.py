@@ -160,7 +160,7 @@ class TableTools(ToolSet):
         most, over = self._limits.bytes_each, given.get("overwrite", False)
         done = self._folder.write(path, text.encode(), overwrite=over, most=most)
         result: dict[str, Json] = {
-            "path": "/".join(self._folder.parts(path)),
+            "path": self._folder.plain(path),
             "rows": len(rows),
             "created": done.created,
             "changed": done.changed,
