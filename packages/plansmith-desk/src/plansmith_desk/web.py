@@ -1,4 +1,4 @@
-"""The built-in tool that fetches a page: only from allowed hosts, within limits."""
+"""The built-in tool that fetches a page as text: only from allowed hosts, within limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads, adds and compares times in zones; notes skipped and repeated clock times."""
+"""Times in zones, which have names and cities; notes skipped and repeated clock times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns the calls of a small model into a plan with references and a reply."""
+"""The calls that a small model writes: their grammar, and the plan that is made of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lets a small model draft tool calls, and makes a plan of them."""
+"""Lets a small model complete a follow-up, draft tool calls, and makes a plan of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The known embedded models, and the folder in which their files are kept."""
+"""The known embedded models, the folder in which their files are kept, and preparing one there."""
 
 from __future__ import annotations
 

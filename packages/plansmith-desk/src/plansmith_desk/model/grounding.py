@@ -1,4 +1,4 @@
-"""Replaces invented values of changes, and of tools outside, by questions."""
+"""Puts drafts right: names that were copied badly, and invented values, which become questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a small model is told to draft calls: the task of a brief, and its prompt."""
+"""What a small model is told to draft calls: the task of a brief, the tools, and the prompt."""
 
 from __future__ import annotations
 

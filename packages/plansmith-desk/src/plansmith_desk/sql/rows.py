@@ -1,4 +1,4 @@
-"""What all databases share: rows as JSON within size limits, and what is wrong with a statement."""
+"""What all databases share: rows as JSON within size limits, and the guards of SQLite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads tables from CSV, JSON and values; detects types and notes every guess."""
+"""Reads tables from CSV, JSON, values and copies of SQLite files; notes every guess."""
 
 from __future__ import annotations
 
