@@ -1,4 +1,4 @@
-"""Runs one model file in memory, call after call; reads no start of a prompt that is known."""
+"""Runs one model file in memory; what it has read of prompts is kept on disk, not read twice."""
 
 from __future__ import annotations
 
