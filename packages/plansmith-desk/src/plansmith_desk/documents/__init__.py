@@ -249,11 +249,6 @@ class DocumentTools(ToolSet):
         notes: Sequence[str] = (),
     ) -> Json:
         most, (added, removed, changed) = self._limits.shown, lists
-        cut = [
-            f"only the first {most} of {len(each):,} are listed"
-            for each in lists
-            if len(each) > most
-        ]
         result: dict[str, Json] = {
             "same": same,
             "added": [clip(line, _LONGEST_LINE) for line in added[:most]],
@@ -263,13 +258,11 @@ class DocumentTools(ToolSet):
                 for old, new in changed[:most]
             ],
         }
+        told, cut = list[str](), list[str]()
         where = f"only in {names[1]}", f"only in {names[0]}", "changed"
-        counts = len(added), len(removed), len(changed)
-        told = [
-            f"{count:,} {unit}{'' if count == 1 else 's'} {what}"
-            for what, count in zip(where, counts, strict=True)
-            if count
-        ]
+        for what, count in zip(where, map(len, lists), strict=True):
+            told += [f"{count:,} {unit}{'' if count == 1 else 's'} {what}"] if count else []
+            cut += [f"only the first {most} of {count:,} are listed"] if count > most else []
         order = "" if same else ", in another order"
         otherwise = f"{names[0]} and {names[1]} have the same {unit}s{order}"
         result["summary"] = f"{', '.join(told) or otherwise}."
