@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from tests.unit.adapters.models.gguf_writer import Value, write_gguf
 
-from plansmith_desk.model.gguf.file import GgufFile
+from plansmith_desk.model.gguf import GgufFile
 
 
 def convert(lora: Path, adapter: Path, name: str) -> int:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from lab.training.processes import in_processes
 from lab.training.prompts import Rendered, Renderer, Row
 from lab.training.tokenizer import Tokenizer
-from plansmith_desk.model.gguf.file import GgufFile
+from plansmith_desk.model.gguf import GgufFile
 
 # Ids grow with the rank of their merge: the first ones are the common pieces of words.
 _COMMON: Final = 20_000

@@ -18,7 +18,7 @@ from torch.nn import functional
 from lab.training.attention import best_attention
 from lab.training.network_files import read_index, read_raw
 from lab.training.rounding import RoundedLinear, rounded
-from plansmith_desk.model.gguf.blocks import dequantize
+from plansmith_desk.model.gguf import dequantize
 
 # The linear layers of a block, joined where they read the same input.
 JOINED: Final = {

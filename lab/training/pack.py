@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from plansmith_desk.model.gguf.file import GgufFile, RawTensor
+from plansmith_desk.model.gguf import GgufFile, RawTensor
 
 _PIECE: Final = 54_000_000
 _BY_WORD: Final = ("token_embd.weight", "output.weight")

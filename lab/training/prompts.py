@@ -15,14 +15,15 @@ from lab.training.tokenizer import ANSWER_START, chat_text
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.ports import ContextBlock, Message
 from plansmith_desk.builtin import builtin_sources
-from plansmith_desk.model.answer_prompt import answer_messages
 from plansmith_desk.model.prompt import (
     DraftTask,
+    Offered,
     draft_prompt,
+    offered,
     offered_tools,
     prompt_prefix,
 )
-from plansmith_desk.model.signatures import Offered, offered
+from plansmith_desk.model.wording import answer_messages
 from plansmith_planner.context.gather import FOLDER, FOLDER_NEAR
 
 Row = Mapping[str, Any]

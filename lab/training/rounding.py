@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from plansmith_desk.model.gguf.blocks import BLOCK, PLACES
+from plansmith_desk.model.gguf import BLOCK, PLACES
 
 
 def rounded(values: Tensor) -> Tensor:

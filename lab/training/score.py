@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from lab.training.tokenizer import Tokenizer
-from plansmith_desk.model.gguf.file import GgufFile
+from plansmith_desk.model.gguf import GgufFile
 
 _REFERENCE: Final = re.compile(r"(\$\d)(?:\.[\w.]+)?")
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")

@@ -15,10 +15,9 @@ from lab.training.prompts import Renderer, Row
 from lab.training.tokenizer import Tokenizer
 from tests.unit.adapters.models.toy_model import toy_header, write_toy_model
 
-from plansmith_desk.model.answer_prompt import SYSTEM
-from plansmith_desk.model.gguf.blocks import dequantize
-from plansmith_desk.model.gguf.file import GgufFile
+from plansmith_desk.model.gguf import GgufFile, dequantize
 from plansmith_desk.model.prompt import RULES
+from plansmith_desk.model.wording import SYSTEM
 
 ROWS: list[tuple[int, Row]] = [(0, FOLDER), (0, CHINESE), (0, TOOLS), (0, ANSWER), (1, FOLDER)]
 

@@ -20,9 +20,7 @@ from lab.training.prompts import Row
 from lab.training.tokenizer import Tokenizer
 from tests.unit.adapters.models.toy_model import LAYERS, Runtime, toy_header, write_toy_model
 
-from plansmith_desk.model.gguf.blocks import dequantize, quantize
-from plansmith_desk.model.gguf.file import GgufFile
-from plansmith_desk.model.gguf.merge import merge
+from plansmith_desk.model.gguf import GgufFile, dequantize, merge, quantize
 
 ROOT = Path(__file__).parents[3]
 needs_torch = pytest.mark.skipif(

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from lab.training.rows.answers_documents import Kind
 from lab.training.rows.answers_words import Language
-from plansmith_desk.model.answer_prompt import material
+from plansmith_desk.model.wording import material
 from plansmith_planner.models.fact_checked import unfounded
 
 

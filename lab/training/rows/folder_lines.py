@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lab.training.rows.tables import Table
-from plansmith_desk.folder_brief import BriefLines, brief_lines
-from plansmith_desk.folder_brief.details import Entry, examples
+from plansmith_desk.folder_brief import BriefLines, Entry, brief_lines, examples
 
 _MOST: Final = 10_000
 

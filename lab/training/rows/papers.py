@@ -16,7 +16,7 @@ from lab.training.rows.texts import texts
 from lab.training.rows.voice import Voice
 from lab.training.rows.world import World
 from plansmith.text import HAN, clip
-from plansmith_desk.folder_brief.details import Entry
+from plansmith_desk.folder_brief import Entry
 
 BOOK: Final = "paper_phrases"
 _LONGEST_TITLE: Final = 60

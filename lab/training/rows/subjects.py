@@ -12,7 +12,7 @@ from lab.training.rows.row import Lang, call
 from lab.training.rows.texts import texts
 from lab.training.rows.voice import Voice
 from lab.training.rows.world import World
-from plansmith_desk.folder_brief.details import Entry
+from plansmith_desk.folder_brief import Entry
 
 BOOK: Final = "subjects"
 _ENDINGS: Final = ("md", "txt", "pdf", "docx", "md", "txt", "pdf", "html", "eml")

@@ -38,7 +38,7 @@ from lab.training.rows.trade_world import (
     sql_name,
     world,
 )
-from plansmith_desk.folder_brief.details import Entry
+from plansmith_desk.folder_brief import Entry
 
 _ASKERS: Final[tuple[Callable[[World], Asked], ...]] = (
     how_many,

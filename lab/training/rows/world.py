@@ -16,7 +16,7 @@ from lab.training.rows.periods import MONTHS
 from lab.training.rows.row import Lang
 from lab.training.rows.tables import Table, make_table, name_sources
 from lab.training.rows.texts import texts
-from plansmith_desk.folder_brief.details import Entry
+from plansmith_desk.folder_brief import Entry
 
 _START: Final = datetime(2024, 2, 1, 8, 0)  # noqa: DTZ001 - the folder's own wall clock
 _LOGS: Final = (

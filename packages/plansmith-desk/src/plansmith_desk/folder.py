@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
 import unicodedata
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +61,6 @@ class Folder:
 
     @staticmethod
     def of(root: Path | Folder) -> Folder:
-        """Returns the folder at a path, or the given one."""
         return root if isinstance(root, Folder) else Folder(root)
 
     def parts(self, name: str) -> tuple[str, ...]:
@@ -74,6 +74,9 @@ class Folder:
             _check(name, part)
         return parts
 
+    def plain(self, name: str) -> str:
+        return "/".join(self.parts(name))
+
     def read(self, name: str, *, most: int) -> bytes:
         """Returns the bytes of a regular file; refuses more than `most`."""
         with self.opened(name) as file:
@@ -81,7 +84,6 @@ class Folder:
 
     @contextmanager
     def opened(self, name: str) -> Generator[BinaryIO]:
-        """Opens a regular file to read it piece by piece."""
         with self.parent(name) as (place, last):
             file = _open(place, last, name)
         if file is None:
@@ -98,7 +100,6 @@ class Folder:
             return False
 
     def is_file(self, name: str) -> bool:
-        """Whether there is a regular file of this name."""
         try:
             with self.parent(name) as (place, last):
                 return regular(place, last, name) is not None
@@ -405,3 +406,67 @@ def _refused(name: str, why: str, hint: str) -> ToolFailed:
 def failed(name: str, error: OSError) -> ToolFailed:
     """Returns the error of a file operation, without the operating system's path."""
     return ToolFailed(f"{name}: {error.strerror or type(error).__name__}")
+
+
+_BRACES: Final = re.compile(r"\{([^{}]*)\}")
+_MOST: Final = 64
+
+
+def fits(path: str, pattern: str) -> bool:
+    """Whether a path matches a pattern, in any letter case.
+
+    A pattern without a folder matches in every folder; a comma divides several patterns.
+    """
+    names = path.casefold().split("/")
+    return any(
+        _wild(names, each.split("/"), "**", _fits_part)
+        for each in _alternatives(pattern.casefold())
+    )
+
+
+def is_pattern(path: str) -> bool:
+    """Whether a text is a pattern and not the name of one file."""
+    return any(mark in path for mark in "*?{,")
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """Returns the plain patterns of one with braces and commas; at most so many."""
+    found = [pattern]
+    while (braces := _BRACES.search(found[0])) and len(found) < _MOST:
+        choices = braces[1].split(",")
+        found = [
+            each.replace(braces[0], choice.strip(), 1) for each in found for choice in choices
+        ][:_MOST]
+    parts = [part.strip() for each in found for part in each.split(",")]
+    return [part.removeprefix("./") if "/" in part else f"**/{part}" for part in parts if part]
+
+
+def _fits_part(name: str, pattern: str) -> bool:
+    return _wild(name, pattern, "*", lambda letter, wanted: wanted in ("?", letter))
+
+
+def _wild(
+    found: Sequence[str], wanted: Sequence[str], star: str, fits: Callable[[str, str], bool]
+) -> bool:
+    """Matches a sequence against one with stars; never backtracks behind the last star."""
+    at = place = back = 0
+    mark = -1
+    while at < len(found):
+        if place < len(wanted) and wanted[place] == star:
+            mark, back = place, at
+            place += 1
+        elif place < len(wanted) and fits(found[at], wanted[place]):
+            at, place = at + 1, place + 1
+        elif mark >= 0:
+            back += 1
+            at, place = back, mark + 1
+        else:
+            return False
+    return all(each == star for each in wanted[place:])
+
+
+def search_forms(text: str) -> tuple[str, ...]:
+    """Returns the search texts: lower case, and for an English plural also the singular."""
+    plain = text.casefold()
+    plural = re.fullmatch(r"[a-z]{3,}[a-rt-z]s", plain)
+    return (plain, plain[:-1]) if plural else (plain,)

@@ -1,6 +1,8 @@
-"""Settings of the built-in tools."""
+"""Settings of the built-in tools, and the command that printed hints name."""
 
 from __future__ import annotations
+
+import os
 
 from plansmith.plan.data import Flag, Record
 
@@ -23,3 +25,8 @@ class BuiltinSettings(Record):
     private: tuple[str, ...] = ()
     databases: dict[str, str] = {}
     writable: tuple[str, ...] = ()
+
+
+def program() -> str:
+    """Returns the command that Plansmith was started by, so that printed ones can be copied."""
+    return os.environ.get("PLANSMITH_PROGRAM") or "plansmith"

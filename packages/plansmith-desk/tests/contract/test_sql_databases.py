@@ -187,7 +187,6 @@ OWN = {
         "SET enable_external_access = true",
         "INSTALL httpfs",
         "LOAD httpfs",
-        "SELECT repeat('x', 3000000000)",
         "SELECT * FROM names",
     ],
     "postgresql": [

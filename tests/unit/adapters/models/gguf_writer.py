@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from plansmith_desk.model.gguf.file import TensorHead, packed_head, packed_text, padded
+from plansmith_desk.model.gguf import TensorHead, packed_head, packed_text, padded
 
 Tensors = Mapping[str, npt.NDArray[Any]]
 Value = str | float | int | bool | Sequence[str] | Sequence[int]

@@ -35,10 +35,10 @@ from plansmith_desk.model.files import (
     ModelFolder,
     Weights,
     known_model,
+    preparation,
     weights_path,
 )
 from plansmith_desk.model.model import Trial, try_model
-from plansmith_desk.model.prepare import preparation
 from plansmith_desk.model.shelf import EmbeddedShelf
 from plansmith_planner.models.choose import choose, is_offline
 

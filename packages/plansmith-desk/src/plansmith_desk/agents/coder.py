@@ -48,7 +48,6 @@ class Coder:
 
     @property
     def spec(self) -> AgentSpec:
-        """The coder's card."""
         return self.agent.spec
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
@@ -187,7 +186,6 @@ def coder(
 
 
 def _reason(outcome: Outcome) -> str:
-    """Returns why code failed, in one line."""
     lines = outcome.stderr.strip().splitlines()
     return outcome.stopped or (lines[-1][:300] if lines else f"exit code {outcome.exit_code}")
 

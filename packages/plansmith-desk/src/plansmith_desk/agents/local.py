@@ -260,7 +260,6 @@ class _Answer(NamedTuple):
 
     @property
     def rendered(self) -> str:
-        """The answer as the model sees it in the next turn."""
         calls = (f'<call tool="{name}">\n{given}\n</call>' for name, given in self.calls)
         return "\n".join([*([self.text] if self.text else []), *calls])
 

@@ -69,11 +69,9 @@ class Reflecting:
 
     @property
     def spec(self) -> AgentSpec:
-        """The agent's card."""
         return self.agent.spec
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        """Returns the better of one or two results."""
         start = self.clock.monotonic()
         first = await self.agent.work(task, inputs, call)
         verdict = await self._judge(task, first, call)
@@ -112,7 +110,6 @@ class Reflecting:
             return None
 
     async def close(self) -> None:
-        """Closes the agent."""
         if isinstance(self.agent, Closing):
             await self.agent.close()
 
@@ -126,7 +123,6 @@ def _slim(result: Json) -> Json:
 
 
 def _noted(result: Json, note: str) -> Json:
-    """Adds a note to a result that has notes."""
     if not isinstance(result, dict):
         return result
     notes = result.get("notes")

@@ -44,7 +44,6 @@ class Evidence:
         self._seen: list[tuple[str, str]] = []
 
     def add(self, arguments: Mapping[str, Json], result: Json) -> None:
-        """Records a call that returned a result."""
         text = "\n".join(_texts(result))
         self._seen.append(("\n".join((*_texts(dict(arguments)), text)), _plain(text)))
 
@@ -88,7 +87,6 @@ def _plain(text: str) -> str:
 
 
 def _texts(value: Json) -> Iterator[str]:
-    """Yields the texts and numbers in a value, in order."""
     stack: list[Json] = [value]
     while stack:
         node = stack.pop()
@@ -108,7 +106,6 @@ class Choice:
     searching: bool = False
 
     def takes(self, spec: ToolSpec) -> bool:
-        """Whether a tool is selected."""
         named = any(fnmatchcase(spec.name, pattern) for pattern in self.names)
         return named or (self.searching and spec.search)
 
@@ -167,7 +164,6 @@ class Toolbox:
 
     @property
     def changes(self) -> list[str]:
-        """The tools whose calls changed something."""
         return [str(each["tool"]) for each in self._done.values()]
 
     async def use(self, name: str, arguments: dict[str, Json]) -> str:

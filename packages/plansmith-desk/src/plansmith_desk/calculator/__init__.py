@@ -71,8 +71,7 @@ class CalculatorTools(PureTools):
         super().__init__([BuiltIn(COMPUTE, _compute), BuiltIn(CONVERT, _convert)])
 
 
-def _compute(given: Arguments, job: Job) -> Json:
-    del job
+def _compute(given: Arguments, _: Job) -> Json:
     values: dict[str, Value] = {}
     for name, each in given.get("values", {}).items():
         if not name.isidentifier() or not name.isascii():
@@ -86,8 +85,7 @@ def _compute(given: Arguments, job: Job) -> Json:
     return answer | {"fraction": fraction} if shown else answer
 
 
-def _convert(given: Arguments, job: Job) -> Json:
-    del job
+def _convert(given: Arguments, _: Job) -> Json:
     number, source, target = amount(given["value"]), unit(given["from"]), unit(given["to"])
     if source.dimension != target.dimension:
         message = f"{given['from']} is {source.kind} and {given['to']} is {target.kind}"

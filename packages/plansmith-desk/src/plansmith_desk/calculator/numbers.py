@@ -36,7 +36,6 @@ class Num:
 
     @property
     def is_exact(self) -> bool:
-        """Whether all digits are certain."""
         return self.sure == _ALL
 
     def __add__(self, other: Num) -> Num:
@@ -154,7 +153,11 @@ def written(number: Num, digits: int) -> tuple[str, bool]:
     value = number.value
     if value.denominator == 1 and number.is_exact:
         return str(value.numerator), True
-    finite = _places(value.denominator)
+    twos = (value.denominator & -value.denominator).bit_length() - 1
+    rest, fives = value.denominator >> twos, 0
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    finite = max(twos, fives) if rest == 1 else None
     if number.is_exact and finite is not None and finite <= 100:
         digits_only = value.numerator * (10**finite // value.denominator)
         return f"{Decimal(digits_only).scaleb(-finite, _WIDE):f}", True
@@ -163,15 +166,6 @@ def written(number: Num, digits: int) -> tuple[str, bool]:
     found = short.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(short)
     far = not -20 < found.adjusted() < max(40, shown)
     return str(found) if far else f"{found:f}", False
-
-
-def _places(denominator: int) -> int | None:
-    """Returns how many decimal places a fraction has; None if they never end."""
-    twos = (denominator & -denominator).bit_length() - 1
-    rest, fives = denominator >> twos, 0
-    while rest % 5 == 0:
-        rest, fives = rest // 5, fives + 1
-    return max(twos, fives) if rest == 1 else None
 
 
 class Function(NamedTuple):

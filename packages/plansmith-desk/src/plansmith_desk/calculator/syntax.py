@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,38 +10,25 @@ from typing import Final
 from plansmith.errors import ToolFailed
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.sentence import Sentence, did_you_mean
-from plansmith_desk.calculator.numbers import (
-    CONSTANTS,
-    FUNCTIONS,
-    Num,
-    factorial,
-    literal,
-    num,
-    power,
-    root,
-)
+from plansmith_desk.calculator import numbers as n
+from plansmith_desk.calculator.numbers import Num
 
 Value = Num | list[Num]
 _DEEPEST: Final = 40
 _GROUPED: Final = r"\d{1,3}(?:,\d{3}){1,20}(?![\d,])(?:\.\d+)?"
 _TOKEN: Final = re.compile(
-    rf"(?P<number>{_GROUPED}|(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d{{1,9}})?)"
-    r"|(?P<name>[^\W\d]\w*)|(?P<sign>\*\*|//|[-+*/^%(),!√])|(?P<strange>\S)",
+    rf"(?:{_GROUPED}|(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d{{1,9}})?)"
+    r"|[^\W\d]\w*|\*\*|//|[-+*/^%(),!√]|(?P<strange>\S)",
     re.ASCII,
 )
-# As Python writes them; a sign after a number becomes a function of it.
-_SIGNS: Final = {
-    "^": "**",
-    "mod": "%",
-    "√": "~",
-    "%": "percent",
-    "!": "factorial",
-    "of": "*",
-    "plus": "+",
-    "minus": "-",
-    "times": "*",
+_WORDS: Final = {"^": "**", "mod": "%%", "of": "*", "plus": "+", "minus": "-", "times": "*"}
+_SUM: Final[Mapping[str, Callable[[Num, Num], Num]]] = {"+": Num.__add__, "-": Num.__sub__}
+_PRODUCT: Final[Mapping[str, Callable[[Num, Num], Num]]] = {
+    "*": Num.__mul__,
+    "/": Num.__truediv__,
+    "//": lambda left, right: n.FUNCTIONS["floor"].work(left / right),
+    "%%": Num.__mod__,
 }
-_WAITING: Final = ("+", "-", "*", "/", "//", "%", "**", "~")
 # How people and models write the signs, beside those of the keyboard.
 _KEYBOARD: Final = str.maketrans(
     dict(zip("×·÷−–", "**/--", strict=True))
@@ -77,186 +63,159 @@ _SPOKEN: Final = tuple(
 
 def compute(text: str, values: Mapping[str, Value]) -> Num:
     """Returns the value of an expression, exact where possible."""
-    return _Expression(_plain(text), values).result()
+    return _Reader(_plain(text), values).result()
 
 
-class _Expression:
-    """An expression, rewritten with Python's signs, whose syntax tree is then walked.
-
-    Only names and signs are in it: numbers are called n0, n1, …, and a value x is called _x.
-    """
+class _Reader:
+    """Computes an expression while it is read; each method reads one part of it."""
 
     def __init__(self, text: str, values: Mapping[str, Value]) -> None:
-        self._text = text
-        self._known: dict[str, Value] = {f"_{name}": value for name, value in values.items()}
-        self._depth = self._count = 0
-        # Of each open bracket, where it begins and whether it is that of a function.
-        self._open: list[tuple[int, bool]] = []
+        self._text, self._values = text, values
+        self._tokens: list[str] = []
+        self._at = self._depth = self._functions = 0
+        for match in _TOKEN.finditer(text):
+            if match["strange"]:
+                hint = "numbers, + - * / // ^ %, mod, of, brackets, functions and names of values"
+                raise ToolFailed(Sentence("'{text}' is not understood", text=match[0]), hint=hint)
+            word = match[0]
+            self._tokens.append(word if word in values else _WORDS.get(word, word))
 
     def result(self) -> Num:
-        source = self._rewritten()
-        if not source or source[-1] in _WAITING:
-            raise ToolFailed(
-                Sentence(
-                    "the expression ends too early" if source else "there is nothing to compute"
-                )
-            )
-        if self._open:
-            raise ToolFailed(Sentence("a bracket is not closed"))
-        try:
-            tree = ast.parse(" ".join(source), mode="eval")
-        except SyntaxError:
-            raise self._misread("calc.operator") from None
-        except (MemoryError, RecursionError):
-            raise _too_deep() from None
-        return self._value(tree.body)
+        if not self._tokens:
+            raise ToolFailed(Sentence("there is nothing to compute"))
+        found = self._sum()
+        if self._next:
+            why = {",": "calc.decimals", ")": "calc.closes_none"}
+            raise self._misread(why.get(self._next, "calc.operator"))
+        return found
 
-    def _rewritten(self) -> list[str]:
-        source: list[str] = []
-        start, before = 0, ""  # where the last number, name or bracket begins, with its roots
-        for match in _TOKEN.finditer(self._text):
-            piece = self._piece(match)
-            self._check_order(before, piece)
-            if piece in _AFTER:
-                source[start:start] = [piece, "("]
-                source.append(")")
-            elif piece == "(":
-                is_function = bool(source) and source[-1].startswith("_")
-                start = start if is_function else _with_roots(source, len(source))
-                self._open.append((start, is_function))
-                # Brackets stay in the tree: what is in them is no percent of what is before.
-                source += ["("] if is_function else ["group", "(("]
-            elif piece == ")":
-                start, is_function = self._open.pop()
-                source.append(")" if is_function else "))")
-            else:
-                if piece == "**" and source[start : start + 1] == ["~"]:
-                    source[start:] = ["(", *source[start:], ")"]
-                source += piece.split()
-                if piece[0] in "n_":
-                    start = _with_roots(source, len(source) - 1)
-            before = piece
-        return source
+    @property
+    def _next(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
 
-    def _check_order(self, before: str, piece: str) -> None:
-        """Refuses what Python would read in another way, or not as clearly."""
-        if before == "percent" and piece[0] in "n_(~":
-            hint = Sentence("write 10 mod 3 for a remainder, 15% of 80 for a share")
-            raise ToolFailed(Sentence("% means percent, and nothing can follow it here"), hint=hint)
-        if before == piece == "factorial":
-            raise ToolFailed(Sentence("two signs in a row could mean two things: use brackets"))
-        is_after_none = piece in _AFTER and not re.match(r"[\w)]", before)
-        if is_after_none or (before == "~" and piece in ("+", "-")):
-            raise self._misread("calc.operator")
-        if piece == ")" and not self._open:
-            raise self._misread("calc.closes_none")
-        if len(self._open) > _DEEPEST:
-            raise _too_deep()
+    def _sum(self) -> Num:
+        found = self._product()
+        while (sign := self._next) in _SUM:
+            self._at += 1
+            right = self._product()
+            # As on a pocket calculator: 200 + 15% is 230.
+            found = _SUM[sign](found, found * right if right.is_percent else right)
+        return found
 
-    def _piece(self, match: re.Match[str]) -> str:
-        token = match[0]
-        if match["strange"]:
-            hint = "numbers, + - * / // ^ %, mod, of, brackets, functions and names of values"
-            raise ToolFailed(Sentence("'{text}' is not understood", text=token), hint=hint)
-        if match["number"]:
-            # In the brackets of a function a comma stands between two numbers.
-            in_function = any(is_function for _, is_function in self._open)
-            parts = token.split(",") if in_function else [token.replace(",", "")]
-            first, self._count = self._count, self._count + len(parts)
-            names = [f"n{number}" for number in range(first, self._count)]
-            self._known |= dict(zip(names, map(literal, parts), strict=True))
-            return " , ".join(names)
-        if match["name"] and (f"_{token}" in self._known or token not in _SIGNS):
-            return f"_{token}"
-        return _SIGNS.get(token, token)
+    def _product(self) -> Num:
+        found = self._signed()
+        while (sign := self._next) in _PRODUCT:
+            self._at += 1
+            found = _PRODUCT[sign](found, self._signed())
+        return found
 
-    def _value(self, node: ast.expr) -> Num:
+    def _signed(self) -> Num:
+        """Reads a part with its sign and its power: -2 ^ 2 is -4."""
         self._depth += 1
         if self._depth > _DEEPEST:
             raise _too_deep()
-        chain: list[ast.BinOp] = []
-        while isinstance(node, ast.BinOp) and not isinstance(node.op, ast.Pow):
-            chain.append(node)
-            node = node.left
-        found = self._part(node)
-        for each in reversed(chain):
-            right = self._value(each.right)
-            if right.is_percent and isinstance(each.op, ast.Add | ast.Sub):
-                right = found * right  # as on a pocket calculator: 200 + 15% is 230
-            found = _BINARY[type(each.op)](found, right)
+        sign = self._next
+        if sign in ("+", "-"):
+            self._at += 1
+            found = -self._signed() if sign == "-" else self._signed()
+        else:
+            found = self._marked()
+            if self._next == "**":
+                self._at += 1
+                found = n.power(found, self._signed())
         self._depth -= 1
         return found
 
-    def _part(self, node: ast.expr) -> Num:
-        match node:
-            case ast.Name(id=name):
-                return self._named(name)
-            case ast.UnaryOp(op=sign, operand=inner):
-                return _UNARY[type(sign)](self._value(inner))
-            case ast.BinOp(left=left, right=right):
-                return power(self._value(left), self._value(right))
-            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name[0] == "_":
-                return self._called(name[1:], args)
-            case ast.Call(func=ast.Name(id=name), args=[inner]) if name in _AFTER:
-                return _AFTER[name](self._value(inner))
-            case _:
-                is_list = isinstance(node, ast.Tuple)
-                raise self._misread("calc.decimals" if is_list else "calc.operator")
+    def _marked(self) -> Num:
+        """Reads a part with the roots before it, which are of it alone, and % and ! behind it."""
+        roots, before = self._at, ""
+        while self._next == "√":
+            self._at += 1
+        roots = self._at - roots
+        if roots > _DEEPEST:
+            raise _too_deep()
+        found = self._single()
+        for _ in range(roots):
+            found = n.root(found, 2)
+        while (sign := self._next) in ("%", "!"):
+            if before == sign == "!":
+                raise ToolFailed(Sentence("two signs in a row could mean two things: use brackets"))
+            self._at += 1
+            hundredth = sign == "%"
+            found = (
+                replace(found / n.num(100), is_percent=True) if hundredth else n.factorial(found)
+            )
+            before = sign
+        if before == "%" and re.match(r"[\w.(√]", self._next):
+            hint = Sentence("write 10 mod 3 for a remainder, 15% of 80 for a share")
+            raise ToolFailed(Sentence("% means percent, and nothing can follow it here"), hint=hint)
+        return found
+
+    def _single(self) -> Num:
+        """Reads a number, a name, a function with its arguments, or brackets."""
+        part = self._next
+        self._at += 1
+        if re.match(r"[\d.]", part):
+            if self._functions and "," in part:
+                # In the brackets of a function a comma stands between two numbers.
+                self._tokens[self._at - 1 : self._at] = re.split("(,)", part)
+                part = self._tokens[self._at - 1]
+            return n.literal(part.replace(",", ""))
+        if re.match(r"\w", part):
+            return self._called(part) if self._next == "(" else self._named(part)
+        if part == "(":
+            found = self._sum()
+            if self._next == ",":
+                raise self._misread("calc.decimals")
+            self._close()
+            return replace(found, is_percent=False)
+        if not part:
+            raise ToolFailed(Sentence("the expression ends too early"))
+        raise self._misread("calc.operator")
+
+    def _close(self) -> None:
+        if not self._next:
+            raise ToolFailed(Sentence("a bracket is not closed"))
+        if self._next != ")":
+            raise self._misread("calc.operator")
+        self._at += 1
+
+    def _called(self, name: str) -> Num:
+        """Returns the value of a function; a list counts as its numbers."""
+        if name.lower() not in n.FUNCTIONS:
+            raise _unknown("calc.absent_function", name, {*n.FUNCTIONS})
+        self._functions += 1
+        given: list[Num] = []
+        self._at += 1
+        while self._next != ")":
+            listed = self._values.get(self._next)
+            if isinstance(listed, list) and self._tokens[self._at + 1 :][:1] in ([","], [")"]):
+                given += listed
+                self._at += 1
+            else:
+                given.append(self._sum())
+            if self._next != ",":
+                break
+            self._at += 1
+        self._functions -= 1
+        self._close()
+        return n.FUNCTIONS[name.lower()].apply(name.lower(), given)
 
     def _named(self, name: str) -> Num:
-        word = name.removeprefix("_").lower()
-        value = self._known.get(name, CONSTANTS.get(word))
+        value = self._values.get(name, n.CONSTANTS.get(name.lower()))
         if isinstance(value, Num):
             return value
         if value is not None:
             hint = Sentence("sum(…) or mean(…) of it")
             raise ToolFailed(Sentence("a list is given where a number is needed"), hint=hint)
-        if word in FUNCTIONS:
+        if (word := name.lower()) in n.FUNCTIONS:
             hint = Sentence("write {name}(…)", name=word)
             raise ToolFailed(Sentence("{name} is a function", name=word), hint=hint)
-        values = {each[1:] for each in self._known if each[0] == "_"}
-        raise _unknown("calc.absent_value", name[1:], {*CONSTANTS, *values})
-
-    def _called(self, name: str, arguments: list[ast.expr]) -> Num:
-        """Returns the value of a function; a list counts as its numbers."""
-        if name.lower() not in FUNCTIONS:
-            raise _unknown("calc.absent_function", name, {*FUNCTIONS})
-        given: list[Num] = []
-        for each in arguments:
-            listed = self._known.get(each.id) if isinstance(each, ast.Name) else None
-            given += listed if isinstance(listed, list) else [self._value(each)]
-        return FUNCTIONS[name.lower()].apply(name.lower(), given)
+        raise _unknown("calc.absent_value", name, {*n.CONSTANTS, *self._values})
 
     def _misread(self, why: str) -> ToolFailed:
         shown = self._text.strip()[:60]
         return ToolFailed(Sentence("'{text}' is not understood", text=shown), hint=Sentence(why))
-
-
-_BINARY: Final[dict[type[ast.operator], Callable[[Num, Num], Num]]] = {
-    ast.Add: Num.__add__,
-    ast.Sub: Num.__sub__,
-    ast.Mult: Num.__mul__,
-    ast.Div: Num.__truediv__,
-    ast.FloorDiv: lambda left, right: FUNCTIONS["floor"].work(left / right),
-    ast.Mod: Num.__mod__,
-}
-_UNARY: Final[dict[type[ast.unaryop], Callable[[Num], Num]]] = {
-    ast.UAdd: lambda number: number,
-    ast.USub: Num.__neg__,
-    ast.Invert: lambda number: root(number, 2),
-}
-_AFTER: Final[dict[str, Callable[[Num], Num]]] = {
-    "percent": lambda number: replace(number / num(100), is_percent=True),
-    "factorial": factorial,
-    "group": lambda number: replace(number, is_percent=False),
-}
-
-
-def _with_roots(source: list[str], start: int) -> int:
-    """Returns where a part begins: a root sign is of what follows it alone."""
-    while start and source[start - 1] == "~":
-        start -= 1
-    return start
 
 
 def _too_deep() -> ToolFailed:
@@ -284,7 +243,7 @@ def amount(given: object) -> Num:
     if re.fullmatch(rf"[+-]?{_GROUPED}", text):
         text = text.replace(",", "")
     try:
-        return literal(text)
+        return n.literal(text)
     except ValueError:
         hint = Sentence("give digits with a point, without a unit")
         raise ToolFailed(Sentence("'{text}' is not a number", text=text[:40]), hint=hint) from None

@@ -127,12 +127,10 @@ class Unit(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What the unit measures, in one word."""
         kinds = (kind for kind, dimension in _KINDS.items() if dimension == self.dimension)
         return next(kinds, "a quantity without a name")
 
     def to(self, power: int) -> Unit:
-        """Returns a power of the unit."""
         if power == 1:
             return self
         _refuse_degrees(self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
@@ -27,8 +26,15 @@ from plansmith.tools.toolset import (
     whole,
 )
 from plansmith_desk.calendar import moments
-from plansmith_desk.calendar.moments import CALENDAR, CLOCK, MONTHS, WEEKDAYS, Moment, in_zone
-from plansmith_desk.calendar.places import zone_name
+from plansmith_desk.calendar.moments import (
+    CALENDAR,
+    CLOCK,
+    MONTHS,
+    WEEKDAYS,
+    Moment,
+    in_zone,
+    zone_name,
+)
 from plansmith_desk.calendar.spoken import spoken
 from plansmith_desk.tool_specs import YES, record, spec
 
@@ -142,6 +148,9 @@ DIFFERENCE: Final = _spec(
 )
 
 
+_SPECS: Final = (NOW, UNTIL, DESCRIBE, CONVERT, ADD, DIFFERENCE)
+
+
 class CalendarTools(PureTools):
     """The tools for dates; `zone` is used for times without a zone."""
 
@@ -152,17 +161,10 @@ class CalendarTools(PureTools):
             raise Misconfigured(error.message, hint=error.hint) from None
         self._zone = zone
         self._clock = clock or SystemClock()
-        works = (
-            (NOW, self._now),
-            (UNTIL, self._until),
-            (DESCRIBE, self._describe),
-            (CONVERT, self._convert),
-            (ADD, self._add),
-            (DIFFERENCE, self._difference),
-        )
-        super().__init__([BuiltIn(spec, _without_job(work)) for spec, work in works])
+        works = (self._now, self._until, self._describe, self._convert, self._add, self._difference)
+        super().__init__([BuiltIn(*each) for each in zip(_SPECS, works, strict=True)])
 
-    def _now(self, given: Arguments) -> Json:
+    def _now(self, given: Arguments, _: Job) -> Json:
         return _result(in_zone(self._clock.now(), self._place(given)))
 
     def _place(self, given: Arguments, name: str = "zone") -> str:
@@ -186,7 +188,7 @@ class CalendarTools(PureTools):
         read = moments.placed(at, zone, is_day=found.clock is None)
         return replace(read, notes=(*read.notes, found.note)) if found.note else read
 
-    def _until(self, given: Arguments) -> Json:
+    def _until(self, given: Arguments, _: Job) -> Json:
         found = self._moment(given["date"], self._zone)
         day = found.at.date()
         days = (day - self._today(self._zone)).days
@@ -205,24 +207,24 @@ class CalendarTools(PureTools):
         }
         return noted(result, found.notes)
 
-    def _describe(self, given: Arguments) -> Json:
+    def _describe(self, given: Arguments, _: Job) -> Json:
         return _result(self._read(given))
 
-    def _convert(self, given: Arguments) -> Json:
+    def _convert(self, given: Arguments, _: Job) -> Json:
         source = self._read(given)
         found = in_zone(source.at, self._place(given, "to"))
         midnight = f"only a date was given: midnight in {source.zone} is taken"
         notes = (*source.notes, midnight) if source.is_day else source.notes
         return _result(Moment(found.at, found.zone, notes=notes))
 
-    def _add(self, given: Arguments) -> Json:
+    def _add(self, given: Arguments, _: Job) -> Json:
         amounts = {unit: int(given[unit]) for unit in (*CALENDAR, *CLOCK) if unit in given}
         if not amounts:
             hint = Sentence("give days, hours or another unit")
             raise ToolFailed(Sentence("nothing is added"), hint=hint)
         return _result(moments.plus(self._read(given), amounts))
 
-    def _difference(self, given: Arguments) -> Json:
+    def _difference(self, given: Arguments, _: Job) -> Json:
         zone = self._place(given)
         # Without years: 1 March is that of this year, and 24 December the next after it.
         first = self._today(zone).replace(month=1, day=1)
@@ -242,10 +244,6 @@ class CalendarTools(PureTools):
             "negative": negative,
         }
         return noted(found, [*start.notes, *end.notes])
-
-
-def _without_job(work: Callable[[Arguments], Json]) -> Callable[[Arguments, Job], Json]:
-    return lambda given, _: work(given)
 
 
 def _result(found: Moment) -> Json:

@@ -31,8 +31,7 @@ from plansmith.tools.toolset import (
     string,
 )
 from plansmith_desk.documents.text import is_paged, kind, readable_text
-from plansmith_desk.folder import Folder, stamp
-from plansmith_desk.patterns import fits, is_pattern, search_forms
+from plansmith_desk.folder import Folder, fits, is_pattern, search_forms, stamp
 from plansmith_desk.tool_specs import COUNT, YES, record, spec
 from plansmith_planner.context.files import NEVER_READ, is_text_name
 
@@ -157,7 +156,13 @@ class DocumentTools(ToolSet):
         path = given.get("path") or "."
         names = self._named(path)
         if self._folder.is_folder(path) or len(names) != 1:  # a file that is named is always one
-            names = [name for name in names if _is_document(name)]
+            # Text for people, by its name: tables and pictures are not.
+            names = [
+                name
+                for name in names
+                if (end := kind(name)) not in _TABLES
+                and (not end or is_paged(name) or is_text_name(PurePosixPath(name)))
+            ]
         documents, notes = self._read(names, job)
         found = lookup.find_passages(given["question"], documents)
         if not found:
@@ -244,11 +249,6 @@ class DocumentTools(ToolSet):
         notes: Sequence[str] = (),
     ) -> Json:
         most, (added, removed, changed) = self._limits.shown, lists
-        cut = [
-            f"only the first {most} of {len(each):,} are listed"
-            for each in lists
-            if len(each) > most
-        ]
         result: dict[str, Json] = {
             "same": same,
             "added": [clip(line, _LONGEST_LINE) for line in added[:most]],
@@ -258,13 +258,11 @@ class DocumentTools(ToolSet):
                 for old, new in changed[:most]
             ],
         }
+        told, cut = list[str](), list[str]()
         where = f"only in {names[1]}", f"only in {names[0]}", "changed"
-        counts = len(added), len(removed), len(changed)
-        told = [
-            f"{count:,} {unit}{'' if count == 1 else 's'} {what}"
-            for what, count in zip(where, counts, strict=True)
-            if count
-        ]
+        for what, count in zip(where, map(len, lists), strict=True):
+            told += [f"{count:,} {unit}{'' if count == 1 else 's'} {what}"] if count else []
+            cut += [f"only the first {most} of {count:,} are listed"] if count > most else []
         order = "" if same else ", in another order"
         otherwise = f"{names[0]} and {names[1]} have the same {unit}s{order}"
         result["summary"] = f"{', '.join(told) or otherwise}."
@@ -300,7 +298,7 @@ class DocumentTools(ToolSet):
         return noted({"groups": shown, "count": len(groups)}, _few(notes))
 
     def _digests(self, folder: str, job: Job) -> dict[str, bytes]:
-        start = len("/".join(self._folder.parts(folder)))
+        start = len(self._folder.plain(folder))
         found: dict[str, bytes] = {}
         for name, _ in self._walk(folder):
             if job.given_up:
@@ -330,7 +328,7 @@ class DocumentTools(ToolSet):
         if self._folder.is_folder(path):
             return [name for name, _ in self._walk(path)]
         if self._folder.is_file(path):
-            return ["/".join(self._folder.parts(path))]
+            return [self._folder.plain(path)]
         every = [name for name, _ in self._walk(".")]
         # A pattern, or a folder further down, or in another letter case.
         for pattern in (path, f"**/{path.strip('/')}/**"):
@@ -406,14 +404,6 @@ class DocumentTools(ToolSet):
                     yield piece
                     if job.given_up:
                         raise ToolFailed(Sentence("the count was given up"))
-
-
-def _is_document(name: str) -> bool:
-    """Whether a file is text for people, by its name; tables and pictures are not."""
-    end = kind(name)
-    if end in _TABLES:
-        return False
-    return not end or is_paged(name) or is_text_name(PurePosixPath(name))
 
 
 def _nearest(path: str, names: Sequence[str]) -> str:

@@ -50,13 +50,14 @@ class Passage(NamedTuple):
 
     @property
     def last(self) -> int:
-        """The line at which it ends."""
         return self.line + self.text.count("\n")
 
 
 def find_passages(question: str, documents: Sequence[Document]) -> list[Passage]:
     """Returns all documents if they are short together, else the best passages, best first."""
-    asked = _read_question(question)
+    words = {term: _Word(term, _forms(term), weight) for term, weight in _asked_terms(question)}
+    answers = tuple(answer for asks, answer in _KINDS if asks.search(question))
+    asked = _Question(tuple(words.values()), answers, bool(_LATEST.search(question)))
     ranked = _ranked(asked, documents)
     if sum(len(each.text) for each in documents) <= _MOST_LETTERS:
         order = dict.fromkeys([*(at for at, _ in ranked), *range(len(documents))])
@@ -82,53 +83,52 @@ def _ranked(asked: _Question, documents: Sequence[Document]) -> list[tuple[int, 
     Looks only for parts of words: to take a thousand documents apart would take too long.
     """
     texts = [f"{each.path}\n{each.text}".casefold() for each in documents]
+    # In a long document any word may stand by chance.
+    brevity = [1 / (1 + _LENGTH_WEIGHT * math.log2(max(1.0, len(each) / _PAGE))) for each in texts]
     found = dict.fromkeys(range(len(texts)), 0.0)
     for word in asked.words:
         likeness = [_likeness(word, text) for text in texts]
         rarity = _rarity(sum(each > 0 for each in likeness), len(texts)) * word.weight
         for at, document in enumerate(documents):
             named = _NAME_WEIGHT * _likeness(word, document.path.casefold())
-            found[at] += rarity * (likeness[at] * _brevity(texts[at]) + named)
+            found[at] += rarity * (likeness[at] * brevity[at] + named)
     if asked.latest:
-        _prefer_latest(found, documents)
+        most = max(found.values(), default=0.0)
+        dated = [
+            (tuple(map(int, date.groups())), -at)
+            for at, score in found.items()
+            if score >= most / 2 and (date := _DATE.search(documents[at].path))
+        ]
+        if dated:
+            found[-max(dated)[1]] *= _LATEST_BONUS
     kept = [(at, score) for at, score in found.items() if score > 0]
     return sorted(kept, key=lambda each: (-each[1], each[0]))
 
 
 def _likeness(word: _Word, text: str) -> float:
-    return max((like for form, like in word.forms.items() if _needle(form) in text), default=0.0)
-
-
-def _brevity(text: str) -> float:
-    """Returns less than 1 for a long document, in which any word may stand by chance."""
-    return 1 / (1 + _LENGTH_WEIGHT * math.log2(max(1.0, len(text) / _PAGE)))
-
-
-def _needle(form: str) -> str:
-    """Returns the part of a word that all its endings share: a stem ends in i for y."""
-    return form[:-1] if len(form) > 3 and form.endswith("i") and not is_cjk(form) else form
+    found = 0.0
+    for form, like in word.forms.items():
+        # All endings of a word share this part: a stem ends in i for y.
+        ends = len(form) > 3 and form.endswith("i") and not is_cjk(form)
+        if (form[:-1] if ends else form) in text:
+            found = max(found, like)
+    return found
 
 
 def _rarity(having: int, count: int) -> float:
     return math.log(1 + (count - having + 0.5) / (having + 0.5))
 
 
-def _prefer_latest(found: dict[int, float], documents: Sequence[Document]) -> None:
-    most = max(found.values(), default=0.0)
-    dated = [
-        (tuple(map(int, date.groups())), -at)
-        for at, score in found.items()
-        if score >= most / 2 and (date := _DATE.search(documents[at].path))
-    ]
-    if dated:
-        found[-max(dated)[1]] *= _LATEST_BONUS
-
-
 def _scored(
     asked: _Question, documents: Sequence[Document], best: dict[int, float]
 ) -> list[tuple[float, int, Chunk]]:
     """Returns the chunks of the best documents with their scores, best first."""
-    pieces = [(at, each) for at in best for each in _chunks(documents[at])]
+    pieces: list[tuple[int, Chunk]] = []
+    for at in best:
+        path, text = documents[at]
+        headed = path.lower().endswith(_HEADED)
+        parts = chunks(text, size=_CHUNK, overlap=_OVERLAP, headings=headed)
+        pieces += [(at, each) for each in parts]
     counts = [Counter(map(stem, terms(each.text))) for _, each in pieces]
     above = [set(map(stem, terms(f"{documents[at].path} {each.heading}"))) for at, each in pieces]
     mean = sum(count.total() for count in counts) / max(len(counts), 1) or 1.0
@@ -146,11 +146,6 @@ def _scored(
             whole = score * bonus + _DOCUMENT_WEIGHT * top * best[at] / highest
             found.append((whole, at, chunk))
     return sorted(found, key=lambda each: (-each[0], each[1], each[2].first))
-
-
-def _chunks(document: Document) -> list[Chunk]:
-    headed = document.path.lower().endswith(_HEADED)
-    return chunks(document.text, size=_CHUNK, overlap=_OVERLAP, headings=headed)
 
 
 def _fit(word: _Word, count: Counter[str], above: set[str], mean: float) -> float:
@@ -262,13 +257,6 @@ class _Question(NamedTuple):
     words: tuple[_Word, ...]
     answers: tuple[re.Pattern[str], ...]
     latest: bool
-
-
-def _read_question(text: str) -> _Question:
-    """Takes a question apart, in English or Chinese."""
-    words = {term: _Word(term, _forms(term), weight) for term, weight in _asked_terms(text)}
-    answers = tuple(answer for asked, answer in _KINDS if asked.search(text))
-    return _Question(tuple(words.values()), answers, bool(_LATEST.search(text)))
 
 
 def _asked_terms(text: str) -> Iterator[tuple[str, float]]:

@@ -75,18 +75,15 @@ def _in_child(name: str, data: bytes, *, head: bool, seconds: float) -> dict[str
 def read_here(job: Job, *, name: str, data: str, head: bool) -> dict[str, Any]:
     """Reads a PDF or DOCX file in this process, which is a child of the one that asks."""
     del job
-    content = b64decode(data)
+    content, pages = b64decode(data), 0
     try:
         if kind(name) == ".docx":
             text, notes = _docx_text(name, content)
-            return {"text": text[:_HEAD] if head else text, "notes": notes, "pages": 0}
-        if head:
-            pages, text = _pdf_head(name, content)
-            return {"text": text[:_HEAD], "notes": [], "pages": pages}
-        text, notes = _pdf_text(name, content)
+        else:
+            pages, text, notes = _pdf_text(name, content, head=head)
     except ToolFailed as error:
         return {"failed": error.message, "hint": error.hint}
-    return {"text": text, "notes": notes, "pages": 0}
+    return {"text": text[:_HEAD] if head else text, "notes": notes, "pages": pages}
 
 
 def readable_text(name: str, data: bytes) -> tuple[str, list[str]]:
@@ -130,16 +127,26 @@ _PDF_SECONDS: Final = 20.0
 _MOST_DRAWN: Final = 5_000_000
 
 
-def _pdf_text(name: str, data: bytes) -> tuple[str, list[str]]:
-    """Returns the text of all pages, and notes on what was not read."""
-    reader = _pdf_reader(name, data)
+def _pdf_text(name: str, data: bytes, *, head: bool) -> tuple[int, str, list[str]]:
+    """Returns the number of pages, the text of all or of the first, and notes on what is unread."""
+    pypdf = import_module("pypdf")
+    # It warns of every small flaw of a file; nobody is there to read that.
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+    hint = Sentence("the file is damaged: make it again, or open it in a viewer")
+    damaged = ToolFailed(Sentence("{name} is not a PDF that can be read", name=name), hint=hint)
     try:
-        count = len(reader.pages)
+        reader = pypdf.PdfReader(io.BytesIO(data))
+        locked = reader.is_encrypted and not _unlocked(reader)
+        count = 0 if locked else len(reader.pages)
     except Exception:  # noqa: BLE001 - a broken file ends in whatever error the library meets
-        raise _damaged_pdf(name) from None
-    texts = list(_pdf_pages(reader, min(count, _MOST_PAGES)))
+        raise damaged from None
+    if locked:
+        raise ToolFailed(Sentence("{name} is protected by a password", name=name))
+    texts = list(_pdf_pages(reader, min(count, 1 if head else _MOST_PAGES)))
+    if head:
+        return count, (texts or [None])[0] or "", []
     if count and all(text is None for text in texts):
-        raise _damaged_pdf(name)
+        raise damaged
     filled = [text.strip() for text in texts if text and text.strip()]
     if not filled:
         hint = Sentence(
@@ -151,30 +158,7 @@ def _pdf_text(name: str, data: bytes) -> tuple[str, list[str]]:
         notes.append(f"only the first {len(texts)} of {count} pages of {name} were read")
     if len(filled) < len(texts):
         notes.append(f"{len(texts) - len(filled)} of {count} pages of {name} have no text")
-    return "\n\n".join(filled) + "\n", notes
-
-
-def _pdf_head(name: str, data: bytes) -> tuple[int, str]:
-    """Returns the number of pages of a PDF file, and the text of the first one."""
-    reader = _pdf_reader(name, data)
-    try:
-        return len(reader.pages), next(_pdf_pages(reader, 1), None) or ""
-    except Exception:  # noqa: BLE001 - a broken file ends in whatever error the library meets
-        raise _damaged_pdf(name) from None
-
-
-def _pdf_reader(name: str, data: bytes) -> Any:
-    pypdf = import_module("pypdf")
-    # It warns of every small flaw of a file; nobody is there to read that.
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
-    try:
-        reader = pypdf.PdfReader(io.BytesIO(data))
-        locked = reader.is_encrypted and not _unlocked(reader)
-    except Exception:  # noqa: BLE001 - a broken file ends in whatever error the library meets
-        raise _damaged_pdf(name) from None
-    if locked:
-        raise ToolFailed(Sentence("{name} is protected by a password", name=name))
-    return reader
+    return count, "\n\n".join(filled) + "\n", notes
 
 
 def _unlocked(reader: Any) -> bool:
@@ -199,11 +183,6 @@ def _pdf_pages(reader: Any, count: int) -> Iterator[str | None]:
             yield str(page.extract_text()) if small else "" if drawn is None else None
         except Exception:  # noqa: BLE001 - one broken page must not hide the others
             yield None
-
-
-def _damaged_pdf(name: str) -> ToolFailed:
-    hint = Sentence("the file is damaged: make it again, or open it in a viewer")
-    return ToolFailed(Sentence("{name} is not a PDF that can be read", name=name), hint=hint)
 
 
 _DOCX_PART: Final = "word/document.xml"

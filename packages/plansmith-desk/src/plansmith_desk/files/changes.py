@@ -17,12 +17,10 @@ from plansmith.plan.steps import ToolStep
 from plansmith.ports import Call, ToolSource
 from plansmith.runs.files import UNSEEN, Content, FileChange, Preview
 from plansmith.tools.toolset import ToolSet
-from plansmith_desk import charts
+from plansmith_desk import charts, tables
 from plansmith_desk.files import moving, tools
 from plansmith_desk.files.moving import new_path
 from plansmith_desk.folder import Folder, Written, check_free, check_size, stamp
-from plansmith_desk.tables import TableTools
-from plansmith_desk.tables import specs as tables
 
 _MOST_BYTES: Final = 10_000_000
 
@@ -73,10 +71,6 @@ class _UnwrittenFolder(Folder):
 
     def _is_there(self, name: str) -> bool:
         return os.path.lexists(self.root.joinpath(*self.parts(name)))
-
-    def plain(self, name: str) -> str:
-        """Returns the path without parts that say nothing."""
-        return "/".join(self.parts(name))
 
 
 _WORKSPACE: Final = (tools.WRITE, tools.APPEND, tools.REPLACE)
@@ -131,7 +125,7 @@ async def step_preview(root: Path, spec: ToolSpec, step: ToolStep) -> Preview | 
 def _tools(folder: Folder, spec: ToolSpec) -> ToolSet:
     if spec in _WORKSPACE:
         return tools.WorkspaceTools(folder)
-    return TableTools(folder) if spec in _TABLES else charts.ChartTools(folder)
+    return tables.TableTools(folder) if spec in _TABLES else charts.ChartTools(folder)
 
 
 def _moved(folder: _UnwrittenFolder, spec: ToolSpec, values: Mapping[str, Json]) -> Preview:
@@ -171,7 +165,6 @@ class SeenFiles:
         self._root = root
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """Returns the tools of the source."""
         return await self._source.tools()
 
     async def rehearse(self, tool: str, inputs: Mapping[str, Json]) -> str | None:
@@ -180,7 +173,6 @@ class SeenFiles:
         return str(await rehearse(tool, inputs)) if rehearse is not None else None
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Looks at the files once more, then makes the call."""
         if call.seen and (spec := FILE_WRITERS.get(tool)) is not None:
             now = await preview(self._root, spec, arguments)
             is_done = now is not None and now.is_done and call.attempt > 1

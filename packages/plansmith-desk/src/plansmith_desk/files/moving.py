@@ -91,8 +91,7 @@ class MovingTools(ToolSet):
             [BuiltIn(MOVE, self._move), BuiltIn(COPY, self._copy), BuiltIn(DELETE, self._delete)]
         )
 
-    def _move(self, given: Arguments, job: Job) -> Json:
-        del job
+    def _move(self, given: Arguments, _: Job) -> Json:
         with self._turn, self._there(given["path"], given["to"], writes=True) as old:
             to = new_path(self._folder, old.name, given["to"])
             with self._entry(to, make=True, writes=True) as new:
@@ -137,8 +136,7 @@ class MovingTools(ToolSet):
                 raise ToolFailed(Sentence("the file changed while it was copied"))
         return True
 
-    def _delete(self, given: Arguments, job: Job) -> Json:
-        del job
+    def _delete(self, given: Arguments, _: Job) -> Json:
         with self._turn, self._there(given["path"], writes=True) as old:
             try:
                 if old.is_folder:
@@ -171,7 +169,7 @@ class MovingTools(ToolSet):
 
     @contextmanager
     def _entry(self, name: str, *, make: bool = False, writes: bool = False) -> Generator[_Entry]:
-        shown = "/".join(self._folder.parts(name))
+        shown = self._folder.plain(name)
         with self._folder.parent(name, make=make, writes=writes) as (place, last):
             try:
                 state = os.stat(last, dir_fd=place, follow_symlinks=False)
@@ -184,7 +182,7 @@ class MovingTools(ToolSet):
 
 def new_path(folder: Folder, old: str, to: str) -> str:
     """Returns where a file goes: into a folder that is there, or a name with `/`, with its name."""
-    into, last = "/".join(folder.parts(to)), old.rpartition("/")[2]
+    into, last = folder.plain(to), old.rpartition("/")[2]
     if into != old and (to.endswith("/") or folder.is_folder(to)):
         into = f"{into}/{last}" if into else last
     if into == old:
@@ -204,7 +202,11 @@ def _move(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
             # An earlier attempt gave it the new name and ended before it took the old one away.
             os.unlink(old.last, dir_fd=old.place)
         else:
-            _replace(old, new, overwrite=overwrite)
+            if old.is_folder or not overwrite:
+                hint = Sentence("choose another name") if old.is_folder else _THERE
+                raise ToolFailed(Sentence("file.exists", name=new.name), hint=hint)
+            _check_file(new)
+            os.rename(old.last, new.last, src_dir_fd=old.place, dst_dir_fd=new.place)
     except FileExistsError:
         raise ToolFailed(Sentence("file.exists", name=new.name), hint=_THERE) from None
     except OSError as error:
@@ -234,14 +236,6 @@ def _link(old: _Entry, new: _Entry) -> None:
     except OSError:
         os.unlink(new.last, dir_fd=new.place)  # what failed has changed nothing
         raise
-
-
-def _replace(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
-    if old.is_folder or not overwrite:
-        hint = Sentence("choose another name") if old.is_folder else _THERE
-        raise ToolFailed(Sentence("file.exists", name=new.name), hint=hint)
-    _check_file(new)
-    os.rename(old.last, new.last, src_dir_fd=old.place, dst_dir_fd=new.place)
 
 
 def _check_file(entry: _Entry) -> None:

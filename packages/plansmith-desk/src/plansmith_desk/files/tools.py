@@ -30,8 +30,7 @@ from plansmith.tools.toolset import (
     whole,
 )
 from plansmith_desk.documents.text import file_text, is_paged
-from plansmith_desk.folder import Folder
-from plansmith_desk.patterns import fits, search_forms
+from plansmith_desk.folder import Folder, fits, search_forms
 from plansmith_desk.tool_specs import COUNT, YES, record, spec
 
 _FOLDER: Final = string("Where; the working folder if left out.", default=".")
@@ -100,8 +99,7 @@ class FileTools(ToolSet):
         works = (self._list, self._read, self._search)
         super().__init__([BuiltIn(*each) for each in zip(FILE_TOOLS, works, strict=True)])
 
-    def _list(self, given: Arguments, job: Job) -> Json:
-        del job
+    def _list(self, given: Arguments, _: Job) -> Json:
         found, inside = list[Json](), list[Json]()
         for path, state in self._folder.entries(self._plain(given.get("folder", "."))):
             if stat.S_ISDIR(state.st_mode):
@@ -113,8 +111,7 @@ class FileTools(ToolSet):
         result: dict[str, Json] = {"files": found[:most], "folders": inside[:most]}
         return result | {"left_out": left_out} if left_out else result
 
-    def _read(self, given: Arguments, job: Job) -> Json:
-        del job
+    def _read(self, given: Arguments, _: Job) -> Json:
         path, found = self._named(self._plain(given["path"]))
         text, notes = file_text(path, self._data(path))
         return noted({"path": path, "text": text}, [*found, *notes])
@@ -276,18 +273,16 @@ class WorkspaceTools(ToolSet):
         result: dict[str, Json] = {"files": files[: self._limits.found], "searched": searched}
         return result | {"left_out": left_out} if left_out else result
 
-    def _write(self, given: Arguments, job: Job) -> Json:
-        del job
+    def _write(self, given: Arguments, _: Job) -> Json:
         data, over = given["text"].encode(), given.get("overwrite", False)
         with self._turn:
             done = self._folder.write(
                 given["path"], data, overwrite=over, most=self._limits.bytes_each
             )
         told: dict[str, Json] = {"created": done.created, "changed": done.changed}
-        return {"path": self._name(given), "bytes": len(data), **told}
+        return {"path": self._folder.plain(given["path"]), "bytes": len(data), **told}
 
-    def _append(self, given: Arguments, job: Job) -> Json:
-        del job
+    def _append(self, given: Arguments, _: Job) -> Json:
         created = False
 
         def longer(old: bytes | None) -> bytes:
@@ -299,10 +294,9 @@ class WorkspaceTools(ToolSet):
 
         with self._turn:
             data = self._folder.update(given["path"], longer, most=self._limits.bytes_each)
-        return {"path": self._name(given), "bytes": len(data), "created": created}
+        return {"path": self._folder.plain(given["path"]), "bytes": len(data), "created": created}
 
-    def _replace(self, given: Arguments, job: Job) -> Json:
-        del job
+    def _replace(self, given: Arguments, _: Job) -> Json:
         name, times = given["path"], given.get("times", 1)
 
         def edited(old: bytes | None) -> bytes:
@@ -326,7 +320,4 @@ class WorkspaceTools(ToolSet):
 
         with self._turn:
             data = self._folder.update(name, edited, make=False, most=self._limits.bytes_each)
-        return {"path": self._name(given), "bytes": len(data), "replaced": times}
-
-    def _name(self, given: Arguments) -> str:
-        return "/".join(self._folder.parts(given["path"]))
+        return {"path": self._folder.plain(given["path"]), "bytes": len(data), "replaced": times}

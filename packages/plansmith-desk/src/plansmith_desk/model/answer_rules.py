@@ -32,19 +32,15 @@ class Asked(NamedTuple):
     language: Language
 
     def say(self, english: str, chinese: str) -> str:
-        """Returns the words in the language of the answer."""
         return chinese if self.language == "zh" else english
 
     def joined(self, names: Sequence[str]) -> str:
-        """Returns names as a list within a sentence."""
         return self.say(", ", "、").join(names)
 
     def named(self, name: str, text: str) -> str:
-        """Returns a text behind its name and a colon."""
         return f"{name}{self.say(': ', '：')}{text}"
 
     def noted(self, text: str, *notes: str) -> str:
-        """Returns a text with notes in brackets."""
         return self.say(f"{text} ({', '.join(notes)})", f"{text}（{'，'.join(notes)}）")
 
     def more(self, count: int, unit: str = "个") -> list[str]:
@@ -53,7 +49,6 @@ class Asked(NamedTuple):
         return [line] if count > 0 else []
 
     def speaks_of(self, pattern: re.Pattern[str]) -> bool:
-        """Whether the request has such words."""
         return pattern.search(self.request) is not None
 
 

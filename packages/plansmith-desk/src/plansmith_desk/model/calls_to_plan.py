@@ -1,4 +1,4 @@
-"""Turns the calls of a small model into a plan with references and a reply."""
+"""The calls that a small model writes: their grammar, and the plan that is made of them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Final, cast
 from plansmith.plan.data import Json
 from plansmith.plan.refs import FROM, ITEM, PATH, RESERVED, escape_text
 from plansmith.plan.steps import ReplyStyle
-from plansmith_desk.model.grounding import ASK, Drafted, grounded, without_later
-from plansmith_desk.model.known_names import KnownNames
-from plansmith_desk.model.prompt import DraftTask
-from plansmith_desk.model.signatures import WORDS, Offered, Schema
+from plansmith.text import HAN
+from plansmith_desk.model.grammar import GrammarBook, exactly, literal, quoted
+from plansmith_desk.model.grounding import ASK, Drafted, KnownNames, grounded, without_later
+from plansmith_desk.model.prompt import WORDS, DraftTask, Offered, Schema
 
 # What is done to a draft; each part can be left out, to measure what it gives.
 PARTS: Final = ("grounding", "names")
@@ -202,7 +202,63 @@ class _Filler:
         return found[:1]
 
 
+MOST_CALLS: Final = 6
+REPLY_START: Final = '{"reply":'
+
+
+def calls_grammar(request: str, tools: Sequence[Offered], *, known: str = "") -> str:
+    """Returns a grammar for drafts that reply or call these tools with valid arguments."""
+    # A small model translates what it should copy: it does not get the letters to do so.
+    book = GrammarBook(without="" if HAN.search(request + known) else "\\u3400-\\u9fff")
+    ws = book.use("ws")
+    reply = f'{literal(REPLY_START)} {book.use("string")} "}}"'
+    if not tools:
+        return book.text(reply)
+    # Where a call can give rows, they are taken from it and not asked for.
+    starts = [
+        tool for tool in tools if not any(_is_rows(tool.fields.get(name)) for name in tool.required)
+    ]
+    given = [schema for tool in starts for schema in (tool.gives, *_parts(tool.gives).values())]
+    found = any(map(_is_rows, given))
+    first, second, later = (
+        book.rule(" | ".join(_tool_call(book, tool, earlier, found=found) for tool in some))
+        for earlier, some in (("", starts if found else tools), ("[1]", tools), ("[1-9]", tools))
+    )
+    rest = f'("," {ws} {later}){{0,{MOST_CALLS - 2}}}'
+    calls = f'{first} ("," {ws} {second} {rest})?'
+    whole = f'{literal("{")} {literal(json.dumps("calls"))} ":" {ws} "[" {calls} "]" "}}"'
+    return book.text(f"{reply} | {whole}")
+
+
 def _parts(schema: Any) -> dict[str, Schema]:
     """Returns the schemas of the fields of an object."""
-    known: Schema = cast("Schema", schema) if isinstance(schema, Mapping) else {}
-    return Offered("", "", known).fields
+    return Offered("", "", _mapping(schema)).fields
+
+
+def _tool_call(book: GrammarBook, tool: Offered, earlier: str, *, found: bool) -> str:
+    result = f'"$" {earlier} ("." [a-zA-Z0-9_]+){{0,3}}'
+    # What may replace any value: a question, or the result of an earlier call.
+    hole = book.rule(quoted(f'("?"{f" | {result}" if earlier else ""})'))
+    rows = book.rule(quoted(result)) if earlier and found else hole
+    fields: dict[str, str] = {}
+    for name, schema in tool.fields.items():
+        if _is_rows(schema):
+            fields[name] = rows
+            continue
+        value = book.within(tool.inputs, schema)
+        # A plain text can be a hole as it is.
+        fields[name] = value if value == "string" else book.rule(f"{value} | {hole}")
+    args = book.record(fields, tool.required) if fields else '"{" "}"'
+    return f'"{{\\"tool\\":" ws {exactly(tool.name)} "," ws "\\"args\\":" ws {args} "}}"'
+
+
+def _is_rows(schema: Any) -> bool:
+    """Whether an argument takes rows of any shape: they come from a call, no one writes them."""
+    whole = _mapping(schema)
+    item = _mapping(whole.get("items"))
+    rows = whole.get("type") == "array" and item.get("type") == "object"
+    return rows and not item.get("properties")
+
+
+def _mapping(value: Any) -> Schema:
+    return cast("Schema", value) if isinstance(value, Mapping) else {}

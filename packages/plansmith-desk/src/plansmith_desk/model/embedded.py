@@ -8,9 +8,8 @@ from typing import Final
 
 from plansmith_desk.model.drafting import DraftingModel
 from plansmith_desk.model.engine import Engine, shared_engine
-from plansmith_desk.model.files import DEFAULT, ModelFolder, weights_path, with_adapter
+from plansmith_desk.model.files import DEFAULT, ModelFolder, preparation, weights_path, with_adapter
 from plansmith_desk.model.model import LocalModel
-from plansmith_desk.model.prepare import preparation
 
 CONTEXT: Final = 8192
 _LARGE: Final = 6_000_000_000  # bytes from which unknown weights are trusted with whole plans

@@ -112,7 +112,6 @@ class GrammarBook:
         self._deep = 0
 
     def text(self, root: str) -> str:
-        """Returns the grammar whose root is an expression."""
         rows = {"root": root, **self._rules}
         return "\n".join(f"{name} ::= {expression}" for name, expression in rows.items()) + "\n"
 
@@ -145,7 +144,6 @@ class GrammarBook:
         return found
 
     def value(self, schema: Any) -> str:
-        """Returns the expression of a schema."""
         if not isinstance(schema, Mapping) or self._deep > _DEEPEST:
             return self.use("value")
         self._deep += 1

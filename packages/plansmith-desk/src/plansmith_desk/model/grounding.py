@@ -1,12 +1,15 @@
-"""Replaces invented values of changes, and of tools outside, by questions."""
+"""Puts drafts right: names that were copied badly, and invented values, which become questions."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from fractions import Fraction
 from functools import cache
+from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, cast
 
 from plansmith.plan.data import Json, leaves, map_leaves
@@ -14,6 +17,9 @@ from plansmith.text import HAN
 from plansmith_desk.calculator.units import Unit, unit
 from plansmith_desk.model.signatures import Offered, Schema
 from plansmith_planner.language.numbers import CHINESE_UNITS, SCALES, SPELT
+from plansmith_desk.model.prompt import Offered, Schema
+from plansmith_planner.language.numbers import SCALES, SPELT
+from plansmith_planner.language.units import CHINESE_UNITS
 
 ASK: Final = "?"
 Drafted = Mapping[str, Any]  # a call: its tool and its arguments
@@ -93,14 +99,12 @@ def _fuller(
     empty = {ASK}
     if not tool.only_reads:
         empty |= {f"${number}" for number, place in places.items() if place in own}
-    if not call["args"] or not all(_is_one_of(each, empty) for each in call["args"].values()):
+    if not call["args"] or not all(
+        (isinstance(each, str) and each in empty) for each in call["args"].values()
+    ):
         return 0
     full = [at for at in own if any(each != ASK for each in earlier[at - 1]["args"].values())]
     return next(iter(full), 0)
-
-
-def _is_one_of(value: Json, texts: set[str]) -> bool:
-    return isinstance(value, str) and value in texts
 
 
 def without_later(calls: Sequence[Drafted], tools: Mapping[str, Offered]) -> list[dict[str, Any]]:
@@ -170,22 +174,18 @@ class _Given:
         if form in _PROGRAMS:
             return True
         if _PLACE.search(name):
-            return self._has_path(value)
+            stem, _, ending = value.casefold().rpartition(".")
+            if stem and ending.isalnum() and "/" not in value and "\\" not in value:
+                named = rf"(?<![a-z0-9_./-]){re.escape(stem)}\.\w"
+                if re.search(named, self._request.casefold()):
+                    return True
+            plain = _plain(value)
+            if not plain or "*" in value:
+                return True
+            return plain in (self._plain if "." in value else _plain(self._request))
         if form in _MOMENTS or _MOMENT.match(value):
             return self._has_moment(value, is_time=form in _MOMENTS or bool(_WHEN.search(name)))
         return self._has_text(value)
-
-    def _has_path(self, value: str) -> bool:
-        """Whether a path stands in the request, but for its ending, or as it is in the context."""
-        stem, _, ending = value.casefold().rpartition(".")
-        if stem and ending.isalnum() and "/" not in value and "\\" not in value:
-            named = rf"(?<![a-z0-9_./-]){re.escape(stem)}\.\w"
-            if re.search(named, self._request.casefold()):
-                return True
-        plain = _plain(value)
-        if not plain or "*" in value:
-            return True
-        return plain in (self._plain if "." in value else _plain(self._request))
 
     def _has_moment(self, value: str, *, is_time: bool) -> bool:
         """Whether a time was given, or follows from a day, an hour or "tomorrow"."""
@@ -245,23 +245,9 @@ _LARGE: Final[Mapping[str, float]] = {**SCALES, "dozen": 12, "hundred": 100}
 _CALENDAR_YEAR: Final = 1_000  # "2026年" is a date, no amount
 _MONTHS: Final = {"month": 1, "个月": 1, "year": 12, "年": 12}  # which differ in length
 _ENGLISH: Final = (
-    *(
-        "second",
-        "sec",
-        "minute",
-        "min",
-        "hour",
-        "hr",
-        "day",
-        "week",
-        "mg",
-        "milligram",
-        "g",
-        "gram",
-    ),
-    *("kg", "kilogram", "tonne", "mm", "millimetre", "millimeter", "cm", "centimetre"),
-    *("centimeter", "m", "metre", "meter", "km", "kilometre", "kilometer", "ml", "millilitre"),
-    *("milliliter", "litre", "liter"),
+    "second sec minute min hour hr day week mg milligram g gram kg kilogram tonne mm millimetre "
+    "millimeter cm centimetre centimeter m metre meter km kilometre kilometer ml millilitre "
+    "milliliter litre liter"
 )
 _COUNT: Final = (
     r"(?<!\d)\d{1,20}(?:(?:,\d{3}){1,9}|\.\d{1,20})?"
@@ -273,7 +259,7 @@ _NAME_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 @cache
 def _units() -> dict[str, Unit]:
     """Returns the units that requests and arguments name, by their words."""
-    found = {word: unit(word) for word in _ENGLISH}
+    found = {word: unit(word) for word in _ENGLISH.split()}
     measured = {each.dimension for each in found.values()}
     chinese = {word: unit(name) for word, name in CHINESE_UNITS.items()}
     found |= {word: each for word, each in chinese.items() if each.dimension in measured}
@@ -342,3 +328,134 @@ def _in_wanted_unit(value: float, name: str, given: Sequence[_Amount]) -> float:
     if not copied or any(each.unit == wanted for each in copied):
         return value
     return copied[0].within(wanted)
+
+
+_TABLE: Final = re.compile(
+    r"(?P<path>.{1,300}?(?:\.(?:csv|tsv|jsonl?)|\.(?:db|sqlite3?|db3)/.{1,300}?)): (?P<columns>.+)",
+    re.IGNORECASE,
+)
+_BETWEEN_COLUMNS: Final = re.compile(r", (?![^()]{0,200}\))")
+_VALUES: Final = re.compile(r" \((?:[^()]|\([^()]*\))*\)$")
+_MORE_FILES: Final = re.compile(r".*/: \d+ files")
+_SOURCE: Final = re.compile(
+    r"\b(?:FROM|JOIN)\s+(?:\"([^\"]+)\"|'([^']+)'|([^\s(),;'\"]+))", re.IGNORECASE
+)
+_NEW: Final = re.compile(r"\bWITH\s+(?:RECURSIVE\s+)?(\w+)|,\s*(\w+)\s+AS\s*\(", re.IGNORECASE)
+_TEXTS: Final = re.compile(r"'(?:[^']|'')*'")
+_DIGITS: Final = re.compile(r"\d+")
+_ENDING: Final = re.compile(r"\.[A-Za-z]\w*$")
+_ALIKE: Final = 0.5
+
+
+class _Table(NamedTuple):
+    path: str
+    columns: frozenset[str]  # in small letters
+
+    @property
+    def stem(self) -> str:
+        name = self.path.rpartition("/")[2]
+        return name.rpartition(".")[0] or name
+
+    @property
+    def names(self) -> set[str]:
+        path = self.path.casefold()
+        names = (path, path.rpartition("/")[2])
+        return {*names, *(each.rpartition(".")[0] or each for each in names)}
+
+
+class KnownNames:
+    """The names in the lines about a folder."""
+
+    def __init__(self, folder: str) -> None:
+        lines = folder.splitlines()
+        self._tables: list[_Table] = []
+        for found in filter(None, map(_TABLE.fullmatch, lines)):
+            columns = _BETWEEN_COLUMNS.split(found["columns"])
+            names = frozenset(_VALUES.sub("", each).casefold() for each in columns)
+            self._tables.append(_Table(found["path"], names))
+        self._files = {line.partition(": ")[0].casefold() for line in lines}
+        self._all_files = not any(map(_MORE_FILES.fullmatch, lines))
+
+    def mended(self, call: Mapping[str, Any], tool: Offered) -> dict[str, Any]:
+        args: dict[str, Any] = dict(call["args"])
+        for name, value in call["args"].items():
+            if not isinstance(value, str):
+                continue
+            if tool.fields.get(name, {}).get("format") == "sql":
+                args[name] = self.query(value)
+            elif name == "table" and not value.startswith("$") and not self._is_known(value):
+                columns = {str(args.get(each)).casefold() for each in ("column", "by", "value")}
+                table = self._meant(value, columns)
+                args[name] = table.path if table is not None else value
+            elif name == "path" and self._is_missing(value) and tool.may_look_without(name):
+                del args[name]
+        return {**call, "args": args}
+
+    def query(self, query: str) -> str:
+        """Returns a query whose tables are known ones, if it is clear which are meant."""
+        new = {name.casefold() for found in _NEW.findall(query) for name in found if name}
+        for found in _SOURCE.finditer(query):
+            name = found[found.lastindex or 0]
+            if name.casefold() in new or self._is_known(name):
+                continue
+            bare = _TEXTS.sub("", query).casefold()
+            table = self._meant(name, {*re.findall(r"\w+", bare), *re.findall(r'"([^"]+)"', bare)})
+            if table is not None:
+                own, stem = re.escape(name), table.stem
+                right = stem if re.fullmatch(r"[^\W\d]\w*", stem) else f'"{table.path}"'
+                wrong = rf"\"{own}\"|'{own}'|(?<![\w.]){own}(?!\w)"
+                query = re.sub(wrong, right.replace("\\", r"\\"), query)
+        return query
+
+    def _is_known(self, name: str) -> bool:
+        return any(name.casefold() in each.names for each in self._tables)
+
+    def _meant(self, name: str, words: Collection[str]) -> _Table | None:
+        """Returns the table that a wrong name means: by columns among the words, then by likeness.
+
+        Never one with another number: data_2023 is not data_2024.
+        """
+        fitting = {
+            each: (len(each.columns.intersection(words)), _likeness(name, each.path))
+            for each in self._tables
+            if _has_numbers(each.path, name)
+        }
+        if not fitting:
+            return None
+        best, *others = sorted(fitting, key=lambda each: fitting[each], reverse=True)
+        # Tables that differ in their number alone, of which the name says nothing.
+        bare = _DIGITS.sub("", best.path)
+        if not _DIGITS.search(name) and any(_DIGITS.sub("", each.path) == bare for each in others):
+            return None
+        columns, likeness = fitting[best]
+        most = max((fitting[each][0] for each in others), default=0)
+        return best if likeness >= _ALIKE or columns > most else None
+
+    def _is_missing(self, path: str) -> bool:
+        """Whether a path is certainly none of the files here."""
+        if not self._all_files or re.search(r"[*?{,]", path):
+            return False
+        wanted = path.casefold().strip("./")
+        return not any(
+            wanted == each or each.startswith(f"{wanted}/") or each.endswith(f"/{wanted}")
+            for each in self._files
+        )
+
+
+def _has_numbers(path: str, name: str) -> bool:
+    """Whether the numbers in a name are those of a path; its folders may have more."""
+    wanted = _numbers_in(_ENDING.sub("", name))
+    if not wanted:
+        return True
+    stem = _numbers_in(PurePosixPath(path).stem)
+    return stem <= wanted <= stem + _numbers_in(str(PurePosixPath(path).parent))
+
+
+def _numbers_in(text: str) -> Counter[int]:
+    return Counter(map(int, _DIGITS.findall(text)))
+
+
+def _likeness(name: str, path: str) -> float:
+    """Returns how alike two names are; that both end in `.csv` says nothing."""
+    one, other = (PurePosixPath(each.casefold()).stem for each in (name, path))
+    return SequenceMatcher(None, one, other).ratio()

@@ -70,7 +70,9 @@ class LocalModel:
                 ),
                 hint=Sentence("ask for less, or give the model a larger context"),
             )
-        yield ModelDone(_usage(timings), self.name)
+        cached = int(timings.get("cache_n", 0))
+        read, written = cached + int(timings.get("prompt_n", 0)), int(timings.get("predicted_n", 0))
+        yield ModelDone(Usage(read, written, cached_tokens=cached, cost=Decimal(0)), self.name)
 
     async def prime(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta]:
         """Reads the start of later prompts into the cache, once for all processes."""
@@ -157,16 +159,6 @@ def _body(messages: Sequence[Message], limit: int) -> dict[str, Any]:
         "return_progress": True,
         "cache_prompt": True,
     }
-
-
-def _usage(timings: Mapping[str, Any]) -> Usage:
-    cached = int(timings.get("cache_n", 0))
-    return Usage(
-        input_tokens=cached + int(timings.get("prompt_n", 0)),
-        output_tokens=int(timings.get("predicted_n", 0)),
-        cached_tokens=cached,
-        cost=Decimal(0),
-    )
 
 
 def _failure(error: Mapping[str, Any]) -> ModelFailed:

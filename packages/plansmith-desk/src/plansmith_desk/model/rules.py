@@ -24,9 +24,9 @@ from plansmith.text import READ_BY_RULES
 from plansmith_desk.model.calls_to_plan import plan_of_calls, plan_of_reply
 from plansmith_desk.model.demo import keyword, refuse_name
 from plansmith_desk.model.grounding import ASK
-from plansmith_desk.model.prompt import DraftTask
-from plansmith_desk.model.signatures import Offered, Schema
+from plansmith_desk.model.prompt import DraftTask, Offered, Schema
 from plansmith_desk.model.wording import Task, language_of, worded
+from plansmith_desk.settings import program
 from plansmith_planner.language.words import FILLER, terms
 from plansmith_planner.ranking.pick import shortlist
 
@@ -180,7 +180,9 @@ def _value(name: str, schema: Schema, values: Values, clause: str, required: Seq
     kind, paths = schema.get("type"), values["paths"]
     if schema.get("enum"):
         words = [each for each in schema["enum"] if isinstance(each, str) and each.strip()]
-        return next((each for each in words if _has_word(clause, each)), None)
+        whole = (rf"(?<!\w){re.escape(each)}(?!\w)" for each in words)
+        found = (re.search(each, clause, re.IGNORECASE) for each in whole)
+        return next((word for word, there in zip(words, found, strict=True) if there), None)
     if kind in ("integer", "number"):
         return _number(values, whole=kind == "integer") if name in required else None
     if kind is not None and "string" not in kind:
@@ -195,10 +197,6 @@ def _value(name: str, schema: Schema, values: Values, clause: str, required: Seq
         if values[known] and (pattern.search(name) or schema.get("format") == known.rstrip("s")):
             return values[known].pop(0)
     return None
-
-
-def _has_word(text: str, word: str) -> bool:
-    return bool(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE))
 
 
 def _take(found: list[str], wished: Sequence[str]) -> str | None:
@@ -241,11 +239,14 @@ def _substitute(name: str, tool: Offered, values: Values, clause: str, place: in
 
 _NOTHING: Final = {
     "en": "No language model is set up, and by its words alone the request fits no tool here. "
-    "`plansmith model pull` gets a model, `--model` names one.",
+    "`{plansmith} model pull` gets a model, `--model` names one.",
     "zh": "还没有语言模型，而只按词语看，这里没有适合这个请求的工具。"
-    "`plansmith model pull` 获取模型，`--model` 指定模型。",
+    "`{plansmith} model pull` 获取模型，`--model` 指定模型。",
 }
-_HINT: Final = Sentence("plansmith model pull gets a model, --model names one")
+
+
+def _hint() -> str:
+    return Sentence("{plansmith} model pull gets a model, --model names one", plansmith=program())
 
 
 class RulesModel:
@@ -269,21 +270,26 @@ def _answer_text(prompt: Prompt) -> str:
             return worded(Task.of(brief), "")
         case _ if prompt.schema is not None:
             raise ModelRefused(
-                Sentence("this needs a language model, and none is set up"), hint=_HINT
+                Sentence("this needs a language model, and none is set up"), hint=_hint()
             )
         case _:
-            raise ModelRefused(Sentence("no language model is set up to word it"), hint=_HINT)
+            raise ModelRefused(Sentence("no language model is set up to word it"), hint=_hint())
 
 
 def _plan(brief: PlanBrief) -> dict[str, Json]:
     task = DraftTask.of(brief)
     if task.remark:
-        hint = Sentence("plansmith runs edit changes a plan by hand; {hint}", hint=_HINT)
+        hint = Sentence(
+            "{plansmith} runs edit changes a plan by hand; {hint}",
+            plansmith=program(),
+            hint=_hint(),
+        )
         raise ModelRefused(Sentence("rules cannot make another plan"), hint=hint)
     language = language_of(brief.locale)
     calls = calls_for(task.request, task.tools)
     if not calls:
-        return plan_of_reply(_NOTHING[language], task.request) | {"degraded": _NOTHING[language]}
+        why = _NOTHING[language].format(plansmith=program())
+        return plan_of_reply(why, task.request) | {"degraded": why}
     why = in_language(Sentence("show.by_rules"), language)
     tools = {tool.name: tool for tool in task.tools}
     return plan_of_calls(calls, tools, task.request) | {"degraded": why}

@@ -9,6 +9,7 @@ from pathlib import Path
 from plansmith.plan.sentence import Sentence
 from plansmith_desk.model.download import pull_local, pull_remote
 from plansmith_desk.model.files import KNOWN, KnownModel, ModelFolder, known_model
+from plansmith_desk.settings import program
 from plansmith_planner.models.choose import Choice, KeptModel, Progress, Tried
 
 
@@ -17,14 +18,13 @@ class EmbeddedShelf(ModelFolder):
 
     @property
     def has_runtime(self) -> bool:
-        """Whether the library that runs models is installed."""
         return find_spec("xllamacpp") is not None
 
     @property
     def pull_hint(self) -> str:
         """The command that downloads the model `local` stands for, with its size."""
         model = KNOWN.get(self.chosen) or known_model("")
-        return f"`plansmith model pull`, {model.size / 1e9:.2f} GB, {model.licence}"
+        return f"`{program()} model pull`, {model.size / 1e9:.2f} GB, {model.licence}"
 
     def option(self) -> Choice | Tried:
         """Returns the model that `local` stands for; or why it cannot be used."""
@@ -45,7 +45,6 @@ class EmbeddedShelf(ModelFolder):
         )
 
     def models(self) -> Sequence[KeptModel]:
-        """Returns the models that are good at plans."""
         return [self._kept(each) for each in KNOWN.values() if each.adapter is not None]
 
     def model(self, name: str) -> KeptModel:

@@ -54,7 +54,6 @@ class BoxFile:
 
     @property
     def sha256(self) -> str:
-        """The hash of the content."""
         return hashlib.sha256(self.content).hexdigest()
 
 
@@ -76,7 +75,6 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether the code ended by itself without an error."""
         return self.exit_code == 0 and not self.stopped
 
 
@@ -93,28 +91,36 @@ class Sandbox:
             hint = Sentence("use an agent on another machine, or leave the coder out")
             raise Misconfigured(Sentence("the sandbox works only on Linux"), hint=hint)
         given = {**(files or {}), "main.py": code.encode(errors="replace")}
-        self._check(given)
-        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="plansmith-box-"))
-        try:
-            result = await self._launch(folder, given)
-        finally:
-            left = await asyncio.shield(asyncio.to_thread(_remove, folder))
-        return _outcome(result, [left] if left else [])
-
-    def _check(self, files: Mapping[str, bytes]) -> None:
-        for name in files:
+        for name in given:
             parts = PurePosixPath(name).parts
             plain = parts and not name.startswith("/") and "\0" not in name
             if not plain or any(part == ".." or part.startswith(".") for part in parts):
                 raise ToolFailed(
                     Sentence("'{name}' is not a valid name for a file in the sandbox", name=name)
                 )
-        size = sum(map(len, files.values()))
+        size = sum(map(len, given.values()))
         if size > self.limits.given_bytes:
             raise ToolFailed(
                 Sentence("the files for the sandbox have {count} bytes", count=size),
                 hint=Sentence("the limit is {most} bytes", most=self.limits.given_bytes),
             )
+        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="plansmith-box-"))
+        try:
+            result = await self._launch(folder, given)
+        finally:
+            left = await asyncio.shield(asyncio.to_thread(_remove, folder))
+        killed = f"it was killed by signal {result['signal']}" if "signal" in result else ""
+        made = [BoxFile(each["path"], base64.b64decode(each["base64"])) for each in result["files"]]
+        return Outcome(
+            exit_code=result.get("exit"),
+            stopped=result.get("stopped", killed),
+            stdout=result["stdout"],
+            stderr=result["stderr"],
+            files=tuple(made),
+            notes=(*result["notes"], *left),
+            missing=tuple(result["missing"]),
+            standing=tuple(result["standing"]),
+        )
 
     async def _launch(self, folder: Path, files: Mapping[str, bytes]) -> dict[str, Any]:
         job: dict[str, object] = {
@@ -177,28 +183,13 @@ def _parsed(result: bytes, trouble: bytes) -> dict[str, Any]:
     return parsed
 
 
-def _outcome(result: dict[str, Any], more: list[str]) -> Outcome:
-    killed = f"it was killed by signal {result['signal']}" if "signal" in result else ""
-    files = [BoxFile(each["path"], base64.b64decode(each["base64"])) for each in result["files"]]
-    return Outcome(
-        exit_code=result.get("exit"),
-        stopped=result.get("stopped", killed),
-        stdout=result["stdout"],
-        stderr=result["stderr"],
-        files=tuple(files),
-        notes=(*result["notes"], *more),
-        missing=tuple(result["missing"]),
-        standing=tuple(result["standing"]),
-    )
-
-
-def _remove(folder: Path) -> str:
-    """Removes the working folder; returns a description of what could not be removed."""
+def _remove(folder: Path) -> list[str]:
+    """Removes the working folder; returns a note on what could not be removed."""
     try:
         shutil.rmtree(folder)
     except (OSError, RecursionError) as error:
-        return f"the working folder {folder} could not be removed: {type(error).__name__}"
-    return ""
+        return [f"the working folder {folder} could not be removed: {type(error).__name__}"]
+    return []
 
 
 class WallFinding(NamedTuple):

@@ -80,10 +80,17 @@ class Subprocesses:
             if reply is None:
                 raise _child_died(child, limits)
             self._return_child(child, worn=bool(reply["worn"]))
-        return _value(reply, limits)
+        kind = reply.get("error")
+        if kind is None:
+            return cast("Json", reply["value"])
+        if kind == "MemoryError":
+            raise _too_much(limits.memory_bytes)
+        known = getattr(errors, kind, None)
+        if isinstance(known, type) and issubclass(known, PlansmithError):
+            raise known(read_sentence(reply["message"]), hint=read_sentence(reply["hint"]))
+        raise ToolFailed(reply["message"])
 
     def close(self) -> None:
-        """Ends the idle children."""
         with self._lock:
             children, self._idle = self._idle, []
         for each in children if self._owner == os.getpid() else ():
@@ -181,22 +188,9 @@ class _Child:
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def end(self) -> None:
-        """Kills the child and all it started, and reaps it."""
         self._kill()
         self._pipe.close()
         self.process.wait()
-
-
-def _value(reply: dict[str, Any], limits: ProcessLimits) -> Json:
-    kind = reply.get("error")
-    if kind is None:
-        return cast("Json", reply["value"])
-    if kind == "MemoryError":
-        raise _too_much(limits.memory_bytes)
-    known = getattr(errors, kind, None)
-    if isinstance(known, type) and issubclass(known, PlansmithError):
-        raise known(read_sentence(reply["message"]), hint=read_sentence(reply["hint"]))
-    raise ToolFailed(reply["message"])
 
 
 def _too_much(memory_bytes: int) -> ToolFailed:

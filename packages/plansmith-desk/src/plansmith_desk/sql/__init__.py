@@ -85,8 +85,7 @@ class SqlTools(ToolSet):
             blocks += schema_blocks(tables, query, token_limit=share, source=f"{name}, {each.kind}")
         return blocks
 
-    def _tables(self, given: Arguments, job: Job) -> Json:
-        del job
+    def _tables(self, given: Arguments, _: Job) -> Json:
         tables = self._engine(given).schema()
         listed: list[Json] = []
         for each in tables[:_MOST_TABLES]:
@@ -97,8 +96,7 @@ class SqlTools(ToolSet):
         left = len(tables) - len(listed)
         return noted({"tables": listed}, [f"{left} more tables are left out"] if left else [])
 
-    def _describe(self, given: Arguments, job: Job) -> Json:
-        del job
+    def _describe(self, given: Arguments, _: Job) -> Json:
         tables = {each.name: each for each in self._engine(given).schema()}
         wanted = given["table"]
         lower = {name.lower(): each for name, each in tables.items()}

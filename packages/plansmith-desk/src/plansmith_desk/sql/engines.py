@@ -20,14 +20,17 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import Job, watched
 from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
-from plansmith_desk.sql.guard import converting_errors, exact_aggregates, guard, select
 from plansmith_desk.sql.postgres import PostgresEngine
 from plansmith_desk.sql.rows import (
     Data,
     Parameters,
     RowLimits,
     as_result,
+    converting_errors,
     database_says,
+    exact_aggregates,
+    guard,
+    select,
     shortened,
     too_long,
 )
@@ -51,7 +54,6 @@ class Database:
             self._url = f"{url.partition(':')[0]}:///{quote(str(engine.path.absolute()))}"
 
     def schema(self) -> list[Table]:
-        """Returns the tables and views."""
         return TypeAdapter(list[Table]).validate_python(self.do("schema", None))
 
     def do(self, act: str, job: Job | None, **given: Any) -> Json:
@@ -118,7 +120,6 @@ class SqliteEngine(_InFile):
     kind = "sqlite"
 
     def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Data:
-        """Returns the rows of one reading statement."""
         with self._opened("ro", job) as database:
             return select(database, sql, parameters, rows)
 
@@ -131,7 +132,6 @@ class SqliteEngine(_InFile):
             return max(0, cursor.rowcount)
 
     def schema(self) -> list[Table]:
-        """Returns the tables and views."""
         try:
             return read_schema(self.path)
         except PlansmithError as error:
@@ -179,7 +179,6 @@ class DuckEngine(_InFile):
     kind = "duckdb"
 
     def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Data:
-        """Returns the rows of one reading statement."""
         with self._opened(job, read_only=True) as database:
             found = database.execute(_single_statement(database, sql, _READING), parameters)
             some = islice(iter(found.fetchone, None), rows + 1)
@@ -196,7 +195,6 @@ class DuckEngine(_InFile):
             return int(first[0]) if first and isinstance(first[0], int) else 0
 
     def schema(self) -> list[Table]:
-        """Returns the tables and views."""
         tables: dict[str, Table] = {}
         with self._opened(None, read_only=True) as database:
             rows = database.execute(_COLUMNS).fetchall()

@@ -117,23 +117,21 @@ class PostgresEngine:
             cursor = connection.cursor()
             declared = f"DECLARE found NO SCROLL CURSOR WITHOUT HOLD FOR {text}"
             cursor.execute(declared, _listed(parameters), binary=True)
-            fetched = self._fetched(cursor, rows + 1)
+            most = rows + 1
+            # Fetches rows, few at a time if they are long; clips values before it fetches more.
+            found: list[Sequence[Any]] = []
+            letters, wanted = self._limits.letters_each, 1
+            while len(found) < most:
+                cursor.execute(f"FETCH FORWARD {min(wanted, most - len(found)):d} FROM found")
+                part: list[Sequence[Any]] = cursor.fetchall()
+                if not part:
+                    break
+                longest = max(len(str(row)) for row in part)
+                found += [[shortened(value, letters) for value in row] for row in part]
+                wanted = max(1, min(2 * wanted, _AT_ONCE // (longest + 1)))
+            fetched = found
             columns = [(str(each.name), str(each.type_display)) for each in cursor.description]
             return Data(columns, fetched[:rows], more=len(fetched) > rows)
-
-    def _fetched(self, cursor: Any, most: int) -> list[Sequence[Any]]:
-        """Fetches rows, few at a time if they are long; clips values before it fetches more."""
-        found: list[Sequence[Any]] = []
-        letters, wanted = self._limits.letters_each, 1
-        while len(found) < most:
-            cursor.execute(f"FETCH FORWARD {min(wanted, most - len(found)):d} FROM found")
-            part: list[Sequence[Any]] = cursor.fetchall()
-            if not part:
-                break
-            longest = max(len(str(row)) for row in part)
-            found += [[shortened(value, letters) for value in row] for row in part]
-            wanted = max(1, min(2 * wanted, _AT_ONCE // (longest + 1)))
-        return found
 
     def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
         """Runs one writing statement atomically; returns how many rows it changed."""
@@ -181,7 +179,20 @@ class PostgresEngine:
             )
             try:
                 connection.read_only = read_only
-                self._prepare(connection, psycopg)
+                for name in _AS_TEXT:
+                    # As the server writes them: Python has no infinite dates and no year 10000.
+                    connection.adapters.register_loader(name, psycopg.types.string.TextLoader)
+                wait = int(self._limits.seconds * 1000)
+                connection.execute(f"SET LOCAL statement_timeout = {wait:d}")
+                connection.execute("SET LOCAL lock_timeout = 3000")
+                rights = [row[0] for row in connection.execute(_RIGHTS, [list(_MIGHTY)]).fetchall()]
+                if rights:
+                    message = Sentence(
+                        "the role '{role}' has too many rights: {rights}",
+                        role=connection.info.user,
+                        rights=[*rights],
+                    )
+                    raise Misconfigured(message, hint=_ROLE)
                 # Slightly above the server's own limit, in case it does not keep that.
                 seconds = self._limits.seconds + 5
                 with watched(lambda: _cancel(connection), job=job, seconds=seconds):
@@ -190,22 +201,6 @@ class PostgresEngine:
                 connection.close()
         except psycopg.Error as error:
             raise _worded(error, psycopg, self._limits) from None
-
-    def _prepare(self, connection: Any, psycopg: Any) -> None:
-        for name in _AS_TEXT:
-            # As the server writes them: Python has no infinite dates and no year 10000.
-            connection.adapters.register_loader(name, psycopg.types.string.TextLoader)
-        wait = int(self._limits.seconds * 1000)
-        connection.execute(f"SET LOCAL statement_timeout = {wait:d}")
-        connection.execute("SET LOCAL lock_timeout = 3000")
-        rights = [row[0] for row in connection.execute(_RIGHTS, [list(_MIGHTY)]).fetchall()]
-        if rights:
-            message = Sentence(
-                "the role '{role}' has too many rights: {rights}",
-                role=connection.info.user,
-                rights=[*rights],
-            )
-            raise Misconfigured(message, hint=_ROLE)
 
 
 def _cancel(connection: Any) -> None:

@@ -1,18 +1,24 @@
-"""What all databases share: rows as JSON within size limits, and what is wrong with a statement."""
+"""What all databases share: rows as JSON within size limits, and the guards of SQLite."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+import sqlite3
+import time
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fractions import Fraction
+from functools import partial
 from typing import Any, Final, cast
 
-from plansmith.errors import ToolFailed
+from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.data import MAX_INTEGER_BITS, Json, flaws, written_number
 from plansmith.plan.sentence import Sentence
-from plansmith.tools.toolset import NOTES, TEXT, items, noted
+from plansmith.tools.toolset import NOTES, TEXT, Job, items, noted
 from plansmith_desk.tool_specs import COUNT, YES, record
 
 Parameters = Sequence[Any] | Mapping[str, Any]
@@ -56,7 +62,6 @@ class Data:
 
     @property
     def names(self) -> list[str]:
-        """The names of the columns."""
         return [name for name, _ in self.columns]
 
 
@@ -172,3 +177,240 @@ def database_says(why: str) -> ToolFailed:
     unknown = "no such" in why or "does not exist" in why
     names = Sentence("check the names of tables and columns") if unknown else ""
     return ToolFailed(Sentence("the database says: {why}", why=why), hint=names)
+
+
+_TICK: Final = 2_000  # instructions between two looks at the time
+_READS: Final = frozenset(
+    {
+        *(sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE),
+        *(sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_PRAGMA),
+    }
+)
+_WRITES: Final = frozenset(
+    {
+        *(sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE),
+        *(sqlite3.SQLITE_CREATE_TABLE, sqlite3.SQLITE_DROP_TABLE, sqlite3.SQLITE_ALTER_TABLE),
+        *(sqlite3.SQLITE_CREATE_INDEX, sqlite3.SQLITE_DROP_INDEX, sqlite3.SQLITE_REINDEX),
+        *(sqlite3.SQLITE_CREATE_VIEW, sqlite3.SQLITE_DROP_VIEW, sqlite3.SQLITE_TRANSACTION),
+    }
+)
+# Pragmas that only tell of a schema; all others may change how the file is used.
+_TELLING: Final = frozenset(
+    {
+        *("table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo"),
+        "foreign_key_list",
+    }
+)
+_REACHING_OUT: Final = frozenset(
+    {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "sqlite_dbpage"}
+)
+_LONGEST: Final = 250_000
+_LIMITS: Final = {
+    # Functions such as instr and trim look at the time only when they are done, and take the
+    # product of two lengths: at four million letters ten minutes, at this two seconds.
+    sqlite3.SQLITE_LIMIT_LENGTH: _LONGEST,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    # A long pattern of LIKE works for minutes without a look at the time.
+    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 100,
+    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 10,
+}
+
+
+def guard(
+    database: sqlite3.Connection, job: Job, limits: RowLimits, *, writing: bool = False
+) -> None:
+    """Restricts a connection: allowed actions, memory and time."""
+    for limit, most in _LIMITS.items():
+        database.setlimit(limit, most)
+    allowed = _READS | _WRITES if writing else _READS
+
+    def may(action: int, first: str | None, second: str | None, *_: str | None) -> int:
+        # SQLite names a pragma and the altered table first, a function second.
+        name = first if action == sqlite3.SQLITE_PRAGMA else second
+        word = (name or "").lower()
+        fine = action in allowed
+        fine &= action != sqlite3.SQLITE_PRAGMA or word in _TELLING
+        fine &= action != sqlite3.SQLITE_FUNCTION or word not in _REACHING_OUT
+        return sqlite3.SQLITE_OK if fine else sqlite3.SQLITE_DENY
+
+    database.set_authorizer(may)
+    end = time.monotonic() + limits.seconds
+    database.set_progress_handler(lambda: job.given_up or time.monotonic() > end, _TICK)
+    database.text_factory = replaced_text
+
+
+def replaced_text(data: bytes) -> str:
+    """Decodes a text of a database that may hold anything."""
+    return data.decode("utf-8", "replace")
+
+
+def select(database: sqlite3.Connection, sql: str, parameters: Parameters, rows: int) -> Data:
+    """Returns rows of a statement, with the types of their values."""
+    if "printf" in sql.lower() or "format" in sql.lower():
+        # SQLite's own writes a billion letters before it looks at the limit or the time.
+        own = partial(_format, sqlite3.connect(":memory:"))
+        for name in ("printf", "format"):
+            database.create_function(name, -1, own, deterministic=True)
+    cursor = database.execute(sql, parameters)
+    if cursor.description is None:
+        raise ToolFailed(Sentence("the statement gives no rows"), hint="give a SELECT")
+    fetched = cursor.fetchmany(rows + 1)
+    names = [str(column[0]) for column in cursor.description]
+    kinds = [_kind([row[place] for row in fetched[:rows]]) for place in range(len(names))]
+    return Data(list(zip(names, kinds, strict=True)), fetched[:rows], more=len(fetched) > rows)
+
+
+def _format(printer: sqlite3.Connection, pattern: Any = None, *values: Any) -> Any:
+    """Does what printf does for widths below 1000; None for others."""
+    if pattern is None or _TOO_WIDE.search(str(pattern)):
+        return None
+    marks = ", ?" * len(values)
+    return printer.execute(f"SELECT printf(?{marks})", (pattern, *values)).fetchone()[0]
+
+
+_TOO_WIDE: Final = re.compile(r"%[^a-zA-Z%]*(?:\*|\d{4})")
+
+
+def _kind(values: Sequence[Any]) -> str:
+    """Returns the common type of a column's values: SQLite has types by value."""
+    kinds = {_NAMES[type(value).__name__] for value in values if value is not None}
+    if kinds == {"integer", "number"}:
+        return "number"
+    return kinds.pop() if len(kinds) == 1 else "mixed" if kinds else "null"
+
+
+_NAMES: Final = {"int": "integer", "float": "number", "str": "text", "bytes": "binary"}
+
+
+@contextmanager
+def converting_errors(limits: RowLimits, *, writing: bool = False) -> Generator[None]:
+    """Converts SQLite's errors to ours."""
+    try:
+        yield
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        raise _worded(str(error), limits, writing=writing) from None
+    except (OverflowError, ValueError) as error:
+        raise database_says(str(error)) from None
+
+
+def _worded(text: str, limits: RowLimits, *, writing: bool) -> ToolFailed:
+    if "interrupted" in text:
+        return too_long(limits.seconds)
+    if any(each in text for each in ("not authorized", "denied", "prohibited", "readonly")):
+        hint = Sentence("this tool changes tables and rows, and nothing else")
+        message = Sentence("the statement is not allowed: {why}", why=text)
+        return ToolFailed(message, hint=hint if writing else ONLY_READS)
+    if "one statement" in text:
+        hint = Sentence("give one at a time")
+        return ToolFailed(Sentence("there is more than one statement"), hint=hint)
+    if "locked" in text or "busy" in text:
+        return ToolBusy(Sentence("the database is in use: {why}", why=text))
+    if "too big" in text:
+        hint = Sentence("leave its column out, or take its length()")
+        return ToolFailed(Sentence("a value is larger than {most} bytes", most=_LONGEST), hint=hint)
+    return database_says(text)
+
+
+_SURE_DIGITS: Final = 15  # that a binary number keeps of a decimal
+_SHORT_DIGITS: Final = 13  # a result that is so short by chance is one in a hundred
+_WHOLE: Final = 2**63
+_NUMBER: Final = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+
+
+def exact_aggregates(database: sqlite3.Connection) -> None:
+    """Replaces SQLite's sum, total and avg, also as window functions."""
+    named = ("sum", _Sum), ("exact_sum", _Sum), ("total", _Total), ("avg", _Mean)
+    for name, made in named:
+        database.create_window_function(name, 1, made)
+
+
+def exact(value: float) -> Fraction:
+    """Returns a number as the decimal it was written as, or else its exact value."""
+    whole = Decimal(repr(value))
+    if len(whole.as_tuple().digits) <= _SURE_DIGITS:
+        return Fraction(whole)
+    near = Decimal(f"{value:.{_SURE_DIGITS}g}").normalize()
+    return Fraction(near if len(near.as_tuple().digits) <= _SHORT_DIGITS else value)
+
+
+def exact_cell(value: Any) -> Any:
+    """Rounds away binary residue of decimal arithmetic."""
+    return float(exact(value)) if isinstance(value, float) and math.isfinite(value) else value
+
+
+def is_decimal(value: Any) -> bool:
+    """Whether a value has no more digits than a written decimal has."""
+    if not isinstance(value, float) or not math.isfinite(value):
+        return True
+    return len(Decimal(repr(value)).as_tuple().digits) <= _SURE_DIGITS
+
+
+def exact_mean(values: Sequence[float]) -> float:
+    """Returns the mean of at least one number."""
+    found = _Mean()
+    for value in values:
+        found.step(value)
+    return found.finalize() or 0.0
+
+
+class _Sum:
+    """Sums the numbers of a group; a moving window also subtracts them."""
+
+    def __init__(self) -> None:
+        self._total = Fraction(0)
+        self._count = self._broken = 0
+        self._special: list[float] = []
+
+    def step(self, value: Any) -> None:
+        self._add(value, 1)
+
+    def inverse(self, value: Any) -> None:
+        self._add(value, -1)
+
+    def _add(self, value: Any, sign: int) -> None:
+        if value is None:
+            return
+        self._count += sign
+        number = value
+        if not isinstance(value, int | float):
+            # A text is a number as SQLite takes it: by how it begins.
+            text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+            found = _NUMBER.match(text)
+            number = float(found[0]) if found else 0.0
+        self._broken += sign * isinstance(number, float)
+        if math.isfinite(number):
+            self._total += sign * (exact(number) if isinstance(number, float) else number)
+        else:
+            self._special = [*self._special, number] if sign > 0 else self._special[1:]
+
+    def value(self) -> int | float | None:
+        if not self._count:
+            return None
+        if not self._broken and -_WHOLE <= self._total < _WHOLE:
+            return int(self._total)
+        return math.fsum(self._special) if self._special else _nearest(self._total)
+
+    def finalize(self) -> int | float | None:
+        return self.value()
+
+
+class _Total(_Sum):
+    def value(self) -> float:
+        return float(super().value() or 0.0)
+
+
+class _Mean(_Sum):
+    def value(self) -> float | None:
+        if not self._count:
+            return None
+        if self._special:
+            return math.fsum(self._special)
+        return _nearest(self._total / self._count)
+
+
+def _nearest(number: Fraction) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf

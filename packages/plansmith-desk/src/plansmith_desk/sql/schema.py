@@ -16,7 +16,7 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ContextBlock
 from plansmith.text import clip
-from plansmith_desk.sql.guard import replaced_text
+from plansmith_desk.sql.rows import replaced_text
 from plansmith_planner.context.lexical import LexicalRanker
 from plansmith_planner.context.token_budget import clipped
 from plansmith_planner.models.tokens import count_tokens
@@ -38,7 +38,6 @@ class Column:
     samples: list[str] = field(default_factory=list[str])
 
     def line(self) -> str:
-        """Returns the column as a planner reads it."""
         facts = [" ".join(self.type.split())] if self.type else []
         facts += ["primary key"] * self.primary + ["not null"] * self.required
         line = f"- {_named(self.name)} {', '.join(facts)}".rstrip() + _remark(self.comment)
@@ -71,7 +70,6 @@ class Table:
         return "\n".join([head, *(column.line() for column in self.columns), *self.relations()])
 
     def relations(self) -> Iterator[str]:
-        """Returns the foreign keys, one per line."""
         for key in self.foreign_keys:
             own, targets = (", ".join(map(_named, names)) for names in (key.columns, key.targets))
             target = f"({targets})" if targets else ""

@@ -17,14 +17,37 @@ from typing import Any, Final, cast
 
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan import refs
+from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json, json_text
 from plansmith.plan.sentence import Sentence, joined, read_sentence, stored_sentence
 from plansmith.text import clip, is_formula
-from plansmith.tools.toolset import Arguments, BuiltIn, Job, ToolSet, known, noted
+from plansmith.tools.toolset import (
+    NOTES,
+    TEXT,
+    Arguments,
+    BuiltIn,
+    Job,
+    ToolSet,
+    flag,
+    items,
+    known,
+    noted,
+    string,
+    whole,
+)
 from plansmith_desk.folder import Folder
 from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
-from plansmith_desk.sql.guard import exact_cell, exact_mean, is_decimal, select
-from plansmith_desk.sql.rows import Data, RowLimits, TookTooLong, as_result
+from plansmith_desk.sql.rows import (
+    ROWS,
+    Data,
+    RowLimits,
+    TookTooLong,
+    as_result,
+    exact_cell,
+    exact_mean,
+    is_decimal,
+    select,
+)
 from plansmith_desk.tables.catalogue import Catalogue, Fits, TableUnclear, column_of
 from plansmith_desk.tables.query import (
     flaw_of_values,
@@ -34,8 +57,8 @@ from plansmith_desk.tables.query import (
     prepared,
     top_rows,
 )
-from plansmith_desk.tables.read import TableLimits, from_values, is_number
-from plansmith_desk.tables.specs import DESCRIBE, EXPORT, GROUP, SQL, TOP, WRITE
+from plansmith_desk.tables.read import ENCODINGS, TableLimits, from_values, is_number
+from plansmith_desk.tool_specs import COUNT, YES, record, spec
 
 _TOP: Final = 3
 _READING_S: Final = 10.0
@@ -114,8 +137,7 @@ class TableTools(ToolSet):
             )
             meant[unclear["name"]] = job.call.ask(question, options=unclear["options"])
 
-    def _write(self, given: Arguments, job: Job) -> Json:
-        del job
+    def _write(self, given: Arguments, _: Job) -> Json:
         if given["rows"] or "columns" not in given:
             data = from_values(given["rows"], "rows", limits=self._limits)
         else:
@@ -138,7 +160,7 @@ class TableTools(ToolSet):
         most, over = self._limits.bytes_each, given.get("overwrite", False)
         done = self._folder.write(path, text.encode(), overwrite=over, most=most)
         result: dict[str, Json] = {
-            "path": "/".join(self._folder.parts(path)),
+            "path": self._folder.plain(path),
             "rows": len(rows),
             "created": done.created,
             "changed": done.changed,
@@ -178,12 +200,10 @@ class _Reader(Catalogue):
         return noted({"rows": len(data.rows), "columns": columns}, data.notes)
 
     def whole(self, given: Arguments) -> Json:
-        """Gives a whole table."""
         data = self._data(given["table"], given)
         return cast("Json", {"names": data.names, "rows": data.rows, "notes": data.notes})
 
     def sql(self, given: Arguments) -> Json:
-        """Answers a query."""
         return self._asked(*self._prepared(given), given.get("limit", self.rows.rows))
 
     def _prepared(self, given: Arguments) -> tuple[str, dict[str, Data]]:
@@ -219,7 +239,6 @@ class _Reader(Catalogue):
         return as_result(found, self.rows)
 
     def top(self, given: Arguments) -> Json:
-        """Gives the rows with the greatest or lowest values."""
         data = self._data(given["table"], given, fits=partial(column_of, given["column"]))
         column = column_of(given["column"], data)
         count = int(given.get("count", 10))
@@ -227,7 +246,6 @@ class _Reader(Catalogue):
         return as_result(found, self.rows)
 
     def group(self, given: Arguments) -> Json:
-        """Gives totals per group."""
         query_of = partial(grouped, by=given["by"], value=given.get("value"), how=given.get("how"))
         data = self._data(given["table"], given, fits=query_of)
         return self._asked(query_of(data), {"rows": data}, self.rows.most_rows)
@@ -336,3 +354,121 @@ def _cell(value: Any) -> str:
     for mark, instead in (("\\", "\\\\"), ("|", "\\|"), ("<", "&lt;")):
         text = text.replace(mark, instead)
     return text
+
+
+_TABLE: Final[dict[str, Any]] = {
+    "type": ["string", "array"],
+    "description": "Path or name of a CSV, TSV or JSON file, a table of a SQLite file such as "
+    "shop.db/orders, or rows of another step.",
+}
+_HOW: Final[dict[str, Any]] = {
+    "encoding": string("Encoding of the file, if it is not found out right.", enum=list(ENCODINGS)),
+    "header": {
+        "type": "boolean",
+        "default": True,
+        "description": "Whether the first line of a CSV file names the columns.",
+    },
+}
+_PATH: Final = string("Path of the file, ending in .csv, .tsv, .json or .md.", minLength=1)
+_ANY: Final[dict[str, Any]] = {"type": ["string", "number", "boolean", "null"]}
+_OVERWRITE: Final = flag("Replace a file that is there.")
+WAYS: Final = ("sum", "average", "count", "min", "max")
+_COLUMN: Final = record(
+    {
+        "name": TEXT,
+        "type": TEXT,
+        "missing": COUNT,
+        "distinct": COUNT,
+        "top": items(record({"value": _ANY, "count": COUNT})),
+    },
+    min=_ANY,
+    max=_ANY,
+    mean={"type": "number"},
+)
+_WRITTEN: Final = record({"path": TEXT, "rows": COUNT, "created": YES, "changed": YES}, notes=NOTES)
+
+DESCRIBE: Final = spec(
+    "tables.describe",
+    "Describe a table: how many rows, which columns, types, least, greatest, mean, missing values "
+    "(表格有多少行、哪些列).",
+    record({"table": _TABLE}, **_HOW),
+    record({"rows": COUNT, "columns": items(_COLUMN)}, notes=NOTES),
+)
+SQL: Final = spec(
+    "tables.sql",
+    "Answer a question about tables with one SQL SELECT: totals, averages, counts, filters, joins "
+    "(统计表格：总额、平均、数量、筛选).",
+    record(
+        {
+            "query": string(
+                "One SELECT; sales.csv is the table sales. Also median(x), stdev(x), exact_sum(x).",
+                minLength=1,
+                maxLength=100_000,
+                format="sql",
+            )
+        },
+        tables={
+            "type": "object",
+            "description": "Rows or paths by the names the query uses; a file needs none.",
+            "additionalProperties": _TABLE,
+            "minProperties": 1,
+            "maxProperties": 10,
+        },
+        limit=whole("Most rows given; 1,000 if left out.", 1, 10_000),
+        **_HOW,
+    ),
+    ROWS,
+)
+TOP: Final = spec(
+    "tables.top",
+    "Rows of a table with the greatest or lowest values of a column: top 5, best, most expensive, "
+    "cheapest (排名、最高、最低、前几名).",
+    record(
+        {"table": _TABLE, "column": string("The column that orders the rows.", minLength=1)},
+        count=whole("How many rows; 10 if left out.", 1, 1_000),
+        lowest=flag("The lowest values instead of the greatest."),
+    ),
+    ROWS,
+)
+GROUP: Final = spec(
+    "tables.group",
+    "Total, average or number per group of a table: sales per region, orders by status "
+    "(按…分组统计、每个…的合计、各…的数量).",
+    record(
+        {
+            "table": _TABLE,
+            "by": string(
+                "The column that makes the groups; month, year or weekday for those of the one "
+                "column of dates.",
+                minLength=1,
+            ),
+        },
+        value=string("The column computed; left out: rows are counted.", minLength=1),
+        how={"enum": list(WAYS), "description": "sum if a value is given, else count."},
+    ),
+    ROWS,
+)
+WRITE: Final = spec(
+    "tables.write",
+    "Save rows of a step as a CSV, TSV, JSON or Markdown file (把行保存为表格文件).",
+    record(
+        {
+            "path": _PATH,
+            "rows": items({"type": "object"}, "The rows, such as those of tables.sql."),
+        },
+        columns=items(
+            string("A column.", minLength=1), "Columns in their order; all if left out.", most=300
+        ),
+        overwrite=_OVERWRITE,
+    ),
+    _WRITTEN,
+    Effect.WRITE,
+)
+EXPORT: Final = spec(
+    "tables.export",
+    "Save a whole table as a CSV, TSV, JSON or Markdown file: convert, export "
+    "(把整个表格导出、转换格式).",
+    record({"table": _TABLE, "path": _PATH}, overwrite=_OVERWRITE),
+    _WRITTEN,
+    Effect.WRITE,
+)

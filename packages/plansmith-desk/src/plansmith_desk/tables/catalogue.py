@@ -17,9 +17,8 @@ from plansmith.text import clip
 from plansmith.tools.toolset import Arguments, Job
 from plansmith_desk.folder import Folder, NoSuchFile
 from plansmith_desk.sql.rows import Data, RowLimits
-from plansmith_desk.tables.database import ENDINGS as DATABASES
-from plansmith_desk.tables.database import DatabaseCopy
-from plansmith_desk.tables.read import TableLimits, read_table
+from plansmith_desk.tables.read import ENDINGS as DATABASES
+from plansmith_desk.tables.read import DatabaseCopy, TableLimits, read_table
 
 FILES: Final = (".csv", ".tsv", ".json", ".jsonl")
 _MOST_FILES: Final = 500
@@ -47,7 +46,6 @@ class Place:
         return f"{self.path}/{self.table}" if self.table else self.path
 
     def called(self) -> list[set[str]]:
-        """What it can be called, the surest names first."""
         path, table = self.path.casefold(), self.table.casefold()
         last = path.rpartition("/")[2]
         stem = last.rpartition(".")[0]
@@ -155,7 +153,23 @@ class Catalogue:
         """
         places = _fitting(name, self._places) or self._begun_by(name) or [Place(name)]
         if len(places) > 1:
-            return self._one_of(name, places, given, fits)
+            said = [place for place in places if str(place) == self._meant.get(name)]
+            said = said or [place for place in places if self._is_requested(place)]
+            failed: ToolFailed | None = None
+            fitting: list[Data] = []
+            for place in said if len(said) == 1 else places[:_MOST_NAMED]:
+                data = self._read(place, given)
+                try:
+                    fits(data)
+                    fitting.append(data)
+                except ToolFailed as error:
+                    failed = failed or error
+            if not fitting and failed is not None:
+                raise failed
+            if len(fitting) > 1:
+                raise TableUnclear(name, fitting)
+            fitting[0].notes.append(f"{clip(name, 60)} is {fitting[0].source}")
+            return fitting[0]
         try:
             return self._read(places[0], given)
         except NoSuchFile:
@@ -177,27 +191,7 @@ class Catalogue:
             raise ToolFailed(f"{path} has {len(places)} tables", hint=hint)
         raise ToolFailed(Sentence("there is no table {name}", name=clip(name, 60)), hint=hint)
 
-    def _one_of(self, name: str, places: list[Place], given: Arguments, fits: Fits) -> Data:
-        said = [place for place in places if str(place) == self._meant.get(name)]
-        said = said or [place for place in places if self._is_requested(place)]
-        failed: ToolFailed | None = None
-        fitting: list[Data] = []
-        for place in said if len(said) == 1 else places[:_MOST_NAMED]:
-            data = self._read(place, given)
-            try:
-                fits(data)
-                fitting.append(data)
-            except ToolFailed as error:
-                failed = failed or error
-        if not fitting and failed is not None:
-            raise failed
-        if len(fitting) > 1:
-            raise TableUnclear(name, fitting)
-        fitting[0].notes.append(f"{clip(name, 60)} is {fitting[0].source}")
-        return fitting[0]
-
     def _is_requested(self, place: Place) -> bool:
-        """Whether the request names the file of a table."""
         file = re.escape(place.path.casefold().rpartition("/")[2])
         return re.search(rf"(?<![\w.-]){file}(?![\w-])", self._request) is not None
 

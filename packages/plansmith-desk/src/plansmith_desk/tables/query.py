@@ -16,11 +16,16 @@ from plansmith.plan.data import WrittenNumber, written_number
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
 from plansmith.tools.toolset import Job
-from plansmith_desk.sql.guard import converting_errors, exact_aggregates, exact_mean, guard
-from plansmith_desk.sql.rows import Data, RowLimits
+from plansmith_desk.sql.rows import (
+    Data,
+    RowLimits,
+    converting_errors,
+    exact_aggregates,
+    exact_mean,
+    guard,
+)
 from plansmith_desk.tables.catalogue import column_of, loose, meant_columns, no_column
-from plansmith_desk.tables.database import quoted
-from plansmith_desk.tables.read import is_number
+from plansmith_desk.tables.read import is_number, quoted
 
 _AFFINITY: Final = {"integer": "INTEGER", "number": "REAL", "boolean": "INTEGER"}
 
@@ -233,18 +238,14 @@ def keep_digits(found: Data, tables: Iterable[Data]) -> None:
     every = {each: each for column in by_column.values() for each in column.values()}
     digits = decimals.pop() if len(decimals) == 1 else 0
     known = [by_column.get(name, every) for name in found.names]
-    found.rows = [
-        [_as_written(value, each, digits) for value, each in zip(row, known, strict=True)]
-        for row in found.rows
-    ]
 
+    def as_written(value: Any, cells: Mapping[float, float]) -> Any:
+        if not isinstance(value, float) or isinstance(value, WrittenNumber):
+            return value
+        text = f"{value:.{digits}f}"
+        return cells.get(value, written_number(text) if digits and float(text) == value else value)
 
-def _as_written(value: Any, known: Mapping[float, float], digits: int) -> Any:
-    if not isinstance(value, float) or isinstance(value, WrittenNumber):
-        return value
-    written = f"{value:.{digits}f}"
-    padded = written_number(written) if digits and float(written) == value else value
-    return known.get(value, padded)
+    found.rows = [list(map(as_written, row, known)) for row in found.rows]
 
 
 _NUMBERS: Final = ("integer", "number", "boolean", "null")

@@ -19,20 +19,21 @@ from tests.unit.adapters.models.toy_model import write_toy_model
 from plansmith.ports import Message, Prompt
 from plansmith_cli.main import main
 from plansmith_desk.model import files
-from plansmith_desk.model.engine import Engine
+from plansmith_desk.model.engine import Engine, PromptCache
 from plansmith_desk.model.files import (
     KNOWN,
     Adapter,
     KnownModel,
     ModelFolder,
+    NotPrepared,
     Pieces,
+    Preparation,
     digest_of,
     folder_lock,
+    preparation,
     weights_path,
 )
 from plansmith_desk.model.model import LocalModel
-from plansmith_desk.model.prepare import NotPrepared, Preparation, preparation
-from plansmith_desk.model.prompt_cache import PromptCache
 from plansmith_planner.model_calls import read_answer
 
 ASKED = [Message("system", "the"), Message("user", "total")]

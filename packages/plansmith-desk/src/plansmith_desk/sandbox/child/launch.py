@@ -75,7 +75,6 @@ class Output:
         self._all = 0
 
     def add(self, data: bytes) -> None:
-        """Adds a piece."""
         self._all += len(data)
         space = self._half - len(self._head)
         self._head += data[:space]
@@ -105,37 +104,33 @@ def _run_job(job: Job) -> dict[str, Any]:
     # Before the walls: behind them the kernel's own files are not to be seen.
     group = processes.make(job.limits)
     try:
-        return _guarded(job, group)
+        walls = _walls(job)
+        if not walls.stand and walls.missing and not job.allow_weak:
+            return {"refused": list(walls.missing)}
+        _write_files(job, walls)
+        watch = _Watch(job, walls, group)
+        ending = watch.run()
+        most = {"most_files": job.limits["kept_files"], "most_bytes": job.limits["kept_bytes"]}
+        files, notes = collect(job.work, job.files, **most)
+        left = [] if watch.cleared else ["a process of the code could not be ended"]
+        # The walls in place, and the limits that the kernel enforces.
+        standing = {
+            "namespaces": walls.stand,
+            "landlock": not walls.stand and landlock_version() > 0,
+            "seccomp": not seccomp_gap(),
+            **{f"cgroup {name}": True for name in sorted(group.keeps)},
+        }
+        return {
+            **ending,
+            "stdout": watch.said["out"].text(),
+            "stderr": watch.said["err"].text(),
+            "files": files,
+            "notes": [*left, *notes],
+            "missing": list(walls.missing),
+            "standing": [name for name, stands in standing.items() if stands],
+        }
     finally:
         group.remove()
-
-
-def _guarded(job: Job, group: Group) -> dict[str, Any]:
-    walls = _walls(job)
-    if not walls.stand and walls.missing and not job.allow_weak:
-        return {"refused": list(walls.missing)}
-    _write_files(job, walls)
-    watch = _Watch(job, walls, group)
-    ending = watch.run()
-    most = {"most_files": job.limits["kept_files"], "most_bytes": job.limits["kept_bytes"]}
-    files, notes = collect(job.work, job.files, **most)
-    left = [] if watch.cleared else ["a process of the code could not be ended"]
-    # The walls in place, and the limits that the kernel enforces.
-    standing = {
-        "namespaces": walls.stand,
-        "landlock": not walls.stand and landlock_version() > 0,
-        "seccomp": not seccomp_gap(),
-        **{f"cgroup {name}": True for name in sorted(group.keeps)},
-    }
-    return {
-        **ending,
-        "stdout": watch.said["out"].text(),
-        "stderr": watch.said["err"].text(),
-        "files": files,
-        "notes": [*left, *notes],
-        "missing": list(walls.missing),
-        "standing": [name for name, stands in standing.items() if stands],
-    }
 
 
 def _walls(job: Job) -> Walls:
@@ -184,7 +179,6 @@ class _Watch:
         self.cleared = False
 
     def run(self) -> dict[str, Any]:
-        """Runs the code until it ends or a limit ends it."""
         pipes = {name: os.pipe() for name in self.said}
         if os.fork() == 0:
             _init(self._job, self._walls, self._group, [write for _, write in pipes.values()])
@@ -255,7 +249,10 @@ def _init(job: Job, walls: Walls, group: Group, pipes: list[int]) -> NoReturn:
     out, err, status = pipes
     try:
         die_with_parent()
-        visible = _visible()
+        own = {os.path.realpath(each) for each in (sys.prefix, sys.base_prefix)} | {sys.prefix}
+        inside = ("/usr", "/lib", "/bin")
+        more = sorted(each for each in own if not each.startswith(tuple(f"{at}/" for at in inside)))
+        visible = [*_SYSTEM, *(each for each in more if each not in ("/", *inside))]
         hook = Path(__file__).with_name("hook.py").read_text(encoding="utf-8")
         if walls.stand:
             close_in(job.folder / "root", job.work, visible)
@@ -272,14 +269,6 @@ def _init(job: Job, walls: Walls, group: Group, pipes: list[int]) -> NoReturn:
         os.write(status, json.dumps({"broken": f"{type(error).__name__}: {error}"}).encode())
     finally:
         os._exit(0)
-
-
-def _visible() -> list[str]:
-    """Returns the system paths that the code sees: programs, and this Python with packages."""
-    own = {os.path.realpath(each) for each in (sys.prefix, sys.base_prefix)} | {sys.prefix}
-    inside = ("/usr", "/lib", "/bin")
-    more = sorted(each for each in own if not each.startswith(tuple(f"{at}/" for at in inside)))
-    return [*_SYSTEM, *(each for each in more if each not in ("/", *inside))]
 
 
 def _exec_python(
@@ -377,8 +366,6 @@ def collect(
 
 
 def _names(work: Path, notes: list[str]) -> Iterator[str]:
-    """Yields the names of everything but folders."""
-
     def shut(error: OSError) -> None:
         name = ascii(os.path.relpath(error.filename, work))
         notes.append(f"{name} is not kept: the folder cannot be read: {error.strerror}")

@@ -39,7 +39,6 @@ class Group:
         return any(line.startswith("oom_kill ") and int(line.split()[1]) for line in lines)
 
     def remove(self) -> None:
-        """Removes the cgroup once it is empty."""
         for handle in self.handles:
             os.close(handle)
         for folder in self.folders:

@@ -103,7 +103,15 @@ def close_in(root: Path, work: Path, visible: Sequence[str]) -> None:
     _checked(_libc.unshare(_NEW_NS), "a mount namespace")
     _mount("tmpfs", str(root), "tmpfs", _MS_NOSUID, "size=1m,mode=0755")
     for name in visible:
-        _mount_read_only(root, name)
+        # Mounts a file or folder of the system read-only under the same name.
+        source = Path(name)
+        if source.is_symlink():
+            place = root / name.lstrip("/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(source.readlink())
+        elif source.exists():
+            _bind(root, name)
+            _make_read_only(root / name.lstrip("/"))
     for name in DEVICES:
         _bind(root, f"/dev/{name}")
     shared = str(_make_mount_point(root, "/dev/shm"))  # noqa: S108
@@ -163,18 +171,6 @@ def _map_self(uid: int, gid: int) -> None:
         Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1\n")
     except OSError as error:
         raise NoWalls(f"users cannot be mapped: {error.strerror}") from None
-
-
-def _mount_read_only(root: Path, name: str) -> None:
-    """Mounts a file or folder of the system read-only under the same name."""
-    source = Path(name)
-    if source.is_symlink():
-        place = root / name.lstrip("/")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(source.readlink())
-    elif source.exists():
-        _bind(root, name)
-        _make_read_only(root / name.lstrip("/"))
 
 
 def _bind(root: Path, name: str) -> None:

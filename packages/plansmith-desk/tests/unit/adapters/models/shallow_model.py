@@ -21,19 +21,20 @@ def write_shallow(whole: Path, path: Path, *, layers: int) -> Path:
     start = _rounded(reader.at)
     ends = sorted({offset for *_, offset in heads} | {len(reader.raw) - start})
     end_of = dict(pairwise(ends))
-    names, data, count = b"", b"", 0
+    names, data, size, count = b"", list[bytes](), 0, 0
     for name, form, offset in heads:
         found = re.match(rb"blk\.(\d+)\.", name)
         if found and int(found[1]) >= layers:
             continue
-        names += _packed(name) + form + struct.pack("<Q", len(data))
+        names += _packed(name) + form + struct.pack("<Q", size)
         kept = reader.raw[start + offset : start + end_of[offset]]
-        data += kept.ljust(_rounded(len(kept)), b"\0")
+        data.append(kept.ljust(_rounded(len(kept)), b"\0"))
+        size += len(data[-1])
         count += 1
     at = fields.index(_COUNT) + len(_COUNT)
     fields = fields[:at] + struct.pack("<I", layers) + fields[at + 4 :]
     head = b"GGUF" + struct.pack("<IQQ", 3, count, reader.field_count) + fields + names
-    path.write_bytes(head.ljust(_rounded(len(head)), b"\0") + data)
+    path.write_bytes(head.ljust(_rounded(len(head)), b"\0") + b"".join(data))
     return path
 
 

@@ -23,29 +23,32 @@ from plansmith.ports import ContextBlock, Delta, ModelDone, PlanBrief, Prompt, T
 from plansmith.tools.toolset import TEXT, fields, flag, items
 from plansmith_desk.builtin import builtin_sources
 from plansmith_desk.files.tools import FILE_TOOLS
-from plansmith_desk.model.call_language import calls_grammar
 from plansmith_desk.model.calls_to_plan import (
     PARTS,
+    calls_grammar,
     judged,
     plan_of_calls,
     plan_of_draft,
     plan_of_reply,
 )
 from plansmith_desk.model.drafting import DraftingModel
-from plansmith_desk.model.engine import Engine
+from plansmith_desk.model.engine import Engine, PromptCache
 from plansmith_desk.model.grounding import grounded
 from plansmith_desk.model.model import LocalModel
 from plansmith_desk.model.prompt import (
     DraftTask,
+    Offered,
     chosen_tools,
     draft_prompt,
+    easiest,
     folder_prefix,
+    offered,
     offered_tools,
     prompt_prefix,
+    signature,
+    slim,
 )
-from plansmith_desk.model.prompt_cache import PromptCache
-from plansmith_desk.model.signatures import Offered, easiest, offered, signature, slim
-from plansmith_desk.tables.specs import DESCRIBE, SQL
+from plansmith_desk.tables import DESCRIBE, SQL
 from plansmith_planner.parse.reply import parse
 
 FOLDER = """\

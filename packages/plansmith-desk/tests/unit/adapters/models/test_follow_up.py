@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plansmith_desk.model.follow_up import completed, follows, put_in_place
+from plansmith_desk.model.drafting import completed, follows, put_in_place
 
 TOTAL = "What is the total amount for the region North in sales.csv?"
 

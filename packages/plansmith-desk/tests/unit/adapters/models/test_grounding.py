@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from plansmith.plan.plan import Plan
 from plansmith.ports import PlanBrief
-from plansmith_desk.model.grounding import grounded
-from plansmith_desk.model.known_names import KnownNames
-from plansmith_desk.model.prompt import DraftTask
-from plansmith_desk.model.signatures import Offered
+from plansmith_desk.model.grounding import KnownNames, grounded
+from plansmith_desk.model.prompt import DraftTask, Offered
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "number"}

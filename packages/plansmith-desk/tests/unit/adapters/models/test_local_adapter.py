@@ -15,10 +15,9 @@ from plansmith.errors import Misconfigured, ModelFailed
 from plansmith.ports import Message, Prompt
 from plansmith_desk.model import files
 from plansmith_desk.model.embedded import embedded_model
-from plansmith_desk.model.engine import Engine
+from plansmith_desk.model.engine import Engine, PromptCache
 from plansmith_desk.model.files import KNOWN, Adapter, ModelFolder, weights_path
 from plansmith_desk.model.model import LocalModel
-from plansmith_desk.model.prompt_cache import PromptCache
 from plansmith_planner.model_calls import read_answer
 
 _MOST_SHIPPED = 20_000_000

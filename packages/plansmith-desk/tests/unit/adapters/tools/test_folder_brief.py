@@ -11,8 +11,7 @@ import pytest
 
 from plansmith.protected_files import hold, release
 from plansmith_desk.folder import Folder
-from plansmith_desk.folder_brief import FolderBrief
-from plansmith_desk.folder_brief.details import Reading, entries_of
+from plansmith_desk.folder_brief import FolderBrief, Reading, entries_of
 
 
 @pytest.fixture

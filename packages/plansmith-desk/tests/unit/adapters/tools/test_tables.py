@@ -19,8 +19,7 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.data import plain_numbers
 from plansmith.ports import Call
 from plansmith.testing.contracts import ToolSourceContract
-from plansmith_desk.sql.guard import exact_aggregates
-from plansmith_desk.sql.rows import RowLimits
+from plansmith_desk.sql.rows import RowLimits, exact_aggregates
 from plansmith_desk.tables import TableTools
 from plansmith_desk.tables.read import TableLimits, read_table
 

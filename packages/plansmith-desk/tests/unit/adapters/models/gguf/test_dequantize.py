@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from plansmith_desk.model.gguf.blocks import dequantize
-from plansmith_desk.model.gguf.file import TYPES
+from plansmith_desk.model.gguf import TYPES, dequantize
 
 
 def half(raw: bytes, at: int) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.unit.adapters.models.gguf_writer import Value, write_gguf
 
-from plansmith_desk.model.gguf.file import GgufFile
+from plansmith_desk.model.gguf import GgufFile
 
 
 def test_a_gguf_file_is_read_as_it_was_written(tmp_path: Path) -> None:

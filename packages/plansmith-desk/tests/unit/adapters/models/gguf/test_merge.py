@@ -8,9 +8,7 @@ import pytest
 from tests.unit.adapters.models.gguf_writer import Value, write_gguf
 from tests.unit.adapters.models.toy_model import HIDDEN, Runtime, write_toy_model
 
-from plansmith_desk.model.gguf.blocks import dequantize
-from plansmith_desk.model.gguf.file import GgufFile
-from plansmith_desk.model.gguf.merge import merge
+from plansmith_desk.model.gguf import GgufFile, dequantize, merge
 
 CHANGED = "blk.1.attn_output.weight"
 HEADER: dict[str, Value] = {

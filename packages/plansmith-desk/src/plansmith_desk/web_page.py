@@ -146,12 +146,10 @@ class _Reader(HTMLParser):
         self._ticks = 0
 
     def check(self) -> None:
-        """Stops when the time is up."""
         if time.monotonic() > self._end:
             raise TimeoutError
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Handles the start of an element."""
         self._tick()
         found = {name: value or "" for name, value in attrs}
         if self._dropped:
@@ -199,17 +197,14 @@ class _Reader(HTMLParser):
         elif not self._dropped:
             self._in_title &= tag != "title"
             self._in_head &= tag != "head"
-            self._close(tag)
-
-    def _close(self, tag: str) -> None:
-        if tag in ("ul", "ol") and self._lists:
-            self._lists.pop()
-            self._out.append("" if self._lists else "\n\n")
-        elif tag == "pre":
-            self._pre = max(0, self._pre - 1)
-        elif tag == "a" and self._link is not None:
-            self._close_link(*self._link)
-        self._out.append("\n\n" if _BEFORE.get(tag, "").startswith("\n\n") else "")
+            if tag in ("ul", "ol") and self._lists:
+                self._lists.pop()
+                self._out.append("" if self._lists else "\n\n")
+            elif tag == "pre":
+                self._pre = max(0, self._pre - 1)
+            elif tag == "a" and self._link is not None:
+                self._close_link(*self._link)
+            self._out.append("\n\n" if _BEFORE.get(tag, "").startswith("\n\n") else "")
 
     def _close_link(self, target: str, start: int) -> None:
         self._link = None
@@ -220,7 +215,6 @@ class _Reader(HTMLParser):
             self.page.links.append((text, target))
 
     def handle_data(self, data: str) -> None:
-        """Handles text."""
         self._tick()
         if self._dropped:
             return
@@ -237,7 +231,6 @@ class _Reader(HTMLParser):
             self.check()
 
     def finished(self) -> Page:
-        """Returns the page with tidied text."""
         lines = [_line(line) for line in "".join(self._out).split("\n")]
         self.page.text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
         return self.page

@@ -1,1 +1,0 @@
-"""Model files in the GGUF format of llama.cpp: reading, writing, values of quantised tensors."""
