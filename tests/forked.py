@@ -256,14 +256,7 @@ def _adopting() -> Iterator[None]:
 def _serve(connection: socket.socket) -> None:
     """Forks until the other side is gone; each fork becomes the command it was asked for."""
     gc.disable()  # what is imported stays, and a fork need not copy it to look for garbage
-    packages = [each for each in pkgutil.iter_modules() if each.name.startswith("plansmith")]
-    for package in packages:
-        path = importlib.import_module(package.name).__path__
-        for module in pkgutil.walk_packages(path, f"{package.name}."):
-            if not module.name.startswith(LATER):
-                importlib.import_module(module.name)
-    for name in BESIDES:
-        importlib.import_module(name)
+    _import_all()
     while True:
         asked, ends, _, _ = socket.recv_fds(connection, LONGEST, 3)
         if not asked:
@@ -279,6 +272,17 @@ def _serve(connection: socket.socket) -> None:
         connection.send(str(own).encode())
         for end in ends:
             os.close(end)
+
+
+def _import_all() -> None:
+    packages = [each for each in pkgutil.iter_modules() if each.name.startswith("plansmith")]
+    for package in packages:
+        path = importlib.import_module(package.name).__path__
+        for module in pkgutil.walk_packages(path, f"{package.name}."):
+            if not module.name.startswith(LATER):
+                importlib.import_module(module.name)
+    for name in BESIDES:
+        importlib.import_module(name)
 
 
 def _fork_twice() -> int:

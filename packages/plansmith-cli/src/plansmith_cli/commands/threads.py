@@ -25,9 +25,6 @@ from plansmith_cli.parser import Verb, add_options
 from plansmith_cli.questions import question_lines, waiting_lines
 from plansmith_cli.session import Session, in_session, shortest
 from plansmith_cli.ui import output as ui
-from plansmith_planner.threads.situation import ASKED_BY_PLANS
-from plansmith_cli.ui.output import dim, print_json, print_prose, print_text
-from plansmith_cli.ui.words import own_text
 from plansmith_planner.threads.reading import ASKED_BY_PLANS
 from plansmith_planner.threads.store import ThreadHeadline, ThreadStore
 

@@ -15,11 +15,8 @@ from typing import Any, Final, NamedTuple, cast
 from plansmith.plan.data import Json, leaves, map_leaves
 from plansmith.text import HAN
 from plansmith_desk.calculator.units import Unit, unit
-from plansmith_desk.model.signatures import Offered, Schema
-from plansmith_planner.language.numbers import CHINESE_UNITS, SCALES, SPELT
 from plansmith_desk.model.prompt import Offered, Schema
-from plansmith_planner.language.numbers import SCALES, SPELT
-from plansmith_planner.language.units import CHINESE_UNITS
+from plansmith_planner.language.numbers import CHINESE_UNITS, SCALES, SPELT
 
 ASK: Final = "?"
 Drafted = Mapping[str, Any]  # a call: its tool and its arguments
