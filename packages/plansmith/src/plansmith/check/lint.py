@@ -17,7 +17,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.refs import RESERVED, find
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AgentStep, AnyStep, PlanStep, ToolStep, has_rules
+from plansmith.plan.steps import AnyStep, has_rules
 
 _OUT: Final = Sentence("leave it out")
 _REFER: Final = Sentence("refer to its output, or leave the step out")
@@ -53,25 +53,21 @@ class _Linter:
     """A plan, the order of its steps, and which of them only read."""
 
     def __init__(self, plan: Plan, tools: Catalogue, sequence: list[str]) -> None:
-        self.plan = plan
-        self.tools = tools
-        self.graph = plan.needs
-        self.sequence = sequence
-        self.steps = [step for step in plan.by_id.values() if not step.disabled]
-        self.by_id = {step.id: step for step in self.steps}
+        self.plan, self.tools, self.graph, self.sequence = plan, tools, plan.needs, sequence
+        self.by_id = {step.id: step for step in plan.by_id.values() if not step.disabled}
+        self.steps = [*self.by_id.values()]
         self.followers = dependents(self.graph)
         self.uses = {
             step.id: {found.ref.step for found in step.references if found.ref} - RESERVED
             for step in self.steps
         }
         self.replies = any(step.kind == "reply" for step in self.steps)
-        self.ruled: set[str] = set()
-        if "rules" in plan.features:
-            self.ruled = {step.id for step in self.steps if has_rules(step)}
-        self.specs: dict[str, ToolSpec | None] = {}
-        for step in self.steps:
-            call = step.each if step.kind == "map" else step
-            self.specs[step.id] = tools.get(call.tool) if call.kind == "tool" else None
+        self.ruled = {step.id for step in self.steps if has_rules(step)}
+        calls = {step.id: step.each if step.kind == "map" else step for step in self.steps}
+        self.specs: dict[str, ToolSpec | None] = {
+            name: tools.get(call.tool) if call.kind == "tool" else None
+            for name, call in calls.items()
+        }
         self.reading = {name for name, spec in self.specs.items() if spec and reads(spec)}
         # The steps that reply or change something.
         self.ends = [
@@ -80,10 +76,8 @@ class _Linter:
 
     def dead_steps(self) -> Iterator[Problem]:
         """Yields reading steps that no reply and no change depends on."""
-        if not self.replies:
-            return
         ends = [step.id for step in self.ends]
-        alive = upstream(self.graph, ends) | set(ends)
+        alive = upstream(self.graph, ends) | set(ends) if self.replies else self.by_id.keys()
         for step in self.steps:
             if step.id not in alive:
                 message = Sentence("nothing that replies or acts uses '{step}'", step=step.id)
@@ -92,9 +86,7 @@ class _Linter:
     def hidden_serialisation(self) -> Iterator[Problem]:
         """Yields an `after` between two reading steps that share no data."""
         for step in self.steps:
-            if step.id not in self.reading:
-                continue
-            for position, before in enumerate(step.after):
+            for position, before in enumerate(step.after if step.id in self.reading else ()):
                 if before not in self.reading or before in self.uses[step.id]:
                     continue
                 if any(self._is_before(before, each) for each in self.graph[step.id] - {before}):
@@ -123,21 +115,28 @@ class _Linter:
 
     def duplicate_work(self) -> Iterator[Problem]:
         """Yields the same call made twice, with no change in between."""
-        seen: dict[tuple[str, str, bytes], str] = {}
+        seen: dict[tuple[str, ...], str] = {}
+        acting = self._marks(step.id for step in self.ends if step.kind != "reply")
         for name in self.sequence:
             # Under a condition the same call may be meant for another case.
             step = self.by_id.get(name)
-            key = None if step is None or name in self.ruled else _work(step)
-            if key is None:
+            if step is None or name in self.ruled or step.kind not in ("tool", "agent", "plan"):
                 continue
-            first = seen.get(key)
-            if first and not self._below[first] & self._above[name] & self._acting:
-                message = Sentence("'{step}' does the same as '{first}'", step=name, first=first)
-                hint = Sentence("leave it out and use the output of '{step}'", step=first)
-                found = problem("PS404", message, hint=hint, step=name)
+            own = step.stored()
+            key = [own.get(part, "") for part in ("kind", "tool", "agent", "task", "template")]
+            work = (*key, canonical_json(step.inputs).decode())
+            first = seen.get(work)
+            if first and not self._below[first] & self._above[name] & acting:
                 # If the second call is ordered after the first, it may be meant to look again.
-                yield _noted(found) if self._is_before(first, name) else found
-            seen[key] = name
+                again = self._is_before(first, name)
+                yield Problem(
+                    code="PS404",
+                    severity=Severity.NOTE if again else Severity.WARNING,
+                    message=Sentence("'{step}' does the same as '{first}'", step=name, first=first),
+                    hint=Sentence("leave it out and use the output of '{step}'", step=first),
+                    step=name,
+                )
+            seen[work] = name
 
     def rival_writers(self) -> Iterator[Problem]:
         """Yields steps that write the same file as another step, in no order."""
@@ -148,8 +147,7 @@ class _Linter:
             path = step.inputs.get("path")
             if not isinstance(path, str):
                 continue
-            before = writers.setdefault(path, [])
-            for first in before:
+            for first in writers.setdefault(path, []):
                 if not self._is_before(first, step.id) and not self._is_before(step.id, first):
                     message = Sentence(
                         "'{step}' and '{first}' both write {path}, in no order",
@@ -163,7 +161,7 @@ class _Linter:
                     place = ("inputs", "path")
                     yield problem("PS410", message, hint=hint, step=step.id, path=place)
                     break
-            before.append(step.id)
+            writers[path].append(step.id)
 
     def unbounded_fan_out(self) -> Iterator[Problem]:
         """Yields map steps over lists of unknown length that change things or run very wide."""
@@ -197,26 +195,29 @@ class _Linter:
             if not found_out or self._above[step.id] & asking:
                 continue
             final = spec.effect is Effect.FINAL
-            message = Sentence(
-                "'{step}' cannot be undone, and its values are known only while the plan runs"
-                if final
-                else "'{step}' changes something, and its values are known only "
-                "while the plan runs",
+            yield Problem(
+                code="PS406",
+                severity=Severity.WARNING if final else Severity.NOTE,
+                message=Sentence(
+                    "'{step}' cannot be undone, and its values are known only while the plan runs"
+                    if final
+                    else "'{step}' changes something, and its values are known only "
+                    "while the plan runs",
+                    step=step.id,
+                ),
+                hint=Sentence(
+                    "unless `run.data` is `show`, you see them and are asked before the call is "
+                    "made"
+                ),
                 step=step.id,
             )
-            hint = Sentence(
-                "unless `run.data` is `show`, you see them and are asked before the call is made"
-            )
-            found = problem("PS406", message, hint=hint, step=step.id)
-            yield found if final else _noted(found)
 
     def missing_reply(self) -> Iterator[Problem]:
-        for step in () if self.replies else self.steps:
-            if step.id in self.reading and not self.followers[step.id]:
-                message = Sentence("nothing uses or shows what '{step}' finds", step=step.id)
-                hint = Sentence("add a reply step that refers to it")
-                yield problem("PS407", message, hint=hint, step=step.id)
-                return
+        shown = [step for step in self.steps if step.id in self.reading] if not self.replies else []
+        for step in [step for step in shown if not self.followers[step.id]][:1]:
+            message = Sentence("nothing uses or shows what '{step}' finds", step=step.id)
+            hint = Sentence("add a reply step that refers to it")
+            yield problem("PS407", message, hint=hint, step=step.id)
 
     def passed_over_changes(self) -> Iterator[Problem]:
         for step in self.steps:
@@ -260,17 +261,12 @@ class _Linter:
     def _below(self) -> dict[str, int]:
         return self._reach(self.sequence[::-1], self.followers)
 
-    @cached_property
-    def _acting(self) -> int:
-        return self._marks(step.id for step in self.ends if step.kind != "reply")
-
     def _reach(self, sequence: list[str], edges: Mapping[str, Collection[str]]) -> dict[str, int]:
         reached: dict[str, int] = {}
         for name in sequence:
-            bits = 0
+            reached[name] = 0
             for other in edges[name]:
-                bits |= reached[other] | 1 << self._place[other]
-            reached[name] = bits
+                reached[name] |= reached[other] | 1 << self._place[other]
         return reached
 
     def _marks(self, names: Iterable[str]) -> int:
@@ -278,23 +274,6 @@ class _Linter:
 
     def _is_before(self, first: str, then: str) -> bool:
         return bool(self._above[then] >> self._place[first] & 1)
-
-
-def _noted(found: Problem) -> Problem:
-    return found.model_copy(update={"severity": Severity.NOTE})
-
-
-def _work(step: AnyStep) -> tuple[str, str, bytes] | None:
-    """Returns what a step does as a key; None if no other step can do the same."""
-    match step:
-        case ToolStep():
-            return "tool", step.tool, canonical_json(step.inputs)
-        case AgentStep():
-            return "agent", step.agent, canonical_json({"task": step.task, "inputs": step.inputs})
-        case PlanStep():
-            return "plan", step.template, canonical_json(step.inputs)
-        case _:
-            return None
 
 
 def _needless(step: AnyStep, name: str, place: Path, *, may_miss: bool) -> Iterator[Problem]:

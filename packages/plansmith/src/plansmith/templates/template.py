@@ -7,9 +7,8 @@ from typing import Annotated, Final, cast
 
 from pydantic import Field, ValidationError
 
-from plansmith.check.arguments import argument_problems
+from plansmith.check.arguments import Placeholders, argument_problems
 from plansmith.check.names import KnownTool
-from plansmith.check.placeholders import Placeholders
 from plansmith.errors import Refused
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Inputs, Instant, Json, Record, Text, Whole, canonical_json
