@@ -66,42 +66,34 @@ def reasons_to_ask(
 
 def _reason(active: ActiveStep, tool: str, effect: Effect, policy: ReviewPolicy) -> Sentence:
     """Says what a step would do, with which values, and how often."""
-    step = active.step
-    names = dict.fromkeys(ref.step for ref in step.refs() if ref.step not in RESERVED)
-    found = [name for name in names if not isinstance(active.plan.by_id.get(name), AskStep)]
-    steps = [
-        source_name(name) if is_earlier(name) else _step_name(name, active.plan) for name in found
-    ]
-    items = [_how_often(each, plan, policy) for each, plan in active.maps]
+    step, plan = active.step, active.plan
+    sources: list[str] = []
+    for name in dict.fromkeys(ref.step for ref in step.refs() if ref.step not in RESERVED):
+        source = plan.by_id.get(name)
+        if is_earlier(name):
+            sources.append(source_name(name))
+        elif not isinstance(source, AskStep):
+            title = clip(source.title, 60) if source and source.title else ""
+            code = "review.step_titled" if title else "review.step"
+            sources.append(Sentence(code, name=name, **({"title": title} if title else {})))
+    items = [_how_often(each, around, policy) for each, around in active.maps]
     items += active.limits
-    fields = {
-        "step": step.id,
-        "tool": tool,
-        "sources": Sentence("review.sources", steps=steps) if steps else "",
-        "items": Sentence("review.items", items=items) if items else "",
-    }
-    overwrites = isinstance(step, ToolStep) and step.inputs.get("overwrite") is True
-    file = _file_of(step, *(("to",) if overwrites else ()))
-    fields |= {"file": file} if file else {}
-    if effect is Effect.FINAL:
-        return Sentence("review.final_file" if file else "review.final", **fields)
-    if file and overwrites:
-        return Sentence("review.replace_file", **fields)
-    return Sentence("review.write_file" if file else "review.write", **fields)
-
-
-def _step_name(name: str, plan: Plan) -> Sentence:
-    title = plan.by_id[name].title if name in plan.by_id else ""
-    if not title:
-        return Sentence("review.step", name=name)
-    return Sentence("review.step_titled", name=name, title=clip(title, 60))
-
-
-def _file_of(step: StepFields, *first: str) -> str:
-    """Returns the file that a step writes, if the plan names it."""
+    # The file that it writes, if the plan names it.
     inputs = step.inputs if isinstance(step, ToolStep) else {}
-    named = (inputs.get(name) for name in (*first, "path", "file", "filename"))
-    return next((each for each in named if isinstance(each, str) and not any(find(each))), "")
+    overwrites = inputs.get("overwrite") is True
+    named = [inputs.get(name) for name in ("path", "file", "filename")]
+    if overwrites:
+        named.insert(0, inputs.get("to"))
+    file = next((each for each in named if isinstance(each, str) and not any(find(each))), "")
+    kind = "final" if effect is Effect.FINAL else "replace" if file and overwrites else "write"
+    return Sentence(
+        f"review.{kind}_file" if file else f"review.{kind}",
+        step=step.id,
+        tool=tool,
+        sources=Sentence("review.sources", steps=sources) if sources else "",
+        items=Sentence("review.items", items=items) if items else "",
+        **({"file": file} if file else {}),
+    )
 
 
 def _how_often(step: MapStep, plan: Plan, policy: ReviewPolicy) -> Sentence:

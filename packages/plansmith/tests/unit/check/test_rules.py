@@ -9,8 +9,7 @@ from plansmith.check.estimate import estimate
 from plansmith.check.lint import lint_plan
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.plan import Plan
-from plansmith.review.calls import PlanCalls
-from plansmith.review.coverage import coverage
+from plansmith.review.coverage import PlanCalls, coverage
 from plansmith.review.policy import reasons_to_ask
 from plansmith.review.render import plan_lines
 from plansmith.review.settings import ReviewPolicy
