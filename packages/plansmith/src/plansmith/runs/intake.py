@@ -32,10 +32,11 @@ from plansmith.review.coverage import PlanCalls, definitions
 from plansmith.review.policy import acting_steps, reasons_to_ask
 from plansmith.review.settings import ReviewPolicy
 from plansmith.templates.book import every_template, usable_templates
-from plansmith.templates.pinning import contents, pinned
 from plansmith.templates.template import (
     Template,
+    contents,
     given_template,
+    pinned,
     runs_templates,
     template_problems,
 )
