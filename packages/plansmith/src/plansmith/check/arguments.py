@@ -203,21 +203,17 @@ def argument_problems(step: str, tool: KnownTool, arguments: Placeholders) -> li
 
 def schema_problems(step: str, tool: KnownTool) -> Iterator[Problem]:
     """Yields warnings that a tool's own schemas cannot be used whole; the tool stays usable."""
-    flaw, spoilt = tool.inputs.flaw, tool.outputs.flaw
-    messages: list[Sentence] = []
-    if flaw:
+    hint = Sentence("correct the schema of the tool")
+    if flaw := tool.inputs.flaw.partition("\n")[0][:160]:
         code = "ps.bad_input_schema" if tool.inputs.validator is None else "ps.bad_input_part"
-        reason = flaw.partition("\n")[0][:160]
-        messages.append(Sentence(code, tool=tool.spec.name, reason=reason))
-    if spoilt:
+        message = Sentence(code, tool=tool.spec.name, reason=flaw)
+        yield problem("PS209", message, hint=hint, step=step, path=("tool",))
+    if flaw := tool.outputs.flaw.partition("\n")[0][:160]:
         message = Sentence(
             "the output schema of '{tool}' is not valid, so its results go unchecked: {reason}",
             tool=tool.spec.name,
-            reason=spoilt.partition("\n")[0][:160],
+            reason=flaw,
         )
-        messages.append(message)
-    for message in messages:
-        hint = Sentence("correct the schema of the tool")
         yield problem("PS209", message, hint=hint, step=step, path=("tool",))
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from plansmith.check.flow import Flow
@@ -57,6 +56,9 @@ class _Linter:
         self.by_id = {step.id: step for step in plan.by_id.values() if not step.disabled}
         self.steps = [*self.by_id.values()]
         self.followers = dependents(self.graph)
+        # Sets of steps are bits of one number: 10,000 steps take only a few megabytes.
+        self.bit = {name: 1 << place for place, name in enumerate(sequence)}
+        self.above = self._reach(sequence, self.graph)
         self.uses = {
             step.id: {found.ref.step for found in step.references if found.ref} - RESERVED
             for step in self.steps
@@ -89,7 +91,7 @@ class _Linter:
             for position, before in enumerate(step.after if step.id in self.reading else ()):
                 if before not in self.reading or before in self.uses[step.id]:
                     continue
-                if any(self._is_before(before, each) for each in self.graph[step.id] - {before}):
+                if any(self.above[each] & self.bit[before] for each in self.graph[step.id]):
                     continue
                 message = Sentence(
                     "'{step}' waits for '{earlier}' and uses nothing of it",
@@ -116,7 +118,8 @@ class _Linter:
     def duplicate_work(self) -> Iterator[Problem]:
         """Yields the same call made twice, with no change in between."""
         seen: dict[tuple[str, ...], str] = {}
-        acting = self._marks(step.id for step in self.ends if step.kind != "reply")
+        below = self._reach(self.sequence[::-1], self.followers)
+        acting = sum(self.bit[step.id] for step in self.ends if step.kind != "reply")
         for name in self.sequence:
             # Under a condition the same call may be meant for another case.
             step = self.by_id.get(name)
@@ -126,9 +129,9 @@ class _Linter:
             key = [own.get(part, "") for part in ("kind", "tool", "agent", "task", "template")]
             work = (*key, canonical_json(step.inputs).decode())
             first = seen.get(work)
-            if first and not self._below[first] & self._above[name] & acting:
+            if first and not below[first] & self.above[name] & acting:
                 # If the second call is ordered after the first, it may be meant to look again.
-                again = self._is_before(first, name)
+                again = self.above[name] & self.bit[first]
                 yield Problem(
                     code="PS404",
                     severity=Severity.NOTE if again else Severity.WARNING,
@@ -148,7 +151,10 @@ class _Linter:
             if not isinstance(path, str):
                 continue
             for first in writers.setdefault(path, []):
-                if not self._is_before(first, step.id) and not self._is_before(step.id, first):
+                if (
+                    not self.above[step.id] & self.bit[first]
+                    | self.above[first] & self.bit[step.id]
+                ):
                     message = Sentence(
                         "'{step}' and '{first}' both write {path}, in no order",
                         step=step.id,
@@ -185,14 +191,14 @@ class _Linter:
 
     def writes_without_review(self) -> Iterator[Problem]:
         """Yields changes with values known only at run time, without a question before."""
-        asking = self._marks(step.id for step in self.steps if step.kind == "ask")
+        asking = sum(self.bit[step.id] for step in self.steps if step.kind == "ask")
         for step in self.steps:
             spec = self.specs[step.id]
             if spec is None or spec.effect is Effect.READ or not states_effect(spec):
                 continue
             sources = [self.by_id.get(ref.step) for ref in step.refs() if ref.step not in RESERVED]
             found_out = any(each is None or each.kind != "ask" for each in sources)
-            if not found_out or self._above[step.id] & asking:
+            if not found_out or self.above[step.id] & asking:
                 continue
             final = spec.effect is Effect.FINAL
             yield Problem(
@@ -213,11 +219,11 @@ class _Linter:
             )
 
     def missing_reply(self) -> Iterator[Problem]:
-        shown = [step for step in self.steps if step.id in self.reading] if not self.replies else []
-        for step in [step for step in shown if not self.followers[step.id]][:1]:
-            message = Sentence("nothing uses or shows what '{step}' finds", step=step.id)
+        last = [each.id for each in self.steps if not self.followers[each.id]]
+        for name in [each for each in last if each in self.reading and not self.replies][:1]:
+            message = Sentence("nothing uses or shows what '{step}' finds", step=name)
             hint = Sentence("add a reply step that refers to it")
-            yield problem("PS407", message, hint=hint, step=step.id)
+            yield problem("PS407", message, hint=hint, step=name)
 
     def passed_over_changes(self) -> Iterator[Problem]:
         for step in self.steps:
@@ -248,32 +254,13 @@ class _Linter:
                 where = (*place, "undo_with")
                 yield problem("PS409", message, hint=_OUT, step=step.id, path=where)
 
-    # Sets of steps are bits of one number: 10,000 steps take only a few megabytes.
-    @cached_property
-    def _place(self) -> dict[str, int]:
-        return {name: place for place, name in enumerate(self.sequence)}
-
-    @cached_property
-    def _above(self) -> dict[str, int]:
-        return self._reach(self.sequence, self.graph)
-
-    @cached_property
-    def _below(self) -> dict[str, int]:
-        return self._reach(self.sequence[::-1], self.followers)
-
     def _reach(self, sequence: list[str], edges: Mapping[str, Collection[str]]) -> dict[str, int]:
         reached: dict[str, int] = {}
         for name in sequence:
             reached[name] = 0
             for other in edges[name]:
-                reached[name] |= reached[other] | 1 << self._place[other]
+                reached[name] |= reached[other] | self.bit[other]
         return reached
-
-    def _marks(self, names: Iterable[str]) -> int:
-        return sum(1 << self._place[name] for name in names)
-
-    def _is_before(self, first: str, then: str) -> bool:
-        return bool(self._above[then] >> self._place[first] & 1)
 
 
 def _needless(step: AnyStep, name: str, place: Path, *, may_miss: bool) -> Iterator[Problem]:
