@@ -9,30 +9,13 @@ from plansmith.check.arguments import Placeholders
 from plansmith.check.names import Catalogue, KnownTool, Names
 from plansmith.check.schemas import Document, Shape
 from plansmith.errors import ReferenceFailed
-from plansmith.plan.conditions import (
-    LENGTH,
-    LISTS,
-    ORDER,
-    condition_flaws,
-    condition_text,
-    operand_text,
-    refs_alone,
-)
+from plansmith.plan import conditions as cond
+from plansmith.plan import steps as st
 from plansmith.plan.data import Json, Path, kind_of_value, same
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.refs import ITEM, LITERAL, RESERVED, Ref, find, lookup, whole_ref
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.plan.steps import (
-    AnyStep,
-    AskStep,
-    Instead,
-    MapStep,
-    ReplyStep,
-    StepFields,
-    ToolStep,
-    has_rules,
-)
 
 _NO_SCHEMA: Final = Document({})
 _TEXT: Final = Shape([{"type": "string"}], _NO_SCHEMA)
@@ -65,7 +48,7 @@ class Flow:
         self._earlier = earlier or {}
         self._outputs: dict[str, Shape] = {}
 
-    def output(self, ref: Ref, within: MapStep | None) -> Shape:
+    def output(self, ref: Ref, within: st.MapStep | None) -> Shape:
         """Returns the shape of what a reference points at, in a map step or outside of one."""
         if ref.step == ITEM:
             source = _ANY if within is None else self._item(within, ref)
@@ -83,36 +66,36 @@ class Flow:
             return _ANY
         return source.inside(ref.path) if ref.path else source
 
-    def over(self, step: MapStep) -> Shape | None:
+    def over(self, step: st.MapStep) -> Shape | None:
         """Returns the shape of the list of a map step, if it is a reference."""
         ref = whole_ref(step.over)
         return None if ref is None or ref.step == ITEM else self.output(ref, None)
 
-    def _item(self, step: MapStep, ref: Ref) -> Shape:
+    def _item(self, step: st.MapStep, ref: Ref) -> Shape:
         if isinstance(step.over, list):
             known = step.over and not ref.path and not any(find(step.over))
             return Shape([{"enum": step.over}], _NO_SCHEMA) if known else _ANY
         source = self.over(step)
         return source.inside((0,)) if source is not None and source.forms else _ANY
 
-    def _of(self, step: StepFields) -> Shape:
+    def _of(self, step: st.StepFields) -> Shape:
         if step.otherwise is not None or step.on_error not in ("fail", "skip"):
             return _ANY  # another value may stand in for its result
         match step:
-            case ToolStep():
+            case st.ToolStep():
                 tool = self.tools.tool(step.tool)
                 return _ANY if tool is None else tool.gives
-            case AskStep(answer_schema=schema) if schema:
+            case st.AskStep(answer_schema=schema) if schema:
                 return Shape.of(schema)
-            case ReplyStep():
+            case st.ReplyStep():
                 return _TEXT
-            case MapStep():
+            case st.MapStep():
                 each = self._of(step.each)
                 return Shape([{"type": "array", "items": {"anyOf": [*each.forms]}}], each.document)
             case _:
                 return _ANY
 
-    def lookups(self, step: AnyStep) -> Iterator[Problem]:
+    def lookups(self, step: st.AnyStep) -> Iterator[Problem]:
         """Yields references of a step that point to nothing, and a map over what is no list."""
         within = step if step.kind == "map" else None
         for found in step.references:
@@ -148,7 +131,7 @@ class Flow:
             hint = Sentence("name the list inside of it, with $path")
             yield problem("PS309", message, hint=hint, step=step.id, path=("over",))
 
-    def _lost(self, ref: Ref, within: MapStep | None) -> int | None:
+    def _lost(self, ref: Ref, within: st.MapStep | None) -> int | None:
         """Returns the place of the first key in a reference that does not exist."""
         if ref.step not in self._earlier:
             return self.output(ref, within).lost
@@ -160,7 +143,7 @@ class Flow:
         return None
 
     def misfits(
-        self, step: ToolStep, within: MapStep | None, tool: KnownTool, arguments: Placeholders
+        self, step: st.ToolStep, within: st.MapStep | None, tool: KnownTool, arguments: Placeholders
     ) -> Iterator[Problem]:
         """Yields references to values of a type that the tool does not take there."""
         for path, ref in arguments.refs.items():
@@ -206,7 +189,7 @@ def _can_fit(gives: Shape, wanted: Shape) -> bool:
 
 
 def rule_problems(
-    plan: Plan, flow: Flow, check_call: Callable[[ToolStep, Placeholders], Iterable[Problem]]
+    plan: Plan, flow: Flow, check_call: Callable[[st.ToolStep, Placeholders], Iterable[Problem]]
 ) -> Iterator[Problem]:
     """Yields the problems of the steps' rules; `check_call` checks the call of a tool."""
     if plan.features.isdisjoint(("rules", "map")):
@@ -215,11 +198,11 @@ def rule_problems(
         # The rules of the inner step of a map have problems that name the map.
         inner = [(step.each, ("each",), step)] if step.kind == "map" else []
         for each, place, within in [(step, (), None), *inner]:
-            if has_rules(each):
+            if st.has_rules(each):
                 yield from _Rules(each, step.id, place, flow, within).problems()
                 undo = each.undo_with
                 if undo is not None and each.kind in _ALLOWED["undo_with"]:
-                    call = ToolStep(id=each.id, tool=undo.tool, inputs=undo.inputs)
+                    call = st.ToolStep(id=each.id, tool=undo.tool, inputs=undo.inputs)
                     for found in check_call(call, Placeholders(undo.inputs)):
                         path = (*place, "undo_with", *found.path)
                         yield found.model_copy(update={"step": step.id, "path": path})
@@ -229,7 +212,7 @@ class _Rules:
     """The rules of one step."""
 
     def __init__(
-        self, step: AnyStep, name: str, place: Path, flow: Flow, within: MapStep | None
+        self, step: st.AnyStep, name: str, place: Path, flow: Flow, within: st.MapStep | None
     ) -> None:
         self.step, self.name, self.place, self.flow, self.within = step, name, place, flow, within
 
@@ -246,7 +229,7 @@ class _Rules:
             yield from self._condition(step.repeat.until, ("repeat", "until"))
         for rule in ("otherwise", "on_error"):
             given = getattr(step, rule)
-            if isinstance(given, Instead) and any(find(given.value)):
+            if isinstance(given, st.Instead) and any(find(given.value)):
                 message = Sentence(
                     "'{rule}' is a plain value, which holds no references", rule=rule
                 )
@@ -254,7 +237,7 @@ class _Rules:
                 yield self._problem("PS319", message, hint, (rule, "value"))
 
     def _condition(self, condition: Json, path: Path) -> Iterator[Problem]:
-        flaws = condition_flaws(condition)
+        flaws = cond.condition_flaws(condition)
         for flaw in flaws:
             example = '{"below": [{"$from": "step"}, 10]}'
             hint = Sentence("write for example {example}", example=example)
@@ -281,16 +264,16 @@ class _Rules:
         """Yields comparisons of which the schemas tell that they cannot be made."""
         name, given = next(iter(cast("dict[str, Json]", condition).items()))
         here, items = (*path, name), given if isinstance(given, list) else [given]
-        if name == "not" or name in LISTS:
+        if name == "not" or name in cond.LISTS:
             for index, each in enumerate(items):
                 yield from self._comparisons(each, here if name == "not" else (*here, index))
             return
         sized = [(here, given)]
         if name != "empty":
             sized = [
-                ((*here, index), each[LENGTH])
+                ((*here, index), each[cond.LENGTH])
                 for index, each in enumerate(items)
-                if isinstance(each, dict) and each.keys() == {LENGTH}
+                if isinstance(each, dict) and each.keys() == {cond.LENGTH}
             ]
         hint = Sentence("compare numbers with numbers and texts with texts")
         for place, operand in sized:
@@ -298,7 +281,7 @@ class _Rules:
             if types is not None and not types & _SIZED:
                 message = Sentence(
                     "{operand} is {type}, which has no length",
-                    operand=operand_text(operand),
+                    operand=cond.operand_text(operand),
                     type=Sentence(f"type.{min(types)}"),
                 )
                 yield self._problem("PS318", message, hint, place)
@@ -308,7 +291,7 @@ class _Rules:
         if not _can_compare(name, left, right):
             message = Sentence(
                 "{condition}: {left} and {right} are never compared that way",
-                condition=condition_text(condition),
+                condition=cond.condition_text(condition),
                 left=_type_names(left),
                 right=_type_names(right),
             )
@@ -316,9 +299,9 @@ class _Rules:
 
     def _types_of(self, operand: Json) -> Types:
         """Returns the JSON types that an operand may have; None if they are not known."""
-        if isinstance(operand, dict) and operand.keys() == {LENGTH}:
+        if isinstance(operand, dict) and operand.keys() == {cond.LENGTH}:
             return frozenset({"number"})
-        refs = refs_alone(operand)
+        refs = cond.refs_alone(operand)
         if not refs:
             is_literal = isinstance(operand, dict) and operand.keys() == {LITERAL}
             return frozenset({kind_of_value(operand[LITERAL] if is_literal else operand)})
@@ -341,8 +324,8 @@ def _can_compare(name: str, left: Types, right: Types) -> bool:
         return left is None or "array" in left or bool(left & {"string", "object"} and in_text)
     if left is None or right is None:
         known = left or right
-        return name not in ORDER or known is None or bool(known & {"number", "string"})
-    if name in ORDER:
+        return name not in cond.ORDER or known is None or bool(known & {"number", "string"})
+    if name in cond.ORDER:
         return bool(left & right & {"number", "string"})
     return bool(left & right) or "null" in left | right
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from plansmith.errors import PlanInvalid
+from plansmith.plan import steps as st
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import Json, Record, content_hash
@@ -17,18 +18,6 @@ from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import ITEM, RESERVED, find, rename_refs
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import (
-    MAX_NESTING,
-    RULES,
-    AgentStep,
-    AnyStep,
-    AskStep,
-    MapStep,
-    PlanStep,
-    ReplyStep,
-    ToolStep,
-    has_rules,
-)
 from plansmith.review.policy import active_steps, effects
 from plansmith.review.render import value_line
 from plansmith.text import clip, safe
@@ -36,7 +25,7 @@ from plansmith.text import clip, safe
 _VALUE: Final = 120
 _QUESTION: Final = 80
 # What undoes a step is a plan of its own, approved by itself.
-_COVERED: Final = RULES - {"undo_with"}
+_COVERED: Final = st.RULES - {"undo_with"}
 _HOST: Final = re.compile(
     r"\b[a-z][a-z0-9+.-]*://([^/\s\"'\\?#]+)|\b[\w.+-]+@([\w-]+(?:\.[\w-]+)+)"
 )
@@ -65,9 +54,10 @@ class PlannedCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """The surroundings of a step: bound values, map lists, and what comes before."""
+    """The surroundings of a step: keys of the steps before, bound values, map lists."""
 
     prefix: str = ""
+    keys: Mapping[str, str] = field(default_factory=dict[str, str])
     params: Mapping[str, str] = field(default_factory=dict[str, str])
     item: str = ""
     lists: tuple[str, ...] = ()
@@ -133,6 +123,7 @@ class PlanCalls:
         except PlanInvalid:  # a plan with a cycle never runs; its calls are listed anyway
             names = list(graph)
         keys: dict[str, str] = {}
+        scope = replace(scope, keys=keys)
         for name in names:
             step, place = plan.by_id[name], f"{scope.prefix}{name}"
             inner = (f"{scope.prefix}{need}" for need in sorted(graph[name]) if need in keys)
@@ -144,44 +135,42 @@ class PlanCalls:
                 self.texts[place] = Sentence("{step} (off)", step=name)
                 keys[name] = content_hash(["off", name])
             else:
-                keys[name] = self._step(step, place, keys, scope)
+                keys[name] = self._step(step, place, scope)
                 self._uncertain |= {place} if step.when or step.on_error == "skip" else set()
             self.keys[place] = keys[name]
         return keys
 
-    def _step(self, step: AnyStep, place: str, keys: Mapping[str, str], scope: _Scope) -> str:
+    def _step(self, step: st.AnyStep, place: str, scope: _Scope) -> str:
         """Adds the calls of a step; returns its key."""
         self.texts[place] = _call_text(step)
         text = json.dumps(step.to_json(), ensure_ascii=False).lower()
         self.hosts |= {found[1] or found[2] for found in _HOST.finditer(text)}
         ruled = ""
-        if has_rules(step):
+        if st.has_rules(step):
             # What may make a call happen, or stand in for a result, is part of what was approved.
             rules = {name: each for name, each in step.stored().items() if name in _COVERED}
-            ruled = self._value(rules, keys, scope)
+            ruled = self._value(rules, scope)
             around = [("call.under", each) for each in rule_sentences(step)[::-1]]
             scope = replace(scope, lists=(*scope.lists, ruled), around=(*around, *scope.around))
         match step:
-            case ToolStep() | AgentStep():
-                return self._call(step, place, keys, scope)  # whose lists have the rules
-            case AskStep():
+            case st.ToolStep() | st.AgentStep():
+                return self._call(step, place, scope)  # whose lists have the rules
+            case st.AskStep():
                 # By its place: equal questions at two places have different answers.
-                question = self._value(step.question, keys, scope)
+                question = self._value(step.question, scope)
                 key = content_hash(["ask", place, question, [*step.options], step.answer_schema])
-            case MapStep():
-                key = self._map(step, place, keys, scope)
-            case PlanStep():
-                key = self._template(step, place, keys, scope)
-            case ReplyStep():
+            case st.MapStep():
+                key = self._map(step, place, scope)
+            case st.PlanStep():
+                key = self._template(step, place, scope)
+            case st.ReplyStep():
                 style = [] if step.style == "worded" else [step.style]
-                key = content_hash(["reply", self._value(step.instruction, keys, scope), *style])
+                key = content_hash(["reply", self._value(step.instruction, scope), *style])
         return content_hash([key, ruled]) if ruled else key
 
-    def _call(
-        self, step: ToolStep | AgentStep, place: str, keys: Mapping[str, str], scope: _Scope
-    ) -> str:
-        task = step.task if isinstance(step, AgentStep) else None
-        given = self._value([task, step.inputs], keys, scope)
+    def _call(self, step: st.ToolStep | st.AgentStep, place: str, scope: _Scope) -> str:
+        task = step.task if isinstance(step, st.AgentStep) else None
+        given = self._value([task, step.inputs], scope)
         text = self.texts[place]
         for code, around in scope.around:
             text = Sentence(code, call=text, around=around)
@@ -190,8 +179,8 @@ class PlanCalls:
         self.calls.append(PlannedCall(place, name, effect, key, text))
         return key
 
-    def _map(self, step: MapStep, place: str, keys: Mapping[str, str], scope: _Scope) -> str:
-        over = self._value(step.over, keys, scope)
+    def _map(self, step: st.MapStep, place: str, scope: _Scope) -> str:
+        over = self._value(step.over, scope)
         inner = replace(
             scope,
             prefix=f"{place}/",
@@ -202,13 +191,13 @@ class PlanCalls:
         )
         each = f"{place}/{step.each.id}"
         self._before[each], self._history[each] = self._before[place], self._history[place]
-        self.keys[each] = self._step(step.each, each, keys, inner)
+        self.keys[each] = self._step(step.each, each, inner)
         return content_hash(["map", over, self.keys[each]])
 
-    def _template(self, step: PlanStep, place: str, keys: Mapping[str, str], scope: _Scope) -> str:
-        given = {name: self._value(value, keys, scope) for name, value in step.inputs.items()}
+    def _template(self, step: st.PlanStep, place: str, scope: _Scope) -> str:
+        given = {name: self._value(value, scope) for name, value in step.inputs.items()}
         plan = self._templates.get(step.template)
-        if plan is None or scope.depth >= MAX_NESTING:
+        if plan is None or scope.depth >= st.MAX_NESTING:
             unseen = [step.template, step.version, step.content]
             return content_hash(["plan", *unseen, dict[str, Json](given)])
         inside = f"{safe(step.template)}({_arguments_text(step.inputs)})"
@@ -223,7 +212,7 @@ class PlanCalls:
         )
         return content_hash(["plan", dict[str, Json](self._walk(plan, inner))])
 
-    def _value(self, value: Json, keys: Mapping[str, str], scope: _Scope) -> str:
+    def _value(self, value: Json, scope: _Scope) -> str:
         """Returns the hash of a value; references count by the keys of their steps."""
         bound: list[Json] = []
         for found in find(value):
@@ -233,18 +222,18 @@ class PlanCalls:
             whole = content_hash(dict[str, Json](scope.params))
             first = str(ref.path[0]) if ref.path else ""
             bound.append(scope.item if ref.step == ITEM else scope.params.get(first, whole))
-        return content_hash([rename_refs(value, keys), bound])
+        return content_hash([rename_refs(value, scope.keys), bound])
 
 
-def _call_text(step: AnyStep) -> str:
+def _call_text(step: st.AnyStep) -> str:
     """Returns a step as text for a review reason: `pay(to="alice", amount=10)`."""
     match step:
-        case ToolStep():
+        case st.ToolStep():
             return f"{safe(step.tool)}({_arguments_text(step.inputs)})"
-        case AgentStep():
+        case st.AgentStep():
             more = f", {_arguments_text(step.inputs)}" if step.inputs else ""
             return f"{safe(step.agent)}(task={value_line(step.task, _VALUE)}{more})"
-        case AskStep():
+        case st.AskStep():
             return Sentence("call.asks", question=clip(safe(step.question), _QUESTION))
         case _:
             return step.id
@@ -373,9 +362,9 @@ def definitions(
     found: dict[str, Record | None] = {}
     for step in active_steps(plan, templates):
         match step:
-            case ToolStep(tool=name):
+            case st.ToolStep(tool=name):
                 found[name] = tools.get(name)
-            case AgentStep(agent=name):
+            case st.AgentStep(agent=name):
                 found[f"agent {name}"] = agents.get(name)
             case _:
                 pass

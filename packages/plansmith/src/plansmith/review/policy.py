@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from plansmith.plan import steps as st
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, is_freed
 from plansmith.plan.conditions import when_sentence
 from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import RESERVED, find, is_earlier
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import (
-    MAX_NESTING,
-    AgentStep,
-    AnyStep,
-    AskStep,
-    MapStep,
-    PlanStep,
-    StepFields,
-    ToolStep,
-)
 from plansmith.review.render import value_line
 from plansmith.review.settings import ReviewPolicy
 from plansmith.text import clip
@@ -34,9 +25,9 @@ class ActiveStep(NamedTuple):
     """
 
     root: str
-    step: AnyStep
+    step: st.AnyStep
     plan: Plan
-    maps: tuple[tuple[MapStep, Plan], ...] = ()
+    maps: tuple[tuple[st.MapStep, Plan], ...] = ()
     limits: tuple[Sentence, ...] = ()
 
 
@@ -72,14 +63,14 @@ def _reason(active: ActiveStep, tool: str, effect: Effect, policy: ReviewPolicy)
         source = plan.by_id.get(name)
         if is_earlier(name):
             sources.append(source_name(name))
-        elif not isinstance(source, AskStep):
+        elif not isinstance(source, st.AskStep):
             title = clip(source.title, 60) if source and source.title else ""
             code = "review.step_titled" if title else "review.step"
             sources.append(Sentence(code, name=name, **({"title": title} if title else {})))
     items = [_how_often(each, around, policy) for each, around in active.maps]
     items += active.limits
     # The file that it writes, if the plan names it.
-    inputs = step.inputs if isinstance(step, ToolStep) else {}
+    inputs = step.inputs if isinstance(step, st.ToolStep) else {}
     overwrites = inputs.get("overwrite") is True
     named = [inputs.get(name) for name in ("path", "file", "filename")]
     if overwrites:
@@ -96,18 +87,18 @@ def _reason(active: ActiveStep, tool: str, effect: Effect, policy: ReviewPolicy)
     )
 
 
-def _how_often(step: MapStep, plan: Plan, policy: ReviewPolicy) -> Sentence:
+def _how_often(step: st.MapStep, plan: Plan, policy: ReviewPolicy) -> Sentence:
     if isinstance(step.over, list):
         return Sentence("review.each_of", count=len(step.over))
     over = value_line(step.over)
     names = {found.ref.step for found in find(step.over) if found.ref is not None}
     # A list that comes from the plan or a person is as long as they want it.
-    if all(isinstance(plan.by_id.get(name), AskStep) for name in names):
+    if all(isinstance(plan.by_id.get(name), st.AskStep) for name in names):
         return Sentence("review.each", list=over)
     return Sentence("review.each_bounded", list=over, most=step.most or policy.most_items)
 
 
-def active_steps(plan: Plan, templates: Mapping[str, Plan]) -> Iterator[AnyStep]:
+def active_steps(plan: Plan, templates: Mapping[str, Plan]) -> Iterator[st.AnyStep]:
     """Yields every step that would run, also inside templates and map steps."""
     return (active.step for active in _active(plan, templates))
 
@@ -119,16 +110,20 @@ def _active(
     for step in plan.steps:
         if step.disabled:
             continue
-        around = (*maps, (step, plan)) if isinstance(step, MapStep) else maps
-        inner: AnyStep = step.each if isinstance(step, MapStep) else step
+        around = (*maps, (step, plan)) if step.kind == "map" else maps
+        inner: st.AnyStep = step.each if step.kind == "map" else step
         within = (*limits, *_limits(step), *(_limits(inner) if inner is not step else ()))
         active = ActiveStep(outer.root if outer else step.id, inner, plan, around, within)
         yield active
-        if isinstance(inner, PlanStep) and inner.template in templates and depth < MAX_NESTING:
+        if (
+            isinstance(inner, st.PlanStep)
+            and inner.template in templates
+            and depth < st.MAX_NESTING
+        ):
             yield from _active(templates[inner.template], templates, active, depth + 1)
 
 
-def _limits(step: StepFields) -> Iterator[Sentence]:
+def _limits(step: st.StepFields) -> Iterator[Sentence]:
     """Yields under which condition and how often a step runs, where it says so."""
     if step.repeat is not None:
         yield Sentence("review.rounds", most=step.repeat.at_most)
@@ -154,13 +149,13 @@ def acting_steps(
 
 
 def effects(
-    step: StepFields, *, tools: Mapping[str, ToolSpec], agents: Mapping[str, AgentSpec]
+    step: st.StepFields, *, tools: Mapping[str, ToolSpec], agents: Mapping[str, AgentSpec]
 ) -> Iterator[tuple[str, Effect]]:
     """Yields what a step calls, with its effect; an unknown tool or agent counts as a write."""
     match step:
-        case ToolStep(tool=name):
+        case st.ToolStep(tool=name):
             yield name, tools[name].effect if name in tools else Effect.WRITE
-        case AgentStep(agent=name):
+        case st.AgentStep(agent=name):
             yield name, agents[name].effect if name in agents else Effect.WRITE
         case _:
             return

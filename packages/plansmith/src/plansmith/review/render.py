@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from plansmith.plan import steps as st
 from plansmith.plan.conditions import rule_sentences, rule_text
 from plansmith.plan.data import Json, Path, json_text
 from plansmith.plan.diff import FieldChange, PlanDiff, is_rule
@@ -19,16 +20,6 @@ from plansmith.plan.sentence import (
     joined,
     language_of,
     texts_under,
-)
-from plansmith.plan.steps import (
-    AgentStep,
-    AskStep,
-    MapStep,
-    PlanStep,
-    ReplyStep,
-    StepFields,
-    ToolStep,
-    kind_of,
 )
 from plansmith.text import WIDTH, clip, padded, safe, text_width
 
@@ -143,7 +134,7 @@ def _words(locale: str) -> Mapping[str, str]:
 
 
 def step_lines(
-    step: StepFields, mark: str, locale: str = "en", plan: Plan | None = None
+    step: st.StepFields, mark: str, locale: str = "en", plan: Plan | None = None
 ) -> Iterator[str]:
     """Yields the lines of one step of a plan: what it is, does and waits for."""
     words = _words(locale)
@@ -153,7 +144,7 @@ def step_lines(
     yield f"     {action(step, locale)}"
     for name, value in _inputs(step).items():
         yield from (f"       {line}" for line in _input_lines(name, value, locale, plan))
-    if isinstance(step, MapStep):
+    if isinstance(step, st.MapStep):
         yield from (f"  {line}" for line in step_lines(step.each, "·", locale, plan))
     for rule in rule_sentences(step):
         yield f"     {in_language(rule, locale)}"
@@ -180,32 +171,32 @@ def _input_lines(name: str, value: Json, locale: str, plan: Plan | None) -> Iter
         yield f"{safe(name)} = {value_line(value, 6000)}{source}"
 
 
-def action(step: StepFields, locale: str = "en") -> str:
+def action(step: st.StepFields, locale: str = "en") -> str:
     """Says what a step does, in a few words."""
     words = _words(locale)
     match step:
-        case ToolStep():
+        case st.ToolStep():
             return words["tool"].format(name=safe(step.tool))
-        case AgentStep():
+        case st.AgentStep():
             return words["agent"].format(name=safe(step.agent), task=clip(safe(step.task)))
-        case AskStep():
+        case st.AskStep():
             options = f" [{' / '.join(map(safe, step.options))}]" if step.options else ""
             return words["ask"].format(question=clip(safe(step.question))) + options
-        case MapStep():
+        case st.MapStep():
             most = words["at_most"].format(most=step.most) if step.most else ""
             over = value_line(step.over, 80)
             return words["each"].format(over=over, width=step.width, most=most)
-        case PlanStep():
+        case st.PlanStep():
             form = words["template_version" if step.version else "template"]
             return form.format(name=safe(step.template), version=step.version)
-        case ReplyStep():
+        case st.ReplyStep():
             return words[step.style].format(text=clip(safe(step.instruction)))
         case _:
-            return str(kind_of(step))
+            return str(st.kind_of(step))
 
 
-def _inputs(step: StepFields) -> dict[str, Json]:
-    return step.inputs if isinstance(step, (ToolStep, AgentStep, PlanStep)) else {}
+def _inputs(step: st.StepFields) -> dict[str, Json]:
+    return step.inputs if isinstance(step, (st.ToolStep, st.AgentStep, st.PlanStep)) else {}
 
 
 def problem_lines(problems: Sequence[Problem], locale: str = "en") -> Iterator[str]:
