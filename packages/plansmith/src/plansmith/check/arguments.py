@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -252,15 +252,16 @@ class _ProblemWriter:
 
     def undeclared(self, value: Json, path: Path = ()) -> Iterator[Problem]:
         """Yields warnings of arguments that a schema neither mentions nor forbids."""
-        inner = enumerate(value) if isinstance(value, list) else ()
+        inner: Iterable[tuple[str | int, Json]] = ()
+        if isinstance(value, list):
+            inner = enumerate(value)
         if isinstance(value, dict):
             inner = value.items()
             place = self.tool.takes.inside(path)
             says_all = place.known and not place.is_open and place.lost is None
             if says_all and (not path or all(form["properties"] for form in place.forms)):
-                for key in value:
-                    if key not in place.properties:
-                        yield self._unknown((*path, key), Severity.WARNING)
+                for name in [each for each in value if each not in place.properties]:
+                    yield self._unknown((*path, name), Severity.WARNING)
         for key, each in inner:
             if isinstance(each, (dict, list)):
                 yield from self.undeclared(each, (*path, key))

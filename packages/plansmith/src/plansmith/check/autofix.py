@@ -115,9 +115,8 @@ class _Fixer:
     def _renamed(self, step: ToolStep, inputs: Json, tool: KnownTool) -> Json:
         """Renames arguments with a mistyped name, if the right name is still free."""
         form = tool.takes.forms[0] if len(tool.takes.forms) == 1 else {}
-        properties = form.get("properties")
-        is_closed = isinstance(properties, dict) and not form.get("additionalProperties")
-        if not is_closed or not isinstance(inputs, dict):
+        properties, more = form.get("properties"), form.get("additionalProperties")
+        if more or not isinstance(properties, dict) or not isinstance(inputs, dict):
             return inputs
         free = Names([name for name in properties if name not in inputs])
         meant = {name: free.obvious(name) for name in inputs if name not in properties}

@@ -169,8 +169,8 @@ def _check_references(
             message = Sentence(
                 "'{step}' comes after '{name}', which is not a step", step=step.id, name=need
             )
-            hint = Names(steps).hint(need)
-            yield problem("PS302", message, hint=hint, step=step.id, path=("after", position))
+            near = Names(steps).hint(need)
+            yield problem("PS302", message, hint=near, step=step.id, path=("after", position))
 
 
 def _unusable(step: str, ref: str, where: Path, earlier: Earlier) -> Problem:
@@ -192,6 +192,7 @@ def _check_source(
 ) -> Iterator[Problem]:
     """Yields what is wrong with a reference that names no step which runs."""
     code = "PS302"
+    hint: str
     if ref.step == refs.ITEM:
         if where[:1] == ("each",):
             return

@@ -303,8 +303,9 @@ class _Rules:
             return frozenset({"number"})
         refs = cond.refs_alone(operand)
         if not refs:
-            is_literal = isinstance(operand, dict) and operand.keys() == {LITERAL}
-            return frozenset({kind_of_value(operand[LITERAL] if is_literal else operand)})
+            if isinstance(operand, dict) and operand.keys() == {LITERAL}:
+                operand = operand[LITERAL]
+            return frozenset({kind_of_value(operand)})
         shapes = [self.flow.output(ref, self.within) for ref in refs]
         if not all(shape.known for shape in shapes):
             return None

@@ -120,12 +120,12 @@ def _read_yaml(text: str) -> Json:
     """Builds a value from YAML events, without recursion."""
     values: list[list[Json]] = [[]]  # the items of each list or mapping that is open
     for event in _parse_events(text, Loader=_Loader):
-        if isinstance(event, yaml.NodeEvent):
-            _check_plain(event)
         match event:
             case yaml.ScalarEvent():
+                _check_plain(event)
                 values[-1].append(_scalar(event))
-            case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
+            case yaml.AliasEvent() | yaml.SequenceStartEvent() | yaml.MappingStartEvent():
+                _check_plain(event)
                 if len(values) > MAX_DEPTH:
                     raise _too_deep()
                 values.append([])
@@ -133,6 +133,8 @@ def _read_yaml(text: str) -> Json:
                 items = values.pop()
                 is_table = isinstance(event, yaml.MappingEndEvent)
                 values[-1].append(_table(items, event) if is_table else items)
+            case _:
+                pass
     if len(values[0]) != 1:
         what = Sentence(
             "several documents in one text" if values[0] else "there is nothing in the text"

@@ -145,7 +145,7 @@ class PlanCalls:
         self.texts[place] = _call_text(step)
         text = json.dumps(step.to_json(), ensure_ascii=False).lower()
         self.hosts |= {found[1] or found[2] for found in _HOST.finditer(text)}
-        ruled = ""
+        key = ruled = ""
         if st.has_rules(step):
             # What may make a call happen, or stand in for a result, is part of what was approved.
             rules = {name: each for name, each in step.stored().items() if name in _COVERED}
