@@ -69,25 +69,22 @@ class Placeholders:
         return path
 
     def _filled(self, template: Json, path: Path) -> Json:
-        match template:
-            case str():
-                return self._text(template, path) if "{{" in template else template
-            case list():
-                return [self._filled(each, (*path, place)) for place, each in enumerate(template)]
-            case dict() if FROM in template or FIRST in template:
-                return self._mark(
-                    self.unknown, path, ref_of(template) if FROM in template else None
-                )
-            case dict() if LITERAL in template and len(template) == 1:
-                self._literals.add(path)
-                return template[LITERAL]
-            case dict():
-                return {
-                    key: each if type(each) in PLAIN else self._filled(each, (*path, key))
-                    for key, each in template.items()
-                }
-            case _:
-                return template
+        if isinstance(template, str):
+            return self._text(template, path) if "{{" in template else template
+        if isinstance(template, list):
+            return [self._filled(each, (*path, place)) for place, each in enumerate(template)]
+        if not isinstance(template, dict):
+            return template
+        if FROM in template or FIRST in template:
+            ref = ref_of(template) if FROM in template else None
+            return self._mark(self.unknown, path, ref)
+        if LITERAL in template and len(template) == 1:
+            self._literals.add(path)
+            return template[LITERAL]
+        return {
+            key: each if type(each) in PLAIN else self._filled(each, (*path, key))
+            for key, each in template.items()
+        }
 
     def _text(self, text: str, path: Path) -> Json:
         parts = pieces(text)
@@ -203,6 +200,8 @@ def argument_problems(step: str, tool: KnownTool, arguments: Placeholders) -> li
 
 def schema_problems(step: str, tool: KnownTool) -> Iterator[Problem]:
     """Yields warnings that a tool's own schemas cannot be used whole; the tool stays usable."""
+    if not tool.inputs.flaw and not tool.outputs.flaw:
+        return
     hint = Sentence("correct the schema of the tool")
     if flaw := tool.inputs.flaw.partition("\n")[0][:160]:
         code = "ps.bad_input_schema" if tool.inputs.validator is None else "ps.bad_input_part"

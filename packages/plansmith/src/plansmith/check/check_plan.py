@@ -99,8 +99,7 @@ def way_on(plan: Plan, *, done: Collection[str] = ()) -> Way:
 
 
 def _check_ids(plan: Plan, max_steps: int | None) -> Iterator[Problem]:
-    running = [step for step in plan.steps if not step.disabled]
-    if not running:
+    if all(step.disabled for step in plan.steps):
         hint = Sentence("add a step, or switch one on") if plan.steps else Sentence("add a step")
         message = Sentence("the plan has no step that would run")
         yield problem("PS307", message, hint=hint, path=("steps",))
@@ -116,8 +115,10 @@ def _check_ids(plan: Plan, max_steps: int | None) -> Iterator[Problem]:
                 hint = Sentence("rename one of them")
                 yield problem("PS304", message, hint=hint, step=name, path=("id",))
             seen.add(name)
-    count = sum(step.kind not in ("ask", "reply") for step in running)
-    if max_steps is not None and count > max_steps:
+    if max_steps is None:
+        return
+    count = sum(not step.disabled and step.kind not in ("ask", "reply") for step in plan.steps)
+    if count > max_steps:
         message = Sentence(
             "the plan has {count} steps, and {most} are allowed", count=count, most=max_steps
         )

@@ -62,9 +62,7 @@ class Flow:
                 step = None if ref.step in RESERVED else self.plan.by_id.get(ref.step)
                 self._outputs[ref.step] = _ANY if step is None else self._of(step)
             source = self._outputs[ref.step]
-        if not source.known:
-            return _ANY
-        return source.inside(ref.path) if ref.path else source
+        return source.inside(ref.path) if source.known else _ANY
 
     def over(self, step: st.MapStep) -> Shape | None:
         """Returns the shape of the list of a map step, if it is a reference."""
@@ -179,13 +177,14 @@ def _types(place: Shape) -> str:
 
 def _can_fit(gives: Shape, wanted: Shape) -> bool:
     """Tells whether a value of one shape may have the other, by types and by listed values."""
-    return any(
-        types & allowed
-        if values is None or listed is None
-        else any(same(one, other) for one in values for other in listed)
-        for types, values in gives.kinds
-        for allowed, listed in wanted.kinds
-    )
+    for types, values in gives.kinds:
+        for allowed, listed in wanted.kinds:
+            fits = bool(types & allowed)
+            if values is not None and listed is not None:
+                fits = any(same(one, other) for one in values for other in listed)
+            if fits:
+                return True
+    return False
 
 
 def rule_problems(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
 from typing import Final
 
 from plansmith.check.flow import Flow
@@ -16,7 +17,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.refs import RESERVED, find
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AnyStep, has_rules
+from plansmith.plan.steps import AgentStep, AnyStep, PlanStep, ToolStep, has_rules
 
 _OUT: Final = Sentence("leave it out")
 _REFER: Final = Sentence("refer to its output, or leave the step out")
@@ -56,9 +57,6 @@ class _Linter:
         self.by_id = {step.id: step for step in plan.by_id.values() if not step.disabled}
         self.steps = [*self.by_id.values()]
         self.followers = dependents(self.graph)
-        # Sets of steps are bits of one number: 10,000 steps take only a few megabytes.
-        self.bit = {name: 1 << place for place, name in enumerate(sequence)}
-        self.above = self._reach(sequence, self.graph)
         self.uses = {
             step.id: {found.ref.step for found in step.references if found.ref} - RESERVED
             for step in self.steps
@@ -117,19 +115,23 @@ class _Linter:
 
     def duplicate_work(self) -> Iterator[Problem]:
         """Yields the same call made twice, with no change in between."""
-        seen: dict[tuple[str, ...], str] = {}
-        below = self._reach(self.sequence[::-1], self.followers)
-        acting = sum(self.bit[step.id] for step in self.ends if step.kind != "reply")
+        seen: dict[tuple[str, str, bytes], str] = {}
         for name in self.sequence:
             # Under a condition the same call may be meant for another case.
             step = self.by_id.get(name)
-            if step is None or name in self.ruled or step.kind not in ("tool", "agent", "plan"):
+            if step is None or name in self.ruled:
                 continue
-            own = step.stored()
-            key = [own.get(part, "") for part in ("kind", "tool", "agent", "task", "template")]
-            work = (*key, canonical_json(step.inputs).decode())
+            match step:
+                case ToolStep():
+                    work = ("tool", step.tool, canonical_json(step.inputs))
+                case AgentStep():
+                    work = ("agent", step.agent, canonical_json([step.task, step.inputs]))
+                case PlanStep():
+                    work = ("plan", step.template, canonical_json(step.inputs))
+                case _:
+                    continue
             first = seen.get(work)
-            if first and not below[first] & self.above[name] & acting:
+            if first and not self.below[first] & self.above[name] & self.acting:
                 # If the second call is ordered after the first, it may be meant to look again.
                 again = self.above[name] & self.bit[first]
                 yield Problem(
@@ -253,6 +255,23 @@ class _Linter:
                 message = Sentence("'{step}' only reads: there is nothing to undo", step=step.id)
                 where = (*place, "undo_with")
                 yield problem("PS409", message, hint=_OUT, step=step.id, path=where)
+
+    # Sets of steps are bits of one number: 10,000 steps take only a few megabytes.
+    @cached_property
+    def bit(self) -> dict[str, int]:
+        return {name: 1 << place for place, name in enumerate(self.sequence)}
+
+    @cached_property
+    def above(self) -> dict[str, int]:
+        return self._reach(self.sequence, self.graph)
+
+    @cached_property
+    def below(self) -> dict[str, int]:
+        return self._reach(self.sequence[::-1], self.followers)
+
+    @cached_property
+    def acting(self) -> int:
+        return sum(self.bit[step.id] for step in self.ends if step.kind != "reply")
 
     def _reach(self, sequence: list[str], edges: Mapping[str, Collection[str]]) -> dict[str, int]:
         reached: dict[str, int] = {}

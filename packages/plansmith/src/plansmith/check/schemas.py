@@ -400,8 +400,8 @@ class Shape:
 
     def inside(self, path: Path) -> Shape:
         """Returns the shape of the value at a path."""
-        if path in self._below:
-            return self._below[path]
+        if not path or path in self._below:
+            return self._below[path] if path else self
         forms, lost = self.forms, None
         for depth, key in enumerate(path):
             found = [_member(form, key) for form in forms]
