@@ -298,17 +298,17 @@ class _Calls:
         if outer.references:
             yield from self.flow.lookups(outer)
 
-    def check_tool(self, step: ToolStep, given: Placeholders) -> Iterator[Problem]:
-        """Yields the problems of the call of a tool."""
+    def check_tool(self, step: ToolStep, given: Placeholders) -> Iterable[Problem]:
+        """Returns the problems of the call of a tool."""
         tools = self.flow.tools
         tool = tools.tool(step.tool)
         if tool is None:
-            yield from self._look_up(step.id, "PS101", "tool", step.tool, tools.names)
-            return
-        if step.tool not in self.told:
-            self.told.add(step.tool)  # an invalid schema is told once
-            yield from schema_problems(step.id, tool)
-        yield from argument_problems(step.id, tool, given)
+            return self._look_up(step.id, "PS101", "tool", step.tool, tools.names)
+        found = argument_problems(step.id, tool, given)
+        if step.tool in self.told:
+            return found
+        self.told.add(step.tool)  # an invalid schema is told once
+        return [*schema_problems(step.id, tool), *found]
 
     def _look_up(
         self, step: str, code: str, what: str, name: str, known: Names | None
