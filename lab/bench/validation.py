@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 import jsonschema_rs
 
-from plansmith.check.arguments import certain_errors
-from plansmith.check.placeholders import Placeholders
+from plansmith.check.arguments import Placeholders, certain_errors
 from plansmith.check.schemas import compiled
 
 RESULT = Path(__file__).parent / "results" / "validation.md"

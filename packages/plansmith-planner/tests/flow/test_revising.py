@@ -17,8 +17,7 @@ from plansmith.engine.budget import Budget, BudgetLimits, Reservation
 from plansmith.errors import PlanInvalid, Refused, ToolFailed
 from plansmith.plan.events import ReviewAsked, StepReused
 from plansmith.ports import Usage
-from plansmith.review.calls import PlanCalls
-from plansmith.review.coverage import coverage
+from plansmith.review.coverage import PlanCalls, coverage
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import Answer, FakeTool, FakeTools
 from plansmith.tools.functions import tool

@@ -12,8 +12,7 @@ from plansmith.errors import Misconfigured, PlanInvalid, Refused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.run_options import Origin
 from plansmith.templates.book import TemplateBook, every_template, exported
-from plansmith.templates.pinning import pinned
-from plansmith.templates.template import Template, template_problems
+from plansmith.templates.template import Template, pinned, template_problems
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
 from plansmith_planner.suggest import found_inputs, suggest
 

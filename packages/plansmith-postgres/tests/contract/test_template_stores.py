@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.contract.durable_stores import AnyStore
 
-from plansmith.templates.store import TemplateStore
+from plansmith.templates.book import TemplateStore
 
 
 @pytest.fixture

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from tests.property.strategies import JSON, TEXT, plan_values, plans
 
 from plansmith import Plan, Problem, try_read_plan
-from plansmith.check.arguments import certain_errors
+from plansmith.check.arguments import Placeholders, certain_errors
 from plansmith.check.autofix import autofix
 from plansmith.check.check_plan import check_plan
 from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
-from plansmith.check.placeholders import Placeholders
 from plansmith.check.schemas import compiled
 from plansmith.plan.capability import ToolSpec
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import jsonschema_rs
 
 from plansmith.check.names import KnownTool, Names
-from plansmith.check.placeholders import Placeholders, at, objects
-from plansmith.check.schemas import Compiled, Schema, Shape
+from plansmith.check.schemas import Compiled, Schema, at
 from plansmith.plan.data import Json, Path
 from plansmith.plan.problem import Problem, Severity, problem
+from plansmith.plan.refs import FIRST, FROM, LITERAL, PLAIN, Ref, pieces, ref_of
 from plansmith.plan.sentence import Sentence, did_you_mean, joined
 from plansmith.text import clip
 
@@ -26,13 +27,79 @@ _STRUCTURE: Final = frozenset({
 _NO_VERDICT: Final = frozenset(
     {"BacktrackLimitExceeded", "RegexEngineFailure", "Referencing", "FromUtf8", "Custom"}
 )
-_CHOICES: Final = frozenset({"anyOf", "oneOf"})
 _TYPES: Final = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
 _MOST_FAULTS: Final = 50
 _LOOSE_TIME: Final = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?"
     r"|\d{1,2}:\d{2}(?::\d{2})?"
 )
+
+
+class Placeholders:
+    """Arguments with a placeholder instead of each reference.
+
+    A reference alone may become any value; a text with references becomes some text. The content
+    of a `$literal` is used unchanged. `refs` are the references alone, by place.
+    """
+
+    def __init__(self, template: Json) -> None:
+        self.refs: dict[Path, Ref] = {}
+        self.unknown: set[Path] = set()
+        self.texts: set[Path] = set()
+        self._literals: set[Path] = set()
+        self.value = self._filled(template, ())
+
+    def is_placeholder(self, path: Path) -> bool:
+        return any(path[:end] in self.unknown for end in range(len(path) + 1))
+
+    def has_placeholders(self, path: Path) -> bool:
+        return path in self._around or path in self.texts or self.is_placeholder(path)
+
+    @cached_property
+    def _around(self) -> set[Path]:
+        """The places that have a placeholder below them."""
+        found = self.unknown | self.texts
+        return {path[:end] for path in found for end in range(len(path))}
+
+    def real(self, path: Path) -> Path:
+        """Returns the path in the plan: a value in a `$literal` is one key deeper there."""
+        for end in range(len(path) + 1):
+            if path[:end] in self._literals:
+                return (*path[:end], LITERAL, *path[end:])
+        return path
+
+    def _filled(self, template: Json, path: Path) -> Json:
+        if isinstance(template, str):
+            return self._text(template, path) if "{{" in template else template
+        if isinstance(template, list):
+            return [self._filled(each, (*path, place)) for place, each in enumerate(template)]
+        if not isinstance(template, dict):
+            return template
+        if FROM in template or FIRST in template:
+            ref = ref_of(template) if FROM in template else None
+            return self._mark(self.unknown, path, ref)
+        if LITERAL in template and len(template) == 1:
+            self._literals.add(path)
+            return template[LITERAL]
+        return {
+            key: each if type(each) in PLAIN else self._filled(each, (*path, key))
+            for key, each in template.items()
+        }
+
+    def _text(self, text: str, path: Path) -> Json:
+        parts = pieces(text)
+        if len(parts) == 1 and isinstance(parts[0], Ref):
+            return self._mark(self.unknown, path, parts[0])
+        if any(isinstance(each, Ref) for each in parts):
+            return self._mark(self.texts, path)
+        return "".join(map(str, parts))  # braces that are no reference
+
+    def _mark(self, places: set[Path], path: Path, ref: Ref | None = None) -> str:
+        """Returns a text that is never equal to another one or, by chance, to one in a plan."""
+        places.add(path)
+        if ref is not None:
+            self.refs[path] = ref
+        return f"\ue000blank {len(self.unknown) + len(self.texts)}"
 
 
 class CertainError(NamedTuple):
@@ -65,129 +132,106 @@ def certain_errors(schema: Compiled, arguments: Placeholders) -> list[CertainErr
 def _certain(error: jsonschema_rs.ValidationError, arguments: Placeholders) -> list[CertainError]:
     """Returns the error if it is certain; for a choice, the errors of the branch that was meant."""
     keyword, path = error.kind.name, tuple(error.instance_path)
-    if type(error.kind).__name__ in _NO_VERDICT or (keyword == "falseSchema" and not path):
+    is_false = keyword == "falseSchema"
+    if type(error.kind).__name__ in _NO_VERDICT or (is_false and not path):
         return []
-    if path in arguments.unknown and keyword != "falseSchema":
+    if path in arguments.unknown and not is_false:
         return []  # a reference alone may become any value
     if not {"then", "else"}.isdisjoint(error.evaluation_path) and arguments.has_placeholders(()):
         return []
     detail = error.kind.as_dict()
-    is_open = keyword != "falseSchema" and arguments.has_placeholders(path)
-    if keyword not in _CHOICES:
-        sure = not is_open or (keyword in _STRUCTURE and not arguments.is_placeholder(path))
-        return [CertainError(keyword, path, detail, error.message)] if sure else []
-    branches = [
-        [fault for each in branch for fault in _certain(each, arguments)]
-        for branch in detail["context"]
+    is_open = not is_false and arguments.has_placeholders(path)
+    if keyword in ("anyOf", "oneOf"):
+        branches = [
+            [fault for each in branch for fault in _certain(each, arguments)]
+            for branch in detail["context"]
+        ]
+        return [] if is_open and not all(branches) else _meant(branches, path, error)
+    sure = not is_open or (keyword in _STRUCTURE and not arguments.is_placeholder(path))
+    return [CertainError(keyword, path, detail, error.message)] if sure else []
+
+
+def _meant(
+    branches: list[list[CertainError]], path: Path, error: jsonschema_rs.ValidationError
+) -> list[CertainError]:
+    """Returns the errors of the only branch with the right type or discriminator, or of all."""
+    wrong = [
+        [kind for each in branch if (each.keyword, each.path) == ("type", path)
+         for kind in each.detail["types"]]
+        for branch in branches
+    ]  # fmt: skip
+    typed = [branch for branch, types in zip(branches, wrong, strict=True) if branch and not types]
+    tagged = [
+        branch
+        for branch in typed
+        if not any(
+            each.keyword in ("const", "enum") and len(each.path) == len(path) + 1 for each in branch
+        )
     ]
-    if is_open and not all(branches):
-        return []
-    if meant := _meant(branches, path):
-        return meant
+    for likely in (typed, tagged):
+        if len(likely) == 1:
+            return likely[0]
     choices = tuple(branch for branch in branches if branch)
-    wrong = [_wrong_types(branch, path) for branch in branches]
-    types = sorted({kind for kinds in wrong for kind in kinds})
-    keyword = "type" if choices and all(wrong) else keyword
-    return [CertainError(keyword, path, {"types": types}, error.message, choices)]
+    detail = {"types": sorted({kind for types in wrong for kind in types})}
+    keyword = "type" if choices and all(wrong) else error.kind.name
+    return [CertainError(keyword, path, detail, error.message, choices)]
 
 
-def _wrong_types(branch: Iterable[CertainError], path: Path) -> list[str]:
-    return [
-        kind
-        for fault in branch
-        if fault.keyword == "type" and fault.path == path
-        for kind in fault.detail["types"]
-    ]
-
-
-def _meant(branches: list[list[CertainError]], path: Path) -> list[CertainError]:
-    """Returns the errors of the only branch with the right type or discriminator."""
-
-    def is_tag(fault: CertainError) -> bool:
-        return fault.keyword in ("const", "enum") and len(fault.path) == len(path) + 1
-
-    typed = [branch for branch in branches if branch and not _wrong_types(branch, path)]
-    if len(typed) == 1:
-        return typed[0]
-    tagged = [branch for branch in typed if not any(map(is_tag, branch))]
-    return tagged[0] if len(tagged) == 1 else []
-
-
-def argument_problems(step: str, tool: KnownTool, arguments: Placeholders) -> Iterable[Problem]:
+def argument_problems(step: str, tool: KnownTool, arguments: Placeholders) -> list[Problem]:
     """Returns the problems of a step's inputs; none if the tool's schema is unusable."""
     found = certain_errors(tool.inputs, arguments)
     if found is None:
-        return ()
-    cut = [_unchecked(step, tool)] if tool.inputs.is_cut(arguments.value) else []
-    undeclared = _undeclared(tool.takes, arguments.value)
-    if not found and not undeclared:
-        return cut
-    writer = _ProblemWriter(step, arguments, tool.takes)
+        return []
+    writer = _ProblemWriter(step, arguments, tool)
     problems = [each for fault in found for each in writer.problems(fault)]
     reported = {each.path for each in problems}
-    warnings = map(writer.undeclared, undeclared)
-    return [*cut, *problems, *(each for each in warnings if each.path not in reported)]
+    warnings = writer.undeclared(arguments.value)
+    problems += [each for each in warnings if each.path not in reported]
+    if tool.inputs.is_cut(arguments.value):
+        message = Sentence(
+            "the input schema of '{tool}' has too many choices inside of one another, so its "
+            "arguments are checked only at the call",
+            tool=tool.spec.name,
+        )
+        hint = Sentence("make the schema of the tool simpler")
+        problems.insert(0, problem("PS209", message, hint=hint, step=step, path=("tool",)))
+    return problems
 
 
 def schema_problems(step: str, tool: KnownTool) -> Iterator[Problem]:
     """Yields warnings that a tool's own schemas cannot be used whole; the tool stays usable."""
-    flaw, spoilt = tool.inputs.flaw, tool.outputs.flaw
-    if not flaw and not spoilt:
+    if not tool.inputs.flaw and not tool.outputs.flaw:
         return
     hint = Sentence("correct the schema of the tool")
-    if flaw:
+    if flaw := tool.inputs.flaw.partition("\n")[0][:160]:
         code = "ps.bad_input_schema" if tool.inputs.validator is None else "ps.bad_input_part"
-        message = Sentence(code, tool=tool.spec.name, reason=flaw.partition("\n")[0][:160])
+        message = Sentence(code, tool=tool.spec.name, reason=flaw)
         yield problem("PS209", message, hint=hint, step=step, path=("tool",))
-    if spoilt:
+    if flaw := tool.outputs.flaw.partition("\n")[0][:160]:
         message = Sentence(
             "the output schema of '{tool}' is not valid, so its results go unchecked: {reason}",
             tool=tool.spec.name,
-            reason=spoilt.partition("\n")[0][:160],
+            reason=flaw,
         )
         yield problem("PS209", message, hint=hint, step=step, path=("tool",))
-
-
-def _unchecked(step: str, tool: KnownTool) -> Problem:
-    message = Sentence(
-        "the input schema of '{tool}' has too many choices inside of one another, so its "
-        "arguments are checked only at the call",
-        tool=tool.spec.name,
-    )
-    hint = Sentence("make the schema of the tool simpler")
-    return problem("PS209", message, hint=hint, step=step, path=("tool",))
-
-
-def _undeclared(takes: Shape, arguments: Json) -> list[Path]:
-    """Returns the arguments that a schema does not mention, although it does not forbid them."""
-    paths: list[Path] = []
-    for path, value in objects(arguments):
-        place = takes.inside(path) if path else takes
-        if place.is_open or not place.known or place.lost is not None:
-            continue
-        if not path or all(form["properties"] for form in place.forms):
-            paths += [(*path, key) for key in value if key not in place.properties]
-    return paths
 
 
 class _ProblemWriter:
     """Turns schema errors into problems of the plan."""
 
-    def __init__(self, step: str, arguments: Placeholders, takes: Shape) -> None:
-        self.step = step
-        self.arguments = arguments
-        self.takes = takes
+    def __init__(self, step: str, arguments: Placeholders, tool: KnownTool) -> None:
+        self.step, self.arguments, self.tool = step, arguments, tool
 
     def problems(self, fault: CertainError) -> Iterator[Problem]:
         path = fault.path
         match fault.keyword:
             case "required":
-                yield self._missing(path, fault.detail["property"])
+                yield self._missing((*path, fault.detail["property"]))
             case "additionalProperties" | "unevaluatedProperties":
                 for name in fault.detail["unexpected"]:
-                    yield self._unknown_argument((*path, name))
+                    yield self._unknown((*path, name))
             case "falseSchema":
-                yield self._unknown_argument(path)
+                yield self._unknown(path)
             case "type":
                 types = fault.detail["types"]
                 hint = Sentence(
@@ -200,58 +244,74 @@ class _ProblemWriter:
                 yield self._problem("PS202", message, Sentence("give one of them"), path)
             case _:
                 value = at(self.arguments.value, path)
-                found = self._wrong("PS204", path, *_wanted(fault, value))
                 # A date or time that people and most tools accept.
                 loose = fault.keyword == "format" and _LOOSE_TIME.fullmatch(str(value))
-                yield found.model_copy(update={"severity": Severity.WARNING}) if loose else found
+                severity = Severity.WARNING if loose else Severity.ERROR
+                yield self._wrong("PS204", path, *_wanted(fault, value), severity)
 
-    def undeclared(self, path: Path) -> Problem:
-        return self._unknown_argument(path).model_copy(update={"severity": Severity.WARNING})
+    def undeclared(self, value: Json, path: Path = ()) -> Iterator[Problem]:
+        """Yields warnings of arguments that a schema neither mentions nor forbids."""
+        inner: Iterable[tuple[str | int, Json]] = ()
+        if isinstance(value, list):
+            inner = enumerate(value)
+        if isinstance(value, dict):
+            inner = value.items()
+            place = self.tool.takes.inside(path)
+            says_all = place.known and not place.is_open and place.lost is None
+            if says_all and (not path or all(form["properties"] for form in place.forms)):
+                for name in [each for each in value if each not in place.properties]:
+                    yield self._unknown((*path, name), Severity.WARNING)
+        for key, each in inner:
+            if isinstance(each, (dict, list)):
+                yield from self.undeclared(each, (*path, key))
 
-    def _missing(self, path: Path, name: str) -> Problem:
-        forms = self.takes.inside((*path, name)).forms
+    def _missing(self, path: Path) -> Problem:
+        forms = self.tool.takes.inside(path).forms
         about: Schema = forms[0] if forms else {}
         note = str(about.get("description") or "").strip()
-        message = Sentence("the argument '{name}' is missing", name=name)
+        message = Sentence("the argument '{name}' is missing", name=path[-1])
         if note:
             message = Sentence(
-                "the argument '{name}' is missing: {about}", name=name, about=note[:120]
+                "the argument '{name}' is missing: {about}", name=path[-1], about=note[:120]
             )
         named = about.get("type")
         types = named if isinstance(named, list) else [named]
         wanted = _type_names([each for each in types if isinstance(each, str) and each in _TYPES])
         if isinstance(options := about.get("enum"), list) and options:
             wanted, _ = _one_of(options, None)
-        return self._problem(
-            "PS202", message, Sentence("give {wanted}", wanted=wanted), (*path, name)
-        )
+        return self._problem("PS202", message, Sentence("give {wanted}", wanted=wanted), path)
 
-    def _unknown_argument(self, path: Path) -> Problem:
+    def _unknown(self, path: Path, severity: Severity = Severity.ERROR) -> Problem:
         present = at(self.arguments.value, path[:-1])
         taken = present if isinstance(present, dict) else dict[str, Json]()
-        known = [name for name in self.takes.inside(path[:-1]).properties if name not in taken]
+        known = [name for name in self.tool.takes.inside(path[:-1]).properties if name not in taken]
         name = str(path[-1])
         message = Sentence("the tool has no argument '{name}'", name=name)
         near = Names(known).hint(name) if known else Sentence("leave it out")
-        return self._problem("PS203", message, near, path)
+        return self._problem("PS203", message, near, path, severity)
 
-    def _wrong(self, code: str, path: Path, wanted: str, hint: str) -> Problem:
+    def _wrong(
+        self, code: str, path: Path, wanted: str, hint: str, severity: Severity = Severity.ERROR
+    ) -> Problem:
         value = at(self.arguments.value, path)
+        given = short_json(value)
         if path in self.arguments.texts:
-            given: str = Sentence("a text with a reference")
+            given = Sentence("a text with a reference")
         elif self.arguments.has_placeholders(path):
             given = Sentence("the value there")
         elif isinstance(value, str):
-            given = Sentence("the text {value}", value=short_json(value))
-        else:
-            given = short_json(value)
+            given = Sentence("the text {value}", value=given)
         fields = {"place": _place(path), "wanted": wanted, "given": given}
         message = Sentence("{place} should be {wanted}, not {given}", **fields)
-        return self._problem(code, message, hint, path)
+        return self._problem(code, message, hint, path, severity)
 
-    def _problem(self, code: str, message: str, hint: str, path: Path) -> Problem:
+    def _problem(
+        self, code: str, message: str, hint: str, path: Path, severity: Severity = Severity.ERROR
+    ) -> Problem:
         where = ("inputs", *self.arguments.real(path))
-        return problem(code, message, hint=hint, step=self.step, path=where)
+        return Problem(
+            code=code, severity=severity, message=message, hint=hint, step=self.step, path=where
+        )
 
 
 def _missing_of_each(fault: CertainError) -> list[str]:
@@ -296,8 +356,7 @@ def _place(path: Path) -> str:
 
 
 def _type_names(names: list[str]) -> str:
-    words = [Sentence(f"type.{each}") for each in names]
-    return joined(words, "text.or") or Sentence("a value")
+    return joined([Sentence(f"type.{each}") for each in names], "text.or") or Sentence("a value")
 
 
 def _one_of(options: list[Json], value: Json) -> tuple[str, str]:

@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from plansmith.check.arguments import CertainError, certain_errors, short_json
+from plansmith.check.arguments import CertainError, Placeholders, certain_errors, short_json
 from plansmith.check.check_plan import agent_names
 from plansmith.check.names import Catalogue, KnownTool, Names
-from plansmith.check.placeholders import Placeholders, at, put
-from plansmith.check.schemas import Compiled, Schema
+from plansmith.check.schemas import Compiled, Schema, at
 from plansmith.plan.capability import AgentSpec, Tools
 from plansmith.plan.data import Json, Path, flaws, same
 from plansmith.plan.plan import MAX_STEPS, Plan
@@ -22,11 +21,10 @@ from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, StepField
 
 _MOST_ROUNDS: Final = 8
 _MOST_OPTIONS: Final = 20
+_MOST_NESTED: Final = 3
 _S = TypeVar("_S", bound=StepFields)
 _INTEGER: Final = re.compile(r"[+-]?\d{1,18}(?:\.0{1,6})?")
 _NUMBER: Final = re.compile(r"[+-]?\d{1,18}(?:\.\d{1,18})?(?:[eE][+-]?\d{1,2})?")
-_BOOLEANS: Final = {"true": True, "false": False}
-_MOST_NESTED: Final = 3
 
 
 class Autofixed(NamedTuple):
@@ -99,8 +97,15 @@ class _Fixer:
         inputs: Json = step.inputs
         for _ in range(_MOST_ROUNDS):
             before = inputs
-            inputs = self._renamed(step, inputs, tool)
-            inputs = self._coerced(step, inputs, tool)
+            inputs, changes = _converted(self._renamed(step, inputs, tool), tool.inputs)
+            for path, was, became in changes:
+                message = Sentence(
+                    "'{name}' was {before} and became {after}",
+                    name=".".join(map(str, path)),
+                    before=short_json(was),
+                    after=short_json(became),
+                )
+                self._note("PS205", message, step, ("inputs", *path))
             if self.ask_for_missing:
                 inputs = self._asked(step, inputs, tool)
             if inputs is before:
@@ -109,11 +114,9 @@ class _Fixer:
 
     def _renamed(self, step: ToolStep, inputs: Json, tool: KnownTool) -> Json:
         """Renames arguments with a mistyped name, if the right name is still free."""
-        forms = tool.takes.forms
-        if len(forms) != 1 or not isinstance(inputs, dict):
-            return inputs
-        properties = forms[0].get("properties")
-        if not isinstance(properties, dict) or forms[0].get("additionalProperties"):
+        form = tool.takes.forms[0] if len(tool.takes.forms) == 1 else {}
+        properties, more = form.get("properties"), form.get("additionalProperties")
+        if more or not isinstance(properties, dict) or not isinstance(inputs, dict):
             return inputs
         free = Names([name for name in properties if name not in inputs])
         meant = {name: free.obvious(name) for name in inputs if name not in properties}
@@ -127,33 +130,20 @@ class _Fixer:
                 self._note("PS206", message, step, ("inputs", right))
         return {table.get(name, name): value for name, value in inputs.items()} if table else inputs
 
-    def _coerced(self, step: ToolStep, inputs: Json, tool: KnownTool) -> Json:
-        done = coerce(inputs, tool.inputs)
-        for change in done.changes:
-            name = ".".join(map(str, change.path))
-            before, after = short_json(change.before), short_json(change.after)
-            message = Sentence(
-                "'{name}' was {before} and became {after}", name=name, before=before, after=after
-            )
-            self._note("PS205", message, step, ("inputs", *change.path))
-        return done.inputs if done.changes else inputs
-
     def _asked(self, step: ToolStep, inputs: Json, tool: KnownTool) -> Json:
+        """Puts a reference to a new question in the place of each missing argument."""
         arguments = Placeholders(inputs)
         for fault in certain_errors(tool.inputs, arguments) or ():
-            if fault.keyword != "required" or self.free_steps <= 0:
+            inside = arguments.real(fault.path)
+            if fault.keyword != "required" or self.free_steps <= 0 or LITERAL in inside:
                 continue
             name = str(fault.detail["property"])
-            path = (*arguments.real(fault.path), name)
-            if "$literal" in path[:-1]:
-                continue
-            about = _about(tool, (*fault.path, name))
-            question = self._question(step, name, about)
-            inputs = put(inputs, path, cast("Json", Ref(question.id).to_json()))
+            question = self._question(step, name, _about(tool, fault.path, name))
+            inputs = _put(inputs, (*inside, name), cast("Json", Ref(question.id).to_json()))
             message = Sentence(
                 "'{name}' is missing, so '{question}' asks for it", name=name, question=question.id
             )
-            self._note("PS207", message, step, ("inputs", *path))
+            self._note("PS207", message, step, ("inputs", *inside, name))
         return inputs
 
     def _question(self, step: ToolStep, name: str, about: Schema) -> AskStep:
@@ -162,38 +152,33 @@ class _Fixer:
         code = "question.argument" if title else "question.argument_of_tool"
         asks = Sentence(code, name=name, title=title, tool=step.tool)
         text = in_language(asks, self.locale) + (f" ({note})" if note else "")
-        step_id = self._id(f"ask_{step.id}_{name}")
+        # An unused id, as close to the wanted one as possible.
+        stem = re.sub(r"[^A-Za-z0-9_-]+", "_", f"ask_{step.id}_{name}")[:56].rstrip("_")
+        step_id, number = stem, 2
+        while step_id in self.ids:
+            step_id, number = f"{stem}_{number}", number + 1
+        self.ids.add(step_id)
         fields: dict[str, Any] = {"id": step_id, "question": escape_text(text)}
         options = about.get("enum")
         if isinstance(options, list) and 0 < len(options) <= _MOST_OPTIONS:
-            texts = [each for each in options if isinstance(each, str)]
-            fields["options"] = tuple(texts) if len(texts) == len(options) else ()
+            are_texts = all(isinstance(each, str) for each in options)
+            fields["options"] = tuple(options) if are_texts else ()
         if about and not any(flaws(about)):
             fields["answer_schema"] = about
-        asked = AskStep.model_validate(fields)
-        self.questions.append(asked)
-        return asked
-
-    def _id(self, wish: str) -> str:
-        """Returns an unused id, as close to the wanted one as possible."""
-        stem = re.sub(r"[^A-Za-z0-9_-]+", "_", wish)[:56].rstrip("_") or "ask"
-        name, number = stem, 2
-        while name in self.ids:
-            name, number = f"{stem}_{number}", number + 1
-        self.ids.add(name)
-        return name
+        self.questions.append(AskStep.model_validate(fields))
+        return self.questions[-1]
 
     def _note(self, code: str, message: str, step: StepFields, path: Path) -> None:
         hint = Sentence("check that this is what was meant")
         self.notes.append(problem(code, message, hint=hint, step=step.id, path=path))
 
 
-def _about(tool: KnownTool, path: Path) -> Schema:
-    """Returns the schema of a place, complete with the definitions it needs."""
+def _about(tool: KnownTool, path: Path, name: str) -> Schema:
+    """Returns the schema of a member, complete with the definitions it needs."""
     schema = tool.spec.input_schema
-    for form in tool.takes.inside(path[:-1]).forms:
+    for form in tool.takes.inside(path).forms:
         properties = form.get("properties")
-        found = properties.get(str(path[-1])) if isinstance(properties, dict) else None
+        found = properties.get(name) if isinstance(properties, dict) else None
         if isinstance(found, dict):
             links = '"$ref"' in json.dumps(found)
             shared: Schema = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
@@ -201,94 +186,78 @@ def _about(tool: KnownTool, path: Path) -> Schema:
     return {}
 
 
-class Change(NamedTuple):
-    """A converted value and its place in the step's inputs."""
-
-    path: Path
-    before: Json
-    after: Json
+_Change = tuple[Path, Json, Json]  # the place in the inputs, the value before and after
 
 
-class Coerced(NamedTuple):
-    """Inputs after conversion, and the changes."""
-
-    inputs: Json
-    changes: list[Change]
-
-
-def coerce(inputs: Json, schema: Compiled, *, nested: int = 0) -> Coerced:
-    """Converts wrong values to right ones where that is harmless."""
-    changes: list[Change] = []
+def _converted(inputs: Json, schema: Compiled, nested: int = 0) -> tuple[Json, list[_Change]]:
+    """Converts wrong values to right ones where that is harmless; returns the changes too."""
+    changes: list[_Change] = []
     for _ in range(_MOST_ROUNDS):
         arguments = Placeholders(inputs)
-        found = certain_errors(schema, arguments)
-        if not found:
+        faults = certain_errors(schema, arguments) or ()
+        tries = (_conversion(inputs, schema, arguments, fault, nested) for fault in faults)
+        made = next(filter(None, tries), None)
+        if made is None:
             break
-        tries = (
-            _tried(inputs, schema, arguments, fault.path, candidate, nested)
-            for fault in found
-            for candidate in _candidates(fault, at(arguments.value, fault.path))
-        )
-        step = next(filter(None, tries), None)
-        if step is None:
-            break
-        inputs = step.inputs
-        changes += step.changes
-    return Coerced(inputs, changes)
+        inputs = made[0]
+        changes += made[1]
+    return inputs, changes
 
 
-def _tried(
-    inputs: Json,
-    schema: Compiled,
-    arguments: Placeholders,
-    path: Path,
-    candidate: Json,
-    nested: int,
-) -> Coerced | None:
+def _conversion(
+    inputs: Json, schema: Compiled, arguments: Placeholders, fault: CertainError, nested: int
+) -> tuple[Json, list[_Change]] | None:
     """Returns the inputs with one value converted, if that makes the value valid."""
-    real, before = arguments.real(path), at(arguments.value, path)
-    if arguments.has_placeholders(path) or any(flaws(candidate)):
-        return None
-    inner = candidate if LITERAL in real else literal(candidate)
-    made = Coerced(put(inputs, real, inner), [Change(real, before, candidate)])
-    if nested < _MOST_NESTED and isinstance(candidate, (dict, list)):
-        deeper = coerce(made.inputs, schema, nested=nested + 1)
-        made = Coerced(deeper.inputs, made.changes + deeper.changes)
-    left = certain_errors(schema, Placeholders(made.inputs))
-    wrong = left is None or any(fault.path[: len(path)] == path for fault in left)
-    return None if wrong else made
+    path, real = fault.path, arguments.real(fault.path)
+    value = at(arguments.value, path)
+    for candidate in () if arguments.has_placeholders(path) else _candidates(fault, value):
+        if any(flaws(candidate)):
+            continue
+        made = _put(inputs, real, candidate if LITERAL in real else literal(candidate))
+        changes: list[_Change] = [(real, value, candidate)]
+        if nested < _MOST_NESTED and isinstance(candidate, (dict, list)):
+            made, deeper = _converted(made, schema, nested + 1)
+            changes += deeper
+        left = certain_errors(schema, Placeholders(made))
+        if left is not None and all(each.path[: len(path)] != path for each in left):
+            return made, changes
+    return None
+
+
+def _put(value: Json, path: Path, part: Json) -> Json:
+    """Returns a copy of a value with another part at a path."""
+    if not path:
+        return part
+    key, rest = path[0], path[1:]
+    if isinstance(value, dict):
+        return {**value, str(key): _put(value.get(str(key)), rest, part)}
+    if isinstance(value, list) and isinstance(key, int):
+        return [*value[:key], _put(value[key], rest, part), *value[key + 1 :]]
+    return value
 
 
 def _candidates(fault: CertainError, value: Json) -> Iterator[Json]:
     """Yields what the value may mean, the most likely first."""
-    match fault.keyword:
-        case "enum":
-            yield from _options(cast("list[Json]", fault.detail["options"]), value)
-        case "const":
-            yield from _options([cast("Json", fault.detail["expected_value"])], value)
-        case "pattern" | "format" | "maxLength" | "minLength":
-            pass
-        case _:
-            yield from _of_types(cast("list[str]", fault.detail.get("types", [])), value)
+    detail = fault.detail
+    if fault.keyword in ("enum", "const"):
+        options = detail["options"] if fault.keyword == "enum" else [detail["expected_value"]]
+        near = [each for each in options if _plain(each) == _plain(value)]
+        near = [each for each in near if not same(each, value)]
+        if len(near) == 1 and value is not None and not isinstance(value, (dict, list)):
+            yield near[0]
+    else:
+        yield from _of_types(detail.get("types", ()), value)
     if isinstance(value, str) and value != value.strip():
         yield value.strip()
 
 
-def _options(options: list[Json], value: Json) -> Iterator[Json]:
-    if isinstance(value, (dict, list)) or value is None:
-        return
-    near = [each for each in options if _plain(each) == _plain(value) and not same(each, value)]
-    if len(near) == 1:
-        yield near[0]
-
-
 def _plain(value: Json) -> str:
-    """Returns a scalar as text without case, spaces and separators."""
+    """Returns a value as text without case, spaces and separators."""
     text = value if isinstance(value, str) else json.dumps(value)
     return re.sub(r"[\s_-]+", "", text).casefold()
 
 
-def _of_types(types: list[str], value: Json) -> Iterator[Json]:
+def _of_types(types: Iterable[str], value: Json) -> Iterator[Json]:
     if isinstance(value, str):
         yield from _from_text(types, value.strip())
     elif isinstance(value, float) and value.is_integer() and "integer" in types:
@@ -298,16 +267,16 @@ def _of_types(types: list[str], value: Json) -> Iterator[Json]:
     if "array" in types and value is not None and not isinstance(value, (list, dict)):
         yield [value]
         if isinstance(value, str):
-            yield from ([each] for each in _from_text(["integer", "number"], value.strip()))
+            yield from ([each] for each in _from_text(("integer", "number"), value.strip()))
 
 
-def _from_text(types: list[str], text: str) -> Iterator[Json]:
+def _from_text(types: Iterable[str], text: str) -> Iterator[Json]:
     if "integer" in types and _INTEGER.fullmatch(text):
         yield int(text.partition(".")[0])
     if "number" in types and _NUMBER.fullmatch(text):
         yield int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
-    if "boolean" in types and text.lower() in _BOOLEANS:
-        yield _BOOLEANS[text.lower()]
+    if "boolean" in types and text.lower() in ("true", "false"):
+        yield text.lower() == "true"
     if text[:1] in ("{", "[") and {"object", "array"}.intersection(types):
         try:
             yield cast("Json", json.loads(text))

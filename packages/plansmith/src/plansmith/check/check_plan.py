@@ -6,29 +6,18 @@ from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 from typing import Final
 
-from plansmith.check.arguments import argument_problems, schema_problems
+from plansmith.check.arguments import Placeholders, argument_problems, schema_problems
 from plansmith.check.constraints import Constraint, constraint_problems
-from plansmith.check.flow import Flow
+from plansmith.check.flow import Flow, rule_problems
 from plansmith.check.names import Catalogue, Names
-from plansmith.check.placeholders import Placeholders
-from plansmith.check.rules import rule_problems
 from plansmith.errors import JournalDamaged, Misconfigured
+from plansmith.plan import refs
 from plansmith.plan.capability import AgentSpec, Tools
 from plansmith.plan.data import Json, Path
 from plansmith.plan.earlier import NOTHING_EARLIER, Earlier, UsableResults, uses_of
 from plansmith.plan.graph import cycle_problems
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.refs import (
-    FROM,
-    ITEM,
-    PARAMS,
-    RESERVED,
-    Found,
-    earlier_parts,
-    is_earlier,
-    whole_ref,
-)
 from plansmith.plan.schedules import apart
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import LONGEST_TIMEOUT_S, AnyStep, MapStep, ToolStep
@@ -62,7 +51,7 @@ def check_plan(
     plan of a conversation may use.
     """
     catalogue = Catalogue.of(tools)
-    problems = [*_check_ids(plan), *_check_size(plan, max_steps)]
+    problems = [*_check_ids(plan, max_steps)]
     if plan.schedule or plan.schedules:
         problems += _check_schedule(plan)
     flow = Flow(plan, catalogue, earlier.values)
@@ -82,13 +71,11 @@ async def used_results(plan: Plan, usable: UsableResults) -> Earlier:
     """Returns the results that a plan may use, with the values of those that it uses."""
     values: dict[str, Json] = {}
     for ref in uses_of(plan):
-        known = usable.results.get(ref)
-        if known is None:
-            continue
-        try:
-            values[ref] = await usable.load(known.hash)
-        except JournalDamaged:
-            continue  # the check says that it is gone
+        if known := usable.results.get(ref):
+            try:
+                values[ref] = await usable.load(known.hash)
+            except JournalDamaged:
+                continue  # the check says that it is gone
     return Earlier(usable.results, values)
 
 
@@ -111,7 +98,7 @@ def way_on(plan: Plan, *, done: Collection[str] = ()) -> Way:
     return Way.RUN if is_open else Way.REPORT
 
 
-def _check_ids(plan: Plan) -> Iterator[Problem]:
+def _check_ids(plan: Plan, max_steps: int | None) -> Iterator[Problem]:
     if all(step.disabled for step in plan.steps):
         hint = Sentence("add a step, or switch one on") if plan.steps else Sentence("add a step")
         message = Sentence("the plan has no step that would run")
@@ -119,7 +106,7 @@ def _check_ids(plan: Plan) -> Iterator[Problem]:
     seen: set[str] = set()
     for step in plan.steps:
         for name in (step.id, step.each.id) if step.kind == "map" else (step.id,):
-            if name in RESERVED:
+            if name in refs.RESERVED:
                 message = Sentence("'{id}' has a meaning of its own in references", id=name)
                 hint = Sentence("choose another id")
                 yield problem("PS306", message, hint=hint, step=name, path=("id",))
@@ -128,9 +115,6 @@ def _check_ids(plan: Plan) -> Iterator[Problem]:
                 hint = Sentence("rename one of them")
                 yield problem("PS304", message, hint=hint, step=name, path=("id",))
             seen.add(name)
-
-
-def _check_size(plan: Plan, max_steps: int | None) -> Iterator[Problem]:
     if max_steps is None:
         return
     count = sum(not step.disabled and step.kind not in ("ask", "reply") for step in plan.steps)
@@ -169,26 +153,30 @@ def _check_references(
     steps = plan.by_id
     for found in step.references:
         name = found.ref.step if found.ref else ""
-        if name in steps and not steps[name].disabled and name not in RESERVED:
+        if name in steps and not steps[name].disabled and name not in refs.RESERVED:
             continue
         if step.is_own(found) or name in earlier.values:
             continue
-        if is_earlier(name):
-            yield _unusable(step, name, found.where, earlier)
+        if found.ref is None:
+            braces = found.flaw.startswith("{{")
+            code, hint = ("PS311", _TEXT_HINT) if braces else ("PS303", _JSON_HINT)
+            yield problem(code, found.flaw, hint=hint, step=step.id, path=found.where)
+        elif refs.is_earlier(name):
+            yield _unusable(step.id, name, found.where, earlier)
         else:
-            yield from _check_reference(step, found, plan, parameters)
+            yield from _check_source(step, found.ref, found.where, plan, parameters)
     for position, need in enumerate(step.after):
         if need not in steps:
             message = Sentence(
                 "'{step}' comes after '{name}', which is not a step", step=step.id, name=need
             )
-            hint = Names(steps).hint(need)
-            yield problem("PS302", message, hint=hint, step=step.id, path=("after", position))
+            near = Names(steps).hint(need)
+            yield problem("PS302", message, hint=near, step=step.id, path=("after", position))
 
 
-def _unusable(step: AnyStep, ref: str, where: Path, earlier: Earlier) -> Problem:
+def _unusable(step: str, ref: str, where: Path, earlier: Earlier) -> Problem:
     """Returns that a result of an earlier run is not this plan's to use, or is gone."""
-    run, name = earlier_parts(ref)
+    run, name = refs.earlier_parts(ref)
     code = "ps.earlier_gone" if ref in earlier.results else "ps.earlier_unusable"
     hint = Sentence(
         "only a plan of a conversation can use results, those of its "
@@ -197,24 +185,21 @@ def _unusable(step: AnyStep, ref: str, where: Path, earlier: Earlier) -> Problem
     )
     if listed := earlier.listed():
         hint = Sentence("the results of earlier messages are {results}", results=listed)
-    message = Sentence(code, run=run, step=name)
-    return problem("PS316", message, hint=hint, step=step.id, path=where)
+    return problem("PS316", Sentence(code, run=run, step=name), hint=hint, step=step, path=where)
 
 
-def _check_reference(
-    step: AnyStep, found: Found, plan: Plan, parameters: Collection[str]
+def _check_source(
+    step: AnyStep, ref: refs.Ref, where: Path, plan: Plan, parameters: Collection[str]
 ) -> Iterator[Problem]:
     """Yields what is wrong with a reference that names no step which runs."""
-    code, hint, ref = "PS302", "", found.ref
-    if ref is None:
-        code = "PS311" if found.flaw.startswith("{{") else "PS303"
-        message, hint = found.flaw, _TEXT_HINT if code == "PS311" else _JSON_HINT
-    elif ref.step == ITEM:
-        if found.where[:1] == ("each",):
+    code = "PS302"
+    hint: str
+    if ref.step == refs.ITEM:
+        if where[:1] == ("each",):
             return
         message = Sentence("{ref} has a meaning only inside a map step", ref=str(ref))
         hint = Sentence("name a step")
-    elif ref.step == PARAMS:
+    elif ref.step == refs.PARAMS:
         if ref.path and ref.path[0] in parameters:
             return
         message = Sentence("{ref} names no parameter of this plan", ref=str(ref))
@@ -223,24 +208,33 @@ def _check_reference(
         message = Sentence("{ref} names no step", ref=str(ref))
         near = Names(plan.by_id).hint(ref.step)
         hint = Sentence("{near}; {text}", near=near, text=_TEXT_HINT)
+    elif step.disabled:
+        return
     else:
-        if step.disabled:
-            return
         code = "PS308"
         message = Sentence("{ref} is the output of a step that is switched off", ref=str(ref))
         hint = Sentence("switch '{step}' on, or take the reference out", step=ref.step)
-    yield problem(code, message, hint=hint, step=step.id, path=found.where)
+    yield problem(code, message, hint=hint, step=step.id, path=where)
 
 
 def _check_limits(step: AnyStep) -> Iterator[Problem]:
-    if step.timeout_s is not None:
-        yield from _check_timeout(step.id, step.timeout_s, ("timeout_s",))
+    times: list[tuple[float | None, Path]] = [(step.timeout_s, ("timeout_s",))]
+    if step.kind == "map":
+        times.append((step.each.timeout_s, ("each", "timeout_s")))
+    for seconds, path in times:
+        if seconds is not None and seconds > LONGEST_TIMEOUT_S:
+            message = Sentence(
+                "'{step}' may take {seconds} seconds, which is more than a year",
+                step=step.id,
+                seconds=f"{seconds:g}",
+            )
+            most = f"{LONGEST_TIMEOUT_S:.0f}"
+            hint = Sentence("give at most {most} seconds, or leave it out", most=most)
+            yield problem("PS315", message, hint=hint, step=step.id, path=path)
     if step.kind != "map":
         return
-    if step.each.timeout_s is not None:
-        yield from _check_timeout(step.id, step.each.timeout_s, ("each", "timeout_s"))
-    malformed = isinstance(step.over, dict) and FROM in step.over  # which is told as such
-    if not isinstance(step.over, list) and not malformed and whole_ref(step.over) is None:
+    malformed = isinstance(step.over, dict) and refs.FROM in step.over  # which is told as such
+    if not isinstance(step.over, list) and not malformed and refs.whole_ref(step.over) is None:
         message = Sentence("`over` is neither a list nor a reference to one")
         yield problem("PS309", message, hint=_JSON_HINT, step=step.id, path=("over",))
     if step.each.after:
@@ -249,19 +243,6 @@ def _check_limits(step: AnyStep) -> Iterator[Problem]:
         )
         hint = Sentence("put `after` on the map step")
         yield problem("PS310", message, hint=hint, step=step.id, path=("each", "after"))
-
-
-def _check_timeout(step: str, timeout_s: float, path: Path) -> Iterator[Problem]:
-    if timeout_s > LONGEST_TIMEOUT_S:
-        message = Sentence(
-            "'{step}' may take {seconds} seconds, which is more than a year",
-            step=step,
-            seconds=f"{timeout_s:g}",
-        )
-        hint = Sentence(
-            "give at most {most} seconds, or leave it out", most=f"{LONGEST_TIMEOUT_S:.0f}"
-        )
-        yield problem("PS315", message, hint=hint, step=step, path=path)
 
 
 def agent_names(agents: Iterable[str | AgentSpec]) -> tuple[set[str], dict[str, str]]:
@@ -295,7 +276,6 @@ class _Calls:
         templates: Iterable[str] | None,
     ) -> None:
         self.flow = flow
-        self.tools = flow.tools
         known, self.refused = agent_names(agents or ())
         self.agents = None if agents is None else Names(known)
         self.templates = None if templates is None else Names(set(templates))
@@ -304,26 +284,26 @@ class _Calls:
 
     def check(self, step: AnyStep, within: MapStep | None = None) -> Iterator[Problem]:
         """Yields the problems of a call, and of the references of its step or map step."""
-        outer = within or step
         if step.kind == "tool":
-            place = ("each", "inputs") if within else ("inputs",)
-            given = Placeholders(step.inputs, outer.references, place)
+            given = Placeholders(step.inputs)
             yield from self.check_tool(step, given)
-            tool = self.tools.tool(step.tool)
+            tool = self.flow.tools.tool(step.tool)
             if given.refs and tool is not None:
                 yield from self.flow.misfits(step, within, tool, given)
         elif step.kind == "agent":
             yield from self._look_up(step.id, "PS102", "agent", step.agent, self.agents)
         elif step.kind == "plan":
             yield from self._look_up(step.id, "PS103", "template", step.template, self.templates)
+        outer = within or step
         if outer.references:
             yield from self.flow.lookups(outer)
 
     def check_tool(self, step: ToolStep, given: Placeholders) -> Iterable[Problem]:
         """Returns the problems of the call of a tool."""
-        tool = self.tools.tool(step.tool)
+        tools = self.flow.tools
+        tool = tools.tool(step.tool)
         if tool is None:
-            return self._look_up(step.id, "PS101", "tool", step.tool, self.tools.names)
+            return self._look_up(step.id, "PS101", "tool", step.tool, tools.names)
         found = argument_problems(step.id, tool, given)
         if step.tool in self.told:
             return found
@@ -340,7 +320,6 @@ class _Calls:
         if key not in self.guesses:
             enough = len(self.guesses) >= _MOST_GUESSES
             self.guesses[key] = Sentence(f"hint.choose_{what}") if enough else known.hint(name)
-        message: str = Sentence(f"unknown.{what}", name=name)
-        if code == "PS102" and name in self.refused:
-            message = self.refused[name]
+        refused = self.refused.get(name) if code == "PS102" else None
+        message = refused or Sentence(f"unknown.{what}", name=name)
         yield problem(code, message, hint=self.guesses[key], step=step, path=(what,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -61,105 +61,78 @@ def constraint_problems(
     templates: Iterable[str] = (),
 ) -> Iterator[Problem]:
     """Returns violations of constraints, and the constraints that only a person can judge."""
-    steps = [*_active(plan)]
+    steps: list[AnyStep] = []
+    for step in plan.steps:
+        if not step.disabled:
+            steps += [step, step.each] if step.kind == "map" else [step]
     kept = set(templates)
     runs_template = any(step.kind == "plan" and step.template in kept for step in steps)
     cards = {each.name: each for each in agents if isinstance(each, AgentSpec)}
-    known = {*(name.lower() for name in tools.names.known), *map(_callee, steps)}
+    specs: dict[str, ToolSpec | AgentSpec | None] = {
+        step.id: tools.get(step.tool) if step.kind == "tool" else cards.get(_callee(step))
+        for step in steps
+    }
+    known = {name.lower() for name in (*tools.names.known, *map(_callee, steps))}
     for rule in constraints:
         # "Only use …" that names no tool or agent is about something else.
         names_none = not any(_is_among(name, rule.only_tools) for name in known)
-        if rule.is_prose or (rule.only_tools and names_none):
-            yield _to_judge(rule)
-            continue
-        for step in steps:
-            if step.kind == "tool":
-                yield from _of_call(rule, step.id, step.tool, ("tool",), tools.get(step.tool))
-            if step.kind == "agent":
-                yield from _of_call(rule, step.id, step.agent, ("agent",), cards.get(step.agent))
-            yield from _of_words(rule, step)
-        yield from _of_plan(rule, steps)
-        if rule.is_about_calls and runs_template:
-            yield _to_judge(rule)  # what a template calls is not known here
-
-
-def _active(plan: Plan) -> Iterator[AnyStep]:
-    for step in plan.steps:
-        if not step.disabled:
-            yield step
-            if step.kind == "map":
-                yield step.each
+        is_prose = rule.is_prose or (rule.only_tools and names_none)
+        for message, hint, name, path in () if is_prose else _breaks(rule, steps, specs):
+            by_person = "PS502" if rule.hard else "PS503"
+            yield Problem(
+                code="PS501" if rule.source == "policy" else by_person,
+                severity=Severity.ERROR if rule.hard else Severity.WARNING,
+                message=Sentence("ps.by_rule", problem=message, rule=rule.text)
+                if rule.text
+                else message,
+                hint=hint,
+                step=name,
+                path=path,
+            )
+        # What a template calls is not known here.
+        if is_prose or (rule.is_about_calls and runs_template):
+            message = Sentence(
+                "a constraint that only a person can judge must be kept: {rule}"
+                if rule.hard
+                else "a constraint that only a person can judge should be kept: {rule}",
+                rule=rule.text or Sentence("no text"),
+            )
+            yield problem("PS503", message, hint=Sentence("check that the plan keeps it"))
 
 
 def _callee(step: AnyStep) -> str:
-    """Returns the tool or agent that a step calls, in lower case; empty if it calls none."""
+    """Returns the tool or agent that a step calls; empty if it calls none."""
     if step.kind == "tool":
-        return step.tool.lower()
-    return step.agent.lower() if step.kind == "agent" else ""
+        return step.tool
+    return step.agent if step.kind == "agent" else ""
 
 
 def _is_among(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern.lower()) for pattern in patterns)
+    return any(fnmatchcase(name.lower(), pattern.lower()) for pattern in patterns)
 
 
-def _to_judge(rule: Constraint) -> Problem:
-    message = Sentence(
-        "a constraint that only a person can judge must be kept: {rule}"
-        if rule.hard
-        else "a constraint that only a person can judge should be kept: {rule}",
-        rule=rule.text or Sentence("no text"),
-    )
-    return problem("PS503", message, hint=Sentence("check that the plan keeps it"))
+_Break = tuple[Sentence, Sentence, str | None, Path]  # what is wrong, what to do, and where
 
 
-def _of_call(
-    rule: Constraint, step: str, callee: str, place: Path, spec: ToolSpec | AgentSpec | None
-) -> Iterator[Problem]:
-    name = callee.lower()
-    shown = name if spec is None else spec.name
-    if rule.only_tools and not _is_among(name, rule.only_tools):
-        only = [*rule.only_tools]
-        message = Sentence("'{tool}' is not among what may be used: {only}", tool=name, only=only)
-        yield _broken(rule, message, Sentence("use one of {tools}", tools=only), step, place)
-    if _is_among(name, rule.forbid_tools):
-        message = Sentence("'{tool}' is not allowed", tool=shown)
-        yield _broken(rule, message, Sentence("use another tool"), step, place)
-    if spec is not None and spec.effect in rule.forbid_effects:
-        message = Sentence(
-            "'{tool}' has the effect '{effect}', not allowed", tool=shown, effect=spec.effect.value
-        )
-        yield _broken(rule, message, Sentence("use a tool with less effect"), step, place)
-
-
-def _of_words(rule: Constraint, step: AnyStep) -> Iterator[Problem]:
-    banned = [word for word in rule.forbid_words if word]
-    stack: list[tuple[Path, Json]] = []
-    if banned and step.kind != "map":  # whose inner step is looked at by itself
-        stack += step.templates()
-    while stack:
-        path, value = stack.pop()
-        if isinstance(value, dict):
-            stack.extend(((*path, key), each) for key, each in value.items())
-        elif isinstance(value, list):
-            stack.extend(((*path, place), each) for place, each in enumerate(value))
-        for word in banned if isinstance(value, str) else ():
-            if word.lower() in str(value).lower():
-                message = Sentence("the step must not contain '{word}'", word=word)
-                yield _broken(rule, message, Sentence("take it out"), step.id, path)
-
-
-def _of_plan(rule: Constraint, steps: list[AnyStep]) -> Iterator[Problem]:
+def _breaks(
+    rule: Constraint, steps: list[AnyStep], specs: Mapping[str, ToolSpec | AgentSpec | None]
+) -> Iterator[_Break]:
+    for step in steps:
+        if name := _callee(step):
+            place = (step.kind,)
+            yield from ((*each, step.id, place) for each in _of_call(rule, name, specs[step.id]))
+        yield from _of_words(rule, step)
+    whole: Path = ("steps",)
     used = [name for name in map(_callee, steps) if name]
     for pattern in rule.require_tools:
         if not any(_is_among(name, [pattern]) for name in used):
             message = Sentence("the plan does not use '{tool}', which it has to", tool=pattern)
-            hint = Sentence("add a step with '{tool}'", tool=pattern)
-            yield _broken(rule, message, hint, None, ("steps",))
+            yield message, Sentence("add a step with '{tool}'", tool=pattern), None, whole
     # Questions to the person do not count: they are added where a value is missing.
     count = sum(step.kind != "ask" for step in steps)
     if rule.max_steps is not None and count > rule.max_steps:
         message = Sentence("ps.many_steps", count=count, most=rule.max_steps)
-        yield _broken(rule, message, Sentence("use fewer steps"), None, ("steps",))
+        yield message, Sentence("use fewer steps"), None, whole
     # Each item of a list is a call; of a list that is not known yet, two are counted.
     lists = {step.each.id: step.over for step in steps if step.kind == "map"}
     sizes = {name: len(over) if isinstance(over, list) else 2 for name, over in lists.items()}
@@ -170,13 +143,39 @@ def _of_plan(rule: Constraint, steps: list[AnyStep]) -> Iterator[Problem]:
             count=calls,
             most=rule.max_calls,
         )
-        yield _broken(rule, message, Sentence("use fewer tools and agents"), None, ("steps",))
+        yield message, Sentence("use fewer tools and agents"), None, whole
 
 
-def _broken(rule: Constraint, message: str, hint: str, step: str | None, path: Path) -> Problem:
-    personal = "PS502" if rule.hard else "PS503"
-    code = "PS501" if rule.source == "policy" else personal
-    words = Sentence("ps.by_rule", problem=message, rule=rule.text) if rule.text else message
-    found = problem(code, words, hint=hint, step=step, path=path)
-    severity = Severity.ERROR if rule.hard else Severity.WARNING
-    return found.model_copy(update={"severity": severity})
+def _of_call(
+    rule: Constraint, callee: str, spec: ToolSpec | AgentSpec | None
+) -> Iterator[tuple[Sentence, Sentence]]:
+    name = callee.lower()
+    shown = name if spec is None else spec.name
+    if rule.only_tools and not _is_among(name, rule.only_tools):
+        only = [*rule.only_tools]
+        message = Sentence("'{tool}' is not among what may be used: {only}", tool=name, only=only)
+        yield message, Sentence("use one of {tools}", tools=only)
+    if _is_among(name, rule.forbid_tools):
+        yield Sentence("'{tool}' is not allowed", tool=shown), Sentence("use another tool")
+    if spec is not None and spec.effect in rule.forbid_effects:
+        effect = spec.effect.value
+        message = Sentence(
+            "'{tool}' has the effect '{effect}', not allowed", tool=shown, effect=effect
+        )
+        yield message, Sentence("use a tool with less effect")
+
+
+def _of_words(rule: Constraint, step: AnyStep) -> Iterator[_Break]:
+    # The inner step of a map is looked at by itself.
+    stack: list[tuple[Path, Json]] = [*step.templates()] if step.kind != "map" else []
+    while stack and rule.forbid_words:
+        path, value = stack.pop()
+        if isinstance(value, dict):
+            stack.extend(((*path, key), each) for key, each in value.items())
+        elif isinstance(value, list):
+            stack.extend(((*path, place), each) for place, each in enumerate(value))
+        elif isinstance(value, str):
+            for word in rule.forbid_words:
+                if word and word.lower() in value.lower():
+                    message = Sentence("the step must not contain '{word}'", word=word)
+                    yield message, Sentence("take it out"), step.id, path

@@ -50,6 +50,14 @@ def estimate(
     return workload.estimate(known, price_per_million)
 
 
+def median_cost(seen: Sequence[Cost]) -> Measured:
+    """Returns the median time and tokens of earlier calls."""
+    return Measured(
+        seconds=round(statistics.median([each.seconds for each in seen]), 4),
+        tokens=int(statistics.median([each.tokens for each in seen])),
+    )
+
+
 class Workload:
     """The steps of a plan that run, what they call and their order; all an estimate needs."""
 
@@ -57,9 +65,7 @@ class Workload:
         self, plan: Plan, tools: Mapping[str, ToolSpec], agents: Mapping[str, AgentSpec]
     ) -> None:
         active = [step for step in plan.steps if not step.disabled]
-        self._calls = {
-            step.id: _calls_of(step, by_rules=plan.degraded is not None) for step in active
-        }
+        self._calls = {step.id: _calls(step, by_rules=plan.degraded is not None) for step in active}
         self.names = sorted({each.name for each in self._calls.values() if each.name})
         ids = self._calls.keys()
         self._graph = {name: plan.needs[name] & ids for name in plan.needs if name in ids}
@@ -69,61 +75,56 @@ class Workload:
             called = agents.get(_name(step)) or tools.get(_name(step))
             effect = called.effect if called else Effect.WRITE
             self._effects[step.kind if step.kind in ("ask", "reply") else effect] += 1
-        lists = [step.over for step in active if step.kind == "map"]
-        self._guesses_items = bool([over for over in lists if not isinstance(over, list)])
-        self._asks = bool([step for step in active if step.kind == "ask"])
-        self._total = len(active)
-        self._guessed = len([each for each in self._calls.values() if each.name])
-        self._maybe = len([step for step in active if step.when is not None])
-        self._repeats = bool([step for step in (*active, *inner) if step.repeat is not None])
-
-    def estimate(
-        self, known: Mapping[str, Measured], price_per_million: Decimal | None
-    ) -> Estimate:
-        costs = {step: each.cost(known.get(each.name)) for step, each in self._calls.items()}
-        path, seconds = critical_path(
-            self._graph, {name: cost.seconds for name, cost in costs.items()}
-        )
-        tokens = sum([cost.tokens for cost in costs.values()])
-        price = None
-        if price_per_million is not None:
-            price = (Decimal(tokens) * price_per_million / 1_000_000).quantize(Decimal("0.0001"))
-        return Estimate(
-            seconds=round(seconds, 1),
-            tokens=tokens,
-            cost_usd=None if price is None else str(price),
-            effects=dict(self._effects),
-            critical_path=tuple(path),
-            basis=self._basis(known, price),
-            measured=dict(known),
-        )
-
-    def _basis(self, known: Mapping[str, Measured], price: Decimal | None) -> tuple[str, ...]:
-        measured = sum([each.name in known for each in self._calls.values()])
-        lines: list[Sentence] = []
-        if self._guessed or not self._total:
-            lines.append(Sentence("estimate.measured", count=measured, total=self._guessed))
-        if self._guesses_items:
-            lines.append(
+        # What the estimate assumes, whatever is measured.
+        self._assumed: list[Sentence] = []
+        if any(step.kind == "map" and not isinstance(step.over, list) for step in active):
+            self._assumed.append(
                 Sentence(
                     "{count} items assumed for each list that is not known yet", count=_ITEMS_GUESS
                 )
             )
-        if self._maybe:
-            lines.append(
-                Sentence(
-                    "{count} of {total} steps run only if their condition holds; they are counted",
-                    count=self._maybe,
-                    total=self._total,
-                )
+        if maybe := sum(step.when is not None for step in active):
+            conditional = Sentence(
+                "{count} of {total} steps run only if their condition holds; they are counted",
+                count=maybe,
+                total=len(active),
             )
-        if self._repeats:
-            lines.append(Sentence("repeated steps are counted with all their rounds"))
-        if price is None:
-            lines.append(Sentence("estimate.no_price"))
+            self._assumed.append(conditional)
+        if any(step.repeat is not None for step in (*active, *inner)):
+            self._assumed.append(Sentence("repeated steps are counted with all their rounds"))
+        self._asks = any(step.kind == "ask" for step in active)
+
+    def estimate(
+        self, known: Mapping[str, Measured], price_per_million: Decimal | None
+    ) -> Estimate:
+        seconds: dict[str, float] = {}
+        tokens = 0
+        for step, call in self._calls.items():
+            each = known.get(call.name) or call.guess
+            seconds[step] = each.seconds * call.rounds + call.pauses_s
+            tokens += each.tokens * call.times
+        path, longest = critical_path(self._graph, seconds)
+        named = [each.name for each in self._calls.values() if each.name]
+        basis = [*self._assumed]
+        if named or not self._calls:
+            measured = sum(name in known for name in named)
+            basis.insert(0, Sentence("estimate.measured", count=measured, total=len(named)))
+        price = None
+        if price_per_million is None:
+            basis.append(Sentence("estimate.no_price"))
+        else:
+            price = (Decimal(tokens) * price_per_million / 1_000_000).quantize(Decimal("0.0001"))
         if self._asks:
-            lines.append(Sentence("waiting for your answers is not counted"))
-        return tuple(lines)
+            basis.append(Sentence("waiting for your answers is not counted"))
+        return Estimate(
+            seconds=round(longest, 1),
+            tokens=tokens,
+            cost_usd=None if price is None else str(price),
+            effects=dict(self._effects),
+            critical_path=tuple(path),
+            basis=tuple(basis),
+            measured=dict(known),
+        )
 
 
 class _Calls(NamedTuple):
@@ -131,38 +132,25 @@ class _Calls(NamedTuple):
 
     name: str
     guess: Cost
-    times: int
-    rounds: int
+    times: int = 1
+    rounds: int = 1
     pauses_s: float = 0.0
 
-    def cost(self, seen: Measured | None) -> Cost:
-        each = seen or self.guess
-        return Cost(each.seconds * self.rounds + self.pauses_s, each.tokens * self.times)
 
-
-def _calls_of(step: AnyStep, *, by_rules: bool) -> _Calls:
+def _calls(step: AnyStep, *, by_rules: bool) -> _Calls:
     inner = step.each if step.kind == "map" else step
     if step.kind == "reply" and (by_rules or step.style == "exact"):
-        return _Calls("", _FILLED_IN, 1, 1)
-    rounds, pauses = 1, 0.0
-    if inner.repeat is not None:
-        rounds, pauses = inner.repeat.at_most, inner.repeat.every * (inner.repeat.at_most - 1)
+        return _Calls("", _FILLED_IN)
+    rounds, pauses = (inner.repeat.at_most, inner.repeat.every) if inner.repeat else (1, 0.0)
+    pauses *= rounds - 1
+    name, guess = _name(inner), _GUESS[inner.kind]
     if step.kind != "map":
-        return _Calls(_name(step), _GUESS[step.kind], rounds, rounds, pauses)
+        return _Calls(name, guess, rounds, rounds, pauses)
     whole, between = (step.repeat.at_most, step.repeat.every) if step.repeat else (1, 0.0)
     items = len(step.over) if isinstance(step.over, list) else _ITEMS_GUESS
     turns = -(-items // step.width)
-    name, guess = _name(inner), _GUESS[inner.kind]
     waits = turns * pauses * whole + between * (whole - 1)
     return _Calls(name, guess, items * rounds * whole, turns * rounds * whole, waits)
-
-
-def median_cost(seen: Sequence[Cost]) -> Measured:
-    """Returns the median time and tokens of earlier calls."""
-    return Measured(
-        seconds=round(statistics.median([each.seconds for each in seen]), 4),
-        tokens=int(statistics.median([each.tokens for each in seen])),
-    )
 
 
 def _name(step: AnyStep) -> str:

@@ -1,25 +1,37 @@
-"""Checks that the output of a step fits the place where a reference puts it."""
+"""Checks that outputs of steps fit where references put them: into arguments and conditions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, cast
 
+from plansmith.check.arguments import Placeholders
 from plansmith.check.names import Catalogue, KnownTool, Names
-from plansmith.check.placeholders import Placeholders
-from plansmith.check.schemas import Document, Shape, shape_of
+from plansmith.check.schemas import Document, Shape
 from plansmith.errors import ReferenceFailed
-from plansmith.plan.data import Json, Path, same
+from plansmith.plan import conditions as cond
+from plansmith.plan import steps as st
+from plansmith.plan.data import Json, Path, kind_of_value, same
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
-from plansmith.plan.refs import ITEM, RESERVED, Ref, find, lookup, whole_ref
+from plansmith.plan.refs import ITEM, LITERAL, RESERVED, Ref, find, lookup, whole_ref
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.plan.steps import AnyStep, AskStep, MapStep, ReplyStep, StepFields, ToolStep
 
-_NO_SCHEMA = Document({})
-_TEXT = Shape([{"type": "string"}], _NO_SCHEMA)
-_ANY = Shape([{}], _NO_SCHEMA)
+_NO_SCHEMA: Final = Document({})
+_TEXT: Final = Shape([{"type": "string"}], _NO_SCHEMA)
+_ANY: Final = Shape([{}], _NO_SCHEMA)
 # A call may still convert between these: "5" to 5.
-_SCALARS = frozenset({"string", "number", "integer", "boolean"})
+_SCALARS: Final = frozenset({"string", "number", "integer", "boolean"})
+_SIZED: Final = frozenset({"string", "array", "object", "null"})
+# The kinds of steps that may have a rule; the others may be on any step.
+_ALLOWED: Final = {
+    "repeat": frozenset({"tool", "agent", "plan", "map"}),
+    "retry": frozenset({"tool", "agent", "reply"}),
+    "undo_with": frozenset({"tool", "agent"}),
+}
+# What to write instead, where that is not simply to leave it out.
+_INSTEAD: Final = {("repeat", "ask"): "hint.repeat_ask", ("repeat", "reply"): "hint.repeat_reply"}
+Types = frozenset[str] | None
 
 
 class Flow:
@@ -36,28 +48,100 @@ class Flow:
         self._earlier = earlier or {}
         self._outputs: dict[str, Shape] = {}
 
-    def lookups(self, step: AnyStep) -> Iterator[Problem]:
+    def output(self, ref: Ref, within: st.MapStep | None) -> Shape:
+        """Returns the shape of what a reference points at, in a map step or outside of one."""
+        if ref.step == ITEM:
+            source = _ANY if within is None else self._item(within, ref)
+        elif ref.step in self._earlier:
+            try:
+                return Shape.of_value(lookup(ref, self._earlier))
+            except ReferenceFailed:
+                return _ANY  # reported where its path is followed
+        else:
+            if ref.step not in self._outputs:
+                step = None if ref.step in RESERVED else self.plan.by_id.get(ref.step)
+                self._outputs[ref.step] = _ANY if step is None else self._of(step)
+            source = self._outputs[ref.step]
+        return source.inside(ref.path) if source.known else _ANY
+
+    def over(self, step: st.MapStep) -> Shape | None:
+        """Returns the shape of the list of a map step, if it is a reference."""
+        ref = whole_ref(step.over)
+        return None if ref is None or ref.step == ITEM else self.output(ref, None)
+
+    def _item(self, step: st.MapStep, ref: Ref) -> Shape:
+        if isinstance(step.over, list):
+            known = step.over and not ref.path and not any(find(step.over))
+            return Shape([{"enum": step.over}], _NO_SCHEMA) if known else _ANY
+        source = self.over(step)
+        return source.inside((0,)) if source is not None and source.forms else _ANY
+
+    def _of(self, step: st.StepFields) -> Shape:
+        if step.otherwise is not None or step.on_error not in ("fail", "skip"):
+            return _ANY  # another value may stand in for its result
+        match step:
+            case st.ToolStep():
+                tool = self.tools.tool(step.tool)
+                return _ANY if tool is None else tool.gives
+            case st.AskStep(answer_schema=schema) if schema:
+                return Shape.of(schema)
+            case st.ReplyStep():
+                return _TEXT
+            case st.MapStep():
+                each = self._of(step.each)
+                return Shape([{"type": "array", "items": {"anyOf": [*each.forms]}}], each.document)
+            case _:
+                return _ANY
+
+    def lookups(self, step: st.AnyStep) -> Iterator[Problem]:
         """Yields references of a step that point to nothing, and a map over what is no list."""
         within = step if step.kind == "map" else None
         for found in step.references:
-            if found.ref is None or not found.ref.path:
+            ref = found.ref
+            if ref is None or not ref.path or (depth := self._lost(ref, within)) is None:
                 continue
-            if found.ref.step in self._earlier:
-                yield from self._earlier_lookup(found.ref, step.id, found.where)
-            elif (depth := self.output(found.ref, within).lost) is not None:
-                message, hint, severity = self._lost(found.ref, depth, within)
-                yield _mismatch(message, hint, severity, step.id, found.where)
-        if within is not None:
-            source = self.over(within)
-            if source is not None and source.known and "array" not in source.types:
-                message = Sentence(
-                    "`over` is {type} by the tool's output schema, not a list", type=_types(source)
-                )
-                hint = Sentence("name the list inside of it, with $path")
-                yield problem("PS309", message, hint=hint, step=step.id, path=("over",))
+            key, is_earlier = ref.path[depth], ref.step in self._earlier
+            here = self.output(Ref(ref.step, ref.path[:depth]), within)
+            below = self.output(Ref(ref.step, ref.path[: depth + 1]), within)
+            # Nothing in an earlier value is named: models read this, and it is words of tools.
+            place = "" if is_earlier else ".".join(map(str, ref.path[:depth]))
+            message = Sentence(
+                "{ref}: the output of '{step}' has no {key} in '{place}'"
+                if place
+                else "{ref}: the output of '{step}' has no {key}",
+                ref=str(ref),
+                step=ref.step,
+                key=Sentence("item {place}", place=str(key))
+                if isinstance(key, int)
+                else Sentence("'{name}'", name=key),
+                place=place,
+            )
+            hint: str = Sentence("it is {type}", type=_types(here))
+            if here.properties and not is_earlier:
+                hint = Names(here.properties).hint(str(key))
+            is_error = is_earlier or not below.forms
+            yield _misfit(message, hint, step.id, found.where, is_error=is_error)
+        source = None if within is None else self.over(within)
+        if source is not None and source.known and "array" not in source.types:
+            message = Sentence(
+                "`over` is {type} by the tool's output schema, not a list", type=_types(source)
+            )
+            hint = Sentence("name the list inside of it, with $path")
+            yield problem("PS309", message, hint=hint, step=step.id, path=("over",))
+
+    def _lost(self, ref: Ref, within: st.MapStep | None) -> int | None:
+        """Returns the place of the first key in a reference that does not exist."""
+        if ref.step not in self._earlier:
+            return self.output(ref, within).lost
+        for depth in range(len(ref.path)):
+            try:
+                lookup(Ref(ref.step, ref.path[: depth + 1]), self._earlier)
+            except ReferenceFailed:
+                return depth
+        return None
 
     def misfits(
-        self, step: ToolStep, within: MapStep | None, tool: KnownTool, arguments: Placeholders
+        self, step: st.ToolStep, within: st.MapStep | None, tool: KnownTool, arguments: Placeholders
     ) -> Iterator[Problem]:
         """Yields references to values of a type that the tool does not take there."""
         for path, ref in arguments.refs.items():
@@ -75,111 +159,15 @@ class Flow:
             out, into = gives.types, wanted.types
             # A call may convert the value, such as a number to text.
             converted = not out & into and out & _SCALARS and into & _SCALARS
-            severity = Severity.WARNING if converted else Severity.ERROR
             where = ("inputs", *arguments.real(path))
-            yield _mismatch(message, hint, severity, step.id, where)
-
-    def output(self, ref: Ref, within: MapStep | None) -> Shape:
-        """Returns the shape of what a reference points at, in a map step or outside of one."""
-        if ref.step == ITEM:
-            source = self._items(within, ref) if within is not None else _ANY
-        elif ref.step in self._earlier:
-            return self._earlier_output(ref)
-        else:
-            source = self._outputs.get(ref.step) or self._output_of(ref.step)
-        if not source.known:
-            return _ANY
-        return source.inside(ref.path) if ref.path else source
-
-    def over(self, step: MapStep) -> Shape | None:
-        """Returns the shape of the list of a map step, if it is a reference."""
-        ref = whole_ref(step.over)
-        return None if ref is None or ref.step == ITEM else self.output(ref, None)
-
-    def _earlier_output(self, ref: Ref) -> Shape:
-        try:
-            return shape_of(lookup(ref, self._earlier))
-        except ReferenceFailed:
-            return _ANY  # reported where its path is followed
-
-    def _output_of(self, name: str) -> Shape:
-        step = None if name in RESERVED else self.plan.by_id.get(name)
-        found = self._outputs[name] = _ANY if step is None else self._of(step)
-        return found
-
-    def _of(self, step: StepFields) -> Shape:
-        if step.otherwise is not None or step.on_error not in ("fail", "skip"):
-            return _ANY  # another value may stand in for its result
-        match step:
-            case ToolStep():
-                tool = self.tools.tool(step.tool)
-                return _ANY if tool is None else tool.gives
-            case AskStep(answer_schema=schema) if schema:
-                return Shape.of(schema)
-            case ReplyStep():
-                return _TEXT
-            case MapStep():
-                each = self._of(step.each)
-                return Shape([{"type": "array", "items": {"anyOf": [*each.forms]}}], each.document)
-            case _:
-                return _ANY
-
-    def _items(self, step: MapStep, ref: Ref) -> Shape:
-        if isinstance(step.over, list):
-            known = step.over and not ref.path and not any(find(step.over))
-            return Shape([{"enum": step.over}], _NO_SCHEMA) if known else _ANY
-        source = self.over(step)
-        return source.inside((0,)) if source is not None and source.forms else _ANY
-
-    def _lost(self, ref: Ref, depth: int, within: MapStep | None) -> tuple[str, str, Severity]:
-        """Returns what to say of the first key of a path that does not exist."""
-        source = self.output(Ref(ref.step), within)
-        here, below = source.inside(ref.path[:depth]), source.inside(ref.path[: depth + 1])
-        key, place = ref.path[depth], ".".join(map(str, ref.path[:depth]))
-        message = Sentence(
-            "{ref}: the output of '{step}' has no {key} in '{place}'"
-            if place
-            else "{ref}: the output of '{step}' has no {key}",
-            ref=str(ref),
-            step=ref.step,
-            key=_key(key),
-            place=place,
-        )
-        hint: str = Sentence("it is {type}", type=_types(here))
-        if here.properties:
-            hint = Names(here.properties).hint(str(key))
-        return message, hint, Severity.WARNING if below.forms else Severity.ERROR
-
-    def _earlier_lookup(self, ref: Ref, step: str, where: Path) -> Iterator[Problem]:
-        """Follows the path in the value itself.
-
-        The problem names nothing of the value: models read it, and the value is words of tools.
-        """
-        for depth, key in enumerate(ref.path):
-            try:
-                lookup(Ref(ref.step, ref.path[: depth + 1]), self._earlier)
-            except ReferenceFailed:
-                message = Sentence(
-                    "{ref}: the output of '{step}' has no {key}",
-                    ref=str(ref),
-                    step=ref.step,
-                    key=_key(key),
-                )
-                here = self._earlier_output(Ref(ref.step, ref.path[:depth]))
-                hint = Sentence("it is {type}", type=_types(here))
-                yield _mismatch(message, hint, Severity.ERROR, step, where)
-                return
+            yield _misfit(message, hint, step.id, where, is_error=not converted)
 
 
-def _mismatch(message: str, hint: str, severity: Severity, step: str, where: Path) -> Problem:
-    found = problem("PS208", message, hint=hint, step=step, path=where)
-    return found.model_copy(update={"severity": severity})
-
-
-def _key(key: str | int) -> str:
-    if isinstance(key, int):
-        return Sentence("item {place}", place=str(key))
-    return Sentence("'{name}'", name=key)
+def _misfit(message: str, hint: str, step: str, path: Path, *, is_error: bool) -> Problem:
+    severity = Severity.ERROR if is_error else Severity.WARNING
+    return Problem(
+        code="PS208", severity=severity, message=message, hint=hint, step=step, path=path
+    )
 
 
 def _types(place: Shape) -> str:
@@ -191,10 +179,158 @@ def _can_fit(gives: Shape, wanted: Shape) -> bool:
     """Tells whether a value of one shape may have the other, by types and by listed values."""
     for types, values in gives.kinds:
         for allowed, listed in wanted.kinds:
-            if values is None or listed is None:
-                fits = bool(types & allowed)
-            else:
+            fits = bool(types & allowed)
+            if values is not None and listed is not None:
                 fits = any(same(one, other) for one in values for other in listed)
             if fits:
                 return True
     return False
+
+
+def rule_problems(
+    plan: Plan, flow: Flow, check_call: Callable[[st.ToolStep, Placeholders], Iterable[Problem]]
+) -> Iterator[Problem]:
+    """Yields the problems of the steps' rules; `check_call` checks the call of a tool."""
+    if plan.features.isdisjoint(("rules", "map")):
+        return
+    for step in plan.steps:
+        # The rules of the inner step of a map have problems that name the map.
+        inner = [(step.each, ("each",), step)] if step.kind == "map" else []
+        for each, place, within in [(step, (), None), *inner]:
+            if st.has_rules(each):
+                yield from _Rules(each, step.id, place, flow, within).problems()
+                undo = each.undo_with
+                if undo is not None and each.kind in _ALLOWED["undo_with"]:
+                    call = st.ToolStep(id=each.id, tool=undo.tool, inputs=undo.inputs)
+                    for found in check_call(call, Placeholders(undo.inputs)):
+                        path = (*place, "undo_with", *found.path)
+                        yield found.model_copy(update={"step": step.id, "path": path})
+
+
+class _Rules:
+    """The rules of one step."""
+
+    def __init__(
+        self, step: st.AnyStep, name: str, place: Path, flow: Flow, within: st.MapStep | None
+    ) -> None:
+        self.step, self.name, self.place, self.flow, self.within = step, name, place, flow, within
+
+    def problems(self) -> Iterator[Problem]:
+        step = self.step
+        for rule, kinds in _ALLOWED.items():
+            if getattr(step, rule) is not None and step.kind not in kinds:
+                message = Sentence("'{rule}' is not for a {kind} step", rule=rule, kind=step.kind)
+                hint = Sentence(_INSTEAD.get((rule, step.kind), "hint.rule_leave_out"))
+                yield self._problem("PS319", message, hint, (rule,))
+        if step.when is not None:
+            yield from self._condition(step.when, ("when",))
+        if step.repeat is not None:
+            yield from self._condition(step.repeat.until, ("repeat", "until"))
+        for rule in ("otherwise", "on_error"):
+            given = getattr(step, rule)
+            if isinstance(given, st.Instead) and any(find(given.value)):
+                message = Sentence(
+                    "'{rule}' is a plain value, which holds no references", rule=rule
+                )
+                hint = Sentence("join results with {example}", example='{"$first": […]}')
+                yield self._problem("PS319", message, hint, (rule, "value"))
+
+    def _condition(self, condition: Json, path: Path) -> Iterator[Problem]:
+        flaws = cond.condition_flaws(condition)
+        for flaw in flaws:
+            example = '{"below": [{"$from": "step"}, 10]}'
+            hint = Sentence("write for example {example}", example=example)
+            yield self._problem("PS318", flaw.why, hint, (*path, *flaw.where))
+        if flaws:
+            return
+        names = {found.ref.step if found.ref else "" for found in find(condition)}
+        if not names:
+            message = Sentence("the condition is the same in every run: it refers to nothing")
+            hint = Sentence("refer to a result, such as {example}", example='{"$from": "step"}')
+            found = self._problem("PS318", message, hint, path)
+            yield found.model_copy(update={"severity": Severity.WARNING})
+        yield from self._comparisons(condition, path)
+        if path == ("repeat", "until") and self.step.id not in names:
+            message = Sentence(
+                "`until` does not look at the result of '{step}', so that no round can change it",
+                step=self.step.id,
+            )
+            example = f'{{"$from": "{self.step.id}"}}'
+            hint = Sentence("refer to a result, such as {example}", example=example)
+            yield self._problem("PS319", message, hint, path)
+
+    def _comparisons(self, condition: Json, path: Path) -> Iterator[Problem]:
+        """Yields comparisons of which the schemas tell that they cannot be made."""
+        name, given = next(iter(cast("dict[str, Json]", condition).items()))
+        here, items = (*path, name), given if isinstance(given, list) else [given]
+        if name == "not" or name in cond.LISTS:
+            for index, each in enumerate(items):
+                yield from self._comparisons(each, here if name == "not" else (*here, index))
+            return
+        sized = [(here, given)]
+        if name != "empty":
+            sized = [
+                ((*here, index), each[cond.LENGTH])
+                for index, each in enumerate(items)
+                if isinstance(each, dict) and each.keys() == {cond.LENGTH}
+            ]
+        hint = Sentence("compare numbers with numbers and texts with texts")
+        for place, operand in sized:
+            types = self._types_of(operand)
+            if types is not None and not types & _SIZED:
+                message = Sentence(
+                    "{operand} is {type}, which has no length",
+                    operand=cond.operand_text(operand),
+                    type=Sentence(f"type.{min(types)}"),
+                )
+                yield self._problem("PS318", message, hint, place)
+        if name == "empty":
+            return
+        left, right = map(self._types_of, items)
+        if not _can_compare(name, left, right):
+            message = Sentence(
+                "{condition}: {left} and {right} are never compared that way",
+                condition=cond.condition_text(condition),
+                left=_type_names(left),
+                right=_type_names(right),
+            )
+            yield self._problem("PS318", message, hint, here)
+
+    def _types_of(self, operand: Json) -> Types:
+        """Returns the JSON types that an operand may have; None if they are not known."""
+        if isinstance(operand, dict) and operand.keys() == {cond.LENGTH}:
+            return frozenset({"number"})
+        refs = cond.refs_alone(operand)
+        if not refs:
+            if isinstance(operand, dict) and operand.keys() == {LITERAL}:
+                operand = operand[LITERAL]
+            return frozenset({kind_of_value(operand)})
+        shapes = [self.flow.output(ref, self.within) for ref in refs]
+        if not all(shape.known for shape in shapes):
+            return None
+        kinds = {kind for shape in shapes for kind in shape.types}
+        return frozenset("number" if kind == "integer" else kind for kind in kinds)
+
+    def _problem(self, code: str, message: str, hint: str, path: Path) -> Problem:
+        return problem(code, message, hint=hint, step=self.name, path=(*self.place, *path))
+
+
+def _can_compare(name: str, left: Types, right: Types) -> bool:
+    """Tells whether values of these types can be compared; yes if one is not known."""
+    if name == "in":
+        return right is None or "array" in right
+    if name == "contains":
+        in_text = right is None or "string" in right
+        return left is None or "array" in left or bool(left & {"string", "object"} and in_text)
+    if left is None or right is None:
+        known = left or right
+        return name not in cond.ORDER or known is None or bool(known & {"number", "string"})
+    if name in cond.ORDER:
+        return bool(left & right & {"number", "string"})
+    return bool(left & right) or "null" in left | right
+
+
+def _type_names(types: Types) -> str:
+    if types is None:
+        return Sentence("a value")
+    return joined([Sentence(f"type.{each}") for each in sorted(types)], "text.or")

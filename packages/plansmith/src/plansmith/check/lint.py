@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -53,25 +53,21 @@ class _Linter:
     """A plan, the order of its steps, and which of them only read."""
 
     def __init__(self, plan: Plan, tools: Catalogue, sequence: list[str]) -> None:
-        self.plan = plan
-        self.tools = tools
-        self.graph = plan.needs
-        self.sequence = sequence
-        self.steps = [step for step in plan.by_id.values() if not step.disabled]
-        self.by_id = {step.id: step for step in self.steps}
+        self.plan, self.tools, self.graph, self.sequence = plan, tools, plan.needs, sequence
+        self.by_id = {step.id: step for step in plan.by_id.values() if not step.disabled}
+        self.steps = [*self.by_id.values()]
         self.followers = dependents(self.graph)
         self.uses = {
             step.id: {found.ref.step for found in step.references if found.ref} - RESERVED
             for step in self.steps
         }
         self.replies = any(step.kind == "reply" for step in self.steps)
-        self.ruled: set[str] = set()
-        if "rules" in plan.features:
-            self.ruled = {step.id for step in self.steps if has_rules(step)}
-        self.specs: dict[str, ToolSpec | None] = {}
-        for step in self.steps:
-            call = step.each if step.kind == "map" else step
-            self.specs[step.id] = tools.get(call.tool) if call.kind == "tool" else None
+        self.ruled = {step.id for step in self.steps if has_rules(step)}
+        calls = {step.id: step.each if step.kind == "map" else step for step in self.steps}
+        self.specs: dict[str, ToolSpec | None] = {
+            name: tools.get(call.tool) if call.kind == "tool" else None
+            for name, call in calls.items()
+        }
         self.reading = {name for name, spec in self.specs.items() if spec and reads(spec)}
         # The steps that reply or change something.
         self.ends = [
@@ -80,10 +76,8 @@ class _Linter:
 
     def dead_steps(self) -> Iterator[Problem]:
         """Yields reading steps that no reply and no change depends on."""
-        if not self.replies:
-            return
         ends = [step.id for step in self.ends]
-        alive = upstream(self.graph, ends) | set(ends)
+        alive = upstream(self.graph, ends) | set(ends) if self.replies else self.by_id.keys()
         for step in self.steps:
             if step.id not in alive:
                 message = Sentence("nothing that replies or acts uses '{step}'", step=step.id)
@@ -92,12 +86,10 @@ class _Linter:
     def hidden_serialisation(self) -> Iterator[Problem]:
         """Yields an `after` between two reading steps that share no data."""
         for step in self.steps:
-            if step.id not in self.reading:
-                continue
-            for position, before in enumerate(step.after):
+            for position, before in enumerate(step.after if step.id in self.reading else ()):
                 if before not in self.reading or before in self.uses[step.id]:
                     continue
-                if any(self._is_before(before, each) for each in self.graph[step.id] - {before}):
+                if any(self.above[each] & self.bit[before] for each in self.graph[step.id]):
                     continue
                 message = Sentence(
                     "'{step}' waits for '{earlier}' and uses nothing of it",
@@ -127,17 +119,29 @@ class _Linter:
         for name in self.sequence:
             # Under a condition the same call may be meant for another case.
             step = self.by_id.get(name)
-            key = None if step is None or name in self.ruled else _work(step)
-            if key is None:
+            if step is None or name in self.ruled:
                 continue
-            first = seen.get(key)
-            if first and not self._below[first] & self._above[name] & self._acting:
-                message = Sentence("'{step}' does the same as '{first}'", step=name, first=first)
-                hint = Sentence("leave it out and use the output of '{step}'", step=first)
-                found = problem("PS404", message, hint=hint, step=name)
+            match step:
+                case ToolStep():
+                    work = ("tool", step.tool, canonical_json(step.inputs))
+                case AgentStep():
+                    work = ("agent", step.agent, canonical_json([step.task, step.inputs]))
+                case PlanStep():
+                    work = ("plan", step.template, canonical_json(step.inputs))
+                case _:
+                    continue
+            first = seen.get(work)
+            if first and not self.below[first] & self.above[name] & self.acting:
                 # If the second call is ordered after the first, it may be meant to look again.
-                yield _noted(found) if self._is_before(first, name) else found
-            seen[key] = name
+                again = self.above[name] & self.bit[first]
+                yield Problem(
+                    code="PS404",
+                    severity=Severity.NOTE if again else Severity.WARNING,
+                    message=Sentence("'{step}' does the same as '{first}'", step=name, first=first),
+                    hint=Sentence("leave it out and use the output of '{step}'", step=first),
+                    step=name,
+                )
+            seen[work] = name
 
     def rival_writers(self) -> Iterator[Problem]:
         """Yields steps that write the same file as another step, in no order."""
@@ -148,9 +152,11 @@ class _Linter:
             path = step.inputs.get("path")
             if not isinstance(path, str):
                 continue
-            before = writers.setdefault(path, [])
-            for first in before:
-                if not self._is_before(first, step.id) and not self._is_before(step.id, first):
+            for first in writers.setdefault(path, []):
+                if (
+                    not self.above[step.id] & self.bit[first]
+                    | self.above[first] & self.bit[step.id]
+                ):
                     message = Sentence(
                         "'{step}' and '{first}' both write {path}, in no order",
                         step=step.id,
@@ -163,7 +169,7 @@ class _Linter:
                     place = ("inputs", "path")
                     yield problem("PS410", message, hint=hint, step=step.id, path=place)
                     break
-            before.append(step.id)
+            writers[path].append(step.id)
 
     def unbounded_fan_out(self) -> Iterator[Problem]:
         """Yields map steps over lists of unknown length that change things or run very wide."""
@@ -187,36 +193,39 @@ class _Linter:
 
     def writes_without_review(self) -> Iterator[Problem]:
         """Yields changes with values known only at run time, without a question before."""
-        asking = self._marks(step.id for step in self.steps if step.kind == "ask")
+        asking = sum(self.bit[step.id] for step in self.steps if step.kind == "ask")
         for step in self.steps:
             spec = self.specs[step.id]
             if spec is None or spec.effect is Effect.READ or not states_effect(spec):
                 continue
             sources = [self.by_id.get(ref.step) for ref in step.refs() if ref.step not in RESERVED]
             found_out = any(each is None or each.kind != "ask" for each in sources)
-            if not found_out or self._above[step.id] & asking:
+            if not found_out or self.above[step.id] & asking:
                 continue
             final = spec.effect is Effect.FINAL
-            message = Sentence(
-                "'{step}' cannot be undone, and its values are known only while the plan runs"
-                if final
-                else "'{step}' changes something, and its values are known only "
-                "while the plan runs",
+            yield Problem(
+                code="PS406",
+                severity=Severity.WARNING if final else Severity.NOTE,
+                message=Sentence(
+                    "'{step}' cannot be undone, and its values are known only while the plan runs"
+                    if final
+                    else "'{step}' changes something, and its values are known only "
+                    "while the plan runs",
+                    step=step.id,
+                ),
+                hint=Sentence(
+                    "unless `run.data` is `show`, you see them and are asked before the call is "
+                    "made"
+                ),
                 step=step.id,
             )
-            hint = Sentence(
-                "unless `run.data` is `show`, you see them and are asked before the call is made"
-            )
-            found = problem("PS406", message, hint=hint, step=step.id)
-            yield found if final else _noted(found)
 
     def missing_reply(self) -> Iterator[Problem]:
-        for step in () if self.replies else self.steps:
-            if step.id in self.reading and not self.followers[step.id]:
-                message = Sentence("nothing uses or shows what '{step}' finds", step=step.id)
-                hint = Sentence("add a reply step that refers to it")
-                yield problem("PS407", message, hint=hint, step=step.id)
-                return
+        last = [each.id for each in self.steps if not self.followers[each.id]]
+        for name in [each for each in last if each in self.reading and not self.replies][:1]:
+            message = Sentence("nothing uses or shows what '{step}' finds", step=name)
+            hint = Sentence("add a reply step that refers to it")
+            yield problem("PS407", message, hint=hint, step=name)
 
     def passed_over_changes(self) -> Iterator[Problem]:
         for step in self.steps:
@@ -249,52 +258,28 @@ class _Linter:
 
     # Sets of steps are bits of one number: 10,000 steps take only a few megabytes.
     @cached_property
-    def _place(self) -> dict[str, int]:
-        return {name: place for place, name in enumerate(self.sequence)}
+    def bit(self) -> dict[str, int]:
+        return {name: 1 << place for place, name in enumerate(self.sequence)}
 
     @cached_property
-    def _above(self) -> dict[str, int]:
+    def above(self) -> dict[str, int]:
         return self._reach(self.sequence, self.graph)
 
     @cached_property
-    def _below(self) -> dict[str, int]:
+    def below(self) -> dict[str, int]:
         return self._reach(self.sequence[::-1], self.followers)
 
     @cached_property
-    def _acting(self) -> int:
-        return self._marks(step.id for step in self.ends if step.kind != "reply")
+    def acting(self) -> int:
+        return sum(self.bit[step.id] for step in self.ends if step.kind != "reply")
 
     def _reach(self, sequence: list[str], edges: Mapping[str, Collection[str]]) -> dict[str, int]:
         reached: dict[str, int] = {}
         for name in sequence:
-            bits = 0
+            reached[name] = 0
             for other in edges[name]:
-                bits |= reached[other] | 1 << self._place[other]
-            reached[name] = bits
+                reached[name] |= reached[other] | self.bit[other]
         return reached
-
-    def _marks(self, names: Iterable[str]) -> int:
-        return sum(1 << self._place[name] for name in names)
-
-    def _is_before(self, first: str, then: str) -> bool:
-        return bool(self._above[then] >> self._place[first] & 1)
-
-
-def _noted(found: Problem) -> Problem:
-    return found.model_copy(update={"severity": Severity.NOTE})
-
-
-def _work(step: AnyStep) -> tuple[str, str, bytes] | None:
-    """Returns what a step does as a key; None if no other step can do the same."""
-    match step:
-        case ToolStep():
-            return "tool", step.tool, canonical_json(step.inputs)
-        case AgentStep():
-            return "agent", step.agent, canonical_json({"task": step.task, "inputs": step.inputs})
-        case PlanStep():
-            return "plan", step.template, canonical_json(step.inputs)
-        case _:
-            return None
 
 
 def _needless(step: AnyStep, name: str, place: Path, *, may_miss: bool) -> Iterator[Problem]:

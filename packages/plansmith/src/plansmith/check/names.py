@@ -39,9 +39,19 @@ class Names:
         return name in self.known
 
     def hint(self, name: str) -> str:
+        """Returns the names that look like this one, else some that there are."""
         if not self.known:
             return Sentence("hint.none_known")
-        near = self.near(name)
+        folded = fold(name)
+        near = self._folded.get(folded, [])[:1]
+        if not near:
+            matcher = difflib.SequenceMatcher(b=folded)
+            scored: list[tuple[float, str]] = []
+            for each in self._similar(folded):
+                matcher.set_seq1(each)
+                scored.append((-matcher.ratio(), each))
+            best = [each for score, each in sorted(scored)[:3] if -score >= _LIKE]
+            near = [self._folded[each][0] for each in best]
         if near:
             names = joined([Sentence("ps.quoted", text=each) for each in near], "text.or")
             return Sentence("did you mean {names}?", names=names)
@@ -50,32 +60,14 @@ class Names:
             return Sentence("there is {names}", names=some)
         return Sentence("there is {names} and {more} more", names=some, more=len(self.known) - 8)
 
-    def near(self, name: str) -> list[str]:
-        folded = fold(name)
-        if folded in self._folded:
-            return self._folded[folded][:1]
-        matcher = difflib.SequenceMatcher(b=folded)
-        scored: list[tuple[float, str]] = []
-        for each in self._similar(folded):
-            matcher.set_seq1(each)
-            ratio = matcher.ratio()
-            if ratio >= _LIKE:
-                scored.append((-ratio, each))
-        return [self._folded[each][0] for _, each in sorted(scored)[:3]]
-
     def obvious(self, name: str) -> str | None:
         """Returns the one name that this must mean: another spelling or a typing error."""
         folded = fold(name)
-        same = self._folded.get(folded, [])
-        if same or not folded:
-            return same[0] if len(same) == 1 else None
-        slips = [
-            each
-            for similar in self._similar(folded)
-            for each in self._folded[similar]
-            if is_slip(name, each)
-        ]
-        return slips[0] if len(slips) == 1 else None
+        meant = self._folded.get(folded, [])
+        if folded and not meant:
+            similar = [each for key in self._similar(folded) for each in self._folded[key]]
+            meant = [each for each in similar if _is_slip(name, each)]
+        return meant[0] if folded and len(meant) == 1 else None
 
     @cached_property
     def _folded(self) -> dict[str, list[str]]:
@@ -96,9 +88,7 @@ class Names:
     def _similar(self, folded: str) -> list[str]:
         """Returns the few names that share most pairs of letters."""
         pairs = _pairs(folded)
-        shared: Counter[str] = Counter()
-        for pair in pairs:
-            shared.update(self._holders.get(pair, ()))
+        shared = Counter(each for pair in pairs for each in self._holders.get(pair, ()))
         scored = [(-2 * count / (len(pairs) + len(each)), each) for each, count in shared.items()]
         return [each for _, each in sorted(scored)[:_COMPARED]]
 
@@ -108,41 +98,38 @@ def _pairs(folded: str) -> set[str]:
     return {padded[place : place + 2] for place in range(len(padded) - 1)}
 
 
-def is_slip(wrong: str, right: str) -> bool:
+def _is_slip(wrong: str, right: str) -> bool:
     """Whether a name is another one mistyped, and not a different name that looks like it.
 
     Numbers and short words must be equal; `unlock` is not a mistyped `lock`.
     """
-    ours, theirs = words(wrong), words(right)
     if re.findall(r"\d+", wrong) != re.findall(r"\d+", right):
         return False
+    ours, theirs = words(wrong), words(right)
     if len(ours) != len(theirs):
         ours, theirs = [fold(wrong)], [fold(right)]
     differing = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
-    return len(differing) <= 2 and all(_is_word_slip(*pair) for pair in differing)
+    for one, other in differing:
+        short, same_start = min(len(one), len(other)), one[:1] == other[:1]
+        if short < 3 or (short < 5 and not same_start):
+            return False
+        if not _within(one, other, 2 if short >= 8 and same_start else 1):
+            return False
+    return len(differing) <= 2
 
 
-def _is_word_slip(wrong: str, right: str) -> bool:
-    short, same_start = min(len(wrong), len(right)), wrong[:1] == right[:1]
-    if short < 3 or (short < 5 and not same_start):
+def _within(left: str, right: str, edits: int) -> bool:
+    """Whether so many letters added, left out, replaced or swapped make one word the other."""
+    if left == right:
+        return True
+    if not edits or abs(len(left) - len(right)) > edits:
         return False
-    allowed = 2 if short >= 8 and same_start else 1
-    return edits(wrong, right, allowed) <= allowed
-
-
-def edits(left: str, right: str, most: int) -> int:
-    """Counts the letters added, left out, replaced or swapped; `most + 1` if more."""
-    if abs(len(left) - len(right)) > most:
-        return most + 1
-    before: list[int] = []
-    row = list(range(len(right) + 1))
-    for place, letter in enumerate(left, 1):
-        above, before, row = before, row, [place]
-        for at, other in enumerate(right, 1):
-            cost = min(row[-1] + 1, before[at] + 1, before[at - 1] + (letter != other))
-            swapped = place > 1 < at and letter == right[at - 2] and left[place - 2] == other
-            row.append(min(cost, above[at - 2] + 1) if swapped else cost)
-    return min(row[-1], most + 1)
+    if left[:1] == right[:1]:
+        return _within(left[1:], right[1:], edits)
+    pairs = [(left[1:], right), (left, right[1:]), (left[1:], right[1:])]
+    if left[:2] == right[1::-1]:
+        pairs.append((left[2:], right[2:]))
+    return any(_within(one, other, edits - 1) for one, other in pairs)
 
 
 class KnownTool:

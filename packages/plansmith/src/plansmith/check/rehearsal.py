@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol, cast, runtime_checkable
 
 from plansmith.plan.capability import Effect, ToolSpec
@@ -51,10 +51,10 @@ def rehearsal_with(sources: Mapping[str, object]) -> Rehearse:
             return None
         try:
             async with asyncio.timeout(SECONDS):
-                told = await source.rehearse(tool, inputs)
+                told = cast("object", await source.rehearse(tool, inputs))
         except Exception:  # noqa: BLE001 - the call itself will tell, if it is made
             return None
-        if not isinstance(cast("object", told), str):
+        if not isinstance(told, str):
             return None
         shown = clip(safe(told.strip()), _LONGEST)
         return told if isinstance(told, Sentence) and told == shown else shown
@@ -69,18 +69,8 @@ async def rehearsal_problems(
 
     A call is rehearsed if all its arguments are known; at most the first 20, side by side.
     """
-    if rehearse is no_rehearsal:
-        return []
-    steps = list(_known_reads(plan, tools))[:MOST_STEPS]
-    inputs = [cast("dict[str, Json]", fill(dict(step.inputs), {})) for step in steps]
-    told = await asyncio.gather(
-        *(rehearse(step.tool, given) for step, given in zip(steps, inputs, strict=True))
-    )
-    return [_problem(step, text) for step, text in zip(steps, told, strict=True) if text]
-
-
-def _known_reads(plan: Plan, tools: Mapping[str, ToolSpec]) -> Iterator[ToolStep]:
-    for step in plan.steps:
+    steps: list[ToolStep] = []
+    for step in plan.steps if rehearse is not no_rehearsal else ():
         inner = step.each if step.kind == "map" else step
         if not isinstance(inner, ToolStep) or step.disabled or inner.references:
             continue
@@ -88,13 +78,24 @@ def _known_reads(plan: Plan, tools: Mapping[str, ToolSpec]) -> Iterator[ToolStep
         reads = spec is not None and spec.effect is Effect.READ
         # A secret is known only to the call itself.
         if reads and _SECRET not in json.dumps(inner.inputs, ensure_ascii=False):
-            yield inner
-
-
-def _problem(step: ToolStep, text: str) -> Problem:
-    message = Sentence("{tool} would fail: {reason}", tool=step.tool, reason=text)
+            steps.append(inner)
+    del steps[MOST_STEPS:]
+    inputs = [cast("dict[str, Json]", fill(dict(step.inputs), {})) for step in steps]
+    told = await asyncio.gather(
+        *(rehearse(step.tool, given) for step, given in zip(steps, inputs, strict=True))
+    )
     hint = Sentence("change the arguments; nothing was run")
-    return problem(WOULD_FAIL, message, hint=hint, step=step.id, path=("inputs",))
+    return [
+        problem(
+            WOULD_FAIL,
+            Sentence("{tool} would fail: {reason}", tool=step.tool, reason=text),
+            hint=hint,
+            step=step.id,
+            path=("inputs",),
+        )
+        for step, text in zip(steps, told, strict=True)
+        if text
+    ]
 
 
 def to_repair(problems: Sequence[Problem]) -> tuple[Problem, ...]:

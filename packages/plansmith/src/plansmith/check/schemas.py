@@ -13,7 +13,6 @@ from urllib.parse import unquote
 
 import jsonschema_rs
 
-from plansmith.check.placeholders import at
 from plansmith.plan.data import Json, Path, canonical_json, kind_of_value, plain_numbers
 
 _FAILURES: Final = (ValueError, TypeError, OverflowError, RecursionError)
@@ -47,6 +46,7 @@ _MOST_COUNTED: Final = 300_000
 _MOST_TARGETS: Final = 50  # of a link
 
 Schema = dict[str, Json]
+_UNDECLARED: Final[Schema] = {"undeclared": True}
 
 
 class BadSchema(ValueError):
@@ -62,7 +62,7 @@ class Compiled(NamedTuple):
     def is_cut(self, value: Json) -> bool:
         """Tells whether only the surface of a value is checked, since all is too much work."""
         check: object = self.validator
-        return isinstance(check, _Bounded) and check.is_cut(value)
+        return isinstance(check, _Bounded) and check.explaining(value) is not check.whole
 
 
 class _Bounded:
@@ -72,19 +72,22 @@ class _Bounded:
         self.work = Document(schema).work
         self.whole, self.surface, self.nothing = made
 
-    def is_cut(self, value: Json) -> bool:
-        if (work := self.work(value)) <= _MOST_REASONS or work > _MOST_WORK:
-            return work > _MOST_WORK
-        return self.work(value, _MOST_WRONG) > _MOST_REASONS and not self.whole.is_valid(value)
+    def explaining(self, value: Json) -> jsonschema_rs.Validator:
+        """Returns what can quickly say why a value is not valid: all, its surface, or nothing."""
+        work = self.work(value)
+        if work > _MOST_WORK:
+            return self.surface
+        if work <= _MOST_REASONS or self.work(value, _MOST_WRONG) <= _MOST_REASONS:
+            return self.whole
+        if self.whole.is_valid(value):
+            return self.whole
+        return self.nothing if self.surface.is_valid(value) else self.surface
 
     def is_valid(self, value: Json) -> bool:
         return (self.surface if self.work(value) > _MOST_WORK else self.whole).is_valid(value)
 
     def iter_errors(self, value: Json) -> Iterator[jsonschema_rs.ValidationError]:
-        if not self.is_cut(value):
-            return self.whole.iter_errors(value)
-        unknown = self.surface.is_valid(value) and not self.is_valid(value)
-        return (self.nothing if unknown else self.surface).iter_errors(value)
+        return self.explaining(value).iter_errors(value)
 
     def validate(self, value: Json) -> None:
         for error in self.iter_errors(value):
@@ -106,6 +109,18 @@ def validator(
     except (*_FAILURES, jsonschema_rs.ReferencingError) as error:
         raise BadSchema(str(error)) from error
     return cast("jsonschema_rs.Validator", _Bounded(plain, made)) if grows else made[0]
+
+
+def _surface(schema: Json, *, is_whole: bool = True) -> Schema:
+    """Returns what a schema says of a value and its members, without links and choices."""
+    if not isinstance(schema, dict) or "$ref" in schema:  # may hide what is beside it
+        return {}
+    surface = {key: each for key, each in schema.items() if key not in _INNER}
+    if is_whole and isinstance(named := schema.get("properties"), dict):
+        surface["properties"] = {key: _surface(named[key], is_whole=False) for key in named}
+        if schema.get("additionalProperties") is False and "patternProperties" not in schema:
+            surface["additionalProperties"] = False
+    return surface
 
 
 def compiled(schema: Schema) -> Compiled:
@@ -155,22 +170,6 @@ def _cut_links(schema: Json) -> str:
     return first
 
 
-def _nodes(value: Json) -> Iterator[Schema]:
-    """Yields every object in a value."""
-    stack = [value]
-    while stack:
-        node = stack.pop()
-        stack += _inner(node)
-        if isinstance(node, dict):
-            yield node
-
-
-def _inner(value: Json) -> Iterable[Json]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
-
-
 def _cut(schema: Schema, place: list[str | int]) -> bool:
     """Removes what is wrong at a place; a wrong whole schema becomes one that allows anything."""
     while place and isinstance(place[-1], int):
@@ -185,34 +184,70 @@ def _cut(schema: Schema, place: list[str | int]) -> bool:
     return True
 
 
+def at(value: Json, path: Path) -> Json:
+    """Returns the part of a value at a path."""
+    for key in path:
+        if isinstance(value, dict):
+            value = value[str(key)]
+        elif isinstance(value, list) and isinstance(key, int):
+            value = value[key]
+    return value
+
+
+def _inner(value: Json) -> Iterable[Json]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _nodes(value: Json) -> Iterator[Schema]:
+    """Yields every object in a value."""
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        stack += _inner(node)
+        if isinstance(node, dict):
+            yield node
+
+
+def _schemas(schema: Schema, *keywords: str) -> list[Json]:
+    """Returns the schemas of keywords, whether these take one, a list or a table of them."""
+    found: list[Json] = []
+    for keyword in keywords:
+        given = schema.get(keyword)
+        is_one = isinstance(given, dict) and keyword not in _TABLES
+        found += [given] if is_one else _inner(given)
+    return found
+
+
 class Document:
     """A whole schema: follows its links, and unfolds or counts each part of it once."""
 
     def __init__(self, schema: Json) -> None:
         self.schema = schema
         self._unfolded: dict[str, list[Schema]] = {}
-        self._rows: dict[int, dict[int, int]] = {}
+        self._rows: dict[int, dict[int, int]] = {-1: {}}
 
     def work(self, value: Json, most: int = _MOST_WORK + 1) -> int:
         """Counts how often schemas are applied to a value's parts, or to some of each level."""
         work, depth, level = 0, 0, [value]
-        while level and work <= _MOST_WORK and (times := self._applied(depth)):
+        while level and work <= _MOST_WORK:
+            if not self._graph or len(self._graph) * depth > _MOST_COUNTED:
+                return _MOST_WORK + 1
+            if depth not in self._rows:
+                # How often each schema leads to one that is applied so many levels further down.
+                above, row = self._rows[depth - 1], dict[int, int]()
+                for key, (size, itself, parts) in self._graph.items():
+                    times = sum(row[each] for each in itself) + (0 if depth else size)
+                    times += sum(max(above.get(each, 0) for each in group) for group in parts)
+                    row[key] = min(times, _MOST_WORK + 1)
+                self._rows[depth] = row
+            times = self._rows[depth][id(self.schema)]
+            if not times:
+                break
             work, depth = work + min(len(level), most) * times, depth + 1
             level = [inner for each in level for inner in _inner(each)]
         return work
-
-    def _applied(self, depth: int) -> int:
-        """Counts how often schemas are applied to a part at a depth, from those one level up."""
-        if not self._graph or len(self._graph) * depth > _MOST_COUNTED:
-            return _MOST_WORK + 1
-        if depth not in self._rows:
-            above, row = self._rows.get(depth - 1, {}), dict[int, int]()
-            for key, (size, itself, parts) in self._graph.items():
-                times = sum(row[each] for each in itself) + (0 if depth else size)
-                times += sum(max(above.get(each, 0) for each in group) for group in parts)
-                row[key] = min(times, _MOST_WORK + 1)
-            self._rows[depth] = row
-        return self._rows[depth][id(self.schema)]
 
     @cached_property
     def _graph(self) -> dict[int, tuple[int, list[int], list[list[int]]]]:
@@ -243,9 +278,10 @@ class Document:
         rest = str(link).partition("#")[2]
         pointer = rest if rest.startswith("/") else ""
         found = self._named.get("" if pointer else unquote(rest), [])
-        targets = [_pointed(each, pointer) for each in found[: _MOST_TARGETS + 1]]
-        known = {id(each): each for each in targets if each is not None}
-        return [*known.values()] if len(found) <= _MOST_TARGETS else []
+        if len(found) > _MOST_TARGETS:
+            return []
+        targets = [_pointed(each, pointer) for each in found]
+        return [*{id(each): each for each in targets if each is not None}.values()]
 
     @cached_property
     def _named(self) -> dict[str, list[Json]]:
@@ -265,46 +301,24 @@ class Document:
         own = {key: each for key, each in schema.items() if key not in ("allOf", "$ref", *_CHOICES)}
         if any(key in schema for key in _OPENERS):
             own["additionalProperties"] = True
-        forms = [own]
+        # Each of these lists adds one of its forms.
+        several: list[list[Schema]] = []
         if isinstance(link := schema.get("$ref"), str):
-            forms = _product(forms, self._linked(link, depth))
-        for part in _schemas(schema, "allOf"):
-            forms = _product(forms, self.forms(part, depth + 1))
+            if link not in self._unfolded:
+                self._unfolded[link] = [{}]  # for a link to itself
+                target = self._targets(link) if link.startswith("#") else []
+                linked: Json = target[0] if len(target) == 1 else {"additionalProperties": True}
+                self._unfolded[link] = self.forms(linked, depth + 1)
+            several.append(self._unfolded[link])
+        several += [self.forms(part, depth + 1) for part in _schemas(schema, "allOf")]
         for choices in (schema.get(keyword) for keyword in _CHOICES):
             if isinstance(choices, list):
-                found = [form for each in choices for form in self.forms(each, depth + 1)]
-                forms = _product(forms, found)
+                several.append([form for each in choices for form in self.forms(each, depth + 1)])
+        forms = [own]
+        for more in several:
+            many = len(forms) * len(more) > _MOST_FORMS
+            forms = [{}] if many else [_joined(one, other) for one in forms for other in more]
         return forms
-
-    def _linked(self, link: str, depth: int) -> list[Schema]:
-        if link not in self._unfolded:
-            self._unfolded[link] = [{}]  # for a link to itself
-            target = self._targets(link) if link.startswith("#") else []
-            schema: Json = target[0] if len(target) == 1 else {"additionalProperties": True}
-            self._unfolded[link] = self.forms(schema, depth + 1)
-        return self._unfolded[link]
-
-
-def _surface(schema: Json, *, is_whole: bool = True) -> Schema:
-    """Returns what a schema says of a value and its members, without links and choices."""
-    if not isinstance(schema, dict) or "$ref" in schema:  # may hide what is beside it
-        return {}
-    surface = {key: each for key, each in schema.items() if key not in _INNER}
-    if is_whole and isinstance(named := schema.get("properties"), dict):
-        surface["properties"] = {key: _surface(named[key], is_whole=False) for key in named}
-        if schema.get("additionalProperties") is False and "patternProperties" not in schema:
-            surface["additionalProperties"] = False
-    return surface
-
-
-def _schemas(schema: Schema, *keywords: str) -> list[Json]:
-    """Returns the schemas of keywords, whether these take one, a list or a table of them."""
-    found: list[Json] = []
-    for keyword in keywords:
-        given = schema.get(keyword)
-        is_one = isinstance(given, dict) and keyword not in _TABLES
-        found += [given] if is_one else _inner(given)
-    return found
 
 
 def _pointed(node: Json, pointer: str) -> Json | None:
@@ -319,12 +333,6 @@ def _pointed(node: Json, pointer: str) -> Json | None:
     return node
 
 
-def _product(left: list[Schema], right: list[Schema]) -> list[Schema]:
-    if len(left) * len(right) > _MOST_FORMS:
-        return [{}]
-    return [_joined(one, other) for one in left for other in right]
-
-
 def _joined(one: Schema, other: Schema) -> Schema:
     """Combines two schemas loosely: where they differ, anything is allowed."""
     joined = {**other, **one}
@@ -335,7 +343,7 @@ def _joined(one: Schema, other: Schema) -> Schema:
             # `false` applies only to the properties beside it, so nothing is certain here.
             joined["additionalProperties"] = True
     if "type" in one and "type" in other:
-        both = types_of({"type": one["type"]}) & types_of({"type": other["type"]})
+        both = _types({"type": one["type"]}) & _types({"type": other["type"]})
         joined["type"] = [*sorted(both)]
     return joined
 
@@ -361,10 +369,16 @@ class Shape:
         document = Document(schema)
         return cls(document.forms(schema), document)
 
+    @classmethod
+    def of_value(cls, value: Json) -> Shape:
+        """Returns the shape of a value that is known; a single value is exactly that one."""
+        is_single = not isinstance(value, dict | list)
+        return cls.of({"enum": [value]} if is_single else _schema_of(value, _DEEPEST))
+
     @cached_property
     def kinds(self) -> list[tuple[frozenset[str], list[Json] | None]]:
         """The types of each form, and its values if it lists them all."""
-        return [(types_of(form), values_of(form)) for form in self.forms]
+        return [(_types(form), _values(form)) for form in self.forms]
 
     @cached_property
     def types(self) -> frozenset[str]:
@@ -386,16 +400,9 @@ class Shape:
 
     def inside(self, path: Path) -> Shape:
         """Returns the shape of the value at a path."""
-        known = self._below.get(path)
-        if known is None:
-            known = self._inside(path)
-            if len(self._below) < _MOST_KEPT:
-                self._below[path] = known
-        return known
-
-    def _inside(self, path: Path) -> Shape:
-        forms = self.forms
-        lost: int | None = None
+        if not path or path in self._below:
+            return self._below[path] if path else self
+        forms, lost = self.forms, None
         for depth, key in enumerate(path):
             found = [_member(form, key) for form in forms]
             schemas = [each for each in found if each is not None]
@@ -405,21 +412,17 @@ class Shape:
                 lost = depth
             if len(declared) < len(schemas) or len(forms) > _MOST_FORMS:
                 forms = [*forms[:_MOST_FORMS], {}]
-        return Shape(forms, self.document, lost)
-
-
-def shape_of(value: Json) -> Shape:
-    """Returns the shape of a value that is known; a single value is exactly that one."""
-    if isinstance(value, dict | list):
-        return Shape.of(_schema_of(value, _DEEPEST))
-    return Shape([{"enum": [value]}], Document({}))
+        shape = Shape(forms, self.document, lost)
+        if len(self._below) < _MOST_KEPT:
+            self._below[path] = shape
+        return shape
 
 
 def _schema_of(value: Json, deeper: int) -> Schema:
     if isinstance(value, dict) and deeper:
         inner = {key: _schema_of(each, deeper - 1) for key, each in value.items()}
         return {"type": "object", "properties": {**inner}, "additionalProperties": False}
-    form: Schema = {"type": kinds_of(value)[0]}
+    form: Schema = {"type": _kinds(value)[0]}
     if isinstance(value, list) and deeper and len(value) <= _MOST_ITEMS:
         items = [_schema_of(each, deeper - 1) for each in value]
         kinds = {json.dumps(each, sort_keys=True): each for each in items}
@@ -428,7 +431,7 @@ def _schema_of(value: Json, deeper: int) -> Schema:
     return form
 
 
-def types_of(form: Schema) -> frozenset[str]:
+def _types(form: Schema) -> frozenset[str]:
     """Returns the JSON types that a form allows; `number` includes `integer`."""
     named = form.get("type")
     types = named if isinstance(named, list) else [named]
@@ -436,33 +439,28 @@ def types_of(form: Schema) -> frozenset[str]:
     allowed = _ALL_TYPES.intersection(each for each in types if isinstance(each, str)) or _ALL_TYPES
     if "number" in allowed:
         allowed |= {"integer"}
-    values = values_of(form)
+    values = _values(form)
     if values is None:
         return allowed
-    return allowed & {kind for value in values for kind in kinds_of(value)}
+    return allowed & {kind for value in values for kind in _kinds(value)}
 
 
-def values_of(form: Schema) -> list[Json] | None:
+def _values(form: Schema) -> list[Json] | None:
     """Returns the values that a form lists, if it lists them all."""
-    if "const" in form:
-        return [form["const"]]
-    listed = form.get("enum")
+    listed = [form["const"]] if "const" in form else form.get("enum")
     return listed if isinstance(listed, list) else None
 
 
-def kinds_of(value: Json) -> tuple[str, ...]:
+def _kinds(value: Json) -> tuple[str, ...]:
     """Returns the JSON types of a value; a whole number is also an integer."""
     kind = kind_of_value(value)
     whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     return ("integer", "number") if kind == "number" and whole else (kind,)
 
 
-_UNDECLARED: Final[Schema] = {"undeclared": True}
-
-
 def _member(form: Schema, key: str | int) -> Json | None:
     """Returns the schema of a key or position; None if there can be none."""
-    types = types_of(form)
+    types = _types(form)
     is_position = isinstance(key, int) or (key.isascii() and key.isdigit() and len(key) < 10)
     if is_position and "array" in types:
         return _item(form, int(key))

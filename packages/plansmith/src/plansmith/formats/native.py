@@ -17,7 +17,7 @@ from plansmith.plan.plan import MAX_STEPS, SCHEMA_VERSION, Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, PATH
 from plansmith.plan.sentence import Sentence, did_you_mean
-from plansmith.plan.steps import KINDS, SAY, STEP_TYPES, Instead, MapStep, StepFields
+from plansmith.plan.steps import KINDS, SAY, STEP_TYPES, AskStep, Instead, MapStep, StepFields
 from plansmith.plan.timing import Timing
 
 _FLAW_CODES: Final = {"deep": "PS007", "text": "PS008", "number": "PS009", "kind": "PS005"}
@@ -42,6 +42,8 @@ _FORMS: Final[dict[str | int, str]] = {
     "on_error": Sentence("give {form}", form='"fail", "skip", "collect", {"value": …}'),
     "undo_with": Sentence("give {form}", form='{"tool": …, "inputs": {…}}'),
 }
+_ANY_FORM: Final = Sentence("`plansmith check --schema` shows what is allowed")
+_STEP_FIELDS: Final = (SAY, *(name for kind in STEP_TYPES for name in kind.model_fields))
 _MOST_PROBLEMS: Final = 100
 
 
@@ -155,29 +157,34 @@ def _shortened(problems: list[Problem]) -> list[Problem]:
 
 def _problem_of(detail: Mapping[str, Any], value: dict[str, Json]) -> Problem:
     """Turns a pydantic error into a problem, with the step it belongs to."""
-    path = _without_tags(detail["loc"])
-    step, inside = _split_step(path, value)
+    path = inside = _without_tags(detail["loc"])
+    step: str | None = None
+    steps, in_step = value.get("steps"), path[:1] == ("steps",)
+    if in_step and len(path) > 1 and isinstance(steps, list):
+        given = steps[cast("int", path[1])]
+        named = given.get("id") if isinstance(given, dict) else None
+        step, inside = (named, path[2:]) if isinstance(named, str) else (None, path)
     name = path[-1] if path else ""
+    code, hint = "PS005", _FORMS.get(name, _ANY_FORM)
     match detail["type"]:
         case "extra_forbidden":
-            known = _field_names(inside[:-1], in_step="steps" in path[:1])
+            known = _STEP_FIELDS if in_step else Plan.model_fields
+            if not in_step and (inside[:-1] == ("schedule",) or inside[:1] == ("schedules",)):
+                known = Timing.model_fields
             other = Sentence("remove it, or put it into inputs")
-            hint = did_you_mean(str(name), known, otherwise=other)
-            found = "PS003", Sentence("unknown field '{name}'", name=str(name)), hint
+            code, hint = "PS003", did_you_mean(str(name), known, otherwise=other)
+            message = Sentence("unknown field '{name}'", name=str(name))
         case "missing":
-            hint = Sentence("add '{name}'", name=str(name))
-            found = "PS004", Sentence("the field '{name}' is missing", name=str(name)), hint
+            code, hint = "PS004", Sentence("add '{name}'", name=str(name))
+            message = Sentence("the field '{name}' is missing", name=str(name))
         case "union_tag_not_found" | "union_tag_invalid" | "model_attributes_type":
-            found = "PS005", Sentence("this is not a step of a known kind"), _kind_hint(path, value)
-        case _:
+            message, hint = Sentence("this is not a step of a known kind"), _kind_hint(path, value)
+        case kind:
             what = str(detail["msg"]).removeprefix("Value error, ")
-            if detail["type"] == "string_pattern_mismatch":
+            if kind == "string_pattern_mismatch":
                 what = broken_rule(detail)
-            hint = _FORMS.get(name, Sentence("`plansmith check --schema` shows what is allowed"))
             reason = f"{what[:1].lower()}{what[1:]}"
-            why = Sentence("'{name}' does not fit: {reason}", name=str(name), reason=reason)
-            found = "PS005", why, hint
-    code, message, hint = found
+            message = Sentence("'{name}' does not fit: {reason}", name=str(name), reason=reason)
     return problem(code, message, hint=hint, step=step, path=inside)
 
 
@@ -188,8 +195,7 @@ def _kind_hint(path: Path, value: Mapping[str, Json]) -> str:
         given = given[part]
     names = list(cast("dict[str, object]", given)) if isinstance(given, dict) else list[str]()
     hint: str = Sentence('give "kind" as one of {kinds}', kinds=[*KINDS])
-    known = {*_field_names((), in_step=True)}
-    for name in (each for each in names if each not in known):
+    for name in (each for each in names if each not in _STEP_FIELDS):
         hint = did_you_mean(name, _TELLING, otherwise=hint)
     return hint
 
@@ -207,24 +213,6 @@ def _without_tags(loc: tuple[str | int, ...]) -> Path:
     return tuple(path)
 
 
-def _split_step(path: Path, value: dict[str, Json]) -> tuple[str | None, Path]:
-    steps = value.get("steps")
-    match path:
-        case ("steps", int(index), *rest) if isinstance(steps, list) and index < len(steps):
-            step = steps[index]
-            name = step.get("id") if isinstance(step, dict) else None
-            return (name, tuple(rest)) if isinstance(name, str) else (None, path)
-        case _:
-            return None, path
-
-
-def _field_names(place: Path, *, in_step: bool) -> Iterable[str]:
-    if not in_step:
-        in_timing = place == ("schedule",) or place[:1] == ("schedules",)
-        return Timing.model_fields if in_timing else Plan.model_fields
-    return [SAY, *(name for kind in STEP_TYPES for name in kind.model_fields)]
-
-
 def schema(*, for_models: bool = False) -> dict[str, Json]:
     """Returns the JSON Schema of a plan: no references, no unions, one object for all steps.
 
@@ -234,20 +222,16 @@ def schema(*, for_models: bool = False) -> dict[str, Json]:
     """
     without = {"style"} if for_models else set[str]()
     step = _flat(STEP_TYPES, without)
-    inner = [kind for kind in STEP_TYPES if kind.model_fields["kind"].default in _INNER_KINDS]
+    inner = [each for each in STEP_TYPES if each not in (AskStep, MapStep)]
     cast("dict[str, Json]", step["properties"])["each"] = cast("Json", _flat(inner, without))
-    properties = {name: _simple(each) for name, each in _properties(Plan).items()}
-    timing = _closed({name: _simple(each) for name, each in _properties(Timing).items()})
-    properties["schedule"] = timing
+    timing = _closed(_fields(Timing))
+    properties = {**_fields(Plan), "schedule": timing}
     properties["schedules"] = {"type": "object", "additionalProperties": timing}
     if for_models:  # decoders cannot constrain an object whose names are open
         del properties["schedules"]
     properties["steps"] = {"type": "array", "maxItems": MAX_STEPS, "items": step}
     head: dict[str, Json] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return head | {"title": "Plansmith plan"} | _closed(properties, "goal", "steps")
-
-
-_INNER_KINDS: Final = frozenset({"tool", "agent", "plan", "reply"})
 
 
 def _closed(properties: Mapping[str, Json], *required: str) -> dict[str, Json]:
@@ -267,16 +251,17 @@ _RULES: Final[Mapping[str, Json]] = {
     "retry": _closed({"at_most": _COUNT, "every": _PAUSE}, "at_most"),
     "undo_with": _closed({"tool": {"type": "string"}, "inputs": {"type": "object"}}, "tool"),
 }
+_KEPT: Final = ("type", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "minLength")
 
 
 def _flat(kinds: Iterable[type[StepFields]], without: Container[str]) -> dict[str, Json]:
+    """Returns the schema of an object with the fields of all these kinds of steps."""
     properties: dict[str, Json] = {}
-    names: list[Json] = []
     for kind in kinds:
-        names.append(str(kind.model_fields["kind"].default))
-        for name, each in _properties(kind).items():
+        for name, each in _fields(kind).items():
             if name not in without:
-                properties.setdefault(name, _RULES.get(name) or _simple(each))
+                properties.setdefault(name, _RULES.get(name) or each)
+    names: list[Json] = [str(kind.model_fields["kind"].default) for kind in kinds]
     properties["kind"] = {"type": "string", "enum": names}
     if MapStep in kinds:
         properties["over"] = {"description": f'a list, or {{"{FROM}": step, "{PATH}": [...]}}'}
@@ -284,25 +269,19 @@ def _flat(kinds: Iterable[type[StepFields]], without: Container[str]) -> dict[st
     return _closed(properties, "id", "kind")
 
 
-@cache  # pydantic takes long to make them, and every request for a plan needs them
+@cache  # pydantic takes long to make it, and every request for a plan needs it
 def _definitions() -> dict[str, dict[str, Any]]:
     whole = Plan.model_json_schema()
     return {Plan.__name__: whole, **whole["$defs"]}
 
 
-def _properties(model: type[Any]) -> dict[str, dict[str, Any]]:
-    return cast("dict[str, dict[str, Any]]", _definitions()[model.__name__]["properties"])
-
-
-_KEPT: Final = ("type", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "minLength")
-
-
-def _simple(field: dict[str, Any]) -> Json:
-    """Returns a field's schema without titles, defaults and null."""
-    for choice in field.get("anyOf", []):
-        if choice.get("type") != "null":
-            return _simple({**choice, **{k: v for k, v in field.items() if k != "anyOf"}})
-    kept: dict[str, Json] = {key: field[key] for key in _KEPT if key in field}
-    if field.get("type") == "array":
-        kept["items"] = {"type": "string"}
-    return kept
+def _fields(model: type[Any]) -> dict[str, Json]:
+    """Returns the schema of each field, without titles, defaults and null."""
+    fields: dict[str, Json] = {}
+    for name, field in _definitions()[model.__name__]["properties"].items():
+        choices = [each for each in field.get("anyOf", ()) if each.get("type") != "null"]
+        form = {**choices[0], **field} if choices else field
+        fields[name] = kept = {key: form[key] for key in _KEPT if key in form}
+        if form.get("type") == "array":
+            kept["items"] = {"type": "string"}
+    return fields

@@ -1,18 +1,246 @@
-"""Compares a changed plan, and the present tools, with what a person approved."""
+"""Lists the calls that a plan could make, and compares a changed plan with the approved one."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
-from plansmith.plan.capability import AgentSpec, ToolSpec
-from plansmith.plan.data import Record, content_hash
+from plansmith.errors import PlanInvalid
+from plansmith.plan import steps as st
+from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+from plansmith.plan.conditions import rule_sentences
+from plansmith.plan.data import Json, Record, content_hash
+from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
+from plansmith.plan.refs import ITEM, RESERVED, find, rename_refs
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AgentStep, ToolStep
-from plansmith.review.calls import PlanCalls, PlannedCall
-from plansmith.review.policy import active_steps
+from plansmith.review.policy import active_steps, effects
+from plansmith.review.render import value_line
+from plansmith.text import clip, safe
+
+_VALUE: Final = 120
+_QUESTION: Final = 80
+# What undoes a step is a plan of its own, approved by itself.
+_COVERED: Final = st.RULES - {"undo_with"}
+_HOST: Final = re.compile(
+    r"\b[a-z][a-z0-9+.-]*://([^/\s\"'\\?#]+)|\b[\w.+-]+@([\w-]+(?:\.[\w-]+)+)"
+)
+# Whether an agent is enabled or hidden says nothing about what it does.
+_NOT_COMPARED: Final = {"enabled", "hidden"}
+
+
+class PlannedCall(NamedTuple):
+    """One place of a plan that calls a tool or an agent.
+
+    `key` is the same for the same callee with the same arguments. A reference counts by the
+    definition of the step it points at, not by its name: changing what a step looks for changes
+    the key of every call that uses its result.
+    """
+
+    place: str
+    callee: str
+    effect: Effect
+    key: str
+    text: str
+
+    @property
+    def acts(self) -> bool:
+        return self.effect is not Effect.READ
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """The surroundings of a step: keys of the steps before, bound values, map lists."""
+
+    prefix: str = ""
+    keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    params: Mapping[str, str] = field(default_factory=dict[str, str])
+    item: str = ""
+    lists: tuple[str, ...] = ()
+    around: tuple[tuple[str, str], ...] = ()
+    before: tuple[str, ...] = ()
+    depth: int = 0
+
+
+class PlanCalls:
+    """The calls of a plan and its templates, and what comes before each call."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        tools: Mapping[str, ToolSpec],
+        agents: Mapping[str, AgentSpec],
+        templates: Mapping[str, Plan],
+    ) -> None:
+        self._tools, self._agents, self._templates = tools, agents, templates
+        self._before: dict[str, tuple[str, ...]] = {}
+        self._history: dict[str, str] = {}
+        self._uncertain: set[str] = set()
+        self.keys: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
+        self.calls: list[PlannedCall] = []
+        self.hosts: set[str] = set()
+        self._walk(plan, _Scope())
+
+    @property
+    def acting(self) -> list[PlannedCall]:
+        return [call for call in self.calls if call.acts]
+
+    @property
+    def names(self) -> set[str]:
+        return {call.callee for call in self.calls}
+
+    def history(self, place: str) -> str:
+        """Returns a hash of everything that comes before a place."""
+        return self._history[place]
+
+    def before(self, place: str, *, uncertain: bool = False) -> dict[str, str]:
+        """Returns the key and the text of every step that comes before a place.
+
+        With `uncertain`, only of those whose rules may skip them, and with them the place.
+        """
+        found: dict[str, str] = {}
+        pending, seen = list(self._before[place]), set[str]()
+        while pending:
+            earlier = pending.pop()
+            if earlier not in seen:
+                seen.add(earlier)
+                if earlier in self._uncertain or not uncertain:
+                    found[self.keys[earlier]] = self.texts[earlier]
+                pending += self._before[earlier]
+        return found
+
+    def _walk(self, plan: Plan, scope: _Scope) -> dict[str, str]:
+        """Adds a plan's steps, each after those it needs; returns their keys by id."""
+        graph = plan.needs
+        try:
+            names = order(graph)
+        except PlanInvalid:  # a plan with a cycle never runs; its calls are listed anyway
+            names = list(graph)
+        keys: dict[str, str] = {}
+        scope = replace(scope, keys=keys)
+        for name in names:
+            step, place = plan.by_id[name], f"{scope.prefix}{name}"
+            inner = (f"{scope.prefix}{need}" for need in sorted(graph[name]) if need in keys)
+            self._before[place] = before = (*inner, *scope.before)
+            self._history[place] = content_hash(
+                [[self.keys[each], self._history[each]] for each in sorted(before)]
+            )
+            if step.disabled:
+                self.texts[place] = Sentence("{step} (off)", step=name)
+                keys[name] = content_hash(["off", name])
+            else:
+                keys[name] = self._step(step, place, scope)
+                self._uncertain |= {place} if step.when or step.on_error == "skip" else set()
+            self.keys[place] = keys[name]
+        return keys
+
+    def _step(self, step: st.AnyStep, place: str, scope: _Scope) -> str:
+        """Adds the calls of a step; returns its key."""
+        self.texts[place] = _call_text(step)
+        text = json.dumps(step.to_json(), ensure_ascii=False).lower()
+        self.hosts |= {found[1] or found[2] for found in _HOST.finditer(text)}
+        key = ruled = ""
+        if st.has_rules(step):
+            # What may make a call happen, or stand in for a result, is part of what was approved.
+            rules = {name: each for name, each in step.stored().items() if name in _COVERED}
+            ruled = self._value(rules, scope)
+            around = [("call.under", each) for each in rule_sentences(step)[::-1]]
+            scope = replace(scope, lists=(*scope.lists, ruled), around=(*around, *scope.around))
+        match step:
+            case st.ToolStep() | st.AgentStep():
+                return self._call(step, place, scope)  # whose lists have the rules
+            case st.AskStep():
+                # By its place: equal questions at two places have different answers.
+                question = self._value(step.question, scope)
+                key = content_hash(["ask", place, question, [*step.options], step.answer_schema])
+            case st.MapStep():
+                key = self._map(step, place, scope)
+            case st.PlanStep():
+                key = self._template(step, place, scope)
+            case st.ReplyStep():
+                style = [] if step.style == "worded" else [step.style]
+                key = content_hash(["reply", self._value(step.instruction, scope), *style])
+        return content_hash([key, ruled]) if ruled else key
+
+    def _call(self, step: st.ToolStep | st.AgentStep, place: str, scope: _Scope) -> str:
+        task = step.task if isinstance(step, st.AgentStep) else None
+        given = self._value([task, step.inputs], scope)
+        text = self.texts[place]
+        for code, around in scope.around:
+            text = Sentence(code, call=text, around=around)
+        [(name, effect)] = effects(step, tools=self._tools, agents=self._agents)
+        key = content_hash([step.kind, name, given, [*scope.lists]])
+        self.calls.append(PlannedCall(place, name, effect, key, text))
+        return key
+
+    def _map(self, step: st.MapStep, place: str, scope: _Scope) -> str:
+        over = self._value(step.over, scope)
+        inner = replace(
+            scope,
+            prefix=f"{place}/",
+            item=over,
+            lists=(*scope.lists, content_hash([over, step.most])),
+            around=(("call.each", value_line(step.over, _VALUE)), *scope.around),
+            before=self._before[place],
+        )
+        each = f"{place}/{step.each.id}"
+        self._before[each], self._history[each] = self._before[place], self._history[place]
+        self.keys[each] = self._step(step.each, each, inner)
+        return content_hash(["map", over, self.keys[each]])
+
+    def _template(self, step: st.PlanStep, place: str, scope: _Scope) -> str:
+        given = {name: self._value(value, scope) for name, value in step.inputs.items()}
+        plan = self._templates.get(step.template)
+        if plan is None or scope.depth >= st.MAX_NESTING:
+            unseen = [step.template, step.version, step.content]
+            return content_hash(["plan", *unseen, dict[str, Json](given)])
+        inside = f"{safe(step.template)}({_arguments_text(step.inputs)})"
+        inner = replace(
+            scope,
+            prefix=f"{place}/",
+            params=given,
+            item="",
+            around=(("call.inside", inside), *scope.around),
+            before=self._before[place],
+            depth=scope.depth + 1,
+        )
+        return content_hash(["plan", dict[str, Json](self._walk(plan, inner))])
+
+    def _value(self, value: Json, scope: _Scope) -> str:
+        """Returns the hash of a value; references count by the keys of their steps."""
+        bound: list[Json] = []
+        for found in find(value):
+            ref = found.ref
+            if ref is None or ref.step not in RESERVED:
+                continue
+            whole = content_hash(dict[str, Json](scope.params))
+            first = str(ref.path[0]) if ref.path else ""
+            bound.append(scope.item if ref.step == ITEM else scope.params.get(first, whole))
+        return content_hash([rename_refs(value, scope.keys), bound])
+
+
+def _call_text(step: st.AnyStep) -> str:
+    """Returns a step as text for a review reason: `pay(to="alice", amount=10)`."""
+    match step:
+        case st.ToolStep():
+            return f"{safe(step.tool)}({_arguments_text(step.inputs)})"
+        case st.AgentStep():
+            more = f", {_arguments_text(step.inputs)}" if step.inputs else ""
+            return f"{safe(step.agent)}(task={value_line(step.task, _VALUE)}{more})"
+        case st.AskStep():
+            return Sentence("call.asks", question=clip(safe(step.question), _QUESTION))
+        case _:
+            return step.id
+
+
+def _arguments_text(inputs: Mapping[str, Json]) -> str:
+    return ", ".join(f"{safe(name)}={value_line(value, _VALUE)}" for name, value in inputs.items())
 
 
 class Coverage(NamedTuple):
@@ -32,94 +260,72 @@ def coverage(
     questions and steps. `happened` are the keys of finished steps, which need not come again. A
     new tool, agent or host needs a review as well, even for reading.
     """
-    match = _Match(approved, revision, frozenset(happened))
-    new_calls = [*match.new_calls()]
-    dropped = [call for calls in match.open.values() for call in calls]
-    listed = {call.callee for call, _ in new_calls}
-    names = sorted(revision.names - approved.names - listed)
-    hosts = sorted(revision.hosts - approved.hosts)
-    reasons = [
-        *(Sentence("{name} was not in the plan before", name=name) for name in (*names, *hosts)),
-        *match.unguarded,
-        *(_new_call_reason(call, instead, approved, revision) for call, instead in new_calls),
-        *(
-            Sentence("no longer calls {call}, which you approved", call=call.text)
-            for call in dropped
-        ),
-    ]
-    return Coverage(tuple(dict.fromkeys(reasons)), tuple(call.text for call in dropped))
-
-
-class _Match:
-    """Pairs each changing call of a revision with one approved call, each used once."""
-
-    def __init__(self, approved: PlanCalls, revision: PlanCalls, happened: frozenset[str]) -> None:
-        self._approved, self._revision, self._happened = approved, revision, happened
-        self.open: dict[str, list[PlannedCall]] = defaultdict(list)
-        for call in approved.acting:
-            self.open[call.key].append(call)
-        self.unguarded: list[Sentence] = []
-        self._new_calls = [call for call in revision.acting if not self._is_covered(call)]
-
-    def new_calls(self) -> Iterator[tuple[PlannedCall, PlannedCall | None]]:
-        """Yields the calls that nobody approved, with the approved call that each replaces."""
-        for call in self._new_calls:
-            same = [each for calls in self.open.values() for each in calls]
-            instead = next((each for each in same if each.callee == call.callee), None)
-            if instead is not None:
-                self.open[instead.key].remove(instead)
-            yield call, instead
-
-    def _is_covered(self, call: PlannedCall) -> bool:
-        known = self.open.get(call.key)
-        if not known:
-            return False
+    done = frozenset(happened)
+    # Each changing call is paired with one approved call, each used once.
+    unused: dict[str, list[PlannedCall]] = defaultdict(list)
+    for call in approved.acting:
+        unused[call.key].append(call)
+    unguarded: list[Sentence] = []
+    new: list[PlannedCall] = []
+    for call in revision.acting:
+        if not unused.get(call.key):
+            new.append(call)
+            continue
         # Of equal calls, take the one that loses the fewest earlier questions and steps.
-        missing, index = min(
-            (len(self._missing_before(each, call)), at) for at, each in enumerate(known)
-        )
-        pair = known.pop(index)
-        if missing:
-            self.unguarded += [
-                Sentence(
-                    "no longer asks '{question}' before {call}",
-                    question=text.fields["question"],
-                    call=call.text,
-                )
-                if isinstance(text, Sentence) and text.key == "call.asks"
-                else Sentence(
-                    "no longer waits for {earlier} before {call}", earlier=text, call=call.text
-                )
-                for text in self._missing_before(pair, call).values()
-            ]
-        self.unguarded += [
-            Sentence(
-                "calls {call} only after {earlier}, which may be skipped",
-                earlier=text,
-                call=call.text,
-            )
-            for text in self._new_doubts(pair, call)
+        changes = [
+            _order_changes(approved, each, revision, call, done) for each in unused[call.key]
         ]
-        return True
+        fewest = min(range(len(changes)), key=lambda place: len(changes[place][0]))
+        unused[call.key].pop(fewest)
+        unguarded += [each for part in changes[fewest] for each in part]
+    replacing: list[Sentence] = []
+    for call in new:
+        left = (each for calls in unused.values() for each in calls)
+        instead = next((each for each in left if each.callee == call.callee), None)
+        if instead is not None:
+            unused[instead.key].remove(instead)
+        replacing.append(_new_call_reason(call, instead, approved, revision))
+    dropped = [call.text for calls in unused.values() for call in calls]
+    names = sorted(revision.names - approved.names - {call.callee for call in new})
+    reasons = [
+        Sentence("{name} was not in the plan before", name=name)
+        for name in (*names, *sorted(revision.hosts - approved.hosts))
+    ]
+    reasons += [*unguarded, *replacing]
+    reasons += [Sentence("no longer calls {call}, which you approved", call=c) for c in dropped]
+    return Coverage(tuple(dict.fromkeys(reasons)), tuple(dropped))
 
-    def _new_doubts(self, before: PlannedCall, after: PlannedCall) -> list[str]:
-        """Returns the new steps before a call that may be skipped, and the call with them."""
-        if self._approved.history(before.place) == self._revision.history(after.place):
-            return []
-        known = self._approved.before(before.place).keys() | self._happened
-        doubts = self._revision.before(after.place, uncertain=True)
-        return [text for key, text in doubts.items() if key not in known]
 
-    def _missing_before(self, before: PlannedCall, after: PlannedCall) -> dict[str, str]:
-        """Returns the steps before an approved call that do not come before the new one."""
-        if self._approved.history(before.place) == self._revision.history(after.place):
-            return {}
-        kept = self._revision.before(after.place).keys() | self._happened
-        return {
-            key: text
-            for key, text in self._approved.before(before.place).items()
-            if key not in kept
-        }
+def _order_changes(
+    approved: PlanCalls,
+    old: PlannedCall,
+    revision: PlanCalls,
+    new: PlannedCall,
+    done: frozenset[str],
+) -> tuple[list[Sentence], list[Sentence]]:
+    """Returns which steps no longer come before a call, and which new ones may skip it."""
+    if approved.history(old.place) == revision.history(new.place):
+        return [], []
+    before, after = approved.before(old.place), revision.before(new.place)
+    lost = [
+        Sentence(
+            "no longer asks '{question}' before {call}",
+            question=text.fields["question"],
+            call=new.text,
+        )
+        if isinstance(text, Sentence) and text.key == "call.asks"
+        else Sentence("no longer waits for {earlier} before {call}", earlier=text, call=new.text)
+        for key, text in before.items()
+        if key not in after and key not in done
+    ]
+    doubts = [
+        Sentence(
+            "calls {call} only after {earlier}, which may be skipped", earlier=text, call=new.text
+        )
+        for key, text in revision.before(new.place, uncertain=True).items()
+        if key not in before and key not in done
+    ]
+    return lost, doubts
 
 
 def _new_call_reason(
@@ -145,10 +351,6 @@ def _new_call_reason(
     return Sentence("calls {call} with other values than you approved", call=call.text)
 
 
-# Whether an agent is enabled or hidden says nothing about what it does.
-_NOT_COMPARED = {"enabled", "hidden"}
-
-
 def definitions(
     plan: Plan,
     *,
@@ -160,9 +362,9 @@ def definitions(
     found: dict[str, Record | None] = {}
     for step in active_steps(plan, templates):
         match step:
-            case ToolStep(tool=name):
+            case st.ToolStep(tool=name):
                 found[name] = tools.get(name)
-            case AgentStep(agent=name):
+            case st.AgentStep(agent=name):
                 found[f"agent {name}"] = agents.get(name)
             case _:
                 pass

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from plansmith.plan.conditions import rule_sentences
-from plansmith.plan.graph import Needs, levels, needs
+from plansmith.plan.graph import levels
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import in_language, joined
 from plansmith.plan.steps import StepFields
@@ -21,34 +20,26 @@ _SHAPES = {
     "plan": ("[/", "/]"),
     "reply": (">", "]"),
 }
+_DRAWN = ("rule.when", "rule.repeat")
+_MARKUP = frozenset('"#;<>&`{}[]()|\\')
 
 
 def mermaid(plan: Plan) -> str:
     """Returns the plan as a Mermaid flow chart."""
-    graph = needs(plan)
+    graph = plan.needs
     place = {step_id: number for number, step_id in enumerate(graph)}
-    names = {step_id: f"s{number}" for step_id, number in place.items()}
     lines = ["flowchart TD"]
-    for step_id, name in names.items():
+    for step_id, number in place.items():
         step = plan.by_id[step_id]
         left, right = _SHAPES[step.kind]
-        lines.append(f'  {name}{left}"{_label(step)}"{right}')
+        text = safe(f"{step_id}: {clip(step.title or action(step), 60)}{_condition(step)}")
+        # These are markup in Mermaid; its entities are safe everywhere.
+        label = "".join(f"#{ord(each)};" if each in _MARKUP else each for each in text)
+        lines.append(f'  s{number}{left}"{label}"{right}')
     for step_id, before in graph.items():
-        lines += [
-            f"  {names[need]} --> {names[step_id]}"
-            for need in sorted(before, key=place.__getitem__)
-        ]
+        needed = sorted(place[each] for each in before)
+        lines += [f"  s{need} --> s{place[step_id]}" for need in needed]
     return "\n".join(lines) + "\n"
-
-
-def _label(step: StepFields) -> str:
-    text = f"{step.id}: {clip(step.title or action(step), 60)}{_condition(step)}"
-    # These are markup in Mermaid; its entities are safe everywhere.
-    return "".join(letter if letter not in _MARKUP else f"#{ord(letter)};" for letter in safe(text))
-
-
-_DRAWN = ("rule.when", "rule.repeat")
-_MARKUP = frozenset('"#;<>&`{}[]()|\\')
 
 
 class Branch(NamedTuple):
@@ -82,7 +73,7 @@ def _condition(step: StepFields, locale: str = "en") -> str:
 
 def branches(plan: Plan) -> list[Branch]:
     """Returns the lines of the tree."""
-    graph = needs(plan)
+    graph = plan.needs
     place = {step_id: number for number, step_id in enumerate(graph)}
     level = {step_id: depth for depth, row in enumerate(levels(graph)) for step_id in row}
     parent = {
@@ -93,23 +84,18 @@ def branches(plan: Plan) -> list[Branch]:
     children: dict[str, list[str]] = {step_id: [] for step_id in graph}
     for step_id, above in parent.items():
         children[above].append(step_id)
-    roots = [step_id for step_id in graph if step_id not in parent]
-    return list(_branches(graph, children, parent, roots))
-
-
-def _branches(
-    graph: Needs, children: dict[str, list[str]], parent: dict[str, str], roots: list[str]
-) -> Iterator[Branch]:
-    stack = [(root, "", "", "") for root in reversed(roots)]
+    lines: list[Branch] = []
+    stack = [(step_id, "", "", "") for step_id in reversed(graph) if step_id not in parent]
     while stack:
         step_id, lead, mark, below = stack.pop()
         also = sorted(safe(need) for need in graph[step_id] if need != parent.get(step_id))
-        yield Branch(step_id, lead + mark, tuple(also), step_id in parent and not mark)
+        lines.append(Branch(step_id, lead + mark, tuple(also), step_id in parent and not mark))
         followers = children[step_id]
         # A chain stays in its column, so that a long one does not leave the screen.
         if len(followers) == 1:
             stack.append((followers[0], lead + below, "", ""))
             continue
-        for position, follower in reversed(list(enumerate(followers))):
-            last = position == len(followers) - 1
+        for follower in reversed(followers):
+            last = follower == followers[-1]
             stack.append((follower, lead + below, "╰─" if last else "├─", "  " if last else "│ "))
+    return lines

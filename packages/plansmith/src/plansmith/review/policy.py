@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from plansmith.plan import steps as st
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, is_freed
 from plansmith.plan.conditions import when_sentence
 from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import RESERVED, find, is_earlier
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import (
-    MAX_NESTING,
-    AgentStep,
-    AnyStep,
-    AskStep,
-    MapStep,
-    PlanStep,
-    StepFields,
-    ToolStep,
-)
 from plansmith.review.render import value_line
 from plansmith.review.settings import ReviewPolicy
 from plansmith.text import clip
@@ -34,9 +25,9 @@ class ActiveStep(NamedTuple):
     """
 
     root: str
-    step: AnyStep
+    step: st.AnyStep
     plan: Plan
-    maps: tuple[tuple[MapStep, Plan], ...] = ()
+    maps: tuple[tuple[st.MapStep, Plan], ...] = ()
     limits: tuple[Sentence, ...] = ()
 
 
@@ -66,56 +57,48 @@ def reasons_to_ask(
 
 def _reason(active: ActiveStep, tool: str, effect: Effect, policy: ReviewPolicy) -> Sentence:
     """Says what a step would do, with which values, and how often."""
-    step = active.step
-    names = dict.fromkeys(ref.step for ref in step.refs() if ref.step not in RESERVED)
-    found = [name for name in names if not isinstance(active.plan.by_id.get(name), AskStep)]
-    steps = [
-        source_name(name) if is_earlier(name) else _step_name(name, active.plan) for name in found
-    ]
-    items = [_how_often(each, plan, policy) for each, plan in active.maps]
+    step, plan = active.step, active.plan
+    sources: list[str] = []
+    for name in dict.fromkeys(ref.step for ref in step.refs() if ref.step not in RESERVED):
+        source = plan.by_id.get(name)
+        if is_earlier(name):
+            sources.append(source_name(name))
+        elif not isinstance(source, st.AskStep):
+            title = clip(source.title, 60) if source and source.title else ""
+            code = "review.step_titled" if title else "review.step"
+            sources.append(Sentence(code, name=name, **({"title": title} if title else {})))
+    items = [_how_often(each, around, policy) for each, around in active.maps]
     items += active.limits
-    fields = {
-        "step": step.id,
-        "tool": tool,
-        "sources": Sentence("review.sources", steps=steps) if steps else "",
-        "items": Sentence("review.items", items=items) if items else "",
-    }
-    overwrites = isinstance(step, ToolStep) and step.inputs.get("overwrite") is True
-    file = _file_of(step, *(("to",) if overwrites else ()))
-    fields |= {"file": file} if file else {}
-    if effect is Effect.FINAL:
-        return Sentence("review.final_file" if file else "review.final", **fields)
-    if file and overwrites:
-        return Sentence("review.replace_file", **fields)
-    return Sentence("review.write_file" if file else "review.write", **fields)
+    # The file that it writes, if the plan names it.
+    inputs = step.inputs if isinstance(step, st.ToolStep) else {}
+    overwrites = inputs.get("overwrite") is True
+    named = [inputs.get(name) for name in ("path", "file", "filename")]
+    if overwrites:
+        named.insert(0, inputs.get("to"))
+    file = next((each for each in named if isinstance(each, str) and not any(find(each))), "")
+    kind = "final" if effect is Effect.FINAL else "replace" if file and overwrites else "write"
+    return Sentence(
+        f"review.{kind}_file" if file else f"review.{kind}",
+        step=step.id,
+        tool=tool,
+        sources=Sentence("review.sources", steps=sources) if sources else "",
+        items=Sentence("review.items", items=items) if items else "",
+        **({"file": file} if file else {}),
+    )
 
 
-def _step_name(name: str, plan: Plan) -> Sentence:
-    title = plan.by_id[name].title if name in plan.by_id else ""
-    if not title:
-        return Sentence("review.step", name=name)
-    return Sentence("review.step_titled", name=name, title=clip(title, 60))
-
-
-def _file_of(step: StepFields, *first: str) -> str:
-    """Returns the file that a step writes, if the plan names it."""
-    inputs = step.inputs if isinstance(step, ToolStep) else {}
-    named = (inputs.get(name) for name in (*first, "path", "file", "filename"))
-    return next((each for each in named if isinstance(each, str) and not any(find(each))), "")
-
-
-def _how_often(step: MapStep, plan: Plan, policy: ReviewPolicy) -> Sentence:
+def _how_often(step: st.MapStep, plan: Plan, policy: ReviewPolicy) -> Sentence:
     if isinstance(step.over, list):
         return Sentence("review.each_of", count=len(step.over))
     over = value_line(step.over)
     names = {found.ref.step for found in find(step.over) if found.ref is not None}
     # A list that comes from the plan or a person is as long as they want it.
-    if all(isinstance(plan.by_id.get(name), AskStep) for name in names):
+    if all(isinstance(plan.by_id.get(name), st.AskStep) for name in names):
         return Sentence("review.each", list=over)
     return Sentence("review.each_bounded", list=over, most=step.most or policy.most_items)
 
 
-def active_steps(plan: Plan, templates: Mapping[str, Plan]) -> Iterator[AnyStep]:
+def active_steps(plan: Plan, templates: Mapping[str, Plan]) -> Iterator[st.AnyStep]:
     """Yields every step that would run, also inside templates and map steps."""
     return (active.step for active in _active(plan, templates))
 
@@ -127,16 +110,20 @@ def _active(
     for step in plan.steps:
         if step.disabled:
             continue
-        around = (*maps, (step, plan)) if isinstance(step, MapStep) else maps
-        inner: AnyStep = step.each if isinstance(step, MapStep) else step
+        around = (*maps, (step, plan)) if step.kind == "map" else maps
+        inner: st.AnyStep = step.each if step.kind == "map" else step
         within = (*limits, *_limits(step), *(_limits(inner) if inner is not step else ()))
         active = ActiveStep(outer.root if outer else step.id, inner, plan, around, within)
         yield active
-        if isinstance(inner, PlanStep) and inner.template in templates and depth < MAX_NESTING:
+        if (
+            isinstance(inner, st.PlanStep)
+            and inner.template in templates
+            and depth < st.MAX_NESTING
+        ):
             yield from _active(templates[inner.template], templates, active, depth + 1)
 
 
-def _limits(step: StepFields) -> Iterator[Sentence]:
+def _limits(step: st.StepFields) -> Iterator[Sentence]:
     """Yields under which condition and how often a step runs, where it says so."""
     if step.repeat is not None:
         yield Sentence("review.rounds", most=step.repeat.at_most)
@@ -162,13 +149,13 @@ def acting_steps(
 
 
 def effects(
-    step: StepFields, *, tools: Mapping[str, ToolSpec], agents: Mapping[str, AgentSpec]
+    step: st.StepFields, *, tools: Mapping[str, ToolSpec], agents: Mapping[str, AgentSpec]
 ) -> Iterator[tuple[str, Effect]]:
     """Yields what a step calls, with its effect; an unknown tool or agent counts as a write."""
     match step:
-        case ToolStep(tool=name):
+        case st.ToolStep(tool=name):
             yield name, tools[name].effect if name in tools else Effect.WRITE
-        case AgentStep(agent=name):
+        case st.AgentStep(agent=name):
             yield name, agents[name].effect if name in agents else Effect.WRITE
         case _:
             return

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, cast
+from typing import Final
 
+from plansmith.plan import steps as st
 from plansmith.plan.conditions import rule_sentences, rule_text
 from plansmith.plan.data import Json, Path, json_text
 from plansmith.plan.diff import FieldChange, PlanDiff, is_rule
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Estimate
 from plansmith.plan.problem import Problem, Severity
-from plansmith.plan.refs import Ref, earlier_parts, find, is_earlier, pieces
+from plansmith.plan.refs import earlier_parts, find, is_earlier, whole_ref
 from plansmith.plan.sentence import (
     Sentence,
     in_language,
@@ -19,16 +20,6 @@ from plansmith.plan.sentence import (
     joined,
     language_of,
     texts_under,
-)
-from plansmith.plan.steps import (
-    AgentStep,
-    AskStep,
-    MapStep,
-    PlanStep,
-    ReplyStep,
-    StepFields,
-    ToolStep,
-    kind_of,
 )
 from plansmith.text import WIDTH, clip, padded, safe, text_width
 
@@ -93,21 +84,17 @@ def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[s
         for column in zip(*shown[1:], strict=True)
     ]
     shown.insert(1, ["─" * width for width in widths])
-    return ["  ".join(map(_aligned, row, widths, is_number)).rstrip() for row in shown]
-
-
-def _aligned(cell: str, width: int, is_number: bool) -> str:  # noqa: FBT001 - of `map`
-    return cell.rjust(width) if is_number else padded(cell, width)
+    lines: list[str] = []
+    for row in shown:
+        cells = zip(row, widths, is_number, strict=True)
+        lines.append("  ".join(c.rjust(w) if right else padded(c, w) for c, w, right in cells))
+    return [line.rstrip() for line in lines]
 
 
 def value_line(value: Json, width: int = WIDTH) -> str:
     """Returns a JSON value on one line; a reference as it is written in text."""
-    refs = [found.ref for found in find(value) if found.where == ()]
-    if isinstance(value, dict) and refs and refs[0] is not None:
-        return clip(safe(str(refs[0])), width)
-    if isinstance(value, str) and len(parts := pieces(value)) == 1 and isinstance(parts[0], Ref):
-        return clip(safe(str(parts[0])), width)
-    return clip(safe(json_text(value)), width)
+    ref = whole_ref(value)
+    return clip(safe(json_text(value) if ref is None else str(ref)), width)
 
 
 def plan_lines(
@@ -147,7 +134,7 @@ def _words(locale: str) -> Mapping[str, str]:
 
 
 def step_lines(
-    step: StepFields, mark: str, locale: str = "en", plan: Plan | None = None
+    step: st.StepFields, mark: str, locale: str = "en", plan: Plan | None = None
 ) -> Iterator[str]:
     """Yields the lines of one step of a plan: what it is, does and waits for."""
     words = _words(locale)
@@ -157,13 +144,14 @@ def step_lines(
     yield f"     {action(step, locale)}"
     for name, value in _inputs(step).items():
         yield from (f"       {line}" for line in _input_lines(name, value, locale, plan))
-    if isinstance(step, MapStep):
+    if isinstance(step, st.MapStep):
         yield from (f"  {line}" for line in step_lines(step.each, "·", locale, plan))
     for rule in rule_sentences(step):
         yield f"     {in_language(rule, locale)}"
     if step.needs():
         yield f"     {words['after'].format(steps=', '.join(sorted(map(safe, step.needs()))))}"
-    for run, name in _earlier(step):
+    for ref in dict.fromkeys(ref.step for ref in step.refs() if is_earlier(ref.step)):
+        run, name = earlier_parts(ref)
         yield f"     {words['earlier'].format(step=safe(name), run=safe(run))}"
     if step.why:
         yield f"     {words['because'].format(why=clip(safe(step.why)))}"
@@ -183,38 +171,32 @@ def _input_lines(name: str, value: Json, locale: str, plan: Plan | None) -> Iter
         yield f"{safe(name)} = {value_line(value, 6000)}{source}"
 
 
-def _earlier(step: StepFields) -> list[tuple[str, str]]:
-    """Returns the runs and steps before this run whose results a step uses."""
-    names = dict.fromkeys(ref.step for ref in step.refs() if is_earlier(ref.step))
-    return [earlier_parts(name) for name in names]
-
-
-def action(step: StepFields, locale: str = "en") -> str:
+def action(step: st.StepFields, locale: str = "en") -> str:
     """Says what a step does, in a few words."""
     words = _words(locale)
     match step:
-        case ToolStep():
+        case st.ToolStep():
             return words["tool"].format(name=safe(step.tool))
-        case AgentStep():
+        case st.AgentStep():
             return words["agent"].format(name=safe(step.agent), task=clip(safe(step.task)))
-        case AskStep():
+        case st.AskStep():
             options = f" [{' / '.join(map(safe, step.options))}]" if step.options else ""
             return words["ask"].format(question=clip(safe(step.question))) + options
-        case MapStep():
+        case st.MapStep():
             most = words["at_most"].format(most=step.most) if step.most else ""
             over = value_line(step.over, 80)
             return words["each"].format(over=over, width=step.width, most=most)
-        case PlanStep():
+        case st.PlanStep():
             form = words["template_version" if step.version else "template"]
             return form.format(name=safe(step.template), version=step.version)
-        case ReplyStep():
+        case st.ReplyStep():
             return words[step.style].format(text=clip(safe(step.instruction)))
         case _:
-            return str(kind_of(step))
+            return str(st.kind_of(step))
 
 
-def _inputs(step: StepFields) -> dict[str, Json]:
-    return step.inputs if isinstance(step, (ToolStep, AgentStep, PlanStep)) else {}
+def _inputs(step: st.StepFields) -> dict[str, Json]:
+    return step.inputs if isinstance(step, (st.ToolStep, st.AgentStep, st.PlanStep)) else {}
 
 
 def problem_lines(problems: Sequence[Problem], locale: str = "en") -> Iterator[str]:
@@ -290,18 +272,13 @@ def estimate_lines(estimate: Estimate, locale: str = "en") -> Iterator[str]:
         amounts=words["comma"].join(amounts),
         effects=words["comma"].join(counted) or words["no_effects"],
     )
-    basis = joined([_basis(each) for each in estimate.basis if each != "price unknown"])
-    if basis:
-        yield f"      ({in_language(basis, locale)})"
-
-
-def _basis(text: str) -> str:
-    """Returns what an estimate is based on; simpler where all or no steps were measured."""
-    if getattr(text, "key", "") != "estimate.measured":
-        return text
-    fields = cast("Sentence", text).fields
-    if fields["count"] == fields["total"]:
-        return Sentence("from past runs of these steps")
-    return (
-        text if fields["count"] else Sentence("a rough guess: these steps have not run here before")
-    )
+    basis = [*estimate.basis]
+    if basis and isinstance(basis[0], Sentence) and basis[0].key == "estimate.measured":
+        count, total = basis[0].fields["count"], basis[0].fields["total"]
+        if count == total:
+            basis[0] = Sentence("from past runs of these steps")
+        elif not count:
+            basis[0] = Sentence("a rough guess: these steps have not run here before")
+    shown = joined([each for each in basis if each != "price unknown"])
+    if shown:
+        yield f"      ({in_language(shown, locale)})"

@@ -31,7 +31,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import MAX_NESTING, AgentStep, AnyStep, MapStep, PlanStep, ToolStep
-from plansmith.review.calls import PlanCalls
+from plansmith.review.coverage import PlanCalls
 
 _PLAN_CHANGED: Final = Sentence("the plan was changed")
 _ENDED: Final = frozenset(

@@ -28,15 +28,15 @@ from plansmith.plan.run_options import NO_OPTIONS
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OVER_STATUSES, Headline, RunSummary
 from plansmith.ports import Agent, Clock, PlanStore, Records, Secrets, SummaryStore, ToolSource
-from plansmith.review.calls import PlanCalls
-from plansmith.review.coverage import definitions
+from plansmith.review.coverage import PlanCalls, definitions
 from plansmith.review.policy import acting_steps, reasons_to_ask
 from plansmith.review.settings import ReviewPolicy
 from plansmith.templates.book import every_template, usable_templates
-from plansmith.templates.pinning import contents, pinned
 from plansmith.templates.template import (
     Template,
+    contents,
     given_template,
+    pinned,
     runs_templates,
     template_problems,
 )

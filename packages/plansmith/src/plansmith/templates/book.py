@@ -6,24 +6,23 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from plansmith.check.check_plan import check_plan
 from plansmith.check.names import Names
 from plansmith.engine.call import Callees
-from plansmith.errors import NotFound, PlanInvalid, Refused
+from plansmith.errors import Misconfigured, NotFound, PlanInvalid, Refused
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, canonical_json, parse_json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import LANGUAGES, Sentence
-from plansmith.ports import Clock, PlanStore
+from plansmith.ports import Clock, PlanStore, Record, Records
 from plansmith.templates.parameters import bind, parameter_names, parametrise
-from plansmith.templates.store import Kept, TemplateStore
 from plansmith.templates.template import (
     REQUEST,
     Template,
@@ -41,6 +40,52 @@ else:
 
 __all__ = ["Template", "TemplateBook", "exported"]
 
+# A version: name, number, whether it was removed (it is kept for runs that use it), and content.
+Kept = tuple[str, int, bool, Json]
+_KIND: Final = "template"
+_REMOVED: Final = "removed"
+
+
+class TemplateStore:
+    """The templates of a store: every version is a record of kind `template`."""
+
+    def __init__(self, store: PlanStore) -> None:
+        if not isinstance(store, Records):
+            hint = Sentence("use SQLite or PostgreSQL")
+            raise Misconfigured(Sentence("this store cannot keep templates"), hint=hint)
+        self._records: Records = store
+
+    async def keep(self, name: str, value: Json) -> int:
+        """Stores a new version and returns its number; content equal to the last adds none."""
+        body = canonical_json(value).decode()
+        while True:
+            found = await self._records.records(_KIND, label=name, newest=True, limit=1)
+            last = int(found[0].place) if found else 0
+            if found and found[0].body == body:
+                return last
+            new = Record(_KIND, f"{name}@{last + 1}", 1, body, name, f"{last + 1:09}")
+            if await self._records.put_records([new]):
+                return last + 1
+
+    async def kept(self) -> Sequence[Kept]:
+        """Returns all versions of all names, also removed ones, by name and version."""
+        found = sorted(await self._records.records(_KIND), key=lambda each: each.label)
+        return [
+            (each.label, int(each.place), each.state == _REMOVED, parse_json(each.checked_body))
+            for each in found
+        ]
+
+    async def drop(self, name: str, version: int | None = None) -> int:
+        """Removes one version or all; returns how many. Their numbers are not used again."""
+        while True:
+            found = [
+                each._replace(version=each.version + 1, state=_REMOVED)
+                for each in await self._records.records(_KIND, label=name, state="")
+                if version in (None, int(each.place))
+            ]
+            if await self._records.put_records(found):
+                return len(found)
+
 
 class Intake(Protocol):
     """What templates need of `PlanIntake`."""
@@ -53,20 +98,11 @@ class Intake(Protocol):
     def agents(self) -> list[AgentSpec]: ...
 
 
-class Runs(Protocol):
-    """What templates need of `RunService`."""
-
-    @property
-    def intake(self) -> Intake: ...
-    @property
-    def submit(self) -> Callable[..., Awaitable[Run]]: ...
-
-
 class HasRuns(Protocol):
-    """A Plansmith."""
+    """A Plansmith, whose `RunService` has an intake and submits plans."""
 
     @property
-    def runs(self) -> Runs: ...
+    def runs(self) -> Any: ...
 
 
 class TemplateBook:
@@ -83,12 +119,8 @@ class TemplateBook:
     """
 
     def __init__(self, smith: HasRuns) -> None:
-        self._runs = smith.runs
-        self._intake = smith.runs.intake
-
-    @property
-    def _store(self) -> TemplateStore:
-        return TemplateStore(self._intake.store)
+        self._submit: Callable[..., Awaitable[Run]] = smith.runs.submit
+        self._intake: Intake = smith.runs.intake
 
     async def all(self) -> dict[str, Template]:
         """Returns every usable template: `name` is its newest version, `name@2` exactly that."""
@@ -205,7 +237,7 @@ class TemplateBook:
             version=1, saved_by=e.actor(by).label, saved_at=self._intake.clock.now()
         )
         value = {key: each for key, each in signed.to_json().items() if key != "version"}
-        version = await self._store.keep(template.name, value)
+        version = await TemplateStore(self._intake.store).keep(template.name, value)
         return signed.replace(version=version)
 
     async def remove(self, name: str) -> int:
@@ -226,7 +258,7 @@ class TemplateBook:
                 Sentence("the program passes in the template '{name}' itself", name=template.name)
             )
         version = template.version if "@" in name else None
-        return await self._store.drop(template.name, version)
+        return await TemplateStore(self._intake.store).drop(template.name, version)
 
     async def problems(self, template: Template) -> list[Problem]:
         """Returns the problems of a template, given the present tools, agents and templates.
@@ -295,7 +327,7 @@ class TemplateBook:
         """
         template = await self.get(name, language=language)
         plan = await self.plan(name, inputs, language=language)
-        return await self._runs.submit(
+        return await self._submit(
             plan,
             request=plan.goal or template.request,
             origin=Origin(kind="template", id=template.full_name),

@@ -21,6 +21,7 @@ from plansmith.plan.refs import (
     lookup,
     pieces,
     value_text,
+    whole_ref,
 )
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
@@ -91,15 +92,15 @@ def parametrise(
         if not wheres:
             why = Sentence("the parameter '{name}' has no place in the plan", name=name)
             raise Refused(why, hint=Sentence("name a value"))
-        value = _member(*_holder(plan, tree, wheres[0]), wheres[0])
+        holder, key = _holder(tree, wheres[0])
+        value = holder[key]
         if any(find(value)):
             why = Sentence("{place} is not a value: it comes from another step", place=wheres[0])
             raise Refused(why)
-        form = _schema_of(plan, wheres[0], value, tools)
         kept: dict[str, Json] = {"examples": [value]} if name in required else {"default": value}
-        properties[name] = form | kept
+        properties[name] = _schema_of(plan, _path(wheres[0]), value, tools) | kept
         for where in wheres:
-            _replace(plan, tree, where, value, name)
+            _replace(tree, where, value, str(Ref(PARAMS, (name,))))
     unknown = sorted(set(required) - chosen.keys())
     if unknown:
         why = Sentence("there is no parameter '{name}'", name=unknown[0])
@@ -113,80 +114,68 @@ def parametrise(
     return Parametrised(Plan.model_validate(tree), schema)
 
 
-def _replace(plan: Plan, tree: dict[str, Json], where: str, value: Json, name: str) -> None:
-    holder, key = _holder(plan, tree, where)
-    old = _member(holder, key, where)
-    mark = str(Ref(PARAMS, (name,)))
-    if same(old, value):
-        new: Json = mark
-    elif isinstance(old, str) and _in_text(value_text(value)).search(old):
-        new = _in_text(value_text(value)).sub(lambda _: mark, old)
-    else:
-        was, other = value_text(old)[:60], value_text(value)[:60]
-        why = Sentence("{place} is '{old}' and not '{value}'", place=where, old=was, value=other)
-        raise Refused(
-            why, hint=Sentence("a parameter has one value; use another one for this place")
-        )
-    cast("dict[str | int, Json]", holder)[key] = new
-
-
-def _in_text(word: str) -> re.Pattern[str]:
-    """Returns a pattern that finds a value in a text, as whole words."""
-    start = r"(?<!\w)" if word[:1].isascii() and word[:1].isalnum() else ""
-    end = r"(?!\w)" if word[-1:].isascii() and word[-1:].isalnum() else ""
-    return re.compile(start + re.escape(word) + end) if word else re.compile(r"(?!)")
-
-
-def _holder(plan: Plan, tree: dict[str, Json], where: str) -> tuple[Json, str | int]:
-    """Returns the object or list that contains a place, and the key in it."""
-    path = _path(where)
-    if path == ("goal",):
-        return tree, "goal"
-    steps = cast("list[dict[str, Json]]", tree["steps"])
-    index = next((at for at, step in enumerate(plan.steps) if path[:1] == (step.id,)), None)
-    if index is None:
-        raise Refused(
-            Sentence(
-                "{place}: the plan has no step '{step}'", place=where, step=path[0] if path else ""
-            )
-        )
-    inner = path[1:]
-    field = inner[1:2] if inner[:1] == ("each",) else inner[:1]
-    if not inner or not field or field[0] not in _FIELDS:
-        raise Refused(
-            Sentence("{place} is not the place of a value", place=where),
-            hint=Sentence("write it like oslo.inputs.city"),
-        )
-    node: Json = steps[index]
-    for key in inner[:-1]:
-        node = _member(node, key, where)
-    return node, inner[-1]
-
-
 def _path(where: str) -> Path:
     found = _PART.findall(where)
     return tuple(int(position) if position else key for key, position in found)
 
 
-def _member(node: Json, key: str | int, where: str) -> Json:
-    if isinstance(node, dict) and isinstance(key, str) and key in node:
-        return node[key]
-    if isinstance(node, list) and isinstance(key, int) and key < len(node):
-        return node[key]
-    raise Refused(
-        Sentence("there is nothing at {place}", place=where),
-        hint=Sentence("`templates save --list` lists the values"),
-    )
+def _holder(tree: dict[str, Json], where: str) -> tuple[dict[str | int, Json], str | int]:
+    """Returns the object or list that has a value at a place, and its key there."""
+    path = _path(where)
+    node: Json = tree
+    if path != ("goal",):
+        steps = cast("list[dict[str, Json]]", tree["steps"])
+        node = next((step for step in steps if path[:1] == (step["id"],)), None)
+        if node is None:
+            step = path[0] if path else ""
+            raise Refused(
+                Sentence("{place}: the plan has no step '{step}'", place=where, step=step)
+            )
+        path = path[1:]
+        field = path[1:2] if path[:1] == ("each",) else path[:1]
+        if not field or field[0] not in _FIELDS:
+            raise Refused(
+                Sentence("{place} is not the place of a value", place=where),
+                hint=Sentence("write it like oslo.inputs.city"),
+            )
+    holder = node
+    for key in path:
+        is_item = isinstance(node, list) and isinstance(key, int) and key < len(node)
+        if not is_item and not (isinstance(node, dict) and key in node):
+            raise Refused(
+                Sentence("there is nothing at {place}", place=where),
+                hint=Sentence("`templates save --list` lists the values"),
+            )
+        holder, node = node, cast("dict[str | int, Json]", node)[key]
+    return cast("dict[str | int, Json]", holder), path[-1]
+
+
+def _replace(tree: dict[str, Json], where: str, value: Json, mark: str) -> None:
+    """Puts a reference in the place of a value, or into a text that has it as whole words."""
+    holder, key = _holder(tree, where)
+    old, word = holder[key], value_text(value)
+    start = r"(?<!\w)" if word[:1].isascii() and word[:1].isalnum() else ""
+    end = r"(?!\w)" if word[-1:].isascii() and word[-1:].isalnum() else ""
+    pattern = re.compile(start + re.escape(word) + end)
+    if same(old, value):
+        holder[key] = mark
+    elif word and isinstance(old, str) and pattern.search(old):
+        holder[key] = pattern.sub(lambda _: mark, old)
+    else:
+        was, other = value_text(old)[:60], word[:60]
+        why = Sentence("{place} is '{old}' and not '{value}'", place=where, old=was, value=other)
+        raise Refused(
+            why, hint=Sentence("a parameter has one value; use another one for this place")
+        )
 
 
 _TYPES: Final[dict[type, str]] = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
 def _schema_of(
-    plan: Plan, where: str, value: Json, tools: Mapping[str, ToolSpec]
+    plan: Plan, path: Path, value: Json, tools: Mapping[str, ToolSpec]
 ) -> dict[str, Json]:
     """Returns the schema of an argument by its tool, else by the type of its value."""
-    path = _path(where)
     step = plan.by_id.get(str(path[0]))
     spec = tools.get(step.tool) if isinstance(step, ToolStep) else None
     if spec is not None and path[1:2] == ("inputs",) and len(path) == 3:
@@ -209,61 +198,46 @@ def parameter_names(plan: Plan) -> set[str]:
 
 def bind(plan: Plan, values: Mapping[str, Json]) -> Plan:
     """Returns the plan with the values of its parameters; nothing in them becomes a reference."""
-    tree = plan.to_json()
+    tree, params = plan.to_json(), {PARAMS: dict[str, Json](values)}
+    # A goal, title or reason has no other references.
+    marks = {str(Ref(PARAMS, (name,))): value_text(value) for name, value in values.items()}
+    in_prose = re.compile("|".join(map(re.escape, marks)) or r"(?!)")
     steps = cast("list[dict[str, Json]]", tree["steps"])
     inner = [cast("dict[str, Json]", step["each"]) for step in steps if "each" in step]
     for owner in (tree, *steps, *inner):
         for field in owner.keys() & {"goal", *_FIELDS}:
             given = owner[field]
             if field in _PROSE:
-                owner[field] = _bound_prose(str(given), values)
+                owner[field] = in_prose.sub(lambda found: marks[found[0]], str(given))
             elif isinstance(given, str) and field != "over":
-                owner[field] = _bound_text(given, values)
+                owner[field] = _bound_text(given, params)
             else:
-                owner[field] = _bound(given, values)
+                owner[field] = _bound(given, params)
     return Plan.model_validate(tree)
 
 
-def _bound(template: Json, values: Mapping[str, Json]) -> Json:
+def _bound(template: Json, params: Mapping[str, Json]) -> Json:
+    ref = whole_ref(template)
+    if ref is not None and ref.step == PARAMS:
+        return literal(lookup(ref, params))
     if isinstance(template, str):
-        parts = pieces(template)
-        only = parts[0]
-        if len(parts) == 1 and isinstance(only, Ref) and only.step == PARAMS:
-            return literal(_parameter_value(only, values))
-        return _bound_text(template, values)
+        return _bound_text(template, params)
     if isinstance(template, list):
-        return [_bound(child, values) for child in template]
-    if not isinstance(template, dict) or (len(template) == 1 and LITERAL in template):
+        return [_bound(child, params) for child in template]
+    if not isinstance(template, dict) or FROM in template or template.keys() == {LITERAL}:
         return template
-    if template.get(FROM) == PARAMS:
-        ref = next((found.ref for found in find(template)), None)
-        return literal(_parameter_value(ref, values)) if ref is not None else template
-    if FROM in template:
-        return template
-    return {key: _bound(child, values) for key, child in template.items()}
+    return {key: _bound(child, params) for key, child in template.items()}
 
 
-def _bound_text(text: str, values: Mapping[str, Json]) -> str:
+def _bound_text(text: str, params: Mapping[str, Json]) -> str:
     """Fills the parameters in a text; only references to steps remain."""
     if "{{" not in text:
         return text
-    return "".join(
-        escape_text(piece)
-        if isinstance(piece, str)
-        else escape_text(value_text(_parameter_value(piece, values)))
-        if piece.step == PARAMS
-        else str(piece)
-        for piece in pieces(text)
-    )
-
-
-def _bound_prose(text: str, values: Mapping[str, Json]) -> str:
-    """Fills the parameters in a goal, title or reason, which have no other references."""
-    marks = {str(Ref(PARAMS, (name,))): value_text(value) for name, value in values.items()}
-    if not marks:
-        return text
-    return re.sub("|".join(map(re.escape, marks)), lambda found: marks[found[0]], text)
-
-
-def _parameter_value(ref: Ref, values: Mapping[str, Json]) -> Json:
-    return lookup(ref, {PARAMS: dict(values)})
+    bound = ""
+    for piece in pieces(text):
+        if isinstance(piece, Ref) and piece.step != PARAMS:
+            bound += str(piece)
+        else:
+            filled = piece if isinstance(piece, str) else value_text(lookup(piece, params))
+            bound += escape_text(filled)
+    return bound

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Final, cast
+from typing import Annotated, Any, Final, cast
 
 from pydantic import Field, ValidationError
 
-from plansmith.check.arguments import argument_problems
+from plansmith.check.arguments import Placeholders, argument_problems
 from plansmith.check.names import KnownTool
-from plansmith.check.placeholders import Placeholders
 from plansmith.errors import Refused
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Inputs, Instant, Json, Record, Text, Whole, canonical_json
@@ -17,7 +16,7 @@ from plansmith.plan.limits import broken_rule
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import MAX_NESTING, MapStep, PlanStep
+from plansmith.plan.steps import MAX_NESTING, AnyStep, MapStep, PlanStep
 from plansmith.templates.parameters import parameter_names
 
 REQUEST: Final = "request"  # the text after @name; every template accepts it as a parameter
@@ -61,23 +60,15 @@ def make_template(fields: Mapping[str, object]) -> Template:
         return Template.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        rule = broken_rule(first)
-        raise Refused(
-            Sentence("this is not a valid template: {place} {rule}", place=place, rule=rule)
-        ) from None
+        place, rule = ".".join(map(str, first["loc"])), broken_rule(first)
+        why = Sentence("this is not a valid template: {place} {rule}", place=place, rule=rule)
+        raise Refused(why) from None
 
 
 def runs_templates(plan: Plan | None) -> bool:
     """Tells whether a plan has a step that runs a template."""
-    # Without a look at each step: it is asked at every submission and start.
-    if plan is None or "plan" not in plan.features:
-        return False
-    for step in plan.steps:
-        kind = step.each.kind if step.kind == "map" else step.kind
-        if kind == "plan" and not step.disabled:
-            return True
-    return False
+    # Mostly without a look at each step: it is asked at every submission and start.
+    return plan is not None and "plan" in plan.features and any(plan_steps(plan))
 
 
 def given_template(name: str, plan: Plan) -> Template:
@@ -120,14 +111,14 @@ def input_problems(
     template: Template, inputs: Mapping[str, Json], *, step: str = "template"
 ) -> list[Problem]:
     """Returns the problems of the parameters given to a template."""
-    schemas = template.properties
-    schema = dict(template.parameters) | {
+    schema: dict[str, Any] = {
+        **template.parameters,
         "required": template.needed,
         "additionalProperties": False,
-        "properties": {REQUEST: {}} | schemas,
+        "properties": {REQUEST: {}} | template.properties,
     }
-    spec = ToolSpec(name=template.name, input_schema=cast("dict[str, Json]", schema))
-    return [*argument_problems(step, KnownTool(spec), Placeholders(dict(inputs)))]
+    tool = KnownTool(ToolSpec(name=template.name, input_schema=schema))
+    return argument_problems(step, tool, Placeholders(dict(inputs)))
 
 
 def _nesting(step: PlanStep, templates: Mapping[str, Template], outer: int) -> Iterator[Problem]:
@@ -137,10 +128,8 @@ def _nesting(step: PlanStep, templates: Mapping[str, Template], outer: int) -> I
         inner, depth, above = pending.pop()
         if inner.template in above:
             cycle = " > ".join((*above[above.index(inner.template) :], inner.template))
-            message, hint = (
-                Sentence("templates run each other in a ring: {ring}", ring=cycle),
-                Sentence("take one of them out"),
-            )
+            message = Sentence("templates run each other in a ring: {ring}", ring=cycle)
+            hint = Sentence("take one of them out")
             yield problem("PS301", message, hint=hint, step=step.id, path=("template",))
             return
         if depth >= MAX_NESTING:
@@ -168,3 +157,61 @@ def template_of(step: PlanStep, templates: Mapping[str, Template]) -> Template |
     """Returns the template that a step runs, if it exists."""
     name = step.template.partition("@")[0]
     return templates.get(f"{name}@{step.version}" if step.version else step.template)
+
+
+def pinned(plan: Plan, templates: Mapping[str, Template]) -> Plan:
+    """Returns the plan with the version, content hash and parameters of each template written in.
+
+    What runs is then exactly what was approved, whatever is saved under the same name later. A
+    template that the program passes in has no version and keeps its name.
+    """
+    return _Pinning(templates).plan(plan)
+
+
+def contents(plan: Plan, templates: Mapping[str, Template]) -> dict[str, Plan]:
+    """Returns the plans of the templates that a pinned plan runs, at every depth, by name."""
+    pinning = _Pinning(templates)
+    found: dict[str, Plan] = {}
+    pending = [plan]
+    while pending:
+        for _, step in plan_steps(pending.pop()):
+            template = template_of(step, templates)
+            inner = pinning.content(template) if template else None
+            if inner is not None and step.template not in found:
+                found[step.template] = inner
+                pending.append(inner)
+    return found
+
+
+class _Pinning:
+    """Pins plans, each template once; a template that runs itself has no content."""
+
+    def __init__(self, templates: Mapping[str, Template]) -> None:
+        self._templates = templates
+        self._made: dict[str, Plan | None] = {}
+
+    def plan(self, plan: Plan) -> Plan:
+        return plan.replace(steps=tuple(self._pin(step) for step in plan.steps))
+
+    def content(self, template: Template) -> Plan | None:
+        if template.full_name not in self._made:
+            self._made[template.full_name] = None
+            self._made[template.full_name] = self.plan(template.plan)
+        return self._made[template.full_name]
+
+    def _pin(self, step: AnyStep) -> AnyStep:
+        if isinstance(step, MapStep):
+            return step.replace(each=self._pin(step.each))
+        if not isinstance(step, PlanStep):
+            return step
+        template = template_of(step, self._templates)
+        if template is None:
+            return step
+        content = self.content(template)
+        fields: dict[str, Any] = {
+            "inputs": with_defaults(template, step.inputs),
+            "content": content.hash if content else None,
+        }
+        if template.saved_at is not None:
+            fields |= {"template": template.full_name, "version": template.version}
+        return step.replace(**fields)

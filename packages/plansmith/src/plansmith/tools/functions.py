@@ -30,6 +30,7 @@ from plansmith.ports import Call
 
 EffectName = Literal["read", "write", "final"]
 _AS_IT_IS: Final = frozenset({str, int, bool, type(None)})  # a float may be no number
+_ANY: TypeAdapter[Any] = TypeAdapter(Any)
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -74,9 +75,21 @@ class FunctionTool(Generic[P, R]):
         return partial(cast("Callable[..., Any]", self.function), **given)
 
     def to_json(self, result: object) -> Json:
+        """Converts models, dates and the like to JSON; raises `OutcomeUnknown` for anything else.
+
+        A result of another type than the declared one is converted by its own: whether it fits the
+        declared schema is checked where every result is.
+        """
         if type(result) in _AS_IT_IS:
             return cast("Json", result)
-        return _to_json(result, self._returns)
+        try:
+            written = self._returns.dump_python(result, mode="json", by_alias=True, warnings=False)
+            return cast("Json", written)
+        except (PydanticSerializationError, ValueError) as error:
+            why = Sentence("the result cannot be written as JSON: {error}", error=error)
+            raise OutcomeUnknown(
+                Sentence("it was called, and {why}", why=why), again=False
+            ) from None
 
 
 @overload
@@ -152,15 +165,30 @@ def _made_tool(
     description: str | None,
     more: Mapping[str, Any],
 ) -> FunctionTool[P, R]:
-    arguments, returns = _arguments_model(function), _return_type(function)
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except (NameError, TypeError) as error:
+        hint = Sentence("import what its type hints name, or leave them out")
+        raise Misconfigured(_no_tool(function, error), hint=hint) from None
+    arguments, returns = _arguments_model(function, hints), _return_type(hints)
+    schema = arguments.model_json_schema()
+    schema.pop("title", None)
+    for each in cast("dict[str, Any]", schema.get("properties", {})).values():
+        each.pop("title", None)
+    # The docstring without its list of parameters.
+    about = _SECTION.split(inspect.getdoc(function) or "", maxsplit=1)[0].strip()
     spec = ToolSpec(
         name=name or function.__name__,
-        description=description or _about(function),
-        input_schema=_schema(arguments),
+        description=description or about,
+        input_schema=schema,
         output_schema=output_schema(returns) if returns is not None else None,
         **more,
     )
     return FunctionTool(function, spec, arguments, returns)
+
+
+def _no_tool(function: Callable[..., Any], error: Exception) -> Sentence:
+    return Sentence("{name} cannot be a tool: {error}", name=function.__name__, error=error)
 
 
 class FunctionTools:
@@ -213,43 +241,22 @@ class FunctionTools:
         self._threads.close()
 
 
-def _arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
+def _arguments_model(function: Callable[..., Any], hints: Mapping[str, Any]) -> type[BaseModel]:
     fields: dict[str, Any] = {}
-    hints, docs = _hints(function), _parameter_docs(function)
+    docs = _parameter_docs(function)
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            hint = Sentence("write its parameters out")
-            raise Misconfigured(
-                Sentence("{name} takes *args or **kwargs", name=function.__name__), hint=hint
-            )
-        if parameter.name == "call":
-            continue
-        default = ... if parameter.default is parameter.empty else parameter.default
-        field = Field(default, description=docs.get(parameter.name))
-        fields[parameter.name] = (hints.get(parameter.name, Any), field)
+            why = Sentence("{name} takes *args or **kwargs", name=function.__name__)
+            raise Misconfigured(why, hint=Sentence("write its parameters out"))
+        if parameter.name != "call":
+            default = ... if parameter.default is parameter.empty else parameter.default
+            field = Field(default, description=docs.get(parameter.name))
+            fields[parameter.name] = (hints.get(parameter.name, Any), field)
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
     try:
         return create_model(function.__name__, __config__=config, **fields)
     except PydanticUserError as error:
-        raise Misconfigured(
-            Sentence("{name} cannot be a tool: {error}", name=function.__name__, error=error)
-        ) from None
-
-
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        return get_type_hints(function, include_extras=True)
-    except (NameError, TypeError) as error:
-        hint = Sentence("import what its type hints name, or leave them out")
-        raise Misconfigured(
-            Sentence("{name} cannot be a tool: {error}", name=function.__name__, error=error),
-            hint=hint,
-        ) from None
-
-
-def _about(function: Callable[..., Any]) -> str:
-    """Returns the docstring without its list of parameters."""
-    return _SECTION.split(inspect.getdoc(function) or "", maxsplit=1)[0].strip()
+        raise Misconfigured(_no_tool(function, error)) from None
 
 
 def _parameter_docs(function: Callable[..., Any]) -> dict[str, str]:
@@ -276,9 +283,9 @@ _SECTION: Final = re.compile(
 _SPHINX: Final = re.compile(r"^:param (?:[\w\[\], |]+ )?(\w+):[ \t]*(.+)$", re.MULTILINE)
 
 
-def _return_type(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
+def _return_type(hints: Mapping[str, Any]) -> TypeAdapter[Any] | None:
     """Returns the type of the return annotation; None if there is none, or it is not for JSON."""
-    returned = _hints(function).get("return", Any)
+    returned = hints.get("return", Any)
     if returned is Any or returned is object:
         return None
     try:
@@ -287,28 +294,3 @@ def _return_type(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
     except (Misconfigured, PydanticUserError):
         return None
     return found
-
-
-def _schema(arguments: type[BaseModel]) -> dict[str, Any]:
-    schema = arguments.model_json_schema()
-    schema.pop("title", None)
-    for each in cast("dict[str, Any]", schema.get("properties", {})).values():
-        each.pop("title", None)
-    return schema
-
-
-_ANY: TypeAdapter[Any] = TypeAdapter(Any)
-
-
-def _to_json(result: object, returns: TypeAdapter[Any]) -> Json:
-    """Converts models, dates and the like to JSON; raises `OutcomeUnknown` for anything else.
-
-    A result of another type than the declared one is converted by its own: whether it fits the
-    declared schema is checked where every result is.
-    """
-    try:
-        written = returns.dump_python(result, mode="json", by_alias=True, warnings=False)
-        return cast("Json", written)
-    except (PydanticSerializationError, ValueError) as error:
-        why = Sentence("the result cannot be written as JSON: {error}", error=error)
-        raise OutcomeUnknown(Sentence("it was called, and {why}", why=why), again=False) from None

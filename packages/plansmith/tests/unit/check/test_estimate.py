@@ -37,8 +37,9 @@ def test_time_is_added_along_the_critical_path_only() -> None:
     assert found.basis[0] == "3 of 3 steps from past runs, the others from rules of thumb"
 
 
-def test_a_tool_that_nobody_knows_counts_as_a_write() -> None:
+def test_a_tool_that_nobody_knows_counts_as_a_write_and_an_empty_plan_takes_nothing() -> None:
     assert estimate(plan({"id": "a", "tool": "ghost"}), TOOLS).effects["write"] == 1
+    assert estimate(plan(), TOOLS).seconds == 0
 
 
 def test_a_map_counts_its_items_by_its_width() -> None:
@@ -52,12 +53,8 @@ def test_a_map_counts_its_items_by_its_width() -> None:
 
 def test_the_median_of_past_runs_counts_and_a_switched_off_step_does_not() -> None:
     past = {"look": [Cost(1, 0), Cost(2, 0), Cost(900, 0)]}
-    found = estimate(
-        plan({"id": "a", "tool": "look"}, {"id": "b", "tool": "look", "disabled": True}),
-        TOOLS,
-        past=past,
-    )
-    assert found.seconds == 2
+    look = {"id": "a", "tool": "look"}
+    assert estimate(plan(look, look | {"id": "b", "disabled": True}), TOOLS, past=past).seconds == 2
 
 
 def test_an_unknown_price_is_said_and_a_known_one_is_counted() -> None:
@@ -81,10 +78,6 @@ def test_a_reply_that_no_model_words_needs_no_tokens() -> None:
         assert estimate(each, TOOLS, past=past).tokens == estimate(each, TOOLS).tokens == 0
     assert estimate(shown, TOOLS, past=past).tokens == 900
     assert estimate(said, TOOLS, past=past).basis[0].startswith("1 of 1 steps from past runs")
-
-
-def test_an_empty_plan_takes_nothing() -> None:
-    assert estimate(plan(), TOOLS).seconds == 0
 
 
 def test_totals_are_what_the_authors_of_deer_go_want_to_know() -> None:

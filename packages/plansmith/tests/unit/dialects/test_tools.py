@@ -9,6 +9,7 @@ from plansmith.formats.tools import read_tools
 from plansmith.plan.capability import Effect
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+FUNCTION = {"name": "weather", "description": "d", "parameters": SCHEMA}
 
 
 @pytest.mark.parametrize(
@@ -17,14 +18,7 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
         json.dumps({"weather": {"description": "d", "input_schema": SCHEMA}}),
         json.dumps([{"name": "weather", "description": "d", "input_schema": SCHEMA}]),
         json.dumps({"tools": [{"name": "weather", "description": "d", "inputSchema": SCHEMA}]}),
-        json.dumps(
-            [
-                {
-                    "type": "function",
-                    "function": {"name": "weather", "description": "d", "parameters": SCHEMA},
-                }
-            ]
-        ),
+        json.dumps([{"type": "function", "function": FUNCTION}]),
         json.dumps({"name": "weather", "description": "d", "input_schema": SCHEMA}) + "\n",
     ],
 )
@@ -33,13 +27,9 @@ def test_tools_are_read_in_every_usual_shape(text: str) -> None:
     assert (tool.name, tool.description, tool.input_schema) == ("weather", "d", SCHEMA)
 
 
-def test_json_lines_are_many_tools() -> None:
-    lines = "\n".join(json.dumps({"name": f"t{number}"}) for number in range(3))
-    assert [tool.name for tool in read_tools(lines)] == ["t0", "t1", "t2"]
-
-
-def test_a_tool_that_says_nothing_of_its_effect_writes_in_the_open_world() -> None:
-    [tool] = read_tools('{"t": {"description": null}}')
+def test_json_lines_are_many_tools_and_one_without_an_effect_writes_in_the_open_world() -> None:
+    tool, *others = read_tools('{"name": "t0", "description": null}\n{"name": "t1"}\n')
+    assert [tool.name, *(each.name for each in others)] == ["t0", "t1"]
     assert (tool.effect, tool.open_world, tool.idempotent) == (Effect.WRITE, True, False)
 
 

@@ -53,14 +53,8 @@ def test_a_plan_is_shown_in_chinese_with_nothing_left_out() -> None:
     assert len(english) == len(chinese)
     for part in (
         "计划：Compare the weather",
-        "7 个步骤 · 第 1 版",
-        "假设：metric units",
         "rome（已关闭）",
-        "原因：for comparison",
-        "提问：Which? [a / b]",
         "对 {{who.all[0]}} 的每一项，同时 4 项：",
-        "模板 weekly 第 2 版",
-        "回答：Tell {{oslo.temp}} and {{m}}",
         "在 m, oslo, q 之后",
         '       city = "Oslo"',
     ):
@@ -142,13 +136,10 @@ def test_a_diff_is_one_change_a_line() -> None:
     ]
 
 
-def test_the_tree_draws_each_step_once_and_names_its_other_needs() -> None:
+def test_the_tree_draws_each_step_once_with_its_other_needs_and_a_chain_in_one_column() -> None:
     drawn = tree(PLAN)
     assert drawn.count("●") + drawn.count("↓") == len(PLAN.steps)
     assert "↓ say  reply: Tell {{oslo.temp}} and {{m}}  ⇠ oslo, q" in drawn
-
-
-def test_a_chain_does_not_drift_to_the_right() -> None:
     steps = [{"id": "s0", "tool": "t"}] + [
         {"id": f"s{number}", "tool": "t", "after": [f"s{number - 1}"]} for number in range(1, 500)
     ]
