@@ -45,7 +45,7 @@ async def test_the_server_never_compiles_a_statement_of_the_store(postgres_serve
         postgres_server.new_database(f"contract_{next(_numbers)}"), patience_s=1
     )
 
-    async def setting(open_connection: Any, _again: bool) -> str:
+    async def setting(open_connection: Any, _attempt: int) -> str:
         cursor = await open_connection.execute("SHOW jit")
         return str((await cursor.fetchone())[0])
 
