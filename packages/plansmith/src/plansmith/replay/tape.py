@@ -211,8 +211,9 @@ class _TapeClock:
         self._ticks += 1.0
         return self._ticks
 
-    async def sleep(self, _: float) -> None:
+    async def sleep(self, seconds: float) -> None:
         """Waits until the tape starts the waiting step again."""
+        del seconds
         tape = self._tape
         name = tape.failing.pop(0) if tape.failing else ""
         sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()

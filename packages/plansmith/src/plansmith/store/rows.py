@@ -91,8 +91,8 @@ def _read(run: str, rows: Iterable[Sequence[Any]], *, after: int) -> Iterator[Ev
                 raise _altered(run, number) from None
             if hash_of(*texts, number, run_text(run)) != digest:
                 raise _altered(run, number)
-            found = {"run": run, "number": number, "at": at, "before": before, "hash": digest}
-            event = stored_event(**found, by=texts[3], body=texts[2])
+            found: dict[str, Any] = {"run": run, "number": number, "at": at, "hash": digest}
+            event = stored_event(**found, before=before, by=texts[3], body=texts[2])
             if event.body.type != kind:
                 raise _altered(run, number)
             yield event

@@ -9,6 +9,7 @@ import stat
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -107,7 +108,7 @@ def open_database(
             factory=_Held,
         )
         # Text that a hand put in the place of bytes is for whoever reads the row to refuse.
-        connection.text_factory = lambda data: data.decode(errors="surrogateescape")
+        connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
         try:
             _set_wal(connection, path, timeout_s)
             # SQLite takes half a page at the end for a page of zeros. With a log it repairs that.
