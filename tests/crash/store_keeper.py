@@ -65,7 +65,6 @@ async def main(path: Path) -> None:
     deeds: dict[str, Callable[[], Awaitable[Any]]] = {
         "run": lambda: smith.runs.run(run.id),
         "list": smith.runs,
-        "heads": store.heads,
         "doctor": lambda: diagnose(f"sqlite:///{path}"),
         "verify": lambda: verify(store, run.id),
         "second store": lambda: second(path),

@@ -51,7 +51,7 @@ async def reads(path: Path) -> tuple[list[Sequence[Event]], list[object], int]:
         except PlansmithError:
             failed += 1
     further = next_event(RunPaused(), run="run-3", by=Actor(kind="system"), at=START, last=LAST)
-    for use in (store.runs(), store.heads(), store.append([further], VALUES[:1])):
+    for use in (store.runs(), store.append([further], VALUES[:1])):
         try:
             await use
         except PlansmithError:

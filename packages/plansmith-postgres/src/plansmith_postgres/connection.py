@@ -19,7 +19,7 @@ from plansmith.errors import (
 )
 from plansmith.plan.sentence import Sentence
 from plansmith.store.commit import closed
-from plansmith.store.sql import VERSION, refuse_other_version, tables_in
+from plansmith.store.sql import TABLES, VERSION, refuse_other_version
 
 _T = TypeVar("_T")
 SCHEMA: Final = "plansmith"
@@ -89,25 +89,27 @@ class Connection:
         self._opening = asyncio.Lock()
         self._was_open = self._closed = False
 
-    async def use(self, work: Callable[[Any, bool], Awaitable[_T]]) -> _T:
-        """Runs `work` with the connection; runs it again with a flag if the connection was lost."""
+    async def use(self, work: Callable[[Any, int], Awaitable[_T]]) -> _T:
+        """Runs `work` with the connection, and as the next attempt again if that was lost."""
         deadline = time.monotonic() + self._patience_s
-        again = False
+        attempt = 0
         while True:
+            attempt += 1
             try:
-                connection = await self._opened()
-                return await work(connection, again)
+                return await work(await self._opened(), attempt)
             except PlansmithError:
                 raise
             except asyncio.CancelledError:
                 self._drop_busy()
                 raise
             except Exception as error:
-                if not self._is_ours(error):
+                if self._driver is None or not isinstance(error, self._driver.Error):
                     raise
-                if not self._worth_another_try(error) or time.monotonic() > deadline:
+                # A first connection that fails is a setting; one that was there may come back.
+                lost = self._connection is None or self._connection.closed
+                again = getattr(error, "sqlstate", None) in _TRY_AGAIN or (self._was_open and lost)
+                if not again or time.monotonic() > deadline:
                     raise named(error) from error
-                again = True
                 await asyncio.sleep(0.05)
 
     async def close(self) -> None:
@@ -126,41 +128,32 @@ class Connection:
             self._connection = None
             connection.pgconn.finish()
 
-    def _is_ours(self, error: Exception) -> bool:
-        return self._driver is not None and isinstance(error, self._driver.Error)
-
-    def _worth_another_try(self, error: Exception) -> bool:
-        if getattr(error, "sqlstate", None) in _TRY_AGAIN:
-            return True
-        # A first connection that fails is a setting; one that was there may come back.
-        return self._was_open and (self._connection is None or self._connection.closed)
-
     async def _opened(self) -> Any:
         async with self._opening:
-            if self._connection is None or self._connection.closed:
-                self._connection = None
-                self._driver = self._driver or load_psycopg()
-                connection = await self._driver.AsyncConnection.connect(
-                    self._dsn, autocommit=True, connect_timeout=10
+            if self._connection is not None and not self._connection.closed:
+                return self._connection
+            self._connection = None
+            self._driver = self._driver or load_psycopg()
+            connection = await self._driver.AsyncConnection.connect(
+                self._dsn, autocommit=True, connect_timeout=10
+            )
+            try:
+                # Our statements are short. On tables that were not analysed yet the server
+                # overrates them, and would compile them for seconds.
+                await connection.execute(
+                    f"SET search_path TO {self.schema}; SET jit TO off;"
+                    f" SET plan_cache_mode TO {self._plans}"
                 )
-                try:
-                    # Our statements are short. On tables that were not analysed yet the server
-                    # overrates them, and would compile them for seconds.
-                    await connection.execute(
-                        f"SET search_path TO {self.schema}; SET jit TO off;"
-                        f" SET plan_cache_mode TO {self._plans}"
-                    )
-                    if self._preparing and not self._was_open:
-                        await prepare_postgres(connection)
-                except BaseException:
-                    await connection.close()
-                    raise
+                if self._preparing and not self._was_open:
+                    await prepare_postgres(connection)
                 if self._closed:
                     # Whoever cancels us while we connect may go unheard (asyncio.wait_for).
-                    await connection.close()
-                    raise closed()
-                self._connection, self._was_open = connection, True
-            return self._connection
+                    raise closed()  # noqa: TRY301 - the connection is closed below
+            except BaseException:
+                await connection.close()
+                raise
+            self._connection, self._was_open = connection, True
+            return connection
 
 
 class ConnectionPool:
@@ -172,7 +165,7 @@ class ConnectionPool:
         self._all: list[Connection] = []
         self._free = asyncio.Semaphore(most)
 
-    async def use(self, work: Callable[[Any, bool], Awaitable[_T]]) -> _T:
+    async def use(self, work: Callable[[Any, int], Awaitable[_T]]) -> _T:
         """Runs `work` with a connection that nobody else uses meanwhile."""
         async with self._free:
             if not self._idle:
@@ -232,30 +225,26 @@ async def prepare_postgres(connection: Any) -> None:
             found = await schema_version(connection)
             refuse_other_version("the schema plansmith", found)
             if found == 0:
-                await _refuse_encoding(connection)
-                [schema] = await (await connection.execute("SHOW search_path")).fetchone()
+                encoding = await _value(connection, "SHOW server_encoding")
+                if encoding != "UTF8":
+                    raise Misconfigured(
+                        Sentence(
+                            "the database stores text as {encoding}, and Plansmith needs UTF8",
+                            encoding=encoding,
+                        ),
+                        hint="CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0",
+                    )
+                schema = await _value(connection, "SHOW search_path")
                 await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-                await connection.execute(_RECORD)
-                await connection.execute(tables_in(_IN_POSTGRES))
+                await connection.execute(_VERSIONS)
+                await connection.execute(TABLES.format(**_IN_POSTGRES))
                 await connection.execute("INSERT INTO migration VALUES (%s)", [VERSION])
     finally:
         if not connection.closed:
             await connection.execute("SELECT pg_advisory_unlock(%s)", [_LOCK])
 
 
-async def _refuse_encoding(connection: Any) -> None:
-    [encoding] = await (await connection.execute("SHOW server_encoding")).fetchone()
-    if encoding != "UTF8":
-        raise Misconfigured(
-            Sentence(
-                "the database stores text as {encoding}, and Plansmith needs UTF8",
-                encoding=encoding,
-            ),
-            hint="CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0",
-        )
-
-
-_RECORD: Final = """
+_VERSIONS: Final = """
     CREATE TABLE IF NOT EXISTS migration (
         number integer PRIMARY KEY,
         at timestamptz NOT NULL DEFAULT now()
@@ -265,8 +254,10 @@ _RECORD: Final = """
 
 async def schema_version(connection: Any) -> int:
     """Returns the version of the schema; 0 if there is none."""
-    cursor = await connection.execute("SELECT to_regclass('migration') IS NOT NULL")
-    if not (await cursor.fetchone())[0]:
+    if not await _value(connection, "SELECT to_regclass('migration') IS NOT NULL"):
         return 0
-    cursor = await connection.execute("SELECT coalesce(max(number), 0) FROM migration")
-    return int((await cursor.fetchone())[0])
+    return int(await _value(connection, "SELECT coalesce(max(number), 0) FROM migration"))
+
+
+async def _value(connection: Any, query: str) -> Any:
+    return (await (await connection.execute(query)).fetchone())[0]

@@ -5,22 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
-from plansmith.store.claims import CLAIM, ClaimSql
 from plansmith.store.commit import Append
-from plansmith.store.rows import COLUMNS, SUMMARY_COLUMNS, Cells, SummaryCells
-from plansmith.store.sql import PUT_AGAIN, SUM_UP_AGAIN, Dialect
+from plansmith.store.sql import CLAIM, COLUMNS, PUT_AGAIN, SUM_UP_AGAIN, SUMMARY_COLUMNS, Dialect
 
 POSTGRES: Final = Dialect(
     position="SELECT position FROM counter",
     take="UPDATE counter SET position = position + :count",
     among="(SELECT jsonb_array_elements_text(CAST(:keys AS jsonb)))",
-    notify="SELECT pg_notify(current_schema(), :note)",
-)
-POSTGRES_CLAIMS: Final = ClaimSql(
     claim=(CLAIM.format(term="nextval('terms')", lock="FOR SHARE") + " RETURNING owner, term",),
     now="extract(epoch FROM clock_timestamp())::float8",
+    notify="SELECT pg_notify(current_schema(), :note)",
 )
 
 
@@ -30,6 +26,7 @@ def for_postgres(statement: str) -> str:
     return re.sub(r"(?<!:):(\w+)", r"%(\1)s", statement)
 
 
+_SUMS: Final = ", ".join(f"sum.{each}" for each in SUMMARY_COLUMNS.split(", "))
 # Who inserts the first event of a unit has won: the server's primary
 # keys decide, and the rest of the unit and its values follow only then. Who executes a run must
 # still have its claim, whose row is locked: a claim at the same time comes before or after. All
@@ -73,7 +70,7 @@ APPEND: Final = f"""
         FROM won WHERE runs.id = won.id AND won.number > 1
     ), summed AS (
         INSERT INTO summaries (run, {SUMMARY_COLUMNS})
-        SELECT id, {", ".join(f"sum.{each}" for each in SummaryCells._fields)} FROM unnest(
+        SELECT id, {_SUMS} FROM unnest(
             %(sum_runs)b::text[], %(sum_numbers)b::int[], %(sum_days)b::text[],
             %(sum_tokens)b::bigint[], %(sum_costs)b::text[], %(sum_plannings)b::text[],
             %(sum_bodies)b::text[]
@@ -113,75 +110,59 @@ def units_of(
     puts: list[Append] = []
     later: list[Append] = []
     for request in batch:
+        before = units.get(request.run)
         if not request.events:
             puts.append(request)
-        elif request.run not in units:
+        elif before is None:
             units[request.run] = [request]
-        elif _follows(request, units[request.run][-1]):
-            units[request.run].append(request)
+        # Written together with the one before, both or neither.
+        elif (request.events[0].before, request.term) == (
+            before[-1].events[-1].hash,
+            before[-1].term,
+        ):
+            before.append(request)
         else:
             later.append(request)
     return units, puts, later
 
 
-def _follows(request: Append, before: Append) -> bool:
-    """Tells whether an append is written together with the one before, both or neither."""
-    return request.events[0].before == before.events[-1].hash and request.term == before.term
-
-
 def columns_of(
     units: Mapping[str, Sequence[Append]], puts: Sequence[Append], *, day: str
 ) -> dict[str, object]:
-    """Returns the columns that `APPEND` needs: units, further events, and values."""
-    firsts: list[tuple[int, Cells]] = []
-    rest: list[tuple[int, str, Cells]] = []
-    count = 0
+    """Returns the columns that `APPEND` needs: units, further events, summaries and values."""
+    firsts: list[Sequence[object]] = []
+    rest: list[Sequence[object]] = []
+    sums: dict[str, Sequence[object]] = {}
+    values: list[Sequence[object]] = []
+    place = 0
     for run, requests in units.items():
-        rows = [row for request in requests for row in request.rows]
-        placed = enumerate(rows, start=count + 1)
-        firsts.append(next(placed))
-        rest.extend((place, run, row) for place, row in placed)
-        count += len(rows)
-    values = [
-        (request.run or None, digest, text.decode())
-        for request in [*(each for some in units.values() for each in some), *puts]
-        for digest, text in request.values
-    ]
+        opening, ending = requests[0].events[0], requests[-1]
+        for row in (row for request in requests for row in request.rows):
+            place += 1
+            if row[0] == opening.number:
+                last = ending.events[-1].number
+                firsts.append((run, last, opening.before, place, *row, ending.status, ending.term))
+            else:
+                rest.append((run, place, *row))
+    for request in [*(each for some in units.values() for each in some), *puts]:
+        if request.summary is not None:
+            sums[request.run] = (request.run, *request.summary)
+        values += [(request.run or None, digest, text.decode()) for digest, text in request.values]
+    cells = "numbers", "ats", "bys", "types", "hashes", "bodies"
     return {
-        "runs": list(units),
-        "lasts": [requests[-1].events[-1].number for requests in units.values()],
-        "befores": [each[0].events[0].before for each in units.values()],
-        "places": [place for place, _ in firsts],
-        **_cells("", [row for _, row in firsts]),
-        "rest_runs": [run for _, run, _ in rest],
-        "rest_places": [place for place, _, _ in rest],
-        **_cells("rest_", [row for _, _, row in rest]),
-        **_summaries(units),
-        "count": count,
-        "value_runs": [run for run, _, _ in values],
-        "value_hashes": [digest for _, digest, _ in values],
-        "values": [text for _, _, text in values],
+        **_columns(firsts, "runs", "lasts", "befores", "places", *cells, "statuses", "terms"),
+        **_columns(rest, "rest_runs", "rest_places", *(f"rest_{each}" for each in cells)),
+        **_columns(
+            [*sums.values()],
+            *("sum_runs", "sum_numbers", "sum_days", "sum_tokens", "sum_costs"),
+            *("sum_plannings", "sum_bodies"),
+        ),
+        **_columns(values, "value_runs", "value_hashes", "values"),
+        "count": place,
         "day": day,
     }
 
 
-def _summaries(units: Mapping[str, Sequence[Append]]) -> dict[str, list[object]]:
-    """Returns the statuses of all units, and the last summary of those that have one."""
-    found: dict[str, SummaryCells] = {}
-    for request in (each for requests in units.values() for each in requests):
-        if request.summary is not None:
-            found[request.run] = request.summary
-    names = ("numbers", "days", "tokens", "costs", "plannings", "bodies")
-    columns = zip(*found.values(), strict=True) if found else [()] * len(names)
-    return {
-        "statuses": [requests[-1].status for requests in units.values()],
-        "terms": [requests[-1].term for requests in units.values()],
-        "sum_runs": list(found),
-        **{f"sum_{name}": list(each) for name, each in zip(names, columns, strict=True)},
-    }
-
-
-def _cells(prefix: str, rows: Sequence[Cells]) -> dict[str, list[object]]:
-    names = ("numbers", "ats", "bys", "types", "hashes", "bodies")
-    columns = zip(*rows, strict=True) if rows else [()] * len(names)
-    return {prefix + name: list(column) for name, column in zip(names, columns, strict=True)}
+def _columns(rows: Sequence[Sequence[Any]], *names: str) -> dict[str, list[Any]]:
+    columns = zip(*rows, strict=True) if rows else ((),) * len(names)
+    return {name: [*column] for name, column in zip(names, columns, strict=True)}

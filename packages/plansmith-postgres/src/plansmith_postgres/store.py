@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from plansmith.ports import Sound
-from plansmith.store.claims import CLAIM_OF
-from plansmith.store.commit import Append, Request, Settle, closed
-from plansmith.store.database_store import Database, DatabaseStore
-from plansmith.store.rows import day_of, sound_part, stale, taken_over
-from plansmith.store.sql import EVENTS, Change, Parameters
+from plansmith.store.commit import Append, CommitQueue, Request, closed
+from plansmith.store.database_store import DatabaseStore
+from plansmith.store.rows import day_of, stale, taken_over
+from plansmith.store.sql import CLAIM_OF, Change, Parameters
 from plansmith_postgres.connection import Connection, ConnectionPool
 from plansmith_postgres.statements import (
     APPEND,
     HASH,
     POSTGRES,
-    POSTGRES_CLAIMS,
     columns_of,
     for_postgres,
     units_of,
@@ -43,33 +39,15 @@ class PostgresStore(DatabaseStore):
         connections: int = 4,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._now = now
-        # To plan the one statement of an append takes longer than to make it.
-        self._writing = Connection(dsn, patience_s=patience_s, plan_once=True)
+        super().__init__(POSTGRES, now=now)
         make = partial(Connection, dsn, patience_s=patience_s)
+        # To plan the one statement of an append takes longer than to make it.
+        self._writing = make(plan_once=True)
         self._reading = ConnectionPool(make, most=connections)
-        self._listening = Connection(dsn, patience_s=patience_s)
+        self._listening = make()
         # A transaction has its connection for itself.
-        self._changing = Connection(dsn, patience_s=patience_s)
-        self._transacting = asyncio.Lock()
-        self._writer = _WriterTask(self._commit, settle=self._settle)
-        database = Database(
-            dialect=POSTGRES,
-            claims=POSTGRES_CLAIMS,
-            query=self._query,
-            execute=self._execute,
-            transact=self._transact,
-            submit=self._writer.submit,
-            change_claim=self._change_claim,
-            now=now,
-        )
-        super().__init__(database)
-
-    async def sound(self, run: str) -> Sound:
-        """Returns the events of a run up to the first that is missing or altered."""
-        rows = await self._query(EVENTS, {"run": run, "after": 0})
-        placed = [row for _, *row in rows if row[0] is not None]
-        return sound_part(run, placed, last=rows[-1][0] if rows else 0)
+        self._changing = ConnectionPool(make, most=1)
+        self._queue = CommitQueue(self._commit, settled=self._settled)
 
     async def close(self) -> None:
         """Finishes all requests and closes the connections; may be called twice."""
@@ -77,9 +55,12 @@ class PostgresStore(DatabaseStore):
             return
         self._closed = True
         self._followers.close()
-        await self._writer.close()
+        await self._queue.close()
         for connection in (self._writing, self._reading, self._listening, self._changing):
             await connection.close()
+
+    async def _submit(self, request: Append) -> None:
+        await self._queue.submit(request)
 
     async def _commit(self, batch: Sequence[Request]) -> None:
         rest: Sequence[Append] = [
@@ -99,78 +80,58 @@ class PostgresStore(DatabaseStore):
         """Returns the runs that were written, and as false those that were taken over."""
         asked = columns_of(units, puts, day=day_of(self._now()))
 
-        async def write(connection: Any, again: bool) -> dict[str, bool]:  # noqa: FBT001 - as `use` calls it
+        async def write(connection: Any, attempt: int) -> dict[str, bool]:
             cursor = await connection.execute(APPEND, asked, prepare=True)
             won = {str(row[0]): bool(row[1]) for row in await cursor.fetchall()}
-            if again:
+            if attempt > 1:
                 # The lost connection may have taken the answer with it, not the write.
-                lost = {run for run in units if not won.get(run)}
-                won |= dict.fromkeys(await self._stored(connection, lost, units), True)
+                for run in [each for each in units if not won.get(each)]:
+                    last = units[run][-1].events[-1]
+                    cursor = await connection.execute(HASH, [run, last.number])
+                    if await cursor.fetchone() == (last.hash,):
+                        won[run] = True
             return won
 
         return await self._writing.use(write)
 
-    async def _stored(
-        self, connection: Any, lost: set[str], units: Mapping[str, Sequence[Append]]
-    ) -> set[str]:
-        found: set[str] = set()
-        for run in lost:
-            last = units[run][-1].events[-1]
-            cursor = await connection.execute(HASH, [run, last.number])
-            row = await cursor.fetchone()
-            if row is not None and row[0] == last.hash:
-                found.add(run)
-        return found
-
-    async def _use(self, work: Callable[[Any], Awaitable[_T]]) -> _T:
-        async def use(connection: Any, _: bool) -> _T:  # noqa: FBT001 - as `use` calls it
-            return await work(connection)
-
+    async def _use(self, pool: ConnectionPool, work: Callable[[Any, int], Awaitable[_T]]) -> _T:
         if self._closed:
             raise closed()
-        return await self._reading.use(use)
-
-    async def _read(self, query: str, given: Parameters | Sequence[object]) -> list[Any]:
-        async def read(connection: Any) -> list[Any]:
-            rows: list[Any] = await (await connection.execute(query, given, binary=True)).fetchall()
-            return rows
-
-        return await self._use(read)
+        return await pool.use(work)
 
     async def _query(self, statement: str, given: Parameters) -> list[Any]:
-        return await self._read(for_postgres(statement), given)
+        async def read(connection: Any, attempt: int) -> list[Any]:
+            del attempt
+            cursor = await connection.execute(for_postgres(statement), given, binary=True)
+            rows: list[Any] = await cursor.fetchall()
+            return rows
 
-    async def _execute(self, statement: str, given: Parameters) -> int:
-        async def execute(connection: Any) -> int:
-            return int((await connection.execute(for_postgres(statement), given)).rowcount)
+        return await self._use(self._reading, read)
 
-        return await self._use(execute)
-
-    async def _change_claim(self, _: str, steps: Sequence[str], given: Parameters) -> Any:
-        async def change(connection: Any) -> Any:
+    async def _change_claim(self, run: str, steps: Sequence[str], given: Parameters) -> Any:
+        async def change(connection: Any, attempt: int) -> Any:
+            del attempt
             for step in steps:
                 cursor = await connection.execute(for_postgres(step), given)
                 if cursor.description is not None and (row := await cursor.fetchone()):
                     return row
-            found = await connection.execute(for_postgres(CLAIM_OF), given)
+            found = await connection.execute(for_postgres(CLAIM_OF), {"run": run})
             return await found.fetchone()
 
-        return await self._use(change)
+        return await self._use(self._reading, change)
 
     async def _transact(self, changes: Sequence[Change]) -> list[list[int] | None]:
-        async def transact(connection: Any, again: bool) -> list[list[int] | None]:  # noqa: FBT001 - as `use` calls it
+        async def transact(connection: Any, attempt: int) -> list[list[int] | None]:
             async with connection.transaction(), connection.cursor() as cursor:
                 # The counter comes first, as in every append: whoever has it writes alone.
                 await cursor.execute(for_postgres(POSTGRES.take), {"count": 0})
-                return [await _change(cursor, each, again=again) for each in changes]
+                return [await _change(cursor, each, again=attempt > 1) for each in changes]
 
-        if self._closed:
-            raise closed()
-        async with self._transacting:
-            return await self._changing.use(transact)
+        return await self._use(self._changing, transact)
 
     async def _watch(self) -> None:
-        async def listen(connection: Any, _: bool) -> None:  # noqa: FBT001 - as `use` calls it
+        async def listen(connection: Any, attempt: int) -> None:
+            del attempt
             await connection.execute(f"LISTEN {self._listening.schema}")
             # What happened before the first notification, or while the connection was lost.
             await self._followers.look()
@@ -201,43 +162,3 @@ async def _finds(cursor: Any, asked: Sequence[tuple[str, Parameters]]) -> bool:
         if await cursor.fetchone() is None:
             return False
     return True
-
-
-class _WriterTask:
-    """Passes all requests since the last commit to `commit`, in a task while there is work."""
-
-    def __init__(
-        self, commit: Callable[[Sequence[Request]], Awaitable[None]], *, settle: Settle
-    ) -> None:
-        self._commit = commit
-        self._settle = settle
-        self._waiting: list[Request] = []
-        self._task: asyncio.Task[None] | None = None
-        self._closed = False
-
-    def submit(self, request: Request) -> asyncio.Future[Any]:
-        """Queues a request; the future is done when its outcome is durable."""
-        if self._closed:
-            raise closed()
-        self._waiting.append(request)
-        if self._task is None:
-            self._task = request.future.get_loop().create_task(self._work())
-        return request.future
-
-    async def close(self) -> None:
-        self._closed = True
-        if self._task is not None:
-            await self._task
-
-    async def _work(self) -> None:
-        try:
-            while self._waiting:
-                batch, self._waiting = self._waiting, []
-                try:
-                    await self._commit(batch)
-                except Exception as error:  # noqa: BLE001 - a caller must never wait for ever
-                    for request in batch:
-                        request.error = request.error or error
-                self._settle(batch)
-        finally:
-            self._task = None

@@ -122,17 +122,6 @@ class DurableStoreContract:
         assert await store.get(content_hash("same")) == "same"
 
     @on_new_store
-    async def test_heads_say_where_every_run_stands(self, store: Store) -> None:
-        done = finished_run("old", result=1)
-        await store.append(done)
-        await store.append(journal("new", 20))
-        heads = {head.run: head for head in await store.heads()}
-        assert list(heads) == ["old", "new"]
-        assert (heads["old"].number, heads["old"].type) == (4, "run_finished")
-        assert heads["new"].at == journal("new", 20)[-1].at
-        assert heads["new"].created == journal("new", 1)[0].at
-
-    @on_new_store
     async def test_a_follower_is_told_by_another_store(self, store: Store) -> None:
         other = self.open_store()
         events = journal("a", 3)

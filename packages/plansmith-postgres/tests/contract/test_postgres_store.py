@@ -12,7 +12,7 @@ from tests.postgres import Server
 from tests.waiting import until
 
 from plansmith.errors import JournalError, Misconfigured
-from plansmith.testing.contracts import PlanStoreContract
+from plansmith.testing.contracts import PlanStoreContract, RecordsContract
 from plansmith_postgres.connection import Connection
 from plansmith_postgres.store import PostgresStore
 
@@ -39,13 +39,17 @@ class TestDurablePostgresStore(_OnServer, DurableStoreContract):
     pass
 
 
+class TestRecordsOnServer(_OnServer, RecordsContract):
+    pass
+
+
 async def test_the_server_never_compiles_a_statement_of_the_store(postgres_server: Server) -> None:
     # On tables that were not analysed yet it overrates them, and compiled one for seconds.
     connection = Connection(
         postgres_server.new_database(f"contract_{next(_numbers)}"), patience_s=1
     )
 
-    async def setting(open_connection: Any, _again: bool) -> str:
+    async def setting(open_connection: Any, _attempt: int) -> str:
         cursor = await open_connection.execute("SHOW jit")
         return str((await cursor.fetchone())[0])
 

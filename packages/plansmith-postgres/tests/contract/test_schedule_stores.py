@@ -1,24 +1,23 @@
-"""What every store does with schedules and their fires."""
+"""What a store of schedules does with its records; those are tested with every store."""
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.contract.durable_stores import AnyStore
 
 from plansmith import Plan
 from plansmith.plan.schedules import Fire, FireState, Schedule
 from plansmith.plan.timing import Timing
 from plansmith.schedules.store import ScheduleStore
+from plansmith.store.memory import MemoryStore
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def shelf(store: AnyStore) -> ScheduleStore:
-    return ScheduleStore(store)
+def shelf() -> ScheduleStore:
+    return ScheduleStore(MemoryStore())
 
 
 def schedule(name: str, **fields: object) -> Schedule:
@@ -46,13 +45,6 @@ async def test_schedules_come_back_as_they_were_kept_oldest_first(shelf: Schedul
     for each in kept:
         assert await shelf.put_schedule(each)
     assert list(await shelf.schedules()) == [kept[1], kept[0], kept[2]]
-
-
-async def test_of_many_who_claim_an_instant_exactly_one_wins(shelf: ScheduleStore) -> None:
-    rivals = [fire(1, run=f"rival-{number}") for number in range(12)]
-    won = await asyncio.gather(*map(shelf.put_fire, rivals))
-    assert sum(won) == 1
-    assert list(await shelf.fires("a", limit=9)) == [rivals[won.index(True)]]
 
 
 async def test_history_is_newest_first_and_limited(shelf: ScheduleStore) -> None:

@@ -1,16 +1,17 @@
-"""What every store does with templates."""
+"""What a store of templates does with its records; those are tested with every store."""
 
 from __future__ import annotations
 
 import pytest
-from tests.contract.durable_stores import AnyStore
 
 from plansmith.templates.book import TemplateStore
+from plansmith.store.memory import MemoryStore
+from plansmith.templates.store import TemplateStore
 
 
 @pytest.fixture
-def shelf(store: AnyStore) -> TemplateStore:
-    return TemplateStore(store)
+def shelf() -> TemplateStore:
+    return TemplateStore(MemoryStore())
 
 
 async def test_versions_count_up_and_the_last_one_again_is_no_new_one(shelf: TemplateStore) -> None:

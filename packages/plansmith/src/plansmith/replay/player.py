@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Final, Protocol
 
 from plansmith.engine.call import Callees
@@ -13,10 +14,9 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.fold import fold
 from plansmith.plan.next_move import MakePlan, next_move
-from plansmith.plan.run import StepState, StepStatus
+from plansmith.plan.run import StepStatus
 from plansmith.plan.sentence import Sentence, with_hint
-from plansmith.replay.replayed_runs import taped_runs
-from plansmith.replay.tape import Ended, Tape, outcome_of, spend
+from plansmith.replay.tape import Ended, Tape, spend, taped_runs
 from plansmith.runs.editing import versions
 from plansmith.runs.service import RunService
 
@@ -101,11 +101,16 @@ class _Player:
 
     async def play(self) -> None:
         """Plays until the end of the tape, or until an event differs."""
-        while self._tape.next is not None and self._tape.different is None:
-            activity = self._tape.activity
-            self._make_next_happen(self._tape.next)
-            await self._settle()
-            if self._tape.activity == activity:
+        tape = self._tape
+        while tape.next is not None and tape.different is None:
+            activity = tape.activity
+            self._make_happen(tape.next)
+            seen, quiet = -1, 0
+            while quiet < _QUIET:
+                await asyncio.sleep(0)
+                quiet = quiet + 1 if seen == tape.activity else 0
+                seen = tape.activity
+            if tape.activity == activity:
                 return
 
     async def stop(self) -> None:
@@ -115,34 +120,25 @@ class _Player:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _settle(self) -> None:
-        seen, quiet = -1, 0
-        while quiet < _QUIET:
-            await asyncio.sleep(0)
-            quiet = quiet + 1 if seen == self._tape.activity else 0
-            seen = self._tape.activity
-
-    def _make_next_happen(self, event: e.Event) -> None:
-        body = event.body
+    def _make_happen(self, event: e.Event) -> None:
+        tape, body = self._tape, event.body
         name = getattr(body, "step", None)
+        active = self._running is not None and not self._running.done()
+        died = isinstance(body, e.StepFailed | e.StepUnknown) and body.died
         if event.number == 1:
             self._start(self._begin(event))
-        elif self._process_died(event):
+        elif active and died and name in tape.calls:
             self._restart()
-        elif self._is_active and isinstance(body, e.CancelAsked):
+        elif active and isinstance(body, e.CancelAsked):
             self._cancel(event)
-        elif self._is_active and self._pause():
+        elif active and self._pause():
             pass
         elif event.by.speaks:
             self._start(self._decide(event))
-        elif self._is_active and (name in self._tape.calls or name in self._tape.sleepers):
-            self._release()
-        elif not self._is_active:
+        elif active and (name in tape.calls or name in tape.sleepers):
+            self._release(event)
+        elif not active:
             self._running = self._start(self._continue())
-
-    @property
-    def _is_active(self) -> bool:
-        return self._running is not None and not self._running.done()
 
     def _start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
         async def guarded() -> None:
@@ -161,29 +157,23 @@ class _Player:
     async def _begin(self, event: e.Event) -> None:
         """Creates the run as recorded: with a plan, or with a request that is planned."""
         given: dict[str, Any] = {name: getattr(event.body, name) for name in _CREATED}
-        second = self._tape.events[1].body if len(self._tape.events) > 1 else None
-        if isinstance(second, e.PlanProposed):
-            kept = [b for b in self._bodies(2) if isinstance(b, e.StepReused)]
-            asked = [b for b in self._bodies(2) if isinstance(b, e.ReviewAsked)]
+        second = self._tape.events[1] if len(self._tape.events) > 1 else None
+        if second is not None and isinstance(second.body, e.PlanProposed):
+            plan, at = second.body, second.at
+            together = takewhile(lambda each: each.at == at, self._tape.events[2:])
+            bodies = [each.body for each in together]
+            asked = [each for each in bodies if isinstance(each, e.ReviewAsked)]
             await self._again.create(
                 **given,
-                plan=second.plan,
+                plan=plan.plan,
                 by=event.by,
-                kept=kept,
-                about={"origin": second.origin},
-                reviewed=asked if second.origin == "rerun" else None,
+                kept=[each for each in bodies if isinstance(each, e.StepReused)],
+                about={"origin": plan.origin},
+                reviewed=asked if plan.origin == "rerun" else None,
             )
             return
         journal = await self._again.create(**given, by=event.by)
         await self._again.planning.plan(journal)
-
-    def _bodies(self, start: int) -> Iterator[e.AnyBody]:
-        """Yields the events that follow at the same time."""
-        at = self._tape.events[start - 1].at
-        for event in self._tape.events[start:]:
-            if event.at != at:
-                return
-            yield event.body
 
     async def _continue(self) -> None:
         """Continues the run, as a new process would."""
@@ -195,6 +185,16 @@ class _Player:
                 await self._again.planning.plan(journal)
             case _:
                 await self._again.run(self._run)
+
+    def _restart(self) -> None:
+        """Continues the run in a new service, as after a crash."""
+        self._tape.forget_calls()
+        self._tape.activity += 1
+        if self._running is not None:
+            self._running.cancel()
+        old, self._again = self._again, taped_runs(self._tape, self._runs, self._callees)
+        self._start(old.close())
+        self._running = self._start(self._continue())
 
     async def _decide(self, event: e.Event) -> None:
         """Repeats what a person did, by the first event that it wrote."""
@@ -213,152 +213,106 @@ class _Player:
                 await (edits.undo if goes_back else edits.redo)(run, by=by)
             case e.PlanProposed(plan=plan):
                 await again.editing.edit(run, plan, by=by)
-            case e.QuestionAnswered(question=question):
-                answer = self._given(event.number, event.body)
+            case e.QuestionAnswered(question=question, answer=answer):
+                # Consent may also name the files that were seen.
+                match self._tape.events[event.number : event.number + 1]:
+                    case [e.Event(body=e.StepReplied(permit=True, answer=given))]:
+                        answer = given
+                    case _:
+                        pass
                 await again.planned(await again.answer(run, question, answer, by=by))
             case _:
                 await self._control(event)
 
-    def _given(self, number: int, body: e.QuestionAnswered) -> Json:
-        """Returns an answer as it was given: consent may also name the files that were seen."""
-        match self._tape.events[number : number + 1]:
-            case [e.Event(body=e.StepReplied(permit=True, answer=answer))]:
-                return answer
-            case _:
-                return body.answer
-
     async def _control(self, event: e.Event) -> None:
+        by, stopping, run = event.by, self._again.stopping, self._run
         match event.body:
             case e.RunPaused(reason=reason):
-                await self._again.stopping.pause(self._run, by=event.by, reason=reason)
+                await stopping.pause(run, by=by, reason=reason)
             case e.RunResumed(reason=reason) if reason:
-                await self._again.stopping.record_takeover(self._run, reason, by=event.by)
+                await stopping.record_takeover(run, reason, by=by)
             case e.RunResumed():
-                await self._again.stopping.resume(self._run, by=event.by)
+                await stopping.resume(run, by=by)
             case e.CancelAsked(reason=reason):
-                await self._again.stopping.cancel(self._run, by=event.by, reason=reason)
+                await stopping.cancel(run, by=by, reason=reason)
             case e.StepSkipped(step=step):
-                await self._again.stopping.skip(self._run, step, by=event.by)
+                await stopping.skip(run, step, by=by)
             case e.QuestionWithdrawn():  # of a step that is skipped next
                 await self._control(self._tape.events[event.number])
             case _:
                 return
 
-    def _process_died(self, event: e.Event) -> bool:
-        """Tells whether an event shows that the process of the run died."""
-        match event.body:
-            case e.StepFailed(died=True, step=step) | e.StepUnknown(died=True, step=step):
-                return self._is_active and step in self._tape.calls
-            case _:
-                return False
-
-    def _restart(self) -> None:
-        """Continues the run in a new service, as after a crash."""
-        self._tape.forget_calls()
-        self._tape.activity += 1
-        if self._running is not None:
-            self._running.cancel()
-        old, self._again = self._again, taped_runs(self._tape, self._runs, self._callees)
-        self._start(old.close())
-        self._running = self._start(self._continue())
-
     def _cancel(self, event: e.Event) -> None:
         """Cancels; the progress of calls up to then is written after it."""
-        reason = event.body.reason if isinstance(event.body, e.CancelAsked) else ""
-        self._start(self._again.stopping.cancel(self._run, by=event.by, reason=reason))
-        for later in self._tape.events[self._tape.position + 1 :]:
+        self._start(self._control(event))
+        for later in self._tape.ahead[1:]:
             if not isinstance(later.body, _PROGRESS):
                 return
             self._report(later.body)
 
     def _pause(self) -> bool:
         """Pauses from where the record shows no new start; true if that is now."""
-        for event in self._tape.events[self._tape.position :]:
+        for event in self._tape.ahead:
             if isinstance(event.body, e.RunPaused) and event.by.speaks:
                 if event.number == self._pausing:
                     return False
                 self._pausing = event.number
                 self._tape.activity += 1
-                self._start(
-                    self._again.stopping.pause(self._run, by=event.by, reason=event.body.reason)
-                )
+                self._start(self._control(event))
                 return True
             if not isinstance(event.body, (*_ENDS, *_PROGRESS)) or event.by.speaks:
                 return False
         return False
 
-    def _release(self) -> None:
+    def _release(self, first: e.Event) -> None:
         """Ends the calls that ended next, all that were written in one append."""
-        progress, ends = self._next_ends()
-        for body in progress:
-            self._report(body)
-        waking = self._wake_next()
-        for step in waking:
-            self._tape.sleepers.pop(step).set_result(None)
-        self._tape.failing += [
-            event.body.step
-            for event in ends
-            if isinstance(event.body, e.StepFailed) and event.body.again
-            if event.body.step not in self._waiting_longer()
-        ]
+        tape = self._tape
+        together = [*takewhile(lambda each: each.at == first.at, tape.ahead)]
+        ends = self._report_until_ends(together)
+        # Waiting steps start again after the calls that end now.
+        starting = False
+        for event in together:
+            starting = starting or isinstance(event.body, e.StepStarted)
+            if starting and not isinstance(event.body, e.StepStarted):
+                break
+            if isinstance(event.body, e.StepStarted) and event.body.step in tape.sleepers:
+                tape.sleepers.pop(event.body.step).set_result(None)
+        # For a pause that is in the journal nobody sleeps.
+        paused = {body.step for body in tape.bodies(e.StepWaits)}
         for event in ends:
-            self._end(event)
+            name = str(getattr(event.body, "step", ""))
+            if isinstance(event.body, e.StepFailed) and event.body.again and name not in paused:
+                tape.failing.append(name)
+            pending, outcome = tape.calls.pop(name), tape.outcome(event.body, name)
+            assert outcome is not None  # noqa: S101 - chosen for having one
+            spend(pending.call, [event], name)
+            pending.future.set_result(outcome)
 
-    def _waiting_longer(self) -> set[str]:
-        """Returns the steps whose next pause is in the journal, so that nobody sleeps for it."""
-        following = self._tape.events[self._tape.position :]
-        return {event.body.step for event in following if isinstance(event.body, e.StepWaits)}
-
-    def _next_ends(self) -> tuple[list[e.StepProgressed | e.StepAdvised], list[e.Event]]:
-        """Returns the next progress and ends of calls, up to the next event that starts one."""
-        first = self._tape.events[self._tape.position]
-        states = fold(self._tape.events[: self._tape.position]).steps
-        progress: list[e.StepProgressed | e.StepAdvised] = []
+    def _report_until_ends(self, together: list[e.Event]) -> list[e.Event]:
+        """Reports the next progress; returns the ends of calls before the next one starts."""
+        tape = self._tape
+        states = fold(tape.events[: tape.position]).steps
         ends: list[e.Event] = []
-        for event in self._tape.events[self._tape.position :]:
+        for event in together:
             body = event.body
-            if event.at != first.at or event.by.speaks:
+            if event.by.speaks:
                 break
             if isinstance(body, _PROGRESS) and not ends:
-                progress.append(body)
+                self._report(body)
             elif not isinstance(body, _ENDS):
                 break
-            elif body.step in self._tape.calls and outcome_of(body, self._tape, body.step):
+            elif body.step in tape.calls and tape.outcome(body, body.step):
                 ends.append(event)
-            elif body.step is None or not _ends_without_call(states, body.step):
-                break
-        return progress, ends
+            else:
+                # A map or plan step, which makes no call itself, may end among them.
+                state = states.get(body.step or "")
+                if state is None or state.status is not StepStatus.RUNNING or state.inputs:
+                    break
+        return ends
 
-    def _report(self, body: e.StepProgressed | e.StepAdvised) -> None:
-        pending = self._tape.calls.get(body.step)
+    def _report(self, body: e.AnyBody) -> None:
+        pending = self._tape.calls.get(getattr(body, "step", ""))
         if pending is not None and isinstance(body, e.StepProgressed):
             pending.call.progress(body.text)
         elif pending is not None and isinstance(body, e.StepAdvised):
             pending.call.advise(body.advice, body.reason)
-
-    def _end(self, event: e.Event) -> None:
-        step = str(getattr(event.body, "step", ""))
-        pending = self._tape.calls.pop(step)
-        outcome = outcome_of(event.body, self._tape, step)
-        assert outcome is not None  # noqa: S101 - chosen for having one
-        spend(pending.call, [event], step)
-        pending.future.set_result(outcome)
-
-    def _wake_next(self) -> list[str]:
-        """Returns the waiting steps that start again after the calls that end now."""
-        first = self._tape.events[self._tape.position]
-        waking: list[str] = []
-        starting = False
-        for event in self._tape.events[self._tape.position :]:
-            starting = starting or isinstance(event.body, e.StepStarted)
-            if event.at != first.at or (starting and not isinstance(event.body, e.StepStarted)):
-                break
-            if isinstance(event.body, e.StepStarted) and event.body.step in self._tape.sleepers:
-                waking.append(event.body.step)
-        return waking
-
-
-def _ends_without_call(states: Mapping[str, StepState], name: str) -> bool:
-    """Tells whether a step is a map or plan step, which makes no call itself."""
-    state = states.get(name)
-    return state is not None and state.status is StepStatus.RUNNING and not state.inputs

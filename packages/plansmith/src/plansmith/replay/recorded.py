@@ -69,15 +69,17 @@ class RecordingModel:
                     deltas.append(_to_json(delta))
                     yield delta
         except ModelFailed as failure:
-            line["failure"] = _failure_to_json(failure)
+            line["failure"] = {
+                "kind": type(failure).__name__,
+                "message": failure.message,
+                "hint": failure.hint,
+                "retry_after": getattr(failure, "retry_after", None),
+            }
             raise
         finally:
-            self._write(line)
-
-    def _write(self, line: dict[str, Json]) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 class RecordedModel:
@@ -107,9 +109,10 @@ class RecordedModel:
         line = self._find(_request(prompt))
         for delta in line["deltas"]:
             yield _from_json(delta)
-        failure = line.get("failure")
-        if failure:
-            raise _failure_from_json(failure)
+        if failure := line.get("failure"):
+            kind = _FAILURES.get(failure["kind"], ModelFailed)
+            more = {"retry_after": failure["retry_after"]} if kind is ModelBusy else {}
+            raise kind(failure["message"], hint=failure["hint"], **more)
 
     def _find(self, request: dict[str, Json]) -> dict[str, Any]:
         wanted = content_hash(request)
@@ -128,23 +131,6 @@ class RecordedModel:
         left = self._used.count(False)
         if left:
             raise ScriptMismatch(f"{left} recorded calls of {self._path.name} were not made")
-
-
-def _failure_to_json(failure: ModelFailed) -> Json:
-    wish = failure.retry_after if isinstance(failure, ModelBusy) else None
-    return {
-        "kind": type(failure).__name__,
-        "message": failure.message,
-        "hint": failure.hint,
-        "retry_after": wish,
-    }
-
-
-def _failure_from_json(value: dict[str, Any]) -> ModelFailed:
-    kind = _FAILURES.get(value["kind"], ModelFailed)
-    if kind is ModelBusy:
-        return ModelBusy(value["message"], hint=value["hint"], retry_after=value["retry_after"])
-    return kind(value["message"], hint=value["hint"])
 
 
 def _read(path: Path) -> Iterator[dict[str, Any]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from typing import Final
 
 from plansmith.engine.journal import load_results, results_left, whole_run
@@ -17,9 +17,9 @@ from plansmith.plan.earlier import FROM_EARLIER
 from plansmith.plan.events import PlanningFailed, PrefetchEnded
 from plansmith.plan.fold import fold
 from plansmith.plan.refs import RESERVED, is_earlier
-from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, in_language_if, with_hint
-from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
+from plansmith.plan.steps import AgentStep, ReplyStep, ToolStep
 from plansmith.plan.summary import times_of
 from plansmith.ports import PlanStore
 from plansmith.report.data import Answer, Evidence, Failure, Report, Took, Words, words_for
@@ -27,134 +27,16 @@ from plansmith.report.history import check_claims, decisions, deviations, early_
 from plansmith.report.markdown import to_markdown
 
 _MOST_NAMED: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """A step that should have changed something and is not done; `parts` is (done, total)."""
-
-    step: str
-    status: str
-    title: str = ""
-    parts: tuple[int, int] = (0, 0)
-
-
-def missing(run: Run, events: Sequence[e.Event]) -> Iterator[Missing]:
-    """Yields the steps of the plan that should have changed something and are not done."""
-    proposed = [each.body for each in events if isinstance(each.body, e.PlanProposed)]
-    acts = {name for body in proposed for name in body.acts}
-    for step in run.plan.steps if run.plan else ():
-        state = run.steps.get(step.id)
-        if step.disabled or state is None or (state.settled and state.rule != "error"):
-            continue
-        parts = [each for name, each in run.steps.items() if name.startswith(f"{step.id}/")]
-        # A call that was cancelled may have taken effect, too.
-        unsure = any(
-            each.status is StepStatus.UNKNOWN
-            or (each.status is StepStatus.CANCELLED and bool(each.inputs))
-            for each in (state, *parts)
-        )
-        if step.id in acts or state.status is StepStatus.UNKNOWN:
-            status = StepStatus.UNKNOWN.value if unsure else outcome_of(run, step.id)
-            done = sum(each.status is StepStatus.DONE for each in parts)
-            yield Missing(step.id, status, step.title, (done, len(parts)))
-
-
-def outcome_of(run: Run, step: str) -> str:
-    """Returns how a step ended, for readers: what a person refused did not fail."""
-    status = run.steps[step].status
-    refused = status is StepStatus.FAILED and was_refused(run, step)
-    return "refused" if refused else status.value
-
-
-def found_nothing(
-    run: Run, events: Sequence[e.Event], results: Mapping[str, Json], told: Sequence[str]
-) -> bool:
-    """Whether a run that changed nothing has only empty lists to tell: nothing was there."""
-    acts = any(each.body.acts for each in events if isinstance(each.body, e.PlanProposed))
-    steps = run.plan.steps if run.plan and not acts else ()
-    looked = [step.id for step in steps if not isinstance(step, ReplyStep) and step.id in results]
-    asked = [name for name in looked if name in told] or looked
-    return bool(asked) and all(_is_empty(results[name]) for name in asked)
-
-
-def _is_empty(value: Json) -> bool:
-    """Whether a result is a list without items, or an object that says nothing else."""
-    if not isinstance(value, dict):
-        return value == []
-    said = [each for key, each in value.items() if key not in ("columns", "notes")]
-    return [] in said and not any(said)
-
-
-def head(
-    run: Run,
-    status: RunStatus,
-    missing_steps: Sequence[Missing],
-    words: Words,
-    *,
-    is_empty: bool = False,
-) -> tuple[str, ...]:
-    """Returns the first lines of a report: what is missing comes before anything else."""
-    if run.plan is None and status is RunStatus.FAILED:
-        # Reads may have been made while the plan was still being written.
-        return (words["status_no_plan_read" if run.prefetches else "status_no_plan"],)
-    taken = [state for state in run.steps.values() if state.reused_from]
-    empty = "_empty" if is_empty and status is RunStatus.DONE else ""
-    lines = [words[f"status_{status.value}{empty}"]]
-    if taken and not empty and status is RunStatus.DONE:
-        total = sum(not step.disabled for step in run.plan.steps) if run.plan else 0
-        lines = [words["status_done_continued"].format(done=len(taken), total=total)]
-    if status is RunStatus.DONE and (not_run := [*_not_run(run, words)]):
-        lines = [*(lines if taken else ()), *not_run]
-    sure = [each for each in missing_steps if each.status != StepStatus.UNKNOWN.value]
-    unsure = [each for each in missing_steps if each.status == StepStatus.UNKNOWN.value]
-    locale = words["locale"]
-    missing_lines = [
-        words["dropped"].format(call=in_language(call, locale)) for call in run.dropped
-    ]
-    missing_lines += [words["not_known"].format(step=_named(each)) for each in unsure]
-    if sure:
-        states: list[str] = []
-        for each in sure:
-            done, total = each.parts
-            some = f"; {words['parts_done'].format(done=done, total=total)}" if done else ""
-            states.append(f"{_named(each)} ({words[f'is_{each.status}']}{some})")
-        missing_lines.append(words["not_done"].format(steps=", ".join(states)))
-    if status is RunStatus.CANCELLED or not missing_lines:
-        return (*lines, *missing_lines)
-    # What is missing comes first; a status line that contradicts it is left out.
-    contradicted = status is RunStatus.DONE or (status is RunStatus.FAILED and unsure)
-    return (*missing_lines, *(() if contradicted else lines))
-
-
-def _not_run(run: Run, words: Words) -> Iterator[str]:
-    """Yields what a run did not do although it is done: its plan says so."""
-    skipped = [name for name, state in run.steps.items() if state.rule in ("when", "need")]
-    failed = [name for name, state in run.steps.items() if state.rule == "error"]
-    for key, names in (("status_done_skipped", skipped), ("status_done_passed", failed)):
-        if names:
-            more = ", …" if len(names) > _MOST_NAMED else ""
-            yield words[key].format(steps=", ".join(names[:_MOST_NAMED]) + more)
-
-
-def _named(each: Missing) -> str:
-    return f"{each.step} — {each.title}" if each.title else each.step
-
-
-# What follows the last thing that a report tells.
-_CLOSING: Final = (e.RunFinished, e.ReportMade)
-LONGEST_ANSWER: Final = 200_000
-ITEMS: Final = 5
+_LONGEST_ANSWER: Final = 200_000
+_ITEMS: Final = 5
 _LONGEST: Final = 2_000
 _SHORTEST: Final = 80
 _ALL_RESULTS: Final = 200_000
+# What follows the last thing that a report tells.
+_CLOSING: Final = (e.RunFinished, e.ReportMade)
 _PRICED: Final = (
-    e.StepDone,
-    e.StepFailed,
-    e.Triaged,
-    e.PlanProposed,
-    PrefetchEnded,
-    PlanningFailed,
+    *(e.StepDone, e.StepFailed, e.Triaged, e.PlanProposed),
+    *(PrefetchEnded, PlanningFailed),
 )
 
 
@@ -166,22 +48,17 @@ def report_maker(run: Run, events: Sequence[e.Event]) -> Callable[[Mapping[str, 
     """
     if run.report_hash or not run.phase.over or not _is_concluded(run):
         return None
-    return partial(_text_of, run, events)
 
+    def make(results: Mapping[str, Json]) -> str:
+        kept: dict[str, Json] = {}
+        for name, state in run.steps.items():
+            # Whoever got the run may have changed a result: only the recorded one counts.
+            with suppress(TypeError, ValueError):
+                if name in results and content_of(results[name]).digest == state.result_hash:
+                    kept[name] = results[name]
+        return to_markdown(_final_report(run, kept, events))
 
-def _is_concluded(run: Run) -> bool:
-    """Tells whether a run that is over came to its end, not only its planning."""
-    return run.started_at is not None or run.cancel_asked
-
-
-def _text_of(run: Run, events: Sequence[e.Event], results: Mapping[str, Json]) -> str:
-    kept: dict[str, Json] = {}
-    for name, state in run.steps.items():
-        # Whoever got the run may have changed a result: only the recorded one counts.
-        with suppress(TypeError, ValueError):
-            if name in results and content_of(results[name]).digest == state.result_hash:
-                kept[name] = results[name]
-    return to_markdown(final_report(run, kept, events))
+    return make
 
 
 async def load_report(store: PlanStore, run_id: str, *, locale: str = "") -> Report:
@@ -207,10 +84,10 @@ async def load_report(store: PlanStore, run_id: str, *, locale: str = "") -> Rep
         results = await load_results(store, run)
     except JournalDamaged:
         results = await results_left(store, run)
-    return final_report(await whole_run(store, run, results), results, events, locale)
+    return _final_report(await whole_run(store, run, results), results, events, locale)
 
 
-def final_report(
+def _final_report(
     run: Run, results: Mapping[str, Json], events: Sequence[e.Event], locale: str = ""
 ) -> Report:
     """Builds the report of a run that is over, as it stood when it ended."""
@@ -220,6 +97,11 @@ def final_report(
     while len(told) > 1 and isinstance(told[-1].body, _CLOSING):
         told.pop()
     return make_report(fold(told), run.status, results, told, locale)
+
+
+def _is_concluded(run: Run) -> bool:
+    """Tells whether a run that is over came to its end, not only its planning."""
+    return run.started_at is not None or run.cancel_asked
 
 
 def make_report(
@@ -233,12 +115,10 @@ def make_report(
     plan = run.plan
     # The goal is that of the approved plan: a revision cannot change it silently.
     approved = run.covered.plan if run.covered else plan
-    proposed = [each.body for each in events if isinstance(each.body, e.PlanProposed)]
     locale = locale or (plan.locale if plan else run.locale)
     words = words_for(locale)
-    answer, notes = _answer(run, status, results, words)
-    missing_steps = [*missing(run, events)]
-    is_empty = found_nothing(run, events, results, answer.sources)
+    ending = _Ending(run, status, results, events, words)
+    answer, notes = ending.answer()
     if plan and (why := in_language_if(plan.degraded or "", "show.by_rules", locale)):
         notes = (words["degraded"].format(reason=why), *notes)
     return Report(
@@ -247,84 +127,214 @@ def make_report(
         request=run.request,
         locale=locale,
         status=status.value,
-        head=head(run, status, missing_steps, words, is_empty=is_empty),
-        made_by=proposed[-1].origin if proposed else "",
+        head=ending.head(answer),
+        made_by=ending.proposed[-1].origin if ending.proposed else "",
         plan=run.running_hash or (plan.hash if plan else ""),
         answer=answer,
         notes=notes,
-        evidence=_evidence(run, results, words),
+        evidence=ending.evidence(),
         deviations=(*early_reads(run, words), *deviations(events, words)),
         assumptions=plan.assumptions if plan else (),
         failures=tuple(
-            Failure(name, outcome_of(run, name), in_language(state.error, locale))
+            Failure(name, ending.outcome(name), in_language(state.error, locale))
             for name, state in run.steps.items()
             if not state.settled or state.rule == "error"
         ),
         decisions=tuple(decisions(events, words)),
-        took=_took(run, events),
+        took=ending.took(),
         dropped=tuple(in_language(each, locale) for each in run.dropped),
     )
 
 
-def _answer(
-    run: Run, status: RunStatus, results: Mapping[str, Json], words: Words
-) -> tuple[Answer, tuple[str, ...]]:
-    """Returns the last reply, with every citation checked, and notes about it."""
-    if status is RunStatus.ANSWERED:
-        return Answer(run.report or in_language(run.reason, words["locale"])), ()
-    replies = [step for step in run.plan.steps if isinstance(step, ReplyStep)] if run.plan else []
-    made = [step for step in replies if step.id in results]
-    if run.plan is None:
-        return Answer(), (in_language(run.reason, words["locale"]),) if run.reason else ()
-    if not made:
-        lost = any(run.steps[step.id].status is StepStatus.DONE for step in replies)
-        missing_reply = words["lost_reply"] if lost else words["nothing"]
-        return Answer(), (missing_reply if replies else words["no_reply"],)
-    step = made[-1]
-    text = str(results[step.id])
-    earlier = [name for name in dict.fromkeys(ref.step for ref in step.refs()) if is_earlier(name)]
-    seen = (step.needs() - RESERVED).union(earlier)
-    checked = check_claims(text[:LONGEST_ANSWER], run, seen)
-    notes = [words[f"cites_{flaw}"].format(step=name) for name, flaw in checked.wrong]
-    # The text of a reply that another step gets has no marks of sources.
-    is_used = any(ref.step == step.id for each in run.plan.steps for ref in each.refs())
-    if checked.uncited and not is_used:
-        notes.append(words["uncited"].format(count=checked.uncited))
-    if len(text) > LONGEST_ANSWER:
-        notes.append(words["clipped"].format(size=f"{len(text):,}"))
-    used = [each.message for each in run.problems if each.code == FROM_EARLIER]
-    notes += dict.fromkeys(in_language(each, words["locale"]) for each in used)
-    sources = (*(name for name in run.steps if name in seen), *earlier)
-    return Answer(checked.text, checked.claims, sources), tuple(notes)
+@dataclass(frozen=True)
+class _Ending:
+    """A run that ends with a status, and the words of its report."""
+
+    run: Run
+    status: RunStatus
+    results: Mapping[str, Json]
+    events: Sequence[e.Event]
+    words: Words
+
+    @cached_property
+    def proposed(self) -> list[e.PlanProposed]:
+        return [each.body for each in self.events if isinstance(each.body, e.PlanProposed)]
+
+    def outcome(self, step: str) -> str:
+        """Returns how a step ended, for readers: what a person refused did not fail."""
+        status = self.run.steps[step].status
+        refused = status is StepStatus.FAILED and was_refused(self.run, step)
+        return "refused" if refused else status.value
+
+    def head(self, answer: Answer) -> tuple[str, ...]:
+        """Returns the first lines of a report: what is missing comes before anything else."""
+        run, status, words = self.run, self.status, self.words
+        if run.plan is None and status is RunStatus.FAILED:
+            # Reads may have been made while the plan was still being written.
+            return (words["status_no_plan_read" if run.prefetches else "status_no_plan"],)
+        lines = [words[f"status_{status.value}"]]
+        if status is RunStatus.DONE:
+            lines = self._done_lines(answer)
+        unsure, not_done = self._missing()
+        dropped = [in_language(call, words["locale"]) for call in run.dropped]
+        lacking = [words["dropped"].format(call=call) for call in dropped]
+        lacking += [words["not_known"].format(step=step) for step in unsure]
+        if not_done:
+            lacking.append(words["not_done"].format(steps=", ".join(not_done)))
+        if status is RunStatus.CANCELLED or not lacking:
+            return (*lines, *lacking)
+        # What is missing comes first; a status line that contradicts it is left out.
+        contradicted = status is RunStatus.DONE or (status is RunStatus.FAILED and unsure)
+        return (*lacking, *(() if contradicted else lines))
+
+    def _done_lines(self, answer: Answer) -> list[str]:
+        """Returns what a run that is done did, and what it did not do because its plan says so."""
+        run, words = self.run, self.words
+        taken = [state for state in run.steps.values() if state.reused_from]
+        if self._found_nothing(answer.sources):
+            lines = [words["status_done_empty"]]
+        elif taken:
+            total = sum(not step.disabled for step in run.plan.steps) if run.plan else 0
+            lines = [words["status_done_continued"].format(done=len(taken), total=total)]
+        else:
+            lines = [words["status_done"]]
+        not_run: list[str] = []
+        for key, rules in (
+            ("status_done_skipped", ("when", "need")),
+            ("status_done_passed", ("error",)),
+        ):
+            names = [name for name, state in run.steps.items() if state.rule in rules]
+            more = ", …" if len(names) > _MOST_NAMED else ""
+            if names:
+                not_run.append(words[key].format(steps=", ".join(names[:_MOST_NAMED]) + more))
+        return [*(lines if taken or not not_run else ()), *not_run]
+
+    def _found_nothing(self, told: Sequence[str]) -> bool:
+        """Whether a run that changed nothing has only empty lists to tell: nothing was there."""
+        run, results = self.run, self.results
+        if run.plan is None or any(body.acts for body in self.proposed):
+            return False
+        looked = [
+            step.id
+            for step in run.plan.steps
+            if not isinstance(step, ReplyStep) and step.id in results
+        ]
+        asked = [name for name in looked if name in told] or looked
+        return bool(asked) and all(_is_empty(results[name]) for name in asked)
+
+    def _missing(self) -> tuple[list[str], list[str]]:
+        """Returns the steps that should have changed something and may have, and that have not."""
+        run, words = self.run, self.words
+        acts = {name for body in self.proposed for name in body.acts}
+        unsure: list[str] = []
+        not_done: list[str] = []
+        for step in run.plan.steps if run.plan else ():
+            state = run.steps.get(step.id)
+            if step.disabled or state is None or (state.settled and state.rule != "error"):
+                continue
+            if step.id not in acts and state.status is not StepStatus.UNKNOWN:
+                continue
+            shown = f"{step.id} — {step.title}" if step.title else step.id
+            parts = [each for name, each in run.steps.items() if name.startswith(f"{step.id}/")]
+            # A call that was cancelled may have taken effect, too.
+            if any(
+                each.status is StepStatus.UNKNOWN
+                or (each.status is StepStatus.CANCELLED and bool(each.inputs))
+                for each in (state, *parts)
+            ):
+                unsure.append(shown)
+                continue
+            done = sum(each.status is StepStatus.DONE for each in parts)
+            some = words["parts_done"].format(done=done, total=len(parts))
+            told = words[f"is_{self.outcome(step.id)}"]
+            not_done.append(f"{shown} ({told}; {some})" if done else f"{shown} ({told})")
+        return unsure, not_done
+
+    def answer(self) -> tuple[Answer, tuple[str, ...]]:
+        """Returns the last reply, with every citation checked, and notes about it."""
+        run, words, plan = self.run, self.words, self.run.plan
+        if self.status is RunStatus.ANSWERED:
+            return Answer(run.report or in_language(run.reason, words["locale"])), ()
+        if plan is None:
+            return Answer(), (in_language(run.reason, words["locale"]),) if run.reason else ()
+        replies = [step for step in plan.steps if isinstance(step, ReplyStep)]
+        made = [step for step in replies if step.id in self.results]
+        if not made:
+            lost = any(run.steps[step.id].status is StepStatus.DONE for step in replies)
+            key = "no_reply" if not replies else "lost_reply" if lost else "nothing"
+            return Answer(), (words[key],)
+        step, text = made[-1], str(self.results[made[-1].id])
+        refs = dict.fromkeys(ref.step for ref in step.refs())
+        earlier = [name for name in refs if is_earlier(name)]
+        seen = (step.needs() - RESERVED).union(earlier)
+        checked = check_claims(text[:_LONGEST_ANSWER], run, seen)
+        notes = [words[f"cites_{flaw}"].format(step=name) for name, flaw in checked.wrong]
+        # The text of a reply that another step gets has no marks of sources.
+        is_used = any(ref.step == step.id for each in plan.steps for ref in each.refs())
+        if checked.uncited and not is_used:
+            notes.append(words["uncited"].format(count=checked.uncited))
+        if len(text) > _LONGEST_ANSWER:
+            notes.append(words["clipped"].format(size=f"{len(text):,}"))
+        used = [each.message for each in run.problems if each.code == FROM_EARLIER]
+        notes += dict.fromkeys(in_language(each, words["locale"]) for each in used)
+        sources = (*(name for name in run.steps if name in seen), *earlier)
+        return Answer(checked.text, checked.claims, sources), tuple(notes)
+
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Returns the results of the finished steps, shorter the more there are."""
+        run = self.run
+        done = {name for name, state in run.steps.items() if state.status is StepStatus.DONE}
+        # The result of a finished step contains those of its parts.
+        told = [name for name in run.steps if name in done and name.rpartition("/")[0] not in done]
+        width = max(_SHORTEST, min(_LONGEST, _ALL_RESULTS // max(len(told), 1)))
+        found: list[Evidence] = []
+        for name in told:
+            state, step = run.steps[name], run.plan.by_id.get(name) if run.plan else None
+            value = self.results.get(name, self.words["lost"])
+            full = _text(value)
+            callee: str = step.kind if step else ""
+            if isinstance(step, ToolStep | AgentStep):
+                callee = step.tool if isinstance(step, ToolStep) else step.agent
+            found.append(
+                Evidence(
+                    step=name,
+                    title=step.title if step else "",
+                    callee=callee,
+                    result=state.result_hash,
+                    shown=(full if len(full) <= width else _text(_shortened(value)))[:width],
+                    size=len(full),
+                    clipped=len(full) > width,
+                    at=state.finished_at,
+                    taken_from=state.reused_from,
+                    early=bool(state.prefetched),
+                )
+            )
+        return tuple(found)
+
+    def took(self) -> Took:
+        run = self.run
+        priced = [each.body for each in self.events if isinstance(each.body, _PRICED)]
+        unknown = any(each.tokens and not each.cost for each in priced)
+        tokens: int | None = run.tokens
+        if not tokens and run.plan and any(isinstance(step, AgentStep) for step in run.plan.steps):
+            tokens = None
+        times = times_of(self.events)
+        return Took(
+            calls=run.calls or sum(state.attempts for state in run.steps.values()),
+            tokens=tokens,
+            money=None if unknown and not run.money else run.money,
+            some_unknown=unknown or tokens is None,
+            seconds=times.working if self.events else None,
+            times=times,
+        )
 
 
-def _evidence(run: Run, results: Mapping[str, Json], words: Words) -> tuple[Evidence, ...]:
-    done = {name for name, state in run.steps.items() if state.status is StepStatus.DONE}
-    # The result of a finished step contains those of its parts.
-    told = [name for name in run.steps if name in done and name.rpartition("/")[0] not in done]
-    width = max(_SHORTEST, min(_LONGEST, _ALL_RESULTS // max(len(told), 1)))
-    lost = words["lost"]
-    return tuple(
-        _shown_result(run, name, run.steps[name], results.get(name, lost), width) for name in told
-    )
-
-
-def _shown_result(run: Run, name: str, state: StepState, value: Json, width: int) -> Evidence:
-    full = _text(value)
-    text = full if len(full) <= width else _text(_shortened(value))
-    step = run.plan.by_id.get(name) if run.plan else None
-    return Evidence(
-        step=name,
-        title=step.title if step else "",
-        callee=_callee(step),
-        result=state.result_hash,
-        shown=text[:width],
-        size=len(full),
-        clipped=len(full) > width,
-        at=state.finished_at,
-        taken_from=state.reused_from,
-        early=bool(state.prefetched),
-    )
+def _is_empty(value: Json) -> bool:
+    """Whether a result is a list without items, or an object that says nothing else."""
+    if not isinstance(value, dict):
+        return value == []
+    said = [each for key, each in value.items() if key not in ("columns", "notes")]
+    return [] in said and not any(said)
 
 
 def _text(value: Json) -> str:
@@ -336,36 +346,5 @@ def _shortened(value: Json) -> Json:
         return {key: _shortened(child) for key, child in value.items()}
     if not isinstance(value, list):
         return value
-    more = [f"… {len(value) - ITEMS:,} more"] if len(value) > ITEMS else []
-    return [*(_shortened(child) for child in value[:ITEMS]), *more]
-
-
-def _callee(step: AnyStep | None) -> str:
-    match step:
-        case ToolStep():
-            return step.tool
-        case AgentStep():
-            return step.agent
-        case None:
-            return ""
-        case _:
-            return step.kind
-
-
-def _took(run: Run, events: Sequence[e.Event]) -> Took:
-    bodies = [event.body for event in events]
-    priced = [each for each in bodies if isinstance(each, _PRICED)]
-    unknown = any(each.tokens and not each.cost for each in priced)
-    tokens: int | None = run.tokens
-    agents = run.plan.steps if run.plan else ()
-    if not tokens and any(isinstance(step, AgentStep) for step in agents):
-        tokens = None
-    times = times_of(events)
-    return Took(
-        calls=run.calls or sum(state.attempts for state in run.steps.values()),
-        tokens=tokens,
-        money=None if unknown and not run.money else run.money,
-        some_unknown=unknown or tokens is None,
-        seconds=times.working if events else None,
-        times=times,
-    )
+    more = [f"… {len(value) - _ITEMS:,} more"] if len(value) > _ITEMS else []
+    return [*(_shortened(child) for child in value[:_ITEMS]), *more]

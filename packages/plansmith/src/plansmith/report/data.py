@@ -135,8 +135,32 @@ class Report:
         """Returns the report as JSON; long results are clipped and named by their hash."""
         told = {name: _json(getattr(self, name)) for name in self.__slots__ if name != "pictures"}
         answer = _json(self.answer) | {"text": without_citations(self.answer.text)}
-        evidence = [_evidence_json(each) for each in self.evidence]
-        return told | {"answer": answer, "evidence": evidence, "took": _took_json(self.took)}
+        evidence: list[Json] = [
+            {
+                "step": each.step,
+                "title": each.title,
+                "callee": each.callee,
+                "result": each.shown,
+                "result_hash": each.result,
+                "characters": each.size,
+                "clipped": each.clipped,
+                "at": _json(each.at),
+                "taken_from": each.taken_from or None,
+                "read_early": each.early,
+            }
+            for each in self.evidence
+        ]
+        took: Json = {
+            "calls": self.took.calls,
+            "tokens": self.took.tokens,
+            "money_usd": None if self.took.money is None else str(self.took.money),
+            "some_prices_unknown": self.took.some_unknown,
+            "seconds": self.took.seconds,
+            "planning_seconds": self.took.times.planning,
+            "running_seconds": self.took.times.running,
+            "waiting_seconds": self.took.times.waiting,
+        }
+        return told | {"answer": answer, "evidence": evidence, "took": took}
 
 
 def _json(value: Any) -> Any:
@@ -145,31 +169,3 @@ def _json(value: Any) -> Any:
     if is_dataclass(value):
         return {each.name: _json(getattr(value, each.name)) for each in fields(value)}
     return value.isoformat() if isinstance(value, datetime) else value
-
-
-def _took_json(took: Took) -> dict[str, Json]:
-    return {
-        "calls": took.calls,
-        "tokens": took.tokens,
-        "money_usd": None if took.money is None else str(took.money),
-        "some_prices_unknown": took.some_unknown,
-        "seconds": took.seconds,
-        "planning_seconds": took.times.planning,
-        "running_seconds": took.times.running,
-        "waiting_seconds": took.times.waiting,
-    }
-
-
-def _evidence_json(each: Evidence) -> Json:
-    return {
-        "step": each.step,
-        "title": each.title,
-        "callee": each.callee,
-        "result": each.shown,
-        "result_hash": each.result,
-        "characters": each.size,
-        "clipped": each.clipped,
-        "at": each.at.isoformat() if each.at else None,
-        "taken_from": each.taken_from or None,
-        "read_early": each.early,
-    }

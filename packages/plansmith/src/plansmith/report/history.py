@@ -26,37 +26,68 @@ _MAX_LENGTH: Final = 400
 def deviations(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
     """Yields everything that went differently from the first plan."""
     plan: Plan | None = None
+    failed: dict[str, list[str]] = {}
     for event in events:
-        if isinstance(event.body, e.PlanProposed):
+        body = event.body
+        if isinstance(body, e.PlanProposed):
             if plan is not None:
-                yield _entry(event, _revision(event, event.body.plan, plan, words))
-            plan = event.body.plan
+                yield _entry(event, _revision(event, body.plan, plan, words))
+            plan = body.plan
+        elif isinstance(body, e.StepFailed) and body.again:
+            failed.setdefault(body.step, []).append(body.error)
         elif entry := _deviation(event, words):
             yield entry
-    yield from _retries(events, words)
-    for step in plan.steps if plan else ():
-        if step.disabled:
-            yield Entry(words["switched_off"], step.id)
+    for step, reasons in failed.items():
+        reason = _short(in_language(reasons[-1], words["locale"]))
+        yield Entry(words["retried"].format(count=len(reasons) + 1, reason=reason), step)
+    off = [step.id for step in plan.steps if step.disabled] if plan else []
+    yield from (Entry(words["switched_off"], step) for step in off)
+
+
+def _deviation(event: e.Event, words: Words) -> Entry | None:
+    """Returns the line of an event that is a deviation; None for other events."""
+    step, key = "", event.body.type
+    match event.body:
+        case e.StepReused(step=step, run=run, done_at=done):
+            return Entry(words[key].format(reason=run), step, "", done or event.at)
+        case e.ReplanStarted(cause=detail) | e.ChangesAsked(text=detail):
+            pass
+        case e.RunPaused(reason=detail) | e.CancelAsked(reason=detail):
+            pass
+        case e.StepReset(step=step, reason=detail) | e.StepUnknown(step=step, reason=detail):
+            pass
+        case e.StepAdvised(step=step, reason=detail, advice=advice):
+            key = f"{key}_{advice}"
+        case _:
+            return None
+    reason = _short(in_language(detail, words["locale"])) or words["no_reason"]
+    return _entry(event, words[key].format(who=_who(event, words), reason=reason), step)
+
+
+def _revision(event: e.Event, after: Plan, before: Plan, words: Words) -> str:
+    diff = diff_plans(before, after)
+    groups = {
+        "added": [each.step.id for each in diff.added],
+        "removed": [each.step.id for each in diff.removed],
+        "changed": [each.id for each in diff.changed],
+        "moved": [each.id for each in diff.moved],
+    }
+    parts: list[str] = []
+    for key, names in groups.items():
+        more = f" (+{len(names) - _MAX_NAMED})" if len(names) > _MAX_NAMED else ""
+        if names:
+            parts.append(words[key].format(steps=", ".join(names[:_MAX_NAMED]) + more))
+    changes = "; ".join(parts) or words["reworded"]
+    key = "edited" if event.by.kind == "person" else "revised"
+    return words[key].format(who=_who(event, words), changes=changes)
 
 
 def early_reads(run: Run, words: Words) -> Iterator[Entry]:
     """Yields the reads before the plan was complete, and whether a step used them."""
     for each in run.prefetches.values():
-        key = "read_early" if each.step else "read_early_unused"
-        text = words[key].format(tool=each.tool)
-        text = f"{text}: {_short(in_language(each.error, words['locale']))}" if each.error else text
+        text = words["read_early" if each.step else "read_early_unused"].format(tool=each.tool)
+        text += f": {_short(in_language(each.error, words['locale']))}" if each.error else ""
         yield Entry(text, each.step, "", each.started_at)
-
-
-def _retries(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
-    failed: dict[str, tuple[int, str]] = {}
-    for event in events:
-        if isinstance(event.body, e.StepFailed) and event.body.again:
-            count, _ = failed.get(event.body.step, (0, ""))
-            failed[event.body.step] = count + 1, event.body.error
-    for step, (count, reason) in failed.items():
-        told = _short(in_language(reason, words["locale"]))
-        yield Entry(words["retried"].format(count=count + 1, reason=told), step)
 
 
 def decisions(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
@@ -86,58 +117,17 @@ def _answered(
     body: e.QuestionAnswered, asked: e.QuestionAsked | None, who: str, words: Words
 ) -> str:
     """Describes an answer and who asked: a plan's question must not look like Plansmith's."""
-    kind = asked.kind if asked else ""
-    key = {"step": "answered_step", "call": "answered_call"}.get(kind, "answered")
-    if kind == "consent" and asked and asked.callee:
-        key = _CONSENT.get(value_text(body.answer), "refused")
+    locale, answer = words["locale"], value_text(body.answer)
+    key, question, callee, sources = "answered", body.question, "", ""
+    if asked is not None:
+        question, callee = in_language(asked.text, locale), asked.callee or asked.step or ""
+        sources = ", ".join(in_language(source_name(each), locale) for each in asked.sources)
+        key = {"step": "answered_step", "call": "answered_call"}.get(asked.kind, key)
+        if asked.kind == "consent" and asked.callee:
+            key = _CONSENT.get(answer, "refused")
     return words["no_answer" if body.no_answer else key].format(
-        who=who,
-        question=_short(in_language(asked.text, words["locale"]) if asked else body.question),
-        answer=_short(value_text(body.answer)),
-        callee=asked and (asked.callee or asked.step),
-        sources=", ".join(in_language(source_name(each), words["locale"]) for each in asked.sources)
-        if asked
-        else "",
+        who=who, question=_short(question), answer=_short(answer), callee=callee, sources=sources
     )
-
-
-def _deviation(event: e.Event, words: Words) -> Entry | None:
-    """Returns the line of an event that is a deviation; None for other events."""
-    match event.body:
-        case e.ReplanStarted(cause=detail) | e.ChangesAsked(text=detail):
-            step = ""
-        case e.StepReused(step=step, run=detail):
-            done = event.body.done_at or event.at
-            return Entry(words[event.body.type].format(reason=detail), step, "", done)
-        case e.StepReset() | e.StepUnknown() | e.StepAdvised():
-            step, detail = event.body.step, event.body.reason
-        case e.RunPaused(reason=detail) | e.CancelAsked(reason=detail):
-            step = ""
-        case _:
-            return None
-    key: str = event.body.type
-    if isinstance(event.body, e.StepAdvised):
-        key = f"{key}_{event.body.advice}"
-    reason = _short(in_language(detail, words["locale"])) or words["no_reason"]
-    return _entry(event, words[key].format(who=_who(event, words), reason=reason), step)
-
-
-def _revision(event: e.Event, after: Plan, before: Plan, words: Words) -> str:
-    diff = diff_plans(before, after)
-    groups = {
-        "added": [each.step.id for each in diff.added],
-        "removed": [each.step.id for each in diff.removed],
-        "changed": [each.id for each in diff.changed],
-        "moved": [each.id for each in diff.moved],
-    }
-    parts: list[str] = []
-    for key, names in groups.items():
-        more = f" (+{len(names) - _MAX_NAMED})" if len(names) > _MAX_NAMED else ""
-        if names:
-            parts.append(words[key].format(steps=", ".join(names[:_MAX_NAMED]) + more))
-    changes = "; ".join(parts) or words["reworded"]
-    key = "edited" if event.by.kind == "person" else "revised"
-    return words[key].format(who=_who(event, words), changes=changes)
 
 
 def _entry(event: e.Event, text: str, step: str = "") -> Entry:
@@ -147,13 +137,10 @@ def _entry(event: e.Event, text: str, step: str = "") -> Entry:
 
 
 def _who(event: e.Event, words: Words) -> str:
-    if event.by.kind == "person":
-        return event.by.name or words["someone"]
-    if event.by.kind == "program":
-        return (
-            words["named_program"].format(name=event.by.name) if event.by.name else words["program"]
-        )
-    return event.by.name or words[event.by.kind]
+    name, kind = event.by.name, event.by.kind
+    if kind == "program" and name:
+        return words["named_program"].format(name=name)
+    return name or words["someone" if kind == "person" else kind]
 
 
 def _short(text: str) -> str:

@@ -14,11 +14,10 @@ from typing import Final, NamedTuple
 from plansmith.errors import JournalDamaged, Misconfigured, Refused
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import beside, may_write, protect
-from plansmith.store.sqlite_file import converting_errors, is_locked, open_database
+from plansmith.store.sqlite_file import PRIVATE, converting_errors, is_locked, open_database
 
 Tell = Callable[[str], None]
 _PAGES: Final = 2000
-_PRIVATE: Final = 0o600
 
 
 class Copied(NamedTuple):
@@ -117,7 +116,7 @@ def _new_file(beside: Path) -> Generator[Path]:
     """Makes an empty private file beside another; it is removed if it is still there at the end."""
     path = beside.with_name(f".{beside.name}.{token_hex(8)}")
     with converting_errors(path):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE))
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
     try:
         yield path
     finally:

@@ -4,34 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any, Final
 
+from plansmith.claim_ports import Beat, Claim
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.event_body import moment
 from plansmith.plan.events import Event
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import RunSummary
-from plansmith.ports import News, Sound
+from plansmith.ports import News, Record, Sound
 from plansmith.store import sql
-from plansmith.store.claims import ClaimRecords, ClaimSql
-from plansmith.store.commit import Append, Request, closed, settle
-from plansmith.store.reading import ANY_RUN, Followers, ValueCache, apart, record_key
-from plansmith.store.records import RecordRows
-from plansmith.store.rows import (
-    COLUMNS,
-    RunHead,
-    day_of,
-    hashes_in,
-    head_of,
-    need_following,
-    read_journal,
-    rows_of,
-    stale,
-)
+from plansmith.store.commit import Append, Request, closed
+from plansmith.store.reading import Followers, ValueCache
+from plansmith.store.rows import day_of, need_following, read_journal, rows_of, sound_part, stale
 from plansmith.store.sql import Change, Dialect, Parameters, Step
 from plansmith.store.summaries import OPEN, SummaryReads, cells_of
 
@@ -39,9 +30,13 @@ _RUNS_AT_ONCE: Final = 50
 _BODIES_AT_ONCE: Final = 10_000
 _FAR: Final = 2**63
 _NO_DAY: Final = "9999-12-31"
-_NAMES: Final = COLUMNS.split(", ")
+_HASH: Final = re.compile("[0-9a-f]{64}")
 # More rows are decoded in a thread, so that the event loop goes on.
 _FEW: Final = 64
+# Followers of all runs wait under the name that no run has, those of a record under one that
+# starts with a line feed.
+_ANY_RUN: Final = ""
+_RECORD: Final = "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,44 +47,34 @@ class Pruned:
     values: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Database:
-    """The database operations that `DatabaseStore` needs; `submit` queues a request.
-
-    `execute` and `transact` return how many rows changed; none if the `need` of a change is not
-    met.
-    """
-
-    dialect: Dialect
-    claims: ClaimSql
-    query: Callable[[str, Parameters], Awaitable[list[Any]]]
-    execute: Callable[[str, Parameters], Awaitable[int]]
-    transact: Callable[[Sequence[Change]], Awaitable[list[list[int] | None]]]
-    submit: Callable[[Request], Awaitable[Any]]
-    change_claim: Callable[[str, Sequence[str], Parameters], Awaitable[Any]]
-    now: Callable[[], datetime]
-
-
-class DatabaseStore(SummaryReads, RecordRows, ClaimRecords, ABC):
+class DatabaseStore(SummaryReads):
     """A store over a database: journals, values, lists of runs, records, claims."""
 
-    def __init__(self, database: Database) -> None:
-        followers = Followers(numbers=self._numbers, watch=self._watch)
-        query, transact, notify = database.query, database.transact, database.dialect.notify
-        SummaryReads.__init__(self, query, transact)
-        RecordRows.__init__(self, query, transact, notify=notify, followers=followers)
-        ClaimRecords.__init__(
-            self,
-            database.claims,
-            query=query,
-            execute=database.execute,
-            change_claim=database.change_claim,
-            now=database.now,
-        )
-        self._database = database
+    def __init__(self, dialect: Dialect, *, now: Callable[[], datetime]) -> None:
+        self._dialect = dialect
+        self._now = now
         self._values = ValueCache(self._read_values)
-        self._followers = followers
+        self._followers = Followers(numbers=self._numbers, watch=self._watch)
+        self._known_processes: set[str] = set()
         self._closed = False
+
+    @abstractmethod
+    async def _submit(self, request: Append) -> None:
+        """Makes an append durable, together with others."""
+
+    @abstractmethod
+    async def _change_claim(self, run: str, steps: Sequence[str], given: Parameters) -> Any:
+        """Makes statements about the claim of a run; returns the row that it has then."""
+
+    @abstractmethod
+    async def _watch(self) -> None:
+        """Calls `look` of the followers whenever another process may have written."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Finishes all requests and closes the database; may be called twice."""
+
+    # Journals and values.
 
     async def append(
         self,
@@ -106,18 +91,13 @@ class DatabaseStore(SummaryReads, RecordRows, ClaimRecords, ABC):
         if events or texts:
             run = events[0].run if events else ""
             cells = cells_of(summary) if summary is not None else None
-            request = Append(run, events, texts, status=status, summary=cells, term=term)
-            await self._database.submit(request)
+            await self._submit(Append(run, events, texts, status=status, summary=cells, term=term))
             self._values.keep(texts)
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Finishes all requests and closes the database; may be called twice."""
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
         """Returns the events of a run after a number; none for an unknown run."""
         after = max(after, 0)
-        rows = await self._database.query(sql.EVENTS, {"run": run, "after": after})
+        rows = await self._query(sql.EVENTS, {"run": run, "after": after})
         if len(rows) <= _FEW:
             return read_journal(run, rows, after=after)
         return await asyncio.to_thread(read_journal, run, rows, after=after)
@@ -130,41 +110,35 @@ class DatabaseStore(SummaryReads, RecordRows, ClaimRecords, ABC):
 
     async def get(self, digest: str) -> Json:
         """Returns the value of a content hash."""
-        if self._closed:
-            raise closed()
-        return await self._values.get(digest)
+        return (await self.get_many([digest]))[0]
 
     async def get_many(self, digests: Sequence[str]) -> Sequence[Json]:
         """Returns the values of content hashes, in this order."""
         if self._closed:
             raise closed()
-        return await self._values.get_many(digests)
+        return await self._values.get(digests)
 
     async def _read_values(self, hashes: Sequence[str]) -> Mapping[str, object]:
         return dict(await self._among(sql.VALUES, hashes))
 
     async def _among(self, statement: str, keys: Sequence[str], **given: str) -> list[Any]:
         """Returns the rows of a statement about any of these keys."""
-        if not keys:
-            return []
-        query = statement.format(among=self._database.dialect.among)
-        return await self._database.query(query, {"keys": json.dumps(keys), **given})
+        query = statement.format(among=self._dialect.among)
+        return await self._query(query, {"keys": json.dumps(keys), **given})
 
     async def runs(self) -> Sequence[str]:
         """Returns the ids of all runs, oldest first."""
-        return [str(row[0]) for row in await self._database.query(sql.RUNS, {})]
-
-    async def heads(self) -> Sequence[RunHead]:
-        """Returns number, type and time of the last event of every run, oldest first."""
-        return [head_of(*row) for row in await self._database.query(sql.HEADS, {})]
+        return [str(row[0]) for row in await self._query(sql.RUNS, {})]
 
     async def open_runs(self) -> Sequence[str]:
         """Returns the ids of the runs that are not over, oldest first."""
-        return [str(row[0]) for row in await self._database.query(OPEN, {})]
+        return [str(row[0]) for row in await self._query(OPEN, {})]
+
+    # What others write.
 
     async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
         """Returns the events of all runs after a position, in the order they became durable."""
-        rows = await self._database.query(sql.NEWS, {"after": after, "most": limit})
+        rows = await self._query(sql.NEWS, {"after": after, "most": limit})
         return [News(*row) for row in rows]
 
     async def wait(self, run: str, *, after: int = 0) -> None:
@@ -174,40 +148,54 @@ class DatabaseStore(SummaryReads, RecordRows, ClaimRecords, ABC):
     async def wait_news(self, after: int) -> int:
         """Returns the newest position once it is after the given one."""
         while (position := await self._position()) <= after:
-            await self._followers.wait(ANY_RUN, after)
+            await self._followers.wait(_ANY_RUN, after)
         return position
 
-    async def _numbers(self, keys: Sequence[str]) -> Mapping[str, int]:
-        runs, records = apart(keys)
-        numbers = {str(run): int(last) for run, last in await self._among(sql.LASTS, runs)}
-        for kind, names in records.items():
-            for name, version in await self._among(sql.VERSIONS, names, kind=kind):
-                numbers[record_key(kind, name)] = int(version)
-        return numbers | ({ANY_RUN: await self._position()} if ANY_RUN in runs else {})
-
-    @abstractmethod
-    async def _watch(self) -> None:
-        """Calls `look` of the followers whenever another process may have written."""
+    async def wait_record(self, kind: str, name: str, *, version: int) -> None:
+        """Returns when a record has a later version than this, whoever wrote it."""
+        await self._followers.wait(f"{_RECORD}{kind} {name}", version)
 
     async def _position(self) -> int:
-        return int((await self._database.query(self._database.dialect.position, {}))[0][0])
+        return int((await self._query(self._dialect.position, {}))[0][0])
+
+    async def _numbers(self, names: Sequence[str]) -> Mapping[str, int]:
+        """Returns the last numbers of what followers wait for."""
+        runs = [each for each in names if each and not each.startswith(_RECORD)]
+        records: dict[str, list[str]] = {}
+        for each in names:
+            if each.startswith(_RECORD):
+                kind, _, name = each.removeprefix(_RECORD).partition(" ")
+                records.setdefault(kind, []).append(name)
+        found: dict[str, int] = dict(await self._among(sql.LASTS, runs)) if runs else {}
+        for kind, some in records.items():
+            for name, version in await self._among(sql.VERSIONS, some, kind=kind):
+                found[f"{_RECORD}{kind} {name}"] = version
+        if _ANY_RUN in names:
+            found[_ANY_RUN] = await self._position()
+        return found
 
     def _wake(self, numbers: Mapping[str, int]) -> None:
         # Whoever follows all runs asks for the position itself.
-        self._followers.wake({**numbers, ANY_RUN: _FAR} if numbers else {})
+        self._followers.wake({**numbers, _ANY_RUN: _FAR} if numbers else {})
 
-    def _settle(self, requests: Sequence[Request]) -> None:
-        """Tells every caller the outcome, and wakes those who follow the runs."""
-        settle(requests)
+    def _settled(self, requests: Sequence[Request]) -> None:
+        """Wakes those who follow runs that have new events."""
         if self._followers.any:
             appends = (each for each in requests if isinstance(each, Append) and each.error is None)
             self._wake({each.run: each.events[-1].number for each in appends if each.events})
+
+    def _note(self, *notes: str) -> list[Step]:
+        """Returns the step that tells other processes, where a database does."""
+        rows = [{"note": each} for each in notes]
+        return [(self._dialect.notify, rows)] if self._dialect.notify else []
+
+    # Deletion and retention.
 
     async def delete_run(
         self, run: str, *, last: int | None = None, tombstones: Sequence[Json] = ()
     ) -> bool:
         """Deletes a run's journal, if it ends with `last`; its values go with the next `prune`."""
-        while rows := await self._database.query(sql.LAST, {"run": run}):
+        while rows := await self._query(sql.LAST, {"run": run}):
             if last not in (None, int(rows[0][0])):
                 return False
             if await self._delete({run: int(rows[0][0])}, tombstones):
@@ -216,35 +204,30 @@ class DatabaseStore(SummaryReads, RecordRows, ClaimRecords, ABC):
 
     async def tombstones(self) -> Sequence[Json]:
         """Returns the tombstones of deleted runs, oldest first."""
-        rows = await self._database.query(sql.TOMBSTONES, {})
-        return [json.loads(str(row[0])) for row in rows]
+        return [json.loads(str(row[0])) for row in await self._query(sql.TOMBSTONES, {})]
 
     async def _delete(self, runs: Mapping[str, int], tombstones: Sequence[Json] = ()) -> int:
         """Deletes runs that have no events after the given number."""
-        changes = [
-            Change(
-                [(sql.IS_AT, {"run": run, "number": number})],
-                [
-                    *((step, [{"run": run}]) for step in sql.DELETE_RUN),
-                    *((sql.BURY, [{"run": run, "body": json.dumps(each)}]) for each in tombstones),
-                ],
-            )
-            for run, number in runs.items()
-        ]
-        found = await self._database.transact(changes) if changes else []
+        changes: list[Change] = []
+        for run, number in runs.items():
+            steps: list[Step] = [(each, [{"run": run}]) for each in sql.DELETE_RUN]
+            steps += [(sql.BURY, [{"run": run, "body": json.dumps(each)}]) for each in tombstones]
+            changes.append(Change([(sql.IS_AT, {"run": run, "number": number})], steps))
+        found = await self._transact(changes) if changes else []
         return sum(steps is not None for steps in found)
 
     async def over_before(self, before: datetime) -> dict[str, int]:
         """Returns the runs that ended before a moment, with the bytes of their journals."""
-        query = self._database.query
-        sizes = {run: await query(sql.RUN_SIZE, {"run": run}) for run in await self._over(before)}
-        return {run: int(rows[0][0] or 0) for run, rows in sizes.items()}
+        sizes: dict[str, int] = {}
+        for run in await self._over(before):
+            [[size]] = await self._query(sql.RUN_SIZE, {"run": run})
+            sizes[run] = int(size or 0)
+        return sizes
 
     async def _over(self, before: datetime) -> dict[str, int]:
         """Returns the runs that ended before a moment, with the number of their last event."""
         given = {"before": moment(before.astimezone(UTC))}
-        rows = await self._database.query(sql.OVER_BEFORE, given)
-        return {str(run): int(number) for run, number in rows}
+        return {str(run): int(last) for run, last in await self._query(sql.OVER_BEFORE, given)}
 
     async def prune(self, before: datetime, *, spared: Collection[str] = ()) -> Pruned:
         """Deletes runs that ended before a moment, then values that no event mentions."""
@@ -254,8 +237,16 @@ class DatabaseStore(SummaryReads, RecordRows, ClaimRecords, ABC):
         for start in range(0, len(old), _RUNS_AT_ONCE):  # others write in between
             runs += await self._delete(dict(old[start : start + _RUNS_AT_ONCE]))
         # A value put a moment ago may not have its event yet.
-        day = min(day_of(before), day_of(self._database.now() - timedelta(days=1)))
-        return Pruned(runs, await self._sweep(day, await self._position()))
+        day = min(day_of(before), day_of(self._now() - timedelta(days=1)))
+        seen = await self._position()
+        values = [
+            {"hash": each, "day": day, "seen": seen, "pattern": f"%{each}%"}
+            for each in sorted(await self._unmentioned(day, seen))
+        ]
+        if not values:
+            return Pruned(runs)
+        [done] = await self._transact([Change((), [(sql.DELETE_CONTENT, values)])])
+        return Pruned(runs, sum(done or ()))
 
     async def unmentioned(self) -> int:
         """Returns how many values no event mentions."""
@@ -263,34 +254,26 @@ class DatabaseStore(SummaryReads, RecordRows, ClaimRecords, ABC):
 
     async def _unmentioned(self, day: str, seen: int) -> set[str]:
         """Returns the values last put before a day that no event up to a position mentions."""
-        rows = await self._database.query(sql.OLD_CONTENTS, {"day": day})
-        old = {str(row[0]) for row in rows}
+        old = {str(row[0]) for row in await self._query(sql.OLD_CONTENTS, {"day": day})}
         for after in range(0, seen if old else 0, _BODIES_AT_ONCE):
             window = {"after": after, "until": min(after + _BODIES_AT_ONCE, seen)}
-            bodies = await self._database.query(sql.BODIES, window)
-            old -= hashes_in(str(row[0]) for row in bodies)
+            for row in await self._query(sql.BODIES, window):
+                old.difference_update(_HASH.findall(str(row[0])))
         return old
-
-    async def _sweep(self, day: str, seen: int) -> int:
-        """Deletes the values that no event mentions; returns how many there were."""
-        rows = [
-            {"hash": each, "day": day, "seen": seen, "pattern": f"%{each}%"}
-            for each in sorted(await self._unmentioned(day, seen))
-        ]
-        if not rows:
-            return 0
-        [done] = await self._database.transact([Change((), [(sql.DELETE_CONTENT, rows)])])
-        return sum(done or ())
 
     async def missing(self) -> Sequence[str]:
         """Describes the runs that were written and are no longer there."""
-        [[should]] = await self._database.query(sql.TALLY, {})
+        [[should]] = await self._query(sql.TALLY, {})
         short = should - len(await self.runs())
         return [Sentence("{count} of {total} runs", count=short, total=should)] if short > 0 else []
 
-    @abstractmethod
+    # Repair of a journal.
+
     async def sound(self, run: str) -> Sound:
         """Returns the events of a run up to the first that is missing or altered."""
+        rows = await self._query(sql.EVENTS, {"run": run, "after": 0})
+        placed = [row for _, *row in rows if row[0] is not None]
+        return sound_part(run, placed, last=rows[-1][0] if rows else 0)
 
     async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
         """Moves the events after a number aside and appends these instead; all or none."""
@@ -300,23 +283,24 @@ class DatabaseStore(SummaryReads, RecordRows, ClaimRecords, ABC):
         if kept is None or (events and events[0].before != kept.hash):
             raise stale(run, after + 1)
         last = events[-1].number if events else after
+        names = sql.COLUMNS.split(", ")
         rows = [
-            {"run": run, "back": len(events) - place, **dict(zip(_NAMES, cells, strict=True))}
+            {"run": run, "back": len(events) - place, **dict(zip(names, cells, strict=True))}
             for place, cells in enumerate(rows_of(events), start=1)
         ]
-        dialect, where = self._database.dialect, {"run": run, "after": after}
-        [[written]] = await self._database.query(sql.LAST, where) or [[0]]
+        where = {"run": run, "after": after}
+        [[written]] = await self._query(sql.LAST, where) or [[0]]
         steps: list[Step] = [
             (sql.SET_ASIDE, [where]),
             (sql.CUT, [where]),
-            *((step, [where]) for step in sql.FORGET_SUMMARY),
-            (dialect.take, [{"count": len(events)}]),
+            (sql.FORGET_SUMMARY, [where]),
+            (self._dialect.take, [{"count": len(events)}]),
             *([(sql.ADD, rows)] if rows else []),
             (sql.END, [{"run": run, "last": last}]),
-            *([(dialect.notify, [{"note": f"{last} {run[:1000]}"}])] if dialect.notify else []),
+            *self._note(f"{last} {run[:1000]}"),
         ]
         need = where | {"last": written, "hash": kept.hash}
-        [done] = await self._database.transact([Change([(sql.ENDS_WITH, need)], steps)])
+        [done] = await self._transact([Change([(sql.ENDS_WITH, need)], steps)])
         if done is None:
             raise stale(run, after + 1)
         self._wake({run: last} if events else {})
@@ -324,5 +308,129 @@ class DatabaseStore(SummaryReads, RecordRows, ClaimRecords, ABC):
 
     async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
         """Returns the events of a run that were set aside, oldest first."""
-        rows = await self._database.query(sql.ASIDE, {"run": run})
+        rows = await self._query(sql.ASIDE, {"run": run})
         return [(int(number), str(body).encode(errors="replace")) for number, body in rows]
+
+    # Records: named JSON documents, each with a version.
+
+    async def put_records(self, records: Sequence[Record]) -> bool:
+        """Stores records of which each is the next version of its name, all or none."""
+        if not records:
+            return True
+        rows = [{**each._asdict(), "hash": _hash_of(each.body)} for each in records]
+        numbers = {f"{_RECORD}{each.kind} {each.name}": each.version for each in records}
+        notes = [f"{version} {name[:1000]}" for name, version in numbers.items()]
+        change = Change(
+            needs=[(sql.COMES_NEXT, row) for row in rows],
+            steps=[(sql.PUT_RECORD, rows), *self._note(*notes)],
+            made=[(sql.IS_PUT, row) for row in rows],
+        )
+        [done] = await self._transact([change])
+        if done is not None:
+            self._followers.wake(numbers)
+        return done is not None
+
+    async def record(self, kind: str, name: str) -> Record | None:
+        """Returns the present version of a record, if there is one."""
+        query = f"{sql.RECORDS} AND name = :name"
+        rows = await self._query(query, {"kind": kind, "name": name})
+        return _record(rows[0]) if rows else None
+
+    async def records(
+        self,
+        kind: str,
+        *,
+        label: str | None = None,
+        state: str | None = None,
+        after: tuple[str, str] | None = None,
+        newest: bool = False,
+        limit: int | None = None,
+    ) -> Sequence[Record]:
+        """Returns records of a kind, sorted by place and name."""
+        given: dict[str, object] = {"kind": kind, "label": label, "state": state, "most": limit}
+        given["place"], given["name"] = after or (None, None)
+        order, beyond = ("DESC", "<") if newest else ("ASC", ">")
+        query = sql.RECORDS
+        query += " AND label = :label" if label is not None else ""
+        query += " AND state = :state" if state is not None else ""
+        query += f" AND (place, name) {beyond} (:place, :name)" if after is not None else ""
+        query += f" ORDER BY place {order}, name {order}"
+        query += " LIMIT :most" if limit is not None else ""
+        return [_record(row) for row in await self._query(query, given)]
+
+    async def remove_records(
+        self, kind: str, names: Sequence[str], *, labelled: Sequence[str] = ()
+    ) -> int:
+        """Removes records, and those that are labelled with their names, all or none."""
+        if not names:
+            return 0
+        steps: list[Step] = [
+            (statement, [{"kind": each, "name": name} for name in names])
+            for statement, each in (
+                (sql.REMOVE_RECORD, kind),
+                *((sql.REMOVE_LABELLED, each) for each in labelled),
+            )
+        ]
+        [done] = await self._transact([Change((), steps)])
+        return done[0] if done else 0
+
+    # Claims of runs, and the processes that make them.
+
+    async def claim(self, run: str, owner: str, *, instead_of: int = 0, beats: int = -1) -> Claim:
+        """Claims a run that nobody owns, or that is claimed under a term; returns the claim."""
+        given = {"run": run, "owner": owner, "instead_of": instead_of, "beats": beats}
+        found = None
+        while found is None:  # let go this moment
+            found = await self._change_claim(run, self._dialect.claim, given)
+        return Claim(str(found[0]), int(found[1]))
+
+    async def release(self, run: str, term: int, *, unfinished: bool = False) -> None:
+        """Ends the claim with a term, if it still holds; an `unfinished` run keeps its row."""
+        step = sql.LEAVE if unfinished else sql.RELEASE
+        await self._change_claim(run, [step], {"run": run, "term": term})
+
+    async def claim_of(self, run: str) -> Claim | None:
+        """Returns the claim of a run, if there is one."""
+        rows = await self._query(sql.CLAIM_OF, {"run": run})
+        return Claim(str(rows[0][0]), int(rows[0][1])) if rows else None
+
+    async def claims(self, *, owner: str = "") -> Sequence[tuple[str, Claim]]:
+        """Returns every claimed run with its claim, or those of one owner."""
+        rows = await self._query(sql.CLAIMS_BY if owner else sql.CLAIMS, {"owner": owner})
+        return [(str(run), Claim(str(who), int(term))) for run, who, term in rows]
+
+    async def beat(self, beat: Beat) -> None:
+        """Renews the lease of a process, and counts that."""
+        machine, _, rest = beat.process.rpartition(" ")
+        machine, _, pid = machine.rpartition(" ")
+        row = {
+            "run": "",
+            "name": beat.process,
+            "machine": machine or rest,
+            "pid": int(pid) if pid.isdigit() else 0,
+            "kind": beat.kind,
+            "version": beat.version,
+            "lease_s": beat.lease_s,
+            "now": self._now().timestamp(),
+        }
+        steps = [sql.BEAT]
+        if beat.process not in self._known_processes:
+            self._known_processes.add(beat.process)
+            steps.append(sql.FORGET_PROCESSES)
+        await self._change_claim("", [each.format(now=self._dialect.now) for each in steps], row)
+
+    async def beats(self) -> Sequence[Beat]:
+        """Returns all processes; times are those of the store, not of this machine."""
+        given = {"now": self._now().timestamp()}
+        rows = await self._query(sql.BEATS.format(now=self._dialect.now), given)
+        return [Beat(*row) for row in rows]
+
+
+def _hash_of(text: object) -> str:
+    return sha256(str(text).encode(errors="replace")).hexdigest()
+
+
+def _record(row: Sequence[Any]) -> Record:
+    kind, name, version, body, label, place, state, run, digest = row
+    altered = not isinstance(body, str) or _hash_of(body) != digest
+    return Record(kind, name, version, str(body), label, place, state, run, altered)

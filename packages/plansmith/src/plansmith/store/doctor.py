@@ -7,18 +7,18 @@ import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Protocol
 
 from plansmith.clock import SystemClock
 from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.events import ReportMade, StepDone, StepReused, verify_chain
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.summary import Headline, RunSummary
+from plansmith.plan.summary import RunSummary
 from plansmith.ports import Finding, PlanStore, SummaryStore
 from plansmith.runs.journals import Journals
 from plansmith.store.sql import VERSION
-from plansmith.store.sqlite_file import APPLICATION_ID, is_locked, named
+from plansmith.store.sqlite_file import is_locked, is_ours, named, setting
 from plansmith.store.urls import open_store, sqlite_path, store_kind
 
 _LITTLE_ROOM: Final = 100_000_000
@@ -51,21 +51,24 @@ async def diagnose(
         return [Finding("ok", "store", Sentence("in memory: there is nothing to check"))]
     else:
         findings = await asyncio.to_thread(lambda: list(_diagnose_file(sqlite_path(url))))
-    if all(found.level not in ("error", "note") for found in findings):
-        store = open_store(url)
-        try:
-            findings += await _diagnose_runs(store, sample)
-            findings += [found for check in checks for found in await _checked(check, store)]
-        finally:
-            await store.close()
-    return findings
+    if any(found.level in ("error", "note") for found in findings):
+        return findings
+    store = open_store(url)
 
+    async def of_runs(examined: Any) -> list[Finding]:
+        return await _diagnose_runs(examined, sample)
 
-async def _checked(check: Check, store: PlanStore) -> list[Finding]:
     try:
-        return await check(store)
-    except PlansmithError as error:
-        return [finding_of("records", error)]
+        named_checks: list[tuple[str, Check]] = [("journals", of_runs)]
+        named_checks += [("records", each) for each in checks]
+        for subject, check in named_checks:
+            try:
+                findings += await check(store)
+            except PlansmithError as error:
+                findings.append(_finding_of(subject, error))
+    finally:
+        await store.close()
+    return findings
 
 
 async def verify(store: PlanStore, run: str) -> int:
@@ -77,61 +80,57 @@ async def _verified(store: PlanStore, run: str) -> Journal:
     # If it is damaged, lists tell of that from now on.
     journal = await Journals(store=store, clock=SystemClock()).load(run)
     journal.need_sound()
-    events = journal.events
-    verify_chain(events)
-    for event in events:
+    verify_chain(journal.events)
+    for event in journal.events:
         if isinstance(event.body, StepDone | StepReused | ReportMade) and event.body.result:
             try:
                 await store.get(event.body.result)
             except JournalDamaged as lost:
-                raise JournalDamaged(lost.message, hint=_without(journal)) from None
+                hint = Sentence("`plansmith store repair {run}` continues without it", run=run)
+                if journal.run.status.over:
+                    hint = Sentence("restore the store from a backup; the run itself is over")
+                raise JournalDamaged(lost.message, hint=hint) from None
     return journal
 
 
-def _without(journal: Journal) -> str:
-    if journal.run.status.over:
-        return Sentence("restore the store from a backup; the run itself is over")
-    return Sentence("`plansmith store repair {run}` continues without it", run=journal.id)
-
-
-async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
-    examined: _Examined = store
-    try:
-        missing = await missing_runs(examined)
-        count = len(await examined.runs())
-        some = await examined.headlines(limit=count if sample is None else sample)
-    except PlansmithError as error:
-        return [finding_of("journals", error)]
+async def _diagnose_runs(store: _Examined, sample: int | None) -> list[Finding]:
+    missing = await missing_runs(store)
+    count = len(await store.runs())
+    some = await store.headlines(limit=count if sample is None else sample)
     damaged: list[Finding] = []
     wrong: list[tuple[int, RunSummary]] = []
-    for each in reversed(some):
+    for stored in reversed(some):
         try:
-            found = await (await _verified(examined, each.run)).summary()
+            found = await (await _verified(store, stored.run)).summary()
         except PlansmithError as error:
-            damaged.append(finding_of(f"run {each.run}", error))
-        else:
-            wrong += [] if _agrees(each, found) else [(each.last, found)]
-    summary = Sentence(
+            damaged.append(_finding_of(f"run {stored.run}", error))
+            continue
+        # What went on meanwhile, or was not told at all, is not wrong.
+        told = stored.status in ("", found.status) and stored.summary in (None, found)
+        if found.number == stored.last and not told:
+            wrong.append((stored.last, found))
+    verified = Sentence(
         "{done} of {count} runs verified, {damaged} damaged",
         done=len(some),
         count=count,
         damaged=len(damaged),
     )
-    level: Literal["ok", "warning"] = "warning" if damaged else "ok"
-    journals = Finding(level, "journals", summary)
-    summaries = await _summaries(examined, wrong)
-    about = [journals, summaries, await _values(examined)]
-    return [*missing, *damaged[:_SHOWN], *await _deleted(examined), *about]
+    return [
+        *missing,
+        *damaged[:_SHOWN],
+        *await _deleted(store),
+        Finding("warning" if damaged else "ok", "journals", verified),
+        await _summaries(store, wrong),
+        await _values(store),
+    ]
 
 
 async def _deleted(store: _Examined) -> list[Finding]:
     """Returns the calls of deleted runs whose outcome nobody knows, the newest ones."""
-    found, hint = (
-        (await store.tombstones())[-_SHOWN:],
-        Sentence("find out there, by hand: the journal is gone"),
-    )
-    told = [
-        (
+    hint = Sentence("find out there, by hand: the journal is gone")
+    return [
+        Finding(
+            "warning",
             f"run {each['run']}",
             Sentence(
                 "{deleted_by} deleted it while nobody knew whether {callee} "
@@ -139,17 +138,10 @@ async def _deleted(store: _Examined) -> list[Finding]:
                 "{inputs})",
                 **each,
             ),
+            hint,
         )
-        for each in found
+        for each in (await store.tombstones())[-_SHOWN:]
     ]
-    return [Finding("warning", subject, text, hint) for subject, text in told]
-
-
-def _agrees(stored: Headline, found: RunSummary) -> bool:
-    """Tells whether the status and the summary are those of the journal, or not told at all."""
-    if found.number != stored.last:
-        return True  # it went on meanwhile
-    return stored.status in ("", found.status) and stored.summary in (None, found)
 
 
 async def _summaries(store: _Examined, wrong: Sequence[tuple[int, RunSummary]]) -> Finding:
@@ -159,14 +151,22 @@ async def _summaries(store: _Examined, wrong: Sequence[tuple[int, RunSummary]]) 
     try:
         await store.keep_summaries(wrong)
     except PlansmithError as error:
-        return finding_of("summaries", error)
-    runs = [summary.run for _, summary in wrong[:_SHOWN]]
+        return _finding_of("summaries", error)
     what = Sentence(
         "{count} did not agree with the journals, and were made again: {runs}",
         count=len(wrong),
-        runs=runs,
+        runs=[summary.run for _, summary in wrong[:_SHOWN]],
     )
     return Finding("warning", "summaries", what)
+
+
+async def _values(store: _Examined) -> Finding:
+    try:
+        unused = await store.unmentioned()
+    except PlansmithError as error:
+        return _finding_of("values", error)
+    summary = Sentence("{count} values are mentioned by no event", count=unused)
+    return Finding("ok", "values", summary, Sentence("retention removes them") if unused else "")
 
 
 async def missing_runs(store: Any) -> list[Finding]:
@@ -179,65 +179,43 @@ async def missing_runs(store: Any) -> list[Finding]:
     ]
 
 
-async def _values(store: _Examined) -> Finding:
-    try:
-        unused = await store.unmentioned()
-    except PlansmithError as error:
-        return finding_of("values", error)
-    summary = Sentence("{count} values are mentioned by no event", count=unused)
-    return Finding("ok", "values", summary, Sentence("retention removes them") if unused else "")
-
-
-def finding_of(subject: str, error: PlansmithError) -> Finding:
-    """Returns an error as a finding."""
+def _finding_of(subject: str, error: PlansmithError) -> Finding:
     return Finding("error", subject, error.message, error.hint)
 
 
 def _diagnose_file(path: Path) -> Iterator[Finding]:
     if not path.is_file():
-        yield Finding(
-            "note",
-            "file",
-            Sentence("there is no {path}", path=path),
-            Sentence("it is made when first used"),
-        )
+        none = Sentence("there is no {path}", path=path)
+        yield Finding("note", "file", none, Sentence("it is made when first used"))
         return
     size = Sentence("{count} bytes", count=path.stat().st_size)
     yield Finding("ok", "file", Sentence("{path}, {size}", path=str(path), size=size))
-    yield _free_space(path)
+    free = shutil.disk_usage(path.parent).free
+    room = Sentence("{size} MB are free", size=f"{free / 1e6:,.0f}")
+    yield Finding("warning" if free < _LITTLE_ROOM else "ok", "disk", room)
     try:
         # Not read-only: SQLite could not look at the log of a crashed writer then.
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=0)
     except sqlite3.Error as error:
-        yield finding_of("file", named(error, path))
+        yield _finding_of("file", named(error, path))
         return
-    checks: Sequence[Callable[[sqlite3.Connection, Path], Finding]] = (
-        *(_schema, _log, _lock, _integrity),
-    )
+    checks: Sequence[Callable[[sqlite3.Connection, Path], Finding]]
+    checks = (_schema, _log, _lock, _integrity)
     try:
         for check in checks:
             try:
                 yield check(connection, path)
             except sqlite3.Error as error:
-                yield finding_of(check.__name__.strip("_"), named(error, path))
+                yield _finding_of(check.__name__.strip("_"), named(error, path))
     finally:
         connection.close()
 
 
-def _free_space(path: Path) -> Finding:
-    free = shutil.disk_usage(path.parent).free
-    level: Literal["ok", "warning"] = "warning" if free < _LITTLE_ROOM else "ok"
-    return Finding(level, "disk", Sentence("{size} MB are free", size=f"{free / 1e6:,.0f}"))
-
-
 def _schema(connection: sqlite3.Connection, path: Path) -> Finding:
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
-    if not ours:
-        hint = Sentence("give the store a file of its own")
-        return Finding(
-            "error", "schema", Sentence("{path} is not a store of Plansmith", path=path), hint
-        )
+    if not is_ours(connection):
+        other = Sentence("{path} is not a store of Plansmith", path=path)
+        return Finding("error", "schema", other, Sentence("give the store a file of its own"))
+    version = setting(connection, "user_version")
     if version != VERSION:
         other = Sentence(
             "version {version}, and this Plansmith knows {known}", version=version, known=VERSION
@@ -255,9 +233,8 @@ def _log(connection: sqlite3.Connection, path: Path) -> Finding:
         hint = Sentence(
             "a reader may hold it open; it shrinks when all processes have closed the store"
         )
-        return Finding(
-            "warning", "log", Sentence("the write-ahead log has {size} bytes", size=size), hint
-        )
+        long = Sentence("the write-ahead log has {size} bytes", size=size)
+        return Finding("warning", "log", long, hint)
     return Finding(
         "ok", "log", Sentence("mode {mode}, write-ahead log of {size} bytes", mode=mode, size=size)
     )
@@ -270,25 +247,13 @@ def _lock(connection: sqlite3.Connection, path: Path) -> Finding:
     except sqlite3.Error as error:
         if not is_locked(error):
             raise
-        owners = [*map(str, lock_owners(path))] or Sentence("unknown")
-        return Finding(
-            "warning",
-            "lock",
-            Sentence("another process is writing: {owners}", owners=owners),
-            Sentence("if it hangs, end it"),
-        )
+        owners = [*map(str, _lock_owners(path))] or Sentence("unknown")
+        held = Sentence("another process is writing: {owners}", owners=owners)
+        return Finding("warning", "lock", held, Sentence("if it hangs, end it"))
     return Finding("ok", "lock", Sentence("free"))
 
 
-def _integrity(connection: sqlite3.Connection, path: Path) -> Finding:
-    rows = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(5)")]
-    if rows != ["ok"]:
-        hint = Sentence("restore {path} from a backup", path=path)
-        return Finding("error", "integrity", "; ".join(rows), hint)
-    return Finding("ok", "integrity", Sentence("every page is well-formed"))
-
-
-def lock_owners(path: Path) -> list[int]:
+def _lock_owners(path: Path) -> list[int]:
     """Returns the processes that hold a write lock on the database, where Linux tells."""
     files = [path, path.with_name(f"{path.name}-shm")]
     inodes = {str(file.stat().st_ino) for file in files if file.exists()}
@@ -299,3 +264,11 @@ def lock_owners(path: Path) -> list[int]:
         if len(fields) > 5 and fields[3] == "WRITE" and fields[5].rpartition(":")[2] in inodes:
             owners.add(int(fields[4]))
     return sorted(owners)
+
+
+def _integrity(connection: sqlite3.Connection, path: Path) -> Finding:
+    rows = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(5)")]
+    if rows != ["ok"]:
+        hint = Sentence("restore {path} from a backup", path=path)
+        return Finding("error", "integrity", "; ".join(rows), hint)
+    return Finding("ok", "integrity", Sentence("every page is well-formed"))

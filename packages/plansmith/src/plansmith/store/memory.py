@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -91,11 +91,17 @@ class MemoryStore:
             self._summaries[run] = summary
         self._news += events
         if self._waiting:
-            self._wake(run)
+            self._wake(run, _ANY_RUN)
 
-    def _wake(self, run: str) -> None:
-        for waiting in [*self._waiting.pop(run, ()), *self._waiting.pop(_ANY_RUN, ())]:
+    def _wake(self, *names: str) -> None:
+        for waiting in [each for name in names for each in self._waiting.pop(name, ())]:
             waiting.set()
+
+    async def _until(self, name: str, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            news = asyncio.Event()
+            self._waiting.setdefault(name, []).append(news)
+            await news.wait()
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
         """Returns the events of a run after a number; none for an unknown run."""
@@ -103,10 +109,7 @@ class MemoryStore:
 
     async def wait(self, run: str, *, after: int = 0) -> None:
         """Returns when the run has an event after the number."""
-        while len(self._events.get(run, ())) <= after:
-            news = asyncio.Event()
-            self._waiting.setdefault(run, []).append(news)
-            await news.wait()
+        await self._until(run, lambda: len(self._events.get(run, ())) > after)
 
     async def open_runs(self) -> Sequence[str]:
         """Returns the ids of the runs that are not over, oldest first."""
@@ -122,10 +125,7 @@ class MemoryStore:
 
     async def wait_news(self, after: int) -> int:
         """Returns the newest position once it is after the given one."""
-        while self._newest() <= after:
-            news = asyncio.Event()
-            self._waiting.setdefault(_ANY_RUN, []).append(news)
-            await news.wait()
+        await self._until(_ANY_RUN, lambda: self._newest() > after)
         return len(self._news)
 
     def _newest(self) -> int:
@@ -294,8 +294,7 @@ class MemoryStore:
                 return False
         for each in records:
             self._records[each.kind, each.name] = each
-            for waiting in self._waiting.pop(_record_key(each.kind, each.name), ()):
-                waiting.set()
+            self._wake(_record_key(each.kind, each.name))
         return True
 
     async def record(self, kind: str, name: str) -> Record | None:
@@ -316,33 +315,33 @@ class MemoryStore:
         found = [
             each
             for each in self._records.values()
-            if each.kind == kind and label in (None, each.label) and state in (None, each.state)
+            if each.kind == kind
+            and label in (None, each.label)
+            and state in (None, each.state)
+            and (after is None or (_place(each) < after if newest else _place(each) > after))
         ]
-        found.sort(key=_place, reverse=newest)
-        if after is not None:
-            found = [e for e in found if (_place(e) < after if newest else _place(e) > after)]
-        return found[:limit]
+        return sorted(found, key=_place, reverse=newest)[:limit]
 
     async def remove_records(
         self, kind: str, names: Sequence[str], *, labelled: Sequence[str] = ()
     ) -> int:
         """Removes records, and those that are labelled with their names, all or none."""
         gone = [key for key in self._records if key[0] == kind and key[1] in names]
-        also = [
-            key
+        self._records = {
+            key: each
             for key, each in self._records.items()
-            if each.kind in labelled and each.label in names
-        ]
-        for key in [*gone, *also]:
-            del self._records[key]
+            if key not in gone and not (each.kind in labelled and each.label in names)
+        }
         return len(gone)
 
     async def wait_record(self, kind: str, name: str, *, version: int) -> None:
         """Returns when a record has a later version than this."""
-        while (found := self._records.get((kind, name))) is None or found.version <= version:
-            news = asyncio.Event()
-            self._waiting.setdefault(_record_key(kind, name), []).append(news)
-            await news.wait()
+
+        def is_later() -> bool:
+            found = self._records.get((kind, name))
+            return found is not None and found.version > version
+
+        await self._until(_record_key(kind, name), is_later)
 
     async def close(self) -> None:
         """Does nothing: nothing is open."""

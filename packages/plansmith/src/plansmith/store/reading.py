@@ -13,30 +13,8 @@ from plansmith.plan.data import Json, parse_json
 from plansmith.store.commit import closed
 from plansmith.store.rows import no_value, read_value
 
-MOST_BYTES: Final = 8_000_000
-LARGEST: Final = 100_000
-# Followers of all runs wait under this name, which no run has.
-ANY_RUN: Final = ""
-# What the name starts with under which followers of a record wait.
-_RECORD: Final = "\n"
-
-
-def record_key(kind: str, name: str) -> str:
-    """Returns the name under which followers of a record wait."""
-    return f"{_RECORD}{kind} {name}"
-
-
-def apart(keys: Iterable[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """Returns the runs of those names, and the records by kind."""
-    runs: list[str] = []
-    records: dict[str, list[str]] = {}
-    for key in keys:
-        if key.startswith(_RECORD):
-            kind, _, name = key.removeprefix(_RECORD).partition(" ")
-            records.setdefault(kind, []).append(name)
-        else:
-            runs.append(key)
-    return runs, records
+_MOST_BYTES: Final = 8_000_000
+_LARGEST: Final = 100_000
 
 
 class ValueCache:
@@ -46,24 +24,18 @@ class ValueCache:
     at once. The value of a content hash never changes, so the cache is never stale.
     """
 
-    def __init__(
-        self,
-        read: Callable[[Sequence[str]], Awaitable[Mapping[str, object]]],
-        *,
-        most: int = MOST_BYTES,
-    ) -> None:
+    def __init__(self, read: Callable[[Sequence[str]], Awaitable[Mapping[str, object]]]) -> None:
         self._read = read
-        self._most = most
         self._size = 0
         self._texts: OrderedDict[str, bytes] = OrderedDict()
 
     def keep(self, values: Iterable[tuple[str, bytes]]) -> None:
         """Caches values that are durable; leaves out large ones."""
         for digest, text in values:
-            if digest not in self._texts and (size := len(text)) <= LARGEST:
+            if digest not in self._texts and (size := len(text)) <= _LARGEST:
                 self._texts[digest] = text
                 self._size += size
-        while self._size > self._most:
+        while self._size > _MOST_BYTES:
             self._size -= len(self._texts.popitem(last=False)[1])
 
     def forget(self) -> None:
@@ -71,29 +43,21 @@ class ValueCache:
         self._texts.clear()
         self._size = 0
 
-    async def get(self, digest: str) -> Json:
-        """Returns the value of a content hash."""
-        text = self._texts.get(digest)
-        if text is not None:
-            # Read anew every time: nobody can change it through a shared dictionary.
-            return parse_json(text)
-        return _value(digest, await self._read([digest]))
-
-    async def get_many(self, digests: Sequence[str]) -> list[Json]:
+    async def get(self, digests: Sequence[str]) -> list[Json]:
         """Returns the values of content hashes, each a new object, also of equal ones."""
-        missing = [*dict.fromkeys(each for each in digests if each not in self._texts)]
         # Taken before others can push them out.
         cached = {each: self._texts[each] for each in digests if each in self._texts}
+        missing = [*dict.fromkeys(each for each in digests if each not in cached)]
         found: Mapping[str, object] = await self._read(missing) if missing else {}
-        return [
-            parse_json(cached[each]) if each in cached else _value(each, found) for each in digests
-        ]
-
-
-def _value(digest: str, found: Mapping[str, object]) -> Json:
-    if digest not in found:
-        raise no_value(digest)
-    return read_value(digest, found[digest])
+        values: list[Json] = []
+        for digest in digests:
+            if digest in cached:
+                values.append(parse_json(cached[digest]))
+            elif digest in found:
+                values.append(read_value(digest, found[digest]))
+            else:
+                raise no_value(digest)
+        return values
 
 
 class _Follower(NamedTuple):
@@ -102,9 +66,9 @@ class _Follower(NamedTuple):
 
 
 class Followers:
-    """Waits for events after a number.
+    """Waits until what has a name, such as a run, has a later number than one.
 
-    `numbers` returns the last number of each run; `watch` runs while anyone waits and calls `look`
+    `numbers` returns the last number of each name; `watch` runs while anyone waits and calls `look`
     when another process may have written.
     """
 
@@ -120,36 +84,44 @@ class Followers:
         self._waiting: dict[str, list[_Follower]] = {}
         self._watcher: asyncio.Task[None] | None = None
 
-    async def wait(self, run: str, after: int) -> None:
-        """Returns when the run has an event after the number."""
+    async def wait(self, name: str, after: int) -> None:
+        """Returns when the name has a number after the given one."""
         loop = asyncio.get_running_loop()
         follower = _Follower(after, loop.create_future())
         with self._lock:
-            self._waiting.setdefault(run, []).append(follower)
+            self._waiting.setdefault(name, []).append(follower)
         try:
             # Asked after signing up, so that nothing falls between the two.
-            if (await self._numbers([run])).get(run, 0) > after:
+            if (await self._numbers([name])).get(name, 0) > after:
                 return
-            self._keep_watching(loop)
+            watcher = self._watcher
+            if watcher is None or watcher.done() or watcher.get_loop() is not loop:
+                self._watcher = loop.create_task(self._watching())
             await follower.future
         finally:
-            self._leave(run, follower)
+            if not follower.future.cancel() and not follower.future.cancelled():
+                # Read the error, so that asyncio does not log it as never retrieved.
+                follower.future.exception()
+            with self._lock:
+                self._waiting[name].remove(follower)
+                if not self._waiting[name]:
+                    del self._waiting[name]
 
     def wake(self, numbers: Mapping[str, int]) -> None:
-        """Wakes those who wait for runs that have new events."""
-        for run, number in numbers.items():
+        """Wakes those who wait for names that have later numbers now."""
+        for name, number in numbers.items():
             with self._lock:
-                followers = list(self._waiting.get(run, ()))
+                followers = list(self._waiting.get(name, ()))
             for follower in followers:
                 if follower.after < number:
                     _resolve(follower.future, None)
 
     async def look(self) -> None:
-        """Asks the store for the last numbers of all runs that are waited for."""
+        """Asks the store for the last numbers of everything that is waited for."""
         with self._lock:
-            runs = list(self._waiting)
-        if runs:
-            self.wake(await self._numbers(runs))
+            names = list(self._waiting)
+        if names:
+            self.wake(await self._numbers(names))
 
     @property
     def any(self) -> bool:
@@ -166,11 +138,6 @@ class Followers:
         for follower in followers:
             _resolve(follower.future, error or closed())
 
-    def _keep_watching(self, loop: asyncio.AbstractEventLoop) -> None:
-        watcher = self._watcher
-        if watcher is None or watcher.done() or watcher.get_loop() is not loop:
-            self._watcher = loop.create_task(self._watching())
-
     async def _watching(self) -> None:
         try:
             await self._watch()
@@ -178,19 +145,10 @@ class Followers:
             self._watcher = None
             self.close(error)
 
-    def _leave(self, run: str, follower: _Follower) -> None:
-        if not follower.future.cancel() and not follower.future.cancelled():
-            # Read the error, so that asyncio does not log it as never retrieved.
-            follower.future.exception()
-        with self._lock:
-            left = [each for each in self._waiting[run] if each is not follower]
-            if left:
-                self._waiting[run] = left
-            else:
-                del self._waiting[run]
-
 
 def _resolve(future: asyncio.Future[None], error: PlansmithError | None) -> None:
+    """Ends a wait, which may be in another event loop."""
+
     def resolve() -> None:
         if future.done():
             return
@@ -199,6 +157,5 @@ def _resolve(future: asyncio.Future[None], error: PlansmithError | None) -> None
         else:
             future.set_exception(error)
 
-    loop = future.get_loop()
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(resolve)
+    if not future.get_loop().is_closed():
+        future.get_loop().call_soon_threadsafe(resolve)

@@ -6,12 +6,10 @@ The text that was hashed can be put together from a row of the table `events`:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
 from plansmith.plan.data import Json, parse_json
@@ -23,40 +21,8 @@ from plansmith.ports import Sound
 DOCTOR: Final = Sentence(
     "`plansmith store doctor` says what is damaged, and what can be done about it"
 )
-COLUMNS: Final = "number, at, by, type, hash, body"
-SUMMARY_COLUMNS: Final = "number, day, tokens, cost, planning, body"
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_HASH: Final = re.compile("[0-9a-f]{64}")
-
-# The cells of `COLUMNS`.
+# The cells of `sql.COLUMNS`.
 Cells = tuple[int, str, str, str, str, str]
-
-
-class SummaryCells(NamedTuple):
-    """A summary as a database row, without its run: the cells of `SUMMARY_COLUMNS`."""
-
-    number: int
-    day: str
-    tokens: int
-    cost: str
-    planning: str | None
-    body: str
-
-
-@dataclass(frozen=True, slots=True)
-class RunHead:
-    """Number, type and time of a run's last event, and when the run was created."""
-
-    run: str
-    number: int
-    type: str
-    at: datetime
-    created: datetime
-
-    @property
-    def over(self) -> bool:
-        """Whether the run is over."""
-        return self.type == "run_finished"
 
 
 def need_following(events: Sequence[Event]) -> None:
@@ -80,26 +46,6 @@ def rows_of(events: Sequence[Event]) -> list[Cells]:
             raise _altered(event.run, number)
         rows.append((number, at.decode(), by.decode(), event.body.type, digest, body.decode()))
     return rows
-
-
-def stale(run: str, number: int) -> StaleWriter:
-    """Returns the error for an event that does not follow the stored ones."""
-    return StaleWriter(
-        Sentence(
-            "event {number} of run {run} does not follow the last one stored",
-            number=number,
-            run=run,
-        ),
-        hint=Sentence("read the run again and decide again"),
-    )
-
-
-def taken_over(run: str) -> RunTakenOver:
-    """Returns the error for an append under a term that no longer holds."""
-    return RunTakenOver(
-        Sentence("run {run} was taken over by another process", run=run),
-        hint=Sentence("nothing was written here since"),
-    )
 
 
 def read_journal(run: str, rows: Sequence[Sequence[Any]], *, after: int) -> list[Event]:
@@ -130,52 +76,27 @@ def sound_part(run: str, rows: Iterable[Sequence[Any]], *, last: int) -> Sound:
 def _read(run: str, rows: Iterable[Sequence[Any]], *, after: int) -> Iterator[Event]:
     before, expected = "", after or 1
     for cells in rows:
-        if cells[0] != expected:
+        number, at, by, kind, digest, body = cells
+        if number != expected:
             raise JournalDamaged(
                 Sentence("event {number} of run {run} is missing", number=expected, run=run),
                 hint=DOCTOR,
             )
         if not all(isinstance(cell, str) for cell in cells[1:]):
-            raise _altered(run, expected)
-        if expected > after:
-            yield _event(run, cells, before)
-        before, expected = cells[4], expected + 1
-
-
-def _event(run: str, cells: Sequence[Any], before: str) -> Event:
-    number, at, by, kind, digest, body = cells
-    try:
-        texts = at.encode(), before.encode(), body.encode(), by.encode()
-    except UnicodeEncodeError:  # a byte of it is no text any more
-        raise _altered(run, number) from None
-    if hash_of(*texts, number, run_text(run)) != digest:
-        raise _altered(run, number)
-    event = stored_event(
-        run=run, number=number, at=at, by=texts[3], body=texts[2], before=before, hash=digest
-    )
-    if event.body.type != kind:
-        raise _altered(run, number)
-    return event
-
-
-def _altered(run: str, number: int) -> JournalDamaged:
-    return JournalDamaged(
-        Sentence("event {number} of run {run} was altered", number=number, run=run), hint=DOCTOR
-    )
-
-
-def head_of(run: str, number: int, kind: Any, at: Any, created: Any) -> RunHead:
-    """Makes a run's head of its last and first row; an unreadable one counts as not over."""
-    try:
-        times = [datetime.fromisoformat(each).astimezone(UTC) for each in (at, created)]
-        return RunHead(run, number, str(kind), *times)
-    except (OverflowError, TypeError, ValueError):
-        return RunHead(run, number, "", _EPOCH, _EPOCH)
-
-
-def hashes_in(bodies: Iterable[str]) -> set[str]:
-    """Returns all content hashes in the bodies of events."""
-    return {found for body in bodies for found in _HASH.findall(body)}
+            raise _altered(run, number)
+        if number > after:
+            try:
+                texts = at.encode(), before.encode(), body.encode(), by.encode()
+            except UnicodeEncodeError:  # a byte of it is no text any more
+                raise _altered(run, number) from None
+            if hash_of(*texts, number, run_text(run)) != digest:
+                raise _altered(run, number)
+            found: dict[str, Any] = {"run": run, "number": number, "at": at, "hash": digest}
+            event = stored_event(**found, before=before, by=texts[3], body=texts[2])
+            if event.body.type != kind:
+                raise _altered(run, number)
+            yield event
+        before, expected = digest, expected + 1
 
 
 def read_value(digest: str, text: object) -> Json:
@@ -193,6 +114,32 @@ def day_of(moment: datetime) -> str:
     return moment.astimezone(UTC).date().isoformat()
 
 
+def _altered(run: str, number: int) -> JournalDamaged:
+    return JournalDamaged(
+        Sentence("event {number} of run {run} was altered", number=number, run=run), hint=DOCTOR
+    )
+
+
 def no_value(digest: str) -> JournalDamaged:
     """Returns the error for a content hash under which nothing is stored."""
     return JournalDamaged(Sentence("no value is stored under {digest}", digest=digest), hint=DOCTOR)
+
+
+def stale(run: str, number: int) -> StaleWriter:
+    """Returns the error for an event that does not follow the stored ones."""
+    return StaleWriter(
+        Sentence(
+            "event {number} of run {run} does not follow the last one stored",
+            number=number,
+            run=run,
+        ),
+        hint=Sentence("read the run again and decide again"),
+    )
+
+
+def taken_over(run: str) -> RunTakenOver:
+    """Returns the error for an append under a term that no longer holds."""
+    return RunTakenOver(
+        Sentence("run {run} was taken over by another process", run=run),
+        hint=Sentence("nothing was written here since"),
+    )

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
-from plansmith.store.rows import COLUMNS
 
 Parameters = Mapping[str, object]
 Step = tuple[str, Sequence[Parameters]]
@@ -31,35 +30,66 @@ class Dialect(NamedTuple):
     """What differs between databases.
 
     `take` reserves `count` positions and blocks all other writers until the transaction ends.
-    `among` are the texts of the JSON list `:keys`.
+    `among` are the texts of the JSON list `:keys`. The statements of `claim` are made in their
+    order. `now` is the time: a server tells it for all machines, while a SQLite file is used by
+    one machine only, which gives its own.
     """
 
     position: str
     take: str
     among: str
+    claim: Sequence[str]
+    now: str
     notify: str = ""
 
 
 VERSION: Final = 1
+# The cells of an event, of a summary and of a record.
+COLUMNS: Final = "number, at, by, type, hash, body"
+SUMMARY_COLUMNS: Final = "number, day, tokens, cost, planning, body"
+RECORD_COLUMNS: Final = "kind, name, version, body, label, place, state, run, hash"
 # One text for all databases. `last` tells a journal whose end was lost from a whole one,
 # `tally.runs` how many runs there should be, and `counter.position` is never smaller than a
-# position that was given, so that none comes twice.
-_COUNTS: Final = """
+# position that was given, so that none comes twice. What was hashed of an event is in its row:
+# `at` is a time in UTC, `by` and `body` are JSON. A summary has what lists and sums need of a run
+# as of event `number`; an open run may have newer events. `claims` and `processes` tell who
+# executes which run, and who lives; every claim gets a higher term. `records` are named JSON
+# documents, each with a version: templates, schedules, conversations, tokens.
+TABLES: Final = """
     CREATE TABLE runs (
         {id},
         name text NOT NULL UNIQUE,
         last integer NOT NULL,
         status text NOT NULL DEFAULT ''
     ){half_full};
+    CREATE INDEX runs_status ON runs (status, id);
     CREATE TABLE tally (runs integer NOT NULL);
     INSERT INTO tally VALUES (0);
-"""
-_COUNTER: Final = """
     CREATE TABLE counter (position bigint NOT NULL){tenth_full};
     INSERT INTO counter VALUES (0);
-"""
-# Who executes which run, and which processes live. Every claim gets a higher term.
-_CLAIMS: Final = """
+    CREATE TABLE events (
+        position {position} PRIMARY KEY,
+        run text NOT NULL,
+        number integer NOT NULL,
+        at text NOT NULL,
+        by text NOT NULL,
+        type text NOT NULL,
+        hash text NOT NULL,
+        body text NOT NULL
+    );
+    CREATE UNIQUE INDEX events_number ON events (run, number);
+    CREATE TABLE contents (hash text PRIMARY KEY, day text NOT NULL, body text NOT NULL){no_rowid};
+    CREATE TABLE summaries (
+        run integer PRIMARY KEY,
+        number integer NOT NULL,
+        day text NOT NULL,
+        tokens bigint NOT NULL,
+        cost text NOT NULL,
+        planning text,
+        body text NOT NULL
+    );
+    CREATE INDEX summaries_day ON summaries (day, cost, tokens);
+    CREATE INDEX summaries_planned ON summaries (run) WHERE planning IS NOT NULL;
     CREATE TABLE claims (
         run text PRIMARY KEY, owner text NOT NULL, term bigint NOT NULL
     ){no_rowid};
@@ -74,39 +104,6 @@ _CLAIMS: Final = """
         seen double precision NOT NULL
     ){no_rowid};
     {terms};
-"""
-# What lists and sums need of a run as of event `number`; an open run may have newer events.
-_SUMMARIES: Final = """
-    CREATE INDEX runs_status ON runs (status, id);
-    CREATE TABLE summaries (
-        run integer PRIMARY KEY,
-        number integer NOT NULL,
-        day text NOT NULL,
-        tokens bigint NOT NULL,
-        cost text NOT NULL,
-        planning text,
-        body text NOT NULL
-    );
-    CREATE INDEX summaries_day ON summaries (day, cost, tokens);
-    CREATE INDEX summaries_planned ON summaries (run) WHERE planning IS NOT NULL;
-"""
-# What was hashed of an event is in its row: `at` is a time in UTC, `by` and `body` are JSON.
-_EVENTS: Final = """
-    CREATE TABLE events (
-        position {position} PRIMARY KEY,
-        run text NOT NULL,
-        number integer NOT NULL,
-        at text NOT NULL,
-        by text NOT NULL,
-        type text NOT NULL,
-        hash text NOT NULL,
-        body text NOT NULL
-    );
-    CREATE UNIQUE INDEX events_number ON events (run, number);
-"""
-# Templates, schedules, conversations: named JSON documents, each with a version.
-_TABLES: Final = """
-    CREATE TABLE contents (hash text PRIMARY KEY, day text NOT NULL, body text NOT NULL){no_rowid};
     CREATE TABLE records (
         kind text NOT NULL,
         name text NOT NULL,
@@ -134,7 +131,134 @@ _TABLES: Final = """
     );
     CREATE INDEX set_aside_run ON set_aside (run);
 """
-_ALL: Final = _COUNTS + _CLAIMS + _COUNTER + _EVENTS + _TABLES + _SUMMARIES
+
+# Journals. The event before comes too: it has the hash that the first one follows.
+EVENTS: Final = f"""
+    SELECT last, {COLUMNS} FROM runs
+    LEFT JOIN events ON events.run = runs.name AND number >= :after
+    WHERE name = :run ORDER BY number
+"""  # noqa: S608 - constants
+RUNS: Final = "SELECT name FROM runs ORDER BY id"
+LAST: Final = "SELECT last FROM runs WHERE name = :run"
+LASTS: Final = "SELECT name, last FROM runs WHERE name IN {among}"
+NEWS: Final = """
+    SELECT position, run, number FROM events WHERE position > :after ORDER BY position LIMIT :most
+"""
+VALUES: Final = "SELECT hash, body FROM contents WHERE hash IN {among}"
+# A value put again is young again, so that retention does not take it from its new user.
+PUT_AGAIN: Final = (
+    "ON CONFLICT (hash) DO UPDATE SET day = excluded.day WHERE contents.day < excluded.day"
+)
+SUM_UP_AGAIN: Final = """
+    ON CONFLICT (run) DO UPDATE SET number = excluded.number, day = excluded.day,
+        tokens = excluded.tokens, cost = excluded.cost, planning = excluded.planning,
+        body = excluded.body
+"""
+
+# Deletion and retention. A cross join keeps SQLite from reading all events.
+IS_AT: Final = "SELECT 1 FROM runs WHERE name = :run AND last = :number"
+FORGET_SUMMARY: Final = "DELETE FROM summaries WHERE run = (SELECT id FROM runs WHERE name = :run)"
+DELETE_RUN: Final = (
+    FORGET_SUMMARY,
+    "DELETE FROM events WHERE run = :run",
+    "DELETE FROM claims WHERE run = :run",
+    "DELETE FROM records WHERE run = :run AND run <> ''",
+    "DELETE FROM set_aside WHERE run = :run AND type <> 'tombstone'",
+    "UPDATE tally SET runs = runs - 1",
+    "DELETE FROM runs WHERE name = :run",
+)
+BURY: Final = f"""
+    INSERT INTO set_aside (run, {COLUMNS}) VALUES (:run, 0, '', '', 'tombstone', '', :body)
+"""  # noqa: S608 - constants
+TOMBSTONES: Final = "SELECT body FROM set_aside WHERE type = 'tombstone' ORDER BY id"
+TALLY: Final = "SELECT runs FROM tally"
+OVER_BEFORE: Final = """
+    SELECT name, last FROM runs CROSS JOIN events
+    WHERE events.run = name AND number = last AND type = 'run_finished' AND at < :before
+"""
+RUN_SIZE: Final = "SELECT sum(length(body) + 200) FROM events WHERE run = :run"
+OLD_CONTENTS: Final = "SELECT hash FROM contents WHERE day < :day"
+BODIES: Final = "SELECT body FROM events WHERE position > :after AND position <= :until"
+# What was appended since the events were looked through may mention the value again.
+DELETE_CONTENT: Final = """
+    DELETE FROM contents WHERE hash = :hash AND day < :day AND NOT EXISTS (
+        SELECT 1 FROM events WHERE position > :seen AND body LIKE :pattern
+    )
+"""
+
+# Repair of a journal.
+ENDS_WITH: Final = """
+    SELECT 1 FROM runs JOIN events ON events.run = name AND number = :after
+    WHERE name = :run AND last = :last AND hash = :hash
+"""
+SET_ASIDE: Final = f"""
+    INSERT INTO set_aside (run, {COLUMNS})
+    SELECT run, {COLUMNS} FROM events WHERE run = :run AND number > :after ORDER BY number
+"""  # noqa: S608 - constants
+CUT: Final = "DELETE FROM events WHERE run = :run AND number > :after"
+ADD: Final = f"""
+    INSERT INTO events (position, run, {COLUMNS})
+    SELECT position - :back, :run, :number, :at, :by, :type, :hash, :body FROM counter
+"""  # noqa: S608 - constants
+END: Final = "UPDATE runs SET last = :last, status = '' WHERE name = :run"
+ASIDE: Final = "SELECT number, body FROM set_aside WHERE run = :run ORDER BY id"
+
+# Records.
+RECORDS: Final = f"SELECT {RECORD_COLUMNS} FROM records WHERE kind = :kind"  # noqa: S608 - constants
+VERSIONS: Final = "SELECT name, version FROM records WHERE kind = :kind AND name IN {among}"
+COMES_NEXT: Final = """
+    SELECT 1 WHERE :version - 1 = coalesce(
+        (SELECT version FROM records WHERE kind = :kind AND name = :name), 0
+    )
+"""
+IS_PUT: Final = """
+    SELECT 1 FROM records
+    WHERE kind = :kind AND name = :name AND version = :version AND hash = :hash
+"""
+PUT_RECORD: Final = f"""
+    INSERT INTO records ({RECORD_COLUMNS})
+    VALUES (:kind, :name, :version, :body, :label, :place, :state, :run, :hash)
+    ON CONFLICT (kind, name) DO UPDATE SET version = excluded.version, body = excluded.body,
+        label = excluded.label, place = excluded.place, state = excluded.state,
+        run = excluded.run, hash = excluded.hash
+"""  # noqa: S608 - constants
+REMOVE_RECORD: Final = "DELETE FROM records WHERE kind = :kind AND name = :name"
+REMOVE_LABELLED: Final = "DELETE FROM records WHERE kind = :kind AND label = :name"
+
+# Claims and processes. An owner that may be silent only loses the run unless it has renewed its
+# lease meanwhile; that row is locked, so that of a renewal and a claim at the same time one comes
+# first.
+CLAIM: Final = """
+    INSERT INTO claims (run, owner, term) VALUES (:run, :owner, {term})
+    ON CONFLICT (run) DO UPDATE SET owner = excluded.owner, term = excluded.term
+    WHERE claims.owner = '' OR claims.term = :instead_of AND (
+        :beats < 0
+        OR :beats = 0 AND NOT EXISTS (SELECT 1 FROM processes WHERE name = claims.owner)
+        OR EXISTS (
+            SELECT 1 FROM processes WHERE name = claims.owner AND beats = :beats {lock}
+        )
+    )
+"""
+RELEASE: Final = "DELETE FROM claims WHERE run = :run AND term = :term"
+LEAVE: Final = "UPDATE claims SET owner = '' WHERE run = :run AND term = :term"
+CLAIM_OF: Final = "SELECT owner, term FROM claims WHERE run = :run"
+CLAIMS: Final = "SELECT run, owner, term FROM claims ORDER BY run"
+CLAIMS_BY: Final = "SELECT run, owner, term FROM claims WHERE owner = :owner"
+BEAT: Final = """
+    INSERT INTO processes (name, machine, pid, kind, version, lease_s, beats, seen)
+    VALUES (:name, :machine, :pid, :kind, :version, :lease_s, 1, {now})
+    ON CONFLICT (name) DO UPDATE SET beats = processes.beats + 1, seen = excluded.seen,
+        version = excluded.version, lease_s = excluded.lease_s,
+        kind = CASE excluded.kind WHEN 'program' THEN processes.kind ELSE excluded.kind END
+"""
+BEATS: Final = """
+    SELECT name, kind, version, lease_s, beats, {now} - seen FROM processes ORDER BY name
+"""
+# A process that has not been heard of for an hour, and owns nothing, is forgotten.
+FORGET_PROCESSES: Final = """
+    DELETE FROM processes WHERE seen < {now} - 3600 AND name NOT IN (SELECT owner FROM claims)
+"""
+
 SQLITE: Final = Dialect(
     position="""
         SELECT max(counter.position, (SELECT coalesce(max(position), 0) FROM events)) FROM counter
@@ -145,89 +269,12 @@ SQLITE: Final = Dialect(
             + max(position, (SELECT coalesce(max(position), 0) FROM events))
     """,
     among="(SELECT value FROM json_each(:keys))",
+    claim=(
+        "UPDATE tally SET terms = terms + 1",
+        CLAIM.format(term="(SELECT terms FROM tally)", lock=""),
+    ),
+    now=":now",
 )
-RUNS: Final = "SELECT name FROM runs ORDER BY id"
-# The event before comes too: it has the hash that the first one follows.
-EVENTS: Final = f"""
-    SELECT last, {COLUMNS} FROM runs
-    LEFT JOIN events ON events.run = runs.name AND number >= :after
-    WHERE name = :run ORDER BY number
-"""  # noqa: S608 - constants
-VALUES: Final = "SELECT hash, body FROM contents WHERE hash IN {among}"
-LASTS: Final = "SELECT name, last FROM runs WHERE name IN {among}"
-VERSIONS: Final = "SELECT name, version FROM records WHERE kind = :kind AND name IN {among}"
-HEADS: Final = """
-    SELECT name, last, newest.type, newest.at, oldest.at FROM runs
-    LEFT JOIN events AS oldest ON oldest.run = name AND oldest.number = 1
-    LEFT JOIN events AS newest ON newest.run = name AND newest.number = last
-    ORDER BY runs.id
-"""
-# A cross join keeps SQLite from reading all events.
-OVER_BEFORE: Final = """
-    SELECT name, last FROM runs CROSS JOIN events
-    WHERE events.run = name AND number = last AND type = 'run_finished' AND at < :before
-"""
-RUN_SIZE: Final = "SELECT sum(length(body) + 200) FROM events WHERE run = :run"
-NEWS: Final = """
-    SELECT position, run, number FROM events WHERE position > :after ORDER BY position LIMIT :most
-"""
-TALLY: Final = "SELECT runs FROM tally"
-OLD_CONTENTS: Final = "SELECT hash FROM contents WHERE day < :day"
-BODIES: Final = "SELECT body FROM events WHERE position > :after AND position <= :until"
-# What was appended since the events were looked through may mention the value again.
-DELETE_CONTENT: Final = """
-    DELETE FROM contents WHERE hash = :hash AND day < :day AND NOT EXISTS (
-        SELECT 1 FROM events WHERE position > :seen AND body LIKE :pattern
-    )
-"""
-SUM_UP_AGAIN: Final = """
-    ON CONFLICT (run) DO UPDATE SET number = excluded.number, day = excluded.day,
-        tokens = excluded.tokens, cost = excluded.cost, planning = excluded.planning,
-        body = excluded.body
-"""
-IS_AT: Final = "SELECT 1 FROM runs WHERE name = :run AND last = :number"
-LAST: Final = "SELECT last FROM runs WHERE name = :run"
-FORGET_SUMMARY: Final = (
-    "DELETE FROM summaries WHERE run = (SELECT id FROM runs WHERE name = :run)",
-)
-DELETE_RUN: Final = (
-    *FORGET_SUMMARY,
-    "DELETE FROM events WHERE run = :run",
-    "DELETE FROM claims WHERE run = :run",
-    "DELETE FROM records WHERE run = :run AND run <> ''",
-    "DELETE FROM set_aside WHERE run = :run AND type <> 'tombstone'",
-    "UPDATE tally SET runs = runs - 1",
-    "DELETE FROM runs WHERE name = :run",
-)
-
-ENDS_WITH: Final = """
-    SELECT 1 FROM runs JOIN events ON events.run = name AND number = :after
-    WHERE name = :run AND last = :last AND hash = :hash
-"""
-SET_ASIDE: Final = f"""
-    INSERT INTO set_aside (run, {COLUMNS})
-    SELECT run, {COLUMNS} FROM events WHERE run = :run AND number > :after ORDER BY number
-"""  # noqa: S608 - constants
-BURY: Final = f"""
-    INSERT INTO set_aside (run, {COLUMNS}) VALUES (:run, 0, '', '', 'tombstone', '', :body)
-"""  # noqa: S608 - constants
-# A value put again is young again, so that retention does not take it from its new user.
-PUT_AGAIN: Final = (
-    "ON CONFLICT (hash) DO UPDATE SET day = excluded.day WHERE contents.day < excluded.day"
-)
-CUT: Final = "DELETE FROM events WHERE run = :run AND number > :after"
-ADD: Final = f"""
-    INSERT INTO events (position, run, {COLUMNS})
-    SELECT position - :back, :run, :number, :at, :by, :type, :hash, :body FROM counter
-"""  # noqa: S608 - constants
-END: Final = "UPDATE runs SET last = :last, status = '' WHERE name = :run"
-ASIDE: Final = "SELECT number, body FROM set_aside WHERE run = :run ORDER BY id"
-TOMBSTONES: Final = "SELECT body FROM set_aside WHERE type = 'tombstone' ORDER BY id"
-
-
-def tables_in(words: Mapping[str, str]) -> str:
-    """Returns the statements that make all tables, given the words that a database has for them."""
-    return _ALL.format(**words)
 
 
 def refuse_other_version(name: str, found: int) -> None:

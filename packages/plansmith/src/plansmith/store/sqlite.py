@@ -6,29 +6,54 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Sound
-from plansmith.store.claims import CLAIM_OF, SQLITE_CLAIMS
-from plansmith.store.commit import (
-    BetweenCommits,
-    ChangeClaim,
-    WithCommit,
-    WriterThread,
-    closed,
+from plansmith.store.commit import Append, ChangeClaim, CommitQueue, Request, closed
+from plansmith.store.database_store import DatabaseStore
+from plansmith.store.rows import DOCTOR, day_of, sound_part, stale, taken_over
+from plansmith.store.sql import (
+    CLAIM_OF,
+    COLUMNS,
+    LAST,
+    PUT_AGAIN,
+    SQLITE,
+    SUM_UP_AGAIN,
+    SUMMARY_COLUMNS,
+    Change,
+    Parameters,
 )
-from plansmith.store.database_store import Database, DatabaseStore
-from plansmith.store.rows import COLUMNS, sound_part
-from plansmith.store.sql import LAST, SQLITE, Change, Parameters
-from plansmith.store.sqlite_file import Synchronous, converting_errors, open_database
-from plansmith.store.sqlite_writer import Ledger
+from plansmith.store.sqlite_file import (
+    SameFile,
+    Synchronous,
+    converting_errors,
+    is_locked,
+    named,
+    open_database,
+    setting,
+    transaction,
+)
 
 _T = TypeVar("_T")
+_HEADS_KEPT: Final = 10_000
+_LOOK_UP: Final = 500
+_ROWS: Final = f"SELECT {COLUMNS} FROM events WHERE run = ? ORDER BY number"  # noqa: S608 - constants
+_LAST_IDS: Final = f"SELECT (SELECT coalesce(max(id), 0) FROM runs), ({SQLITE.position})"  # noqa: S608 - both are constants
+_HEADS: Final = """
+    SELECT name, runs.id, last, hash, coalesce(term, 0) FROM runs
+    JOIN events ON events.run = name AND number = last
+    LEFT JOIN claims ON claims.run = runs.name
+"""
+_INTO_RUNS: Final = "INSERT INTO runs (id, name, last, status) VALUES"
+_RUN_AGAIN: Final = "ON CONFLICT (id) DO UPDATE SET last = excluded.last, status = excluded.status"
+_INTO_SUMMARIES: Final = f"INSERT INTO summaries (run, {SUMMARY_COLUMNS}) VALUES"
+_INTO_EVENTS: Final = f"INSERT INTO events (position, run, {COLUMNS}) VALUES"
+_INTO_CONTENTS: Final = "INSERT INTO contents (hash, day, body) VALUES"
 
 
 class SqliteStore(DatabaseStore):
@@ -49,25 +74,34 @@ class SqliteStore(DatabaseStore):
         poll_s: float = 0.05,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        super().__init__(SQLITE, now=now)
         self._path = Path(path)
         self._timeout_s = timeout_s
         self._poll_s = poll_s
         self._ledger = Ledger(self._path, synchronous=synchronous, timeout_s=timeout_s, now=now)
-        self._writer = WriterThread(self._ledger.commit, settle=self._settle)
-        self._readers = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-read")
+        # One thread each: a connection is used by one at a time.
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-write")
+        self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-read")
+        self._queue = CommitQueue(self._commit, settled=self._settled)
         self._reading: sqlite3.Connection | None = None
         self._was_open = False
-        database = Database(
-            dialect=SQLITE,
-            claims=SQLITE_CLAIMS,
-            query=self._query,
-            execute=self._execute,
-            transact=self._transact,
-            submit=self._writer.submit,
-            change_claim=self._change_claim,
-            now=now,
-        )
-        super().__init__(database)
+
+    async def close(self) -> None:
+        """Finishes all requests and closes the file; may be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        self._followers.close()
+        await self._queue.close()
+        await asyncio.to_thread(self._shut)
+
+    def _shut(self) -> None:
+        self._writer.shutdown()
+        self._reader.shutdown()
+        with converting_errors(self._path):
+            if self._reading is not None:
+                self._reading.close()
+            self._ledger.close()
 
     async def sound(self, run: str) -> Sound:
         """Returns the events of a run up to the first that is missing, altered or unreadable."""
@@ -79,23 +113,8 @@ class SqliteStore(DatabaseStore):
 
         return await self._read(read)
 
-    async def close(self) -> None:
-        """Finishes all requests and closes the file; may be called twice."""
-        if self._closed:
-            return
-        self._closed = True
-        self._followers.close()
-        await asyncio.to_thread(self._shut)
-        # Callers in this loop get their outcomes before the loop may end.
-        await asyncio.sleep(0)
-
-    def _shut(self) -> None:
-        self._writer.close()
-        self._readers.shutdown()
-        with converting_errors(self._path):
-            if self._reading is not None:
-                self._reading.close()
-            self._ledger.close()
+    async def _query(self, statement: str, given: Parameters) -> list[Any]:
+        return await self._read(lambda connection: connection.execute(statement, given).fetchall())
 
     async def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         def read() -> _T:
@@ -113,47 +132,35 @@ class SqliteStore(DatabaseStore):
                     broken.close()
                     raise
 
-        return await self._in_thread(read)
+        return await self._in(self._reader, read)
 
-    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+    async def _in(self, thread: ThreadPoolExecutor, work: Callable[[], _T]) -> _T:
         if self._closed:
             raise closed()
-        return await asyncio.get_running_loop().run_in_executor(self._readers, work)
+        return await asyncio.get_running_loop().run_in_executor(thread, work)
 
-    async def _query(self, statement: str, given: Parameters) -> list[Any]:
-        return await self._read(lambda connection: connection.execute(statement, given).fetchall())
+    async def _commit(self, batch: Sequence[Request]) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._writer, self._ledger.commit, batch)
 
-    async def _execute(self, statement: str, given: Parameters) -> int:
-        def work(connection: sqlite3.Connection) -> int:
-            return connection.execute(statement, given).rowcount
-
-        return int(await self._writer.submit(WithCommit(work)))
+    async def _submit(self, request: Append) -> None:
+        await self._queue.submit(request)
 
     async def _change_claim(self, run: str, steps: Sequence[str], given: Parameters) -> Any:
-        def work(connection: sqlite3.Connection) -> Any:
-            for step in steps:
-                connection.execute(step, given)
-            return connection.execute(CLAIM_OF, given).fetchone()
-
-        return await self._writer.submit(ChangeClaim(run, work))
+        return await self._queue.submit(ChangeClaim(run, steps, given))
 
     async def _transact(self, changes: Sequence[Change]) -> list[list[int] | None]:
-        work = BetweenCommits(lambda: self._ledger.transact(changes))
-        found: list[list[int] | None] = await self._writer.submit(work)
-        return found
+        return await self._in(self._writer, lambda: self._ledger.transact(changes))
 
     async def _watch(self) -> None:
         seen = -1
         while self._followers.any:
             # The writer's own commits do not count: those who wait hear of them at once.
-            version = await self._writer.submit(BetweenCommits(self._ledger.others))
+            version = await self._in(self._writer, self._ledger.others)
             if version != seen:
                 seen = version
                 await self._followers.look()
             await asyncio.sleep(self._poll_s)
-
-
-_ROWS: Final = f"SELECT {COLUMNS} FROM events WHERE run = ? ORDER BY number"  # noqa: S608 - constants
 
 
 def _until_broken(rows: sqlite3.Cursor) -> Generator[tuple[Any, ...]]:
@@ -163,3 +170,201 @@ def _until_broken(rows: sqlite3.Cursor) -> Generator[tuple[Any, ...]]:
         raise JournalDamaged(
             Sentence("the rest of the journal is on a broken page: {error}", error=error)
         ) from None
+
+
+class _Head(NamedTuple):
+    """The last event of a run, which the next one must follow; the term of its claim, or 0."""
+
+    id: int
+    number: int
+    hash: str
+    term: int = 0
+
+
+class Ledger:
+    """The only connection that writes, used by one thread: a batch becomes one transaction."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        synchronous: Synchronous,
+        timeout_s: float,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._path = path
+        self._synchronous: Synchronous = synchronous
+        self._timeout_s = timeout_s
+        self._now = now
+        self._connection: sqlite3.Connection | None = None
+        # What is known of these holds as long as no other connection has written.
+        self._heads: dict[str, _Head] = {}
+        self._data_version = -1
+        self._last_run = 0
+        self._last_event = 0
+        self._was_open = False
+        self.file = SameFile(path)
+
+    def commit(self, batch: Sequence[Request]) -> None:
+        """Writes all valid requests in one transaction; sets the error of the others."""
+        try:
+            self._write(batch)
+        except sqlite3.Error as error:
+            self._heads.clear()
+            if len(batch) == 1 or is_locked(error):
+                for request in batch:
+                    request.error = named(error, self._path, was_open=self._was_open)
+                self._drop_broken(error)
+            else:
+                # One request may be at fault, such as one too large for the disk.
+                for request in batch:
+                    request.error = None
+                    self.commit([request])
+        except UnicodeDecodeError as error:
+            raise JournalDamaged(
+                Sentence("{path} is damaged", path=self._path), hint=DOCTOR
+            ) from error
+
+    def transact(self, changes: Sequence[Change]) -> list[list[int] | None]:
+        """Makes changes in one transaction; returns how many rows each step changed."""
+        counts: list[list[int] | None] = []
+        with converting_errors(self._path, was_open=self._was_open):
+            try:
+                with transaction(self._opened()) as connection:
+                    self._heads.clear()
+                    connection.execute(SQLITE.take, {"count": 0})
+                    for needs, steps, _ in changes:
+                        met = all(connection.execute(*need).fetchone() for need in needs)
+                        done = (connection.executemany(*step).rowcount for step in steps)
+                        counts.append([*done] if met else None)
+            except sqlite3.Error as error:
+                self._drop_broken(error)
+                raise
+        return counts
+
+    def others(self) -> int:
+        """Returns a number that changes when another connection has written."""
+        with converting_errors(self._path, was_open=self._was_open):
+            return setting(self._opened(), "data_version")
+
+    def close(self) -> None:
+        """Closes the connection; the last one of all processes removes SQLite's log."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _drop_broken(self, error: sqlite3.Error) -> None:
+        """Closes the connection after a disk error: it may stay broken."""
+        if not is_locked(error):
+            with suppress(sqlite3.Error):
+                self.close()
+
+    def _opened(self) -> sqlite3.Connection:
+        self.file.need()
+        if self._connection is None:
+            self._connection = open_database(
+                self._path, synchronous=self._synchronous, timeout_s=self._timeout_s
+            )
+            self._was_open = True
+            self.file.need()
+        return self._connection
+
+    def _write(self, batch: Sequence[Request]) -> None:
+        connection = self._opened()
+        appends = [each for each in batch if isinstance(each, Append)]
+        claims = [each for each in batch if isinstance(each, ChangeClaim)]
+        # A power cut ends every process that a claim is about, and every append writes the claims
+        # before it to the disk too: alone they need not wait for it.
+        in_hurry = not appends and self._synchronous == "full"
+        try:
+            if in_hurry:
+                connection.execute("PRAGMA synchronous = normal")
+            with transaction(connection):
+                heads = self._append(connection, appends)
+                for claim in claims:
+                    for step in claim.steps:
+                        connection.execute(step, claim.given)
+                    claim.result = connection.execute(CLAIM_OF, {"run": claim.run}).fetchone()
+        finally:
+            if in_hurry:
+                connection.execute("PRAGMA synchronous = full")
+        self._heads |= heads
+        for claim in claims:
+            if claim.run in self._heads:
+                term = claim.result[1] if claim.result else 0
+                self._heads[claim.run] = self._heads[claim.run]._replace(term=term)
+        while len(self._heads) > _HEADS_KEPT:
+            del self._heads[next(iter(self._heads))]
+
+    def _append(
+        self, connection: sqlite3.Connection, appends: Sequence[Append]
+    ) -> dict[str, _Head]:
+        """Writes the rows of all valid appends; returns the new heads of their runs."""
+        self._load_heads(connection, appends)
+        known, day = self._last_run, day_of(self._now())
+        heads: dict[str, _Head] = {}
+        runs: dict[str, tuple[object, ...]] = {}
+        events: list[tuple[object, ...]] = []
+        contents: dict[str, tuple[object, ...]] = {}
+        summaries: dict[str, tuple[object, ...]] = {}
+        for request in appends:
+            if not request.is_sound() or (request.events and not self._place(request, heads)):
+                continue
+            for row in request.rows:
+                self._last_event += 1
+                events.append((self._last_event, request.run, *row))
+            for digest, text in request.values:
+                contents[digest] = (digest, day, text.decode())
+            if request.events:
+                head = heads[request.run]
+                runs[request.run] = (head.id, request.run, head.number, request.status)
+                if request.summary is not None:
+                    summaries[request.run] = (head.id, *request.summary)
+        _insert(connection, _INTO_RUNS, [*runs.values()], _RUN_AGAIN)
+        _insert(connection, _INTO_SUMMARIES, [*summaries.values()], SUM_UP_AGAIN)
+        _insert(connection, _INTO_EVENTS, events)
+        _insert(connection, _INTO_CONTENTS, [*contents.values()], PUT_AGAIN)
+        if self._last_run > known:
+            connection.execute("UPDATE tally SET runs = runs + ?", (self._last_run - known,))
+        return heads
+
+    def _load_heads(self, connection: sqlite3.Connection, appends: Sequence[Append]) -> None:
+        version = setting(connection, "data_version")
+        if version != self._data_version or not self._heads:
+            self._data_version = version
+            self._heads.clear()
+            self._last_run, self._last_event = connection.execute(_LAST_IDS).fetchone()
+        unknown = [each.run for each in appends if each.events and each.run not in self._heads]
+        for start in range(0, len(unknown), _LOOK_UP):
+            some = unknown[start : start + _LOOK_UP]
+            marks = ", ".join("?" * len(some))
+            for run, *cells in connection.execute(f"{_HEADS} WHERE name IN ({marks})", some):
+                self._heads[run] = _Head(*cells)
+
+    def _place(self, request: Append, heads: dict[str, _Head]) -> bool:
+        """Makes the new head of the run; sets the error if the events do not follow the old one."""
+        run, first, last = request.run, request.events[0], request.events[-1]
+        head = heads.get(run) or self._heads.get(run)
+        if request.term:
+            # A run may be claimed before its first event.
+            claim = head or self._opened().execute(CLAIM_OF, {"run": run}).fetchone()
+            if claim is None or request.term != claim[-1]:
+                request.error = taken_over(run)
+                return False
+        before = (head.number, head.hash) if head else (0, "")
+        if (first.number - 1, first.before) != before:
+            request.error = stale(run, first.number)
+            return False
+        if head is None:
+            self._last_run += 1
+            head = _Head(self._last_run, 0, "")
+        heads[run] = _Head(head.id, last.number, last.hash, head.term)
+        return True
+
+
+def _insert(
+    connection: sqlite3.Connection, into: str, rows: Sequence[tuple[object, ...]], also: str = ""
+) -> None:
+    if rows:
+        marks = ", ".join("?" * len(rows[0]))
+        connection.executemany(f"{into} ({marks}) {also}", rows)

@@ -9,6 +9,7 @@ import stat
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -22,11 +23,11 @@ from plansmith.errors import (
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import SUFFIXES, hold, release
 from plansmith.store.rows import DOCTOR
-from plansmith.store.sql import VERSION, refuse_other_version, tables_in
+from plansmith.store.sql import TABLES, VERSION, refuse_other_version
 
-_PRIVATE: Final = 0o600
 # "PLNS": distinguishes our files from those of other programs.
 APPLICATION_ID: Final = 0x504C4E53
+PRIVATE: Final = 0o600
 _IN_SQLITE: Final = {
     "id": "id INTEGER PRIMARY KEY",
     "position": "INTEGER",
@@ -35,7 +36,6 @@ _IN_SQLITE: Final = {
     "tenth_full": "",
     "terms": "ALTER TABLE tally ADD COLUMN terms integer NOT NULL DEFAULT 0",
 }
-_PUT_BACK: Final = Sentence("put it back, or restart whatever uses it")
 Synchronous = Literal["full", "normal"]
 
 _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -81,15 +81,14 @@ class SameFile:
         except OSError:
             if self._seen is None:
                 return
-            raise StoreAway(
-                Sentence("{path} was moved or removed", path=self._path), hint=_PUT_BACK
-            ) from None
-        mark = found.st_dev, found.st_ino
-        self._seen = self._seen or mark
-        if mark != self._seen:
-            raise StoreAway(
-                Sentence("{path} was replaced by another file", path=self._path), hint=_PUT_BACK
-            )
+            away = Sentence("{path} was moved or removed", path=self._path)
+        else:
+            mark = found.st_dev, found.st_ino
+            self._seen = self._seen or mark
+            if mark == self._seen:
+                return
+            away = Sentence("{path} was replaced by another file", path=self._path)
+        raise StoreAway(away, hint=Sentence("put it back, or restart whatever uses it"))
 
 
 def open_database(
@@ -99,7 +98,8 @@ def open_database(
     with converting_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         _make_private(path)
-        had_log = _size(path.with_name(f"{path.name}-wal")) > 0
+        log = path.with_name(f"{path.name}-wal")
+        had_log = log.is_file() and log.stat().st_size > 0
         connection = sqlite3.connect(
             path,
             timeout=timeout_s,
@@ -108,18 +108,101 @@ def open_database(
             factory=_Held,
         )
         # Text that a hand put in the place of bytes is for whoever reads the row to refuse.
-        connection.text_factory = _text
+        connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
         try:
             _set_wal(connection, path, timeout_s)
-            if not had_log:
-                _refuse_cut(connection, path)
+            # SQLite takes half a page at the end for a page of zeros. With a log it repairs that.
+            # The file itself is never opened here: that would drop locks.
+            if not had_log and path.stat().st_size % setting(connection, "page_size"):
+                raise JournalDamaged(  # noqa: TRY301 - the connection is closed below
+                    Sentence("the end of {path} is missing", path=path), hint=DOCTOR
+                )
             connection.execute(f"PRAGMA synchronous = {synchronous.upper()}")
             connection.execute("PRAGMA cell_size_check = ON")
-            _prepare(connection, str(path))
+            _make_tables(connection, path)
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+def _make_private(path: Path) -> None:
+    """Creates the database files readable by the owner only, before any data is in them."""
+    if not path.exists():
+        # Under another name first: a handle closed on the file itself would drop locks.
+        new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
+        try:
+            with suppress(FileExistsError):
+                os.link(new, path)
+        finally:
+            new.unlink()
+    for suffix in SUFFIXES:
+        file = path.with_name(f"{path.name}{suffix}")
+        # Where it is somebody else's, whoever owns it decides.
+        with suppress(FileNotFoundError, PermissionError):
+            if file.is_file() and stat.S_IMODE(file.stat().st_mode) & 0o077:
+                file.chmod(PRIVATE)
+
+
+def _set_wal(connection: sqlite3.Connection, path: Path, timeout_s: float) -> None:
+    # SQLite does not wait for a lock here by itself when several processes open a new file.
+    deadline = time.monotonic() + timeout_s
+    mode = ""
+    while not mode:
+        try:
+            mode = str(connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+        except sqlite3.OperationalError as error:
+            if not is_locked(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+    if mode != "wal":
+        raise Misconfigured(
+            Sentence("{path} is on a disk that cannot keep a write-ahead log", path=path),
+            hint=Sentence("use a local disk"),
+        )
+
+
+def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Makes the tables of a new file; refuses files of other programs and versions."""
+    if setting(connection, "user_version") == VERSION and is_ours(connection):
+        return
+    with transaction(connection):
+        # Checked again under the lock: another process may have made them meanwhile.
+        if connection.execute("SELECT 1 FROM sqlite_master").fetchone() and not is_ours(connection):
+            raise Misconfigured(
+                Sentence("{name} is a database of another program", name=path),
+                hint=Sentence("give the store a file of its own"),
+            )
+        version = setting(connection, "user_version")
+        refuse_other_version(str(path), version)
+        if version == 0:
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            for statement in filter(str.strip, TABLES.format(**_IN_SQLITE).split(";")):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def setting(connection: sqlite3.Connection, name: str) -> int:
+    """Returns a number that SQLite keeps of a database."""
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def is_ours(connection: sqlite3.Connection) -> bool:
+    """Whether a database is marked as one of Plansmith."""
+    return setting(connection, "application_id") == APPLICATION_ID
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Generator[sqlite3.Connection]:
+    """Takes the write lock at its start."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 @contextmanager
@@ -181,100 +264,3 @@ def is_locked(error: sqlite3.Error) -> bool:
 def _code(error: sqlite3.Error) -> int:
     # Errors of the Python module itself carry no code.
     return getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR
-
-
-def _refuse_cut(connection: sqlite3.Connection, path: Path) -> None:
-    # SQLite takes half a page at the end for a page of zeros. With a log it repairs that. The file
-    # itself is never opened here: see `held`.
-    page = int(connection.execute("PRAGMA page_size").fetchone()[0])
-    if _size(path) % page:
-        raise JournalDamaged(Sentence("the end of {path} is missing", path=path), hint=DOCTOR)
-
-
-def _make_private(path: Path) -> None:
-    """Creates the database files readable by the owner only, before any data is in them."""
-    if not path.exists():
-        # Under another name first: a handle closed on the file itself would drop locks.
-        new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-        os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE))
-        try:
-            with suppress(FileExistsError):
-                os.link(new, path)
-        finally:
-            new.unlink()
-    for suffix in SUFFIXES:
-        file = path.with_name(f"{path.name}{suffix}")
-        # Where it is somebody else's, whoever owns it decides.
-        with suppress(FileNotFoundError, PermissionError):
-            if file.is_file() and stat.S_IMODE(file.stat().st_mode) & 0o077:
-                file.chmod(_PRIVATE)
-
-
-def _text(data: bytes) -> str:
-    return data.decode(errors="surrogateescape")
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else 0
-
-
-def _set_wal(connection: sqlite3.Connection, path: Path, timeout_s: float) -> None:
-    # SQLite does not wait for a lock here by itself when several processes open a new file.
-    deadline = time.monotonic() + timeout_s
-    mode = ""
-    while not mode:
-        try:
-            mode = str(connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
-        except sqlite3.OperationalError as error:
-            if not is_locked(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.005)
-    if mode != "wal":
-        raise Misconfigured(
-            Sentence("{path} is on a disk that cannot keep a write-ahead log", path=path),
-            hint=Sentence("use a local disk"),
-        )
-
-
-def _prepare(connection: sqlite3.Connection, name: str) -> None:
-    """Makes the tables of a new file; refuses files of other programs and versions."""
-    if _number(connection, "user_version") == VERSION and _is_ours(connection):
-        return
-    with _transaction(connection):
-        # Checked again under the lock: another process may have made them meanwhile.
-        found = _number(connection, "user_version")
-        _refuse_foreign(connection, name)
-        refuse_other_version(name, found)
-        if found == 0:
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            for statement in filter(str.strip, tables_in(_IN_SQLITE).split(";")):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {VERSION}")
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Generator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-
-
-def _refuse_foreign(connection: sqlite3.Connection, name: str) -> None:
-    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if tables and not _is_ours(connection):
-        raise Misconfigured(
-            Sentence("{name} is a database of another program", name=name),
-            hint=Sentence("give the store a file of its own"),
-        )
-
-
-def _is_ours(connection: sqlite3.Connection) -> bool:
-    return _number(connection, "application_id") == APPLICATION_ID
-
-
-def _number(connection: sqlite3.Connection, setting: str) -> int:
-    return int(connection.execute(f"PRAGMA {setting}").fetchone()[0])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
 from string import ascii_lowercase
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from plansmith.plan.event_body import moment
 from plansmith.plan.planning import Cost, PlanningFigures
@@ -25,8 +26,7 @@ from plansmith.plan.summary import (
     StepCounts,
     Times,
 )
-from plansmith.store.rows import SUMMARY_COLUMNS, SummaryCells
-from plansmith.store.sql import IS_AT, SUM_UP_AGAIN, Change, Parameters
+from plansmith.store.sql import IS_AT, SUM_UP_AGAIN, SUMMARY_COLUMNS, Change, Parameters
 
 _KEEP: Final = f"""
     INSERT INTO summaries (run, {SUMMARY_COLUMNS})
@@ -34,22 +34,19 @@ _KEEP: Final = f"""
     {SUM_UP_AGAIN}
 """  # noqa: S608 - constants
 _SET_STATUS: Final = "UPDATE runs SET status = :status WHERE name = :run"
-
-
-def _quoted(statuses: Sequence[str]) -> str:
-    return ", ".join(f"'{each}'" for each in statuses)
-
-
+_OPEN_ONES: Final = ", ".join(f"'{each}'" for each in OPEN_STATUSES)
 OPEN: Final = f"""
     SELECT name FROM (
-        SELECT id, name FROM runs WHERE status IN ({_quoted(OPEN_STATUSES)})
+        SELECT id, name FROM runs WHERE status IN ({_OPEN_ONES})
         UNION ALL
         SELECT id, name FROM runs LEFT JOIN events ON events.run = name AND events.number = last
         WHERE status = '' AND (type IS NULL OR type <> 'run_finished')
     ) AS found ORDER BY id
 """  # noqa: S608 - constants
-_CELLS: Final = "runs.id, name, last, status, summaries.number, tokens, cost, planning, body"
-_RUNS: Final = f"SELECT {_CELLS} FROM runs LEFT JOIN summaries ON summaries.run = runs.id"  # noqa: S608 - constants
+_RUNS: Final = """
+    SELECT runs.id, name, last, status, summaries.number, tokens, cost, planning, body
+    FROM runs LEFT JOIN summaries ON summaries.run = runs.id
+"""
 _PLACE: Final = """
     SELECT coalesce(
         (SELECT id FROM runs WHERE name = :run),
@@ -64,7 +61,8 @@ _BESIDE: Final = """
         (SELECT min(name) FROM runs WHERE name > :run)
 """
 _NEWEST: Final = 2**31 - 1
-_UNTOLD: Final = ""
+_UNTOLD: Final = ""  # the status of a run that nobody has told
+_STATUSES: Final = (_UNTOLD, *OPEN_STATUSES, *OVER_STATUSES)
 _SEARCHED: Final = 2000
 # `json.dumps` would make a new encoder for every summary.
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -72,36 +70,31 @@ _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).enc
 _MOST_TOKENS: Final = 2**50
 # What a row that somebody changed by hand leads to.
 _ALTERED: Final = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
+    *(ArithmeticError, AttributeError, LookupError),
+    *(RecursionError, TypeError, ValueError),
 )
-_STATUSES: Final = (*OPEN_STATUSES, *OVER_STATUSES)
+
+
+class SummaryCells(NamedTuple):
+    """A summary as a database row, without its run: the cells of `SUMMARY_COLUMNS`."""
+
+    number: int
+    day: str
+    tokens: int
+    cost: str
+    planning: str | None
+    body: str
 
 
 def cells_of(summary: RunSummary) -> SummaryCells:
     """Returns the row of a summary."""
+    times, created, updated = summary.times, summary.created_at, summary.updated_at
     planning: dict[str, Any] = {}
     if summary.figures is not None:
         planning["figures"] = summary.figures.to_json()
     if summary.models:
         planning["models"] = summary.models
-    return SummaryCells(
-        number=summary.number,
-        day=summary.day,
-        tokens=min(summary.tokens, _MOST_TOKENS),
-        cost=str(summary.money),
-        planning=_text(planning) if planning else None,
-        body=_text({name: value for name, value in _body(summary).items() if value}),
-    )
-
-
-def _body(summary: RunSummary) -> dict[str, Any]:
-    times, created, updated = summary.times, summary.created_at, summary.updated_at
-    return {
+    body: dict[str, Any] = {
         "request": summary.request,
         "goal": summary.goal if summary.goal != summary.request else None,
         "no_goal": not summary.goal,
@@ -117,16 +110,33 @@ def _body(summary: RunSummary) -> dict[str, Any]:
         "working": summary.working,
         "calls": summary.calls,
     }
+    return SummaryCells(
+        number=summary.number,
+        day=summary.day,
+        tokens=min(summary.tokens, _MOST_TOKENS),
+        cost=str(summary.money),
+        planning=_encode(planning) if planning else None,
+        body=_encode({key: each for key, each in body.items() if each}),
+    )
 
 
-def _text(value: object) -> str:
-    return _encode(value)
+def _planned(text: str | None) -> PlanningFacts:
+    found: Any = json.loads(text or "{}")
+    figures = found.get("figures")
+    models = {name: ModelUse(*map(int, use)) for name, use in found.get("models", {}).items()}
+    return PlanningFacts(
+        PlanningFigures.model_validate(figures) if figures is not None else None, models
+    )
 
 
 def _summary(run: str, status: str, number: int, cells: Sequence[Any]) -> RunSummary:
     tokens, cost, planning, text = cells
     body, planned = json.loads(text), _planned(planning)
     request = str(body.get("request", ""))
+    created, updated = (
+        datetime.fromisoformat(body[name]) if body.get(name) else None
+        for name in ("created", "updated")
+    )
     return RunSummary(
         run=run,
         number=number,
@@ -137,8 +147,8 @@ def _summary(run: str, status: str, number: int, cells: Sequence[Any]) -> RunSum
         locale=str(body.get("locale", "en")),
         origin=str(body.get("origin", "")),
         reason=str(body.get("reason", "")),
-        created_at=_moment(body.get("created")),
-        updated_at=_moment(body.get("updated")),
+        created_at=created,
+        updated_at=updated,
         steps=StepCounts(*map(int, body["steps"])),
         questions=tuple(body.get("questions", ())),
         tokens=int(tokens),
@@ -153,39 +163,13 @@ def _summary(run: str, status: str, number: int, cells: Sequence[Any]) -> RunSum
     )
 
 
-def _moment(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
-
-
-def _planned(text: str | None) -> PlanningFacts:
-    found: Any = json.loads(text or "{}")
-    figures = found.get("figures")
-    models = {name: ModelUse(*map(int, use)) for name, use in found.get("models", {}).items()}
-    return PlanningFacts(
-        PlanningFigures.model_validate(figures) if figures is not None else None, models
-    )
-
-
 def _headline(row: Sequence[Any]) -> Headline:
     _, run, last, status, number, *cells = row
     summary: RunSummary | None = None
     if status and number == last:
-        try:
+        with suppress(*_ALTERED):  # whoever needs it makes it of the journal again
             summary = _summary(str(run), status, number, cells)
-        except _ALTERED:
-            summary = None  # whoever needs it makes it of the journal again
     return Headline(str(run), int(last), str(status), summary)
-
-
-def _having(rows: Sequence[Sequence[Any]], text: str) -> list[Sequence[Any]]:
-    """Returns the rows that may have a casefolded text, without taking them apart."""
-    # In the body the text stands as JSON writes it.
-    written = _text(text)[1:-1]
-    return [
-        row
-        for row in rows
-        if row[-1] is None or written in str(row[-1]).casefold() or text in str(row[1]).casefold()
-    ]
 
 
 @cache
@@ -203,16 +187,19 @@ def page_query(statuses: tuple[str, ...], *, unsummed: bool) -> str:
     return f"{' UNION ALL '.join(parts)} ORDER BY 1 DESC LIMIT :most"
 
 
-class SummaryReads:
-    """The part of a store that lists and counts runs."""
+class SummaryReads(ABC):
+    """The part of a store over a database that lists and counts runs."""
 
-    def __init__(
-        self,
-        query: Callable[[str, Parameters], Awaitable[list[Any]]],
-        transact: Callable[[Sequence[Change]], Awaitable[list[list[int] | None]]],
-    ) -> None:
-        self._query_rows = query
-        self._make_changes = transact
+    @abstractmethod
+    async def _query(self, statement: str, given: Parameters) -> list[Any]:
+        """Returns the rows of a statement."""
+
+    @abstractmethod
+    async def _transact(self, changes: Sequence[Change]) -> list[list[int] | None]:
+        """Makes changes in one transaction; returns how many rows each step of each changed.
+
+        None stands for a change whose `needs` are not met.
+        """
 
     async def headlines(
         self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
@@ -220,61 +207,68 @@ class SummaryReads:
         """Returns the newest runs, newest first; only these statuses, only older than `before`."""
         place = _NEWEST
         if before:
-            [[place]] = await self._query_rows(_PLACE, {"run": before})
-        known = tuple(each for each in (_UNTOLD, *_STATUSES) if each in statuses)
+            [[place]] = await self._query(_PLACE, {"run": before})
+        known = tuple(each for each in _STATUSES if each in statuses)
         if statuses and not known:
             return []
         query = page_query(known, unsummed=False)
+        # In the body of a summary a text stands as JSON writes it.
+        written = _encode(text)[1:-1]
         found: list[Sequence[Any]] = []
         size, full = _SEARCHED if text else limit, True
         while full and len(found) < limit:
-            rows = await self._query_rows(query, {"before": place, "most": size})
-            found += _having(rows, text) if text else rows
+            rows = await self._query(query, {"before": place, "most": size})
+            found += [
+                row
+                for row in rows
+                if not text
+                or row[-1] is None
+                or written in str(row[-1]).casefold()
+                or text in str(row[1]).casefold()
+            ]
             place, full = rows[-1][0] if rows else 0, len(rows) == size
         return [_headline(row) for row in found[:limit]]
 
     async def unsummed(self) -> Sequence[Headline]:
         """Returns the open runs with no summary of their last event."""
         query = page_query((_UNTOLD, *OPEN_STATUSES), unsummed=True)
-        rows = await self._query_rows(query, {"before": _NEWEST, "most": _NEWEST})
+        rows = await self._query(query, {"before": _NEWEST, "most": _NEWEST})
         return [_headline(row) for row in rows]
 
     async def status_counts(self) -> Mapping[str, int]:
         """Returns how many runs have each status."""
-        return {str(status): int(n) for status, n in await self._query_rows(COUNTS, {})}
+        return {str(status): int(n) for status, n in await self._query(COUNTS, {})}
 
     async def day_totals(self) -> Sequence[DayTotal]:
         """Returns the sums of all summaries, by the day when the run was created."""
-        rows = await self._query_rows(TOTALS, {})
+        rows = await self._query(TOTALS, {})
         return [DayTotal(str(day), str(cost), int(n), int(spent)) for day, cost, n, spent in rows]
 
     async def planned(self) -> Sequence[PlanningFacts]:
         """Returns how the runs were planned that a planner made a plan for."""
         found: list[PlanningFacts] = []
-        for row in await self._query_rows(_PLANNED, {}):
+        for row in await self._query(_PLANNED, {}):
             with suppress(*_ALTERED):  # the doctor finds it
                 found.append(_planned(row[0]))
         return found
 
     async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:
         """Stores summaries and statuses of runs whose last event still has the given number."""
-        changes = [_kept(last, summary) for last, summary in summaries]
+        changes: list[Change] = []
+        for last, each in summaries:
+            row = {"run": each.run, **cells_of(each)._asdict()}
+            status = {"run": each.run, "status": each.status.value}
+            # What a damaged journal says may differ from what was told when it was whole.
+            told = [] if each.damage else [(_SET_STATUS, [status])]
+            is_last = IS_AT, {"run": each.run, "number": last}
+            changes.append(Change([is_last], [(_KEEP, [row]), *told]))
         if changes:
-            await self._make_changes(changes)
+            await self._transact(changes)
 
     async def beside(self, runs: Sequence[str]) -> Sequence[str]:
         """Returns the ids that come right before and after each of these when sorted."""
         found: set[str] = set()
         for run in runs:
-            [row] = await self._query_rows(_BESIDE, {"run": run})
+            [row] = await self._query(_BESIDE, {"run": run})
             found.update(str(each) for each in row if each is not None)
         return sorted(found)
-
-
-def _kept(last: int, summary: RunSummary) -> Change:
-    row = {"run": summary.run, **cells_of(summary)._asdict()}
-    status = {"run": summary.run, "status": summary.status.value}
-    # What a damaged journal says may differ from what was told when it was whole.
-    told = [] if summary.damage else [(_SET_STATUS, [status])]
-    need = IS_AT, {"run": summary.run, "number": last}
-    return Change([need], [(_KEEP, [row]), *told])

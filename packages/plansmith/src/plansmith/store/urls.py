@@ -47,10 +47,13 @@ class StoreKind(Protocol):
 
 def store_kind(url: str) -> StoreKind | None:
     """Returns what another package brings for an address; None for those of the kernel itself."""
-    if not is_postgres(url):
-        return None
-    kind: StoreKind = plugins.load("stores", "postgresql")
+    kind: StoreKind | None = plugins.load("stores", "postgresql") if is_postgres(url) else None
     return kind
+
+
+def is_postgres(url: str) -> bool:
+    """Whether an address is one of PostgreSQL."""
+    return url.startswith(("postgresql://", "postgres://"))
 
 
 def open_store(url: str) -> memory.MemoryStore | DatabaseStore:
@@ -63,45 +66,32 @@ def open_store(url: str) -> memory.MemoryStore | DatabaseStore:
     return sqlite.SqliteStore(sqlite_path(url), **_settings(url))
 
 
-def is_postgres(url: str) -> bool:
-    """Whether an address is one of PostgreSQL."""
-    return url.startswith(("postgresql://", "postgres://"))
-
-
 def sqlite_path(url: str) -> Path:
     """Returns the file of a `sqlite:///` address."""
-    if not url.startswith("sqlite:"):
-        scheme = url.partition(":")[0]
-        raise Misconfigured(
-            sentence.Sentence("there is no kind of store '{scheme}'", scheme=scheme),
-            hint=sentence.Sentence(
-                "memory, sqlite:///relative/file.db, "
-                "sqlite:////absolute/file.db or "
-                "postgresql://user@host/database"
-            ),
-        )
     path = unquote(urlsplit(url).path)
-    if not url.startswith("sqlite:///") or path in ("", "/"):
-        raise Misconfigured(
-            sentence.Sentence("the address of a SQLite store needs a file"),
-            hint=sentence.Sentence(
-                "memory, sqlite:///relative/file.db, "
-                "sqlite:////absolute/file.db or "
-                "postgresql://user@host/database"
-            ),
-        )
-    # Three slashes and a path relative to here; a fourth one makes it absolute.
-    return Path(path[1:]).expanduser()
+    if url.startswith("sqlite:///") and path not in ("", "/"):
+        # Three slashes and a path relative to here; a fourth one makes it absolute.
+        return Path(path[1:]).expanduser()
+    scheme = url.partition(":")[0]
+    raise Misconfigured(
+        sentence.Sentence("the address of a SQLite store needs a file")
+        if url.startswith("sqlite:")
+        else sentence.Sentence("there is no kind of store '{scheme}'", scheme=scheme),
+        hint=sentence.Sentence(
+            "memory, sqlite:///relative/file.db, "
+            "sqlite:////absolute/file.db or "
+            "postgresql://user@host/database"
+        ),
+    )
 
 
 def _settings(url: str) -> dict[str, Any]:
     given = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
     chosen, seconds = given.pop("synchronous", "full"), given.pop("timeout", "10")
     if given:
-        name = next(iter(given))
-        hint = sentence.Sentence("synchronous=normal or timeout=SECONDS")
         raise Misconfigured(
-            sentence.Sentence("a SQLite store has no setting '{name}'", name=name), hint=hint
+            sentence.Sentence("a SQLite store has no setting '{name}'", name=next(iter(given))),
+            hint=sentence.Sentence("synchronous=normal or timeout=SECONDS"),
         )
     if chosen not in _SYNCHRONOUS:
         raise Misconfigured(

@@ -207,47 +207,48 @@ class ModelServer:
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await _read_request(reader)
         try:
-            request = await _read_request(reader)
             if request is not None:
                 self.requests.append(request)
-                await self._until_left(reader, request, self._respond(request, writer))
+                speaking = asyncio.ensure_future(self._respond(request, writer))
+                # A client sends only one request, so this read ends when it disconnects.
+                leaving = asyncio.ensure_future(reader.read())
+                try:
+                    await asyncio.wait({speaking, leaving}, return_when=asyncio.FIRST_COMPLETED)
+                    if speaking.done():
+                        await speaking
+                    else:
+                        request.left.set()
+                except OSError:
+                    request.left.set()
+                finally:
+                    speaking.cancel()
+                    leaving.cancel()
+                    await asyncio.gather(speaking, leaving, return_exceptions=True)
         finally:
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
-    async def _until_left(
-        self, reader: asyncio.StreamReader, request: Request, response: Any
-    ) -> None:
-        """Responds until the response is complete or the client disconnects."""
-        speaking = asyncio.ensure_future(response)
-        # A client sends only one request, so this read ends when it disconnects.
-        leaving = asyncio.ensure_future(reader.read())
-        try:
-            await asyncio.wait({speaking, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if speaking.done():
-                await speaking
-            else:
-                request.left.set()
-        except OSError:
-            request.left.set()
-        finally:
-            speaking.cancel()
-            leaving.cancel()
-            await asyncio.gather(speaking, leaving, return_exceptions=True)
-
     async def _respond(self, request: Request, writer: asyncio.StreamWriter) -> None:
-        wire = _Wire(writer)
         answer = self._refuses(request) or self._next(request)
         model = str(request.json.get("model") or self._model)
         if isinstance(answer, Reply) and request.json.get("stream"):
-            await wire.stream(answer, model)
-        elif isinstance(answer, Reply):
+            await _stream(answer, model, writer)
+            return
+        if isinstance(answer, Reply):
             body = json.dumps(_completion(answer, model))
-            await wire.page(Page(body, answer.content_type or "application/json"))
-        else:
-            await wire.page(_error_page(answer) if isinstance(answer, Refusal) else answer)
+            answer = Page(body, answer.content_type or "application/json")
+        elif isinstance(answer, Refusal):
+            error = {"message": answer.message, "code": answer.code or None}
+            headers = {"Retry-After": answer.retry_after} if answer.retry_after else {}
+            body = json.dumps({"error": error})
+            answer = Page(body, "application/json", answer.status, headers)
+        data = answer.body.encode() if isinstance(answer.body, str) else answer.body
+        kind = {"Content-Type": answer.content_type, "Content-Length": str(len(data))}
+        writer.write(_head(answer.status, {**kind, **answer.headers}) + data)
+        await writer.drain()
 
     def _refuses(self, request: Request) -> Refusal | Page | None:
         body = request.json
@@ -272,69 +273,6 @@ class ModelServer:
         return script if isinstance(script, Answer) else script(request)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wire:
-    """Writes one HTTP response per connection."""
-
-    writer: asyncio.StreamWriter
-
-    async def page(self, page: Page) -> None:
-        body = page.body.encode() if isinstance(page.body, str) else page.body
-        kind = {"Content-Type": page.content_type, "Content-Length": str(len(body))}
-        await self._head(page.status, {**kind, **page.headers})
-        await self._raw(body)
-
-    async def stream(self, reply: Reply, model: str) -> None:
-        kind = reply.content_type or "text/event-stream"
-        await self._head(200, {"Content-Type": kind, "Transfer-Encoding": "chunked"})
-        for piece in ({"role": "assistant", "content": ""}, *_deltas(reply)):
-            if reply.gate is not None:
-                await reply.gate.acquire()
-            await self._event(_chunk(piece, model))
-        await self._end(reply, model)
-
-    async def _end(self, reply: Reply, model: str) -> None:
-        match reply.ends:
-            case "done":
-                await self._finish(reply, model)
-            case "malformed":
-                await self._data(b"data: {not json\n\n")
-                await self._finish(reply, model)
-            case "unfinished":
-                await self._raw(b"0\r\n\r\n")
-            case "cut":
-                await self._raw(b"400\r\ndata: {")
-            case "reset":
-                self.writer.transport.abort()
-            case "silent":
-                await asyncio.Event().wait()
-            case "error":
-                await self._event({"error": {"message": "the engine stopped", "code": 500}})
-                await self._raw(b"0\r\n\r\n")
-
-    async def _finish(self, reply: Reply, model: str) -> None:
-        await self._event(_chunk({}, model, reply.finish_reason))
-        if reply.usage() is not None:
-            await self._event({**_chunk({}, model), "choices": [], "usage": reply.usage()})
-        await self._data(b"data: [DONE]\n\n")
-        await self._raw(b"0\r\n\r\n")
-
-    async def _event(self, value: Mapping[str, Any]) -> None:
-        await self._data(b"data: " + json.dumps(value).encode() + b"\n\n")
-
-    async def _data(self, data: bytes) -> None:
-        await self._raw(f"{len(data):x}\r\n".encode() + data + b"\r\n")
-
-    async def _head(self, status: int, headers: Mapping[str, str]) -> None:
-        lines = [f"HTTP/1.1 {status} Scripted", "Connection: close"]
-        lines += [f"{name}: {value}" for name, value in headers.items()]
-        await self._raw("\r\n".join([*lines, "", ""]).encode())
-
-    async def _raw(self, data: bytes) -> None:
-        self.writer.write(data)
-        await self.writer.drain()
-
-
 async def _read_request(reader: asyncio.StreamReader) -> Request | None:
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
@@ -346,6 +284,53 @@ async def _read_request(reader: asyncio.StreamReader) -> Request | None:
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError, OSError):
         return None
     return Request(method, path, headers, body)
+
+
+def _head(status: int, headers: Mapping[str, str]) -> bytes:
+    lines = [f"HTTP/1.1 {status} Scripted", "Connection: close"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+async def _stream(reply: Reply, model: str, writer: asyncio.StreamWriter) -> None:
+    """Writes a reply piece by piece, and ends it as it says."""
+    kind = reply.content_type or "text/event-stream"
+    writer.write(_head(200, {"Content-Type": kind, "Transfer-Encoding": "chunked"}))
+    for delta in ({"role": "assistant", "content": ""}, *_deltas(reply)):
+        if reply.gate is not None:
+            await reply.gate.acquire()
+        writer.write(_event(_chunk(delta, model)))
+        await writer.drain()
+    finish = [_event(_chunk({}, model, reply.finish_reason))]
+    if reply.usage() is not None:
+        finish.append(_event({**_chunk({}, model), "choices": [], "usage": reply.usage()}))
+    finish += [_data(b"data: [DONE]\n\n"), _END]
+    broken = {"error": {"message": "the engine stopped", "code": 500}}
+    pieces: Mapping[Ending, list[bytes]] = {
+        "done": finish,
+        "malformed": [_data(b"data: {not json\n\n"), *finish],
+        "unfinished": [_END],
+        "cut": [b"400\r\ndata: {"],
+        "error": [_event(broken), _END],
+    }
+    for piece in pieces.get(reply.ends, ()):
+        writer.write(piece)
+        await writer.drain()
+    if reply.ends == "reset":
+        writer.transport.abort()
+    elif reply.ends == "silent":
+        await asyncio.Event().wait()
+
+
+_END = b"0\r\n\r\n"
+
+
+def _data(data: bytes) -> bytes:
+    return f"{len(data):x}\r\n".encode() + data + b"\r\n"
+
+
+def _event(value: Mapping[str, Any]) -> bytes:
+    return _data(b"data: " + json.dumps(value).encode() + b"\n\n")
 
 
 def _deltas(reply: Reply) -> Iterator[dict[str, Any]]:
@@ -364,12 +349,6 @@ def _chunk(delta: dict[str, Any], model: str, finish: str | None = None) -> dict
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
     kind = "chat.completion.chunk"
     return {"id": "chat_1", "object": kind, "created": 1, "model": model, "choices": [choice]}
-
-
-def _error_page(refusal: Refusal) -> Page:
-    body = json.dumps({"error": {"message": refusal.message, "code": refusal.code or None}})
-    headers = {"Retry-After": refusal.retry_after} if refusal.retry_after else {}
-    return Page(body, "application/json", refusal.status, headers)
 
 
 def _completion(reply: Reply, model: str) -> dict[str, Any]:

@@ -3,12 +3,15 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured
 from plansmith.plan.data import Json
+from plansmith.store.doctor import diagnose
+from plansmith.store.sql import VERSION
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.sqlite_file import named, open_database
 from plansmith.testing.contracts import journal
@@ -79,25 +82,39 @@ def test_two_event_loops_may_use_one_store_at_once(tmp_path: Path) -> None:
     asyncio.run(look())
 
 
-def test_a_store_that_was_never_used_makes_no_file(tmp_path: Path) -> None:
-    async def story() -> None:
+def test_only_a_store_that_was_used_leaves_a_file_and_just_one(tmp_path: Path) -> None:
+    async def story(*, used: bool) -> None:
         store = SqliteStore(tmp_path / "store.db")
+        if used:
+            await store.append(journal("a", 1))
+            await store.runs()
         await store.close()
         await store.close()
 
-    asyncio.run(story())
+    asyncio.run(story(used=False))
     assert not list(tmp_path.iterdir())
-
-
-def test_a_closed_store_leaves_one_file(tmp_path: Path) -> None:
-    async def story() -> None:
-        store = SqliteStore(tmp_path / "store.db")
-        await store.append(journal("a", 1))
-        await store.runs()
-        await store.close()
-
-    asyncio.run(story())
+    asyncio.run(story(used=True))
     assert [path.name for path in tmp_path.iterdir()] == ["store.db"]
+
+
+@pytest.mark.parametrize("version", [VERSION + 1, 99])
+async def test_a_file_of_another_version_is_refused_and_not_touched(
+    tmp_path: Path, version: int
+) -> None:
+    path = tmp_path / "store.db"
+    open_database(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+    before = path.read_bytes()
+    store = SqliteStore(path)
+    for use in (store.append(journal("a", 1)), store.runs()):
+        with pytest.raises(Misconfigured, match=f"version {version}") as caught:
+            await use
+        assert "another store" in caught.value.hint
+    await store.close()
+    findings = {found.subject: found for found in await diagnose(f"sqlite:///{path}")}
+    assert findings["schema"].level == "error"
+    assert path.read_bytes() == before
 
 
 def test_durability_is_what_was_asked_for(tmp_path: Path) -> None:

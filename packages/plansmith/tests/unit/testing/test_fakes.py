@@ -26,22 +26,15 @@ async def ask(model: ChatModel, messages: list[Message] | None = None) -> list[D
     return [delta async for delta in model.stream(Prompt(messages or HELLO))]
 
 
-async def test_a_scripted_model_refuses_a_call_it_has_no_answer_for() -> None:
+async def test_a_scripted_model_refuses_what_its_script_does_not_say() -> None:
     model = ScriptedModel("one")
+    with pytest.raises(ScriptMismatch, match="never asked for"):
+        model.finish()
     await ask(model)
     with pytest.raises(ScriptMismatch, match="call 2"):
         await ask(model)
-
-
-async def test_a_scripted_model_refuses_a_prompt_it_did_not_expect() -> None:
-    model = ScriptedModel(Answer("x", expects="weather"))
     with pytest.raises(ScriptMismatch, match="expected 'weather'"):
-        await ask(model)
-
-
-def test_an_answer_nobody_asked_for_is_an_error() -> None:
-    with pytest.raises(ScriptMismatch, match="never asked for"):
-        ScriptedModel("left over").finish()
+        await ask(ScriptedModel(Answer("x", expects="weather")))
 
 
 async def test_the_plugins_fixture_complains_of_left_over_answers(
