@@ -16,7 +16,7 @@ from plansmith.plan.data import Json, content_hash, need_plain, same
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.answering import changed_values, consent_values, may_change_values
+from plansmith.runs.decisions import changed_values, consent_values, may_change_values
 from plansmith.runs.files import Preview
 from plansmith.text import safe
 from plansmith_cli.describe import next_commands

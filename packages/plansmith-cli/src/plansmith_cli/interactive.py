@@ -120,11 +120,8 @@ async def _planning_shown_in(watcher: Watcher) -> AsyncGenerator[None]:
         if verbose or not is_stage(text) or not isinstance(watcher.view, Lines):
             watcher.view.say(text)
 
-    before, smith.runs.planning.tell = smith.runs.planning.tell, say
-    try:
+    with smith.runs.planning.telling(say):
         yield
-    finally:
-        smith.runs.planning.tell = before
 
 
 class Executed(NamedTuple):

@@ -19,6 +19,7 @@ from plansmith.replay.player import replay
 from plansmith.report.build import load_report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
+from plansmith.runs.intake import NewRun
 from plansmith.testing import Answer, FakeTool, FakeTools
 
 BOOK = FakeTool("book", ["booked"], effect=Effect.FINAL)
@@ -66,7 +67,7 @@ async def test_a_continued_run_keeps_the_limits_and_the_wish_to_see_plans_first(
     app, _ = smith(FakeTool("flaky", [ToolFailed("no"), "ok"]))
     options = RunOptions(mode="review", budget=BudgetLimits(steps=9))
     wanted = plan(step("a"), step("f", "flaky"))
-    journal = await app.runs.create("r", plan=wanted, options=options, by="ada")
+    journal = await app.runs.create(NewRun("r", wanted, options=options, by="ada"))
     first = await through(app, await app.get(journal.id))
     again = await app.retry(first.id, by="ada")
     assert again.status is RunStatus.REVIEWING

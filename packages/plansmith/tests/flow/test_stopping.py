@@ -83,12 +83,14 @@ class Place:
     async def dead(self, wanted: Plan) -> Run:
         """A run whose process died in the middle of its calls."""
         run = await self.approved(wanted)
-        running = asyncio.create_task(self.enter().run(run.id))
+        app = self.enter()
+        running = asyncio.create_task(app.run(run.id))
         await self.world.began.wait()
         # Nothing of the process is left but what it wrote.
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
         await asyncio.gather(running, return_exceptions=True)
+        app.runs.journals.owners.close()
         return await self.enter().get(run.id)
 
 

@@ -25,6 +25,7 @@ from plansmith.plan.thread import (
     open_messages,
 )
 from plansmith.ports import Usage
+from plansmith.runs.intake import NewRun
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.threads.reading import guess, in_turn, judge, read_by_rules
 from plansmith_planner.threads.situation import Situation, open_question, situation_of
@@ -354,7 +355,7 @@ class Thread:
     async def _create(self, said: ThreadMessage, reading: Reading) -> Run:
         """Creates the run of a request; the same one if that was begun before."""
         with suppress(StaleWriter):
-            await self._runs.create(
+            new = NewRun(
                 said.text,
                 options=said.options.replace(thread=self.id, message=said.number),
                 locale=said.options.locale,
@@ -362,6 +363,7 @@ class Thread:
                 origin=said.origin,
                 by=said.by,
             )
+            await self._runs.create(new)
         return await self._runs.journals.get(reading.run)
 
     async def _situation(self, said: ThreadMessage) -> Situation:

@@ -18,6 +18,7 @@ from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.replay.replayed_runs import taped_runs
 from plansmith.replay.tape import Ended, Tape, outcome_of, spend
 from plansmith.runs.editing import versions
+from plansmith.runs.intake import NewRun
 from plansmith.runs.service import RunService
 
 _QUIET: Final = 20  # turns of the event loop without activity: then everything waits for the tape
@@ -165,16 +166,17 @@ class _Player:
         if isinstance(second, e.PlanProposed):
             kept = [b for b in self._bodies(2) if isinstance(b, e.StepReused)]
             asked = [b for b in self._bodies(2) if isinstance(b, e.ReviewAsked)]
-            await self._again.create(
+            new = NewRun(
                 **given,
                 plan=second.plan,
                 by=event.by,
                 kept=kept,
-                about={"origin": second.origin},
+                plan_origin=second.origin,
                 reviewed=asked if second.origin == "rerun" else None,
             )
+            await self._again.create(new)
             return
-        journal = await self._again.create(**given, by=event.by)
+        journal = await self._again.create(NewRun(**given, by=event.by))
         await self._again.planning.plan(journal)
 
     def _bodies(self, start: int) -> Iterator[e.AnyBody]:

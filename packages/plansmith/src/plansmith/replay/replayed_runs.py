@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from itertools import dropwhile, takewhile
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from plansmith.engine.call import Callees
 from plansmith.engine.journal import Entry, Journal
@@ -19,12 +19,11 @@ from plansmith.plan.earlier import UsableResults, pinned_results
 from plansmith.plan.events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, OnStep, Planned, PlanningFigures, PlanRequest
-from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Planner, PlanStore, Usage
 from plansmith.replay.tape import Tape, TapeCallees, TapeClock, TapeStore, earlier_results
-from plansmith.runs.intake import PlanIntake
+from plansmith.runs.intake import PlanIntake, Proposal
 from plansmith.runs.journals import Journals
 from plansmith.runs.planning import READ_RESULTS, RunPlanning
 from plansmith.runs.service import RunService
@@ -98,23 +97,16 @@ class TapedIntake(PlanIntake):
         found = earlier_results(self._tape.events)
         return UsableResults(self.store.get, pinned_results(found, pins or {}))
 
-    async def propose(
-        self,
-        journal: Journal,
-        plan: Plan,
-        problems: Sequence[Problem] = (),
-        earlier: UsableResults | None = None,
-        **entries: Any,
-    ) -> None:
+    async def propose(self, journal: Journal, proposal: Proposal) -> None:
         """Writes a plan into the run; a schedule's approval comes from the tape."""
         created = self._tape.events[0].body
         scheduled = isinstance(created, e.RunCreated) and created.origin.kind == "schedule"
         if journal.run.plan is None and scheduled:
-            entries["reviewed"] = recorded_review(self._tape)
+            proposal = replace(proposal, reviewed=recorded_review(self._tape))
         found = next_plan(self._tape)
         if found is not None:  # the tools' effects may have changed since
-            entries["about"] = {**(entries.get("about") or {}), "acts": found.acts}
-        await super().propose(journal, plan, problems, earlier, **entries)
+            proposal = replace(proposal, about={**proposal.about, "acts": found.acts})
+        await super().propose(journal, proposal)
 
 
 class TapedPlanning(RunPlanning):

@@ -27,7 +27,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.ids import Ids
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions, Team
+from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import SummaryStore
@@ -35,7 +35,6 @@ from plansmith.ports import SummaryStore
 if TYPE_CHECKING:
     from plansmith.engine.processes import Machine
     from plansmith.plan.data import Json
-    from plansmith.plan.plan import Plan
     from plansmith.ports import Clock, PlanStore
     from plansmith.report import build
 else:
@@ -43,7 +42,6 @@ else:
 
 _MOST_FRESH: Final = 1000
 _MOST_BYTES: Final = 16_000_000
-SUBMITTED: Final = {"origin": "submitted"}
 
 
 class Journals:
@@ -234,27 +232,3 @@ class Journals:
             Sentence("run {run} needs the agents of the {team} team", run=run.id, team=team.name),
             hint=hint,
         )
-
-
-def run_created(
-    request: str,
-    plan: Plan | None = None,
-    *,
-    locale: str = "",
-    options: RunOptions | None = None,
-    origin: Origin | None = None,
-    folder: str = "",
-) -> e.RunCreated:
-    """Returns the first event of a run; without `folder`, the journal fills its own in."""
-    return e.RunCreated(
-        request=request or (plan.goal if plan else ""),
-        locale=locale or (plan.locale if plan else "en"),
-        options=options or NO_OPTIONS,
-        origin=origin or OWN_REQUEST,
-        folder=folder,
-    )
-
-
-def submitted(by: e.Who) -> Mapping[str, str]:
-    """Returns the origin of a finished plan: submitted by a person or by a program."""
-    return {"origin": "program"} if e.actor(by).kind == "program" else SUBMITTED

@@ -24,7 +24,7 @@ from plansmith.plan.steps import (
 )
 from plansmith.review.coverage import redefined
 from plansmith.review.policy import effects
-from plansmith.runs.answering import need_second_person
+from plansmith.runs.decisions import need_second_person
 from plansmith.schedules.store import ScheduleStore
 
 if TYPE_CHECKING:

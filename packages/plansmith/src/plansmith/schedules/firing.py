@@ -25,7 +25,7 @@ from plansmith.plan.schedules import (
     pending,
 )
 from plansmith.plan.sentence import Sentence, joined, with_hint
-from plansmith.runs.journals import SUBMITTED
+from plansmith.runs.intake import NewRun
 from plansmith.runs.service import RunService
 from plansmith.schedules.approval import StandingApproval
 from plansmith.schedules.store import ScheduleStore
@@ -282,17 +282,18 @@ class Firing:
         options = schedule.options.replace(mode="review")
         if schedule.budget.to_json():
             options = options.replace(budget=schedule.budget.to_json())
-        await self._runs.create(
+        new = NewRun(
             schedule.request,
-            plan=plan,
+            plan,
+            by=schedule.by,
             run_id=fire.run,
             options=options,
             origin=Origin(kind="schedule", id=schedule.id),
             folder=schedule.folder,
-            about={"origin": "template"} if schedule.template else SUBMITTED,
+            plan_origin="template" if schedule.template else "submitted",
             reviewed=await self._approval.of(schedule, plan) if plan is not None else None,
-            by=schedule.by,
         )
+        await self._runs.create(new)
 
     async def plan_of(self, schedule: Schedule) -> Plan | None:
         """Returns the plan that a schedule would run now; None if each fire is planned again."""
