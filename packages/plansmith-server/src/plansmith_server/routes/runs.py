@@ -287,7 +287,7 @@ async def metrics(ask: Ask) -> Answer:
         "by_model": [
             {"model": name, **sums.models[name]._asdict()} for name in sorted(sums.models)
         ],
-        "planning": sums.planning.to_json(),
+        "planning": {**sums.planning},
     }
 
 

@@ -70,7 +70,8 @@ class Journals:
         self.owners = Owners(store, clock, lease_s=lease_s, machine=machine)
         self.patience = StoreOutage(store, clock)
         self._fresh: dict[str, Journal] = {}
-        self._known: dict[str, tuple[int, Journal]] = {}
+        # Journals read here before, each with the bytes of its first so many events.
+        self._known: dict[str, tuple[int, int, Journal]] = {}
 
     def new(self, run_id: str = "") -> Journal:
         """Creates the journal of a new run."""
@@ -105,14 +106,14 @@ class Journals:
         For what is done again and again with a run, such as an answer. Damage of what was read
         before is found by `load`, which is before every approval and every beginning.
         """
-        known = self._known.pop(run_id, None)
-        journal = known[1].copy(self.store) if known else None
+        size, count, known = self._known.pop(run_id, (0, 0, None))
+        journal = known.copy(self.store) if known is not None else None
         if journal is None or not await journal.refresh():
-            journal = await self.load(run_id)
-        size = sum(len(event.body_text) for event in journal.events)
+            size, count, journal = 0, 0, await self.load(run_id)
+        size += sum(len(event.body_text) for event in journal.events[count:])
         if journal.damage is None and size <= _MOST_BYTES:
-            self._known[run_id] = size, journal
-            while sum(each for each, _ in self._known.values()) > _MOST_BYTES:
+            self._known[run_id] = size, len(journal.events), journal
+            while sum(each for each, _, _ in self._known.values()) > _MOST_BYTES:
                 del self._known[next(iter(self._known))]
         return journal
 

@@ -235,7 +235,7 @@ class RunService:
 
     async def metrics(self) -> dict[str, Json]:
         """Returns planning figures over all runs: parse success, steps, repairs, latency, cost."""
-        return (await self.lists.sums()).planning.to_json()
+        return {**(await self.lists.sums()).planning}
 
     async def give_up(self, run_id: str, *, reason: str) -> None:
         """Ends a run that could not be planned as failed."""
