@@ -114,18 +114,6 @@ async def test_the_report_of_a_continued_run_never_says_that_taken_over_work_was
     assert (await replay(third.id, app)).identical
 
 
-async def test_a_step_done_in_part_is_told_before_it_runs_again() -> None:
-    app, _ = smith(FakeTool("send", ["ok", ToolFailed("full")], effect=Effect.WRITE))
-    each = {"tool": "send", "inputs": {"to": "{{item}}"}}
-    wanted = plan({"id": "m", "over": ["ann", "bob"], "each": each, "width": 1})
-    first = await through(app, await app.submit(wanted))
-    assert first.status is RunStatus.PARTLY_DONE
-    again = await app.retry(first.id, by="ada")
-    events = await app.store.events(again.id)
-    [asked] = [each.body for each in events if isinstance(each.body, e.ReviewAsked)]
-    assert any("m (1 of its 2 parts) was done" in reason for reason in asked.reasons)
-
-
 async def test_who_continues_is_asked_about_what_is_left_and_not_about_what_is_done() -> None:
     sends = FakeTool("send", ["ok", ToolFailed("full")], effect=Effect.WRITE)
     app, _ = smith(sends)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -104,7 +104,7 @@ class RunPlanning:
         self._listeners[-1](text)
 
     @contextmanager
-    def telling(self, listener: Tell) -> Iterator[None]:
+    def telling(self, listener: Tell) -> Generator[None]:
         """Has another listener hear what happens, inside the block."""
         self._listeners.append(listener)
         try:
