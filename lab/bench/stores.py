@@ -167,7 +167,7 @@ async def figures(store: Store, size: Size, other: tuple[Store, Size]) -> dict[s
     found["kB with inputs"] = await growth(*other, inputs=True)
     if isinstance(store, SqliteStore | PostgresStore):
         await asyncio.gather(*(store.append(journal(f"run-{n}", 2)) for n in range(LISTED)))
-        found["list"] = await milliseconds(store.heads)
+        found["list"] = await milliseconds(store.runs)
     if not isinstance(store, Floor):
         await store.append(journal("read", LONG))
         found["read"] = await milliseconds(lambda: store.events("read"))

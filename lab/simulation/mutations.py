@@ -97,8 +97,8 @@ def _whoever_lives() -> Planted:
 
 
 def _decisions_end_replanning() -> Planted:
-    async def rest(self: RunExecution, journal: Any, executor: Any, _: Any) -> bool:
-        return await self._execute_until_rest(journal, executor)
+    async def rest(self: RunExecution, journal: Any, active: Any, _: Any) -> bool:
+        return await self._execute_until_rest(journal, active)
 
     return RunExecution, "_execute_through_changes", rest
 

@@ -18,6 +18,7 @@ from plansmith.plan import events as e
 from plansmith.plan.next_move import Execute, next_move
 from plansmith.plan.planning import PlanRequest
 from plansmith.runs.deletion import delete_run
+from plansmith.runs.intake import NewRun
 
 STRANGERS = ("mallory", "eve")
 
@@ -76,7 +77,8 @@ class Person:
             run_id = smith.runs.journals.new_id()
             options = PlanRequest(wanted, mode=mode).options()
             try:
-                await smith.runs.create(wanted, plan=plan, run_id=run_id, options=options, by="ada")
+                new = NewRun(wanted, plan, run_id=run_id, options=options, by="ada")
+                await smith.runs.create(new)
             except StoreAway:
                 state.background.go_on(run_id)
                 raise

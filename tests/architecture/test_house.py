@@ -71,10 +71,7 @@ def test_only_the_service_and_the_engine_write_journals() -> None:
 def test_a_run_is_created_in_one_place() -> None:
     made = places(r"(?m)^(?!\s*(?:class|case) ).*\bRunCreated\(")
     outside = {each for each in made if not each.startswith("plansmith/testing/")}
-    assert outside == {"plansmith/runs/journals.py"}
-    assert places(r"(?<!def )\brun_created\(") == {
-        f"plansmith/runs/{each}.py" for each in ("creating", "noted")
-    }
+    assert outside == {"plansmith/runs/intake.py"}
 
 
 def test_plansmith_has_one_base_and_at_most_25_public_members() -> None:

@@ -148,11 +148,8 @@ async def _planning_shown_in(watcher: Watcher) -> AsyncGenerator[None]:
         if verbose or not is_stage(text) or not isinstance(watcher.view, Lines):
             watcher.view.say(text)
 
-    before, planning.tell = planning.tell, say
-    try:
+    with planning.telling(say):
         yield
-    finally:
-        planning.tell = before
 
 
 async def execute(watcher: Watcher) -> Executed:

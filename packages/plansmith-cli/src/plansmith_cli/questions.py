@@ -21,7 +21,7 @@ from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, MapStep, ToolStep
 from plansmith.review.render import BAR, named_lines, table_lines, text_lines, value_cell
-from plansmith.runs.answering import changed_values, consent_values, may_change_values
+from plansmith.runs.decisions import changed_values, consent_values, may_change_values
 from plansmith.runs.files import UNSEEN, Content, FileChange, Preview, as_text
 from plansmith.text import clip, safe
 from plansmith_cli.keyboard import agrees, ask_line, editor_of, open_in_editor, read_choice

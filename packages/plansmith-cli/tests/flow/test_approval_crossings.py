@@ -23,6 +23,7 @@ from plansmith.errors import OutcomeUnknown, Refused, ToolFailed
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.review.settings import ReviewPolicy
+from plansmith.runs.intake import NewRun
 from plansmith.templates.book import TemplateBook
 from plansmith.testing import FakeTool
 
@@ -351,9 +352,8 @@ async def test_who_wants_to_see_every_plan_is_asked_about_her_own_ones_too_at_on
     scripted: Script,
 ) -> None:
     app, tools = smith(scripted())
-    journal = await app.runs.create(
-        "r", plan=plan_of(ask("q")), options=RunOptions(mode="review"), by="ada"
-    )
+    options = RunOptions(mode="review")
+    journal = await app.runs.create(NewRun("r", plan_of(ask("q")), options=options, by="ada"))
     elsewhere, _ = smith(scripted(), store=app.store)
     for edited in (None, plan_of(ask("q", "Really?"), step("a")), plan_of(step("b"))):
         if edited is not None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from plansmith.plan.run_options import OWN_REQUEST
 from plansmith.plan.thread import Reading, ThreadMessage
+from plansmith.runs.intake import NewRun
 
 if TYPE_CHECKING:
     from plansmith.app import Plansmith
@@ -47,9 +49,9 @@ async def begun(
 
     async def make(said: ThreadMessage) -> Run:
         options = said.options.replace(thread=thread.id, message=said.number)
-        journal = await smith.runs.create(
-            query, options=options, origin=origin, run_id=said.run, by=by, **run
-        )
+        source = origin or OWN_REQUEST
+        new = NewRun(query, options=options, origin=source, run_id=said.run, by=by, **run)
+        journal = await smith.runs.create(new)
         return await smith.runs.journals.whole(journal)
 
     return await thread.record(

@@ -27,6 +27,7 @@ from plansmith.report.build import load_report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.review.render import plan_lines
+from plansmith.runs.intake import NewRun
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeTool, FakeTools
@@ -68,7 +69,8 @@ class Talks:
     async def submit(self, given: Plan, request: str = "Next", thread: str = "talk") -> Run:
         runs = self.threads.setdefault(thread, [])
         options = RunOptions(thread=thread, message=len(runs) + 1)
-        created = await self.app.runs.create(request, plan=given, options=options, by="ada")
+        new = NewRun(request, given, options=options, by="ada")
+        created = await self.app.runs.create(new)
         runs.append(created.id)
         return await self.app.get(created.id)
 
@@ -293,10 +295,9 @@ async def test_an_earlier_result_of_a_later_message_is_refused() -> None:
     talk, _ = talks()
     await talk.first()
     ref = await talk.first()
+    options = RunOptions(thread="talk", message=2)
     with pytest.raises(PlanInvalid):
-        await talk.app.runs.create(
-            "x", plan=sending(ref), options=RunOptions(thread="talk", message=2), by="ada"
-        )
+        await talk.app.runs.create(NewRun("x", sending(ref), options=options, by="ada"))
 
 
 async def test_a_wrong_path_into_an_earlier_result_is_found_before_anything_runs() -> None:
@@ -488,10 +489,9 @@ async def test_a_thread_of_somebody_else_gives_no_earlier_result_to_a_plan(
     other = await app.thread("other")
     await other.say("Show mine", by="eve")
     given = plan({"id": "a", "tool": "look", "inputs": {"x": {"$from": f"run:{first.id}/totals"}}})
+    options = RunOptions(thread="other", message=9)
     with pytest.raises(PlanInvalid):
-        await app.runs.create(
-            "x", plan=given, options=RunOptions(thread="other", message=9), by="eve"
-        )
+        await app.runs.create(NewRun("x", given, options=options, by="eve"))
 
 
 async def test_a_schedule_and_a_template_of_an_earlier_result_are_refused() -> None:
@@ -521,9 +521,8 @@ async def test_a_template_that_a_program_gives_cannot_read_an_earlier_result() -
     app = Plansmith(tools=[tools], store=store, limits=LIMITS, templates={"sly": sly})
     app.runs.intake.find_earlier = talk.results
     try:
-        created = await app.runs.create(
-            "x", plan=outer, options=RunOptions(thread="talk", message=2), by="ada"
-        )
+        options = RunOptions(thread="talk", message=2)
+        created = await app.runs.create(NewRun("x", outer, options=options, by="ada"))
     except PlansmithError:
         return
     done = await app.run(created.id)

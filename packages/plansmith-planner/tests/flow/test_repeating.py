@@ -19,6 +19,7 @@ from plansmith.replay.player import replay
 from plansmith.report.build import load_report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
+from plansmith.runs.intake import NewRun
 from plansmith.testing import Answer, FakeTool, FakeTools
 
 BOOK = FakeTool("book", ["booked"], effect=Effect.FINAL)
@@ -66,7 +67,7 @@ async def test_a_continued_run_keeps_the_limits_and_the_wish_to_see_plans_first(
     app, _ = smith(FakeTool("flaky", [ToolFailed("no"), "ok"]))
     options = RunOptions(mode="review", budget=BudgetLimits(steps=9))
     wanted = plan(step("a"), step("f", "flaky"))
-    journal = await app.runs.create("r", plan=wanted, options=options, by="ada")
+    journal = await app.runs.create(NewRun("r", wanted, options=options, by="ada"))
     first = await through(app, await app.get(journal.id))
     again = await app.retry(first.id, by="ada")
     assert again.status is RunStatus.REVIEWING
@@ -111,18 +112,6 @@ async def test_the_report_of_a_continued_run_never_says_that_taken_over_work_was
         assert "1 of 2 steps were done in an earlier run" in text
     assert third.steps["b"].finished_at == datetime(2026, 1, 1, tzinfo=UTC)
     assert (await replay(third.id, app)).identical
-
-
-async def test_a_step_done_in_part_is_told_before_it_runs_again() -> None:
-    app, _ = smith(FakeTool("send", ["ok", ToolFailed("full")], effect=Effect.WRITE))
-    each = {"tool": "send", "inputs": {"to": "{{item}}"}}
-    wanted = plan({"id": "m", "over": ["ann", "bob"], "each": each, "width": 1})
-    first = await through(app, await app.submit(wanted))
-    assert first.status is RunStatus.PARTLY_DONE
-    again = await app.retry(first.id, by="ada")
-    events = await app.store.events(again.id)
-    [asked] = [each.body for each in events if isinstance(each.body, e.ReviewAsked)]
-    assert any("m (1 of its 2 parts) was done" in reason for reason in asked.reasons)
 
 
 async def test_who_continues_is_asked_about_what_is_left_and_not_about_what_is_done() -> None:

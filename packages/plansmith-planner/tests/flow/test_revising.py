@@ -353,39 +353,27 @@ async def test_a_retry_of_a_cancelled_run_makes_up_for_the_change_that_its_list_
     assert paid == ["ann", "nobody", "ann", "bob"]
 
 
-async def test_continuing_a_done_run_is_refused_and_one_from_a_step_calls_its_cone() -> None:
+async def test_what_is_continued_from_a_step_or_with_a_changed_plan_calls_only_its_cone() -> None:
     app, tools = smith()
     wanted = plan(step("a"), step("b", inputs={"x": "{{a.seen}}"}), step("c"))
-    first = await app.run((await app.submit(wanted)).id)
+    run = await app.submit(wanted)
+    with pytest.raises(Refused, match="only a run that is over"):
+        await app.retry(run.id)
+    first = await app.run(run.id)
     before = len(tools.calls)
     with pytest.raises(Refused, match="every step is done"):
         await app.retry(first.id)
+    with pytest.raises(Refused, match="no step 'z'"):
+        await app.retry(first.id, from_step="z")
     assert len(tools.calls) == before
     again = await app.run((await app.retry(first.id, from_step="a")).id)
     assert len(tools.calls) == before + 2
     events = [event.body async for event in app.events(again.id)]
     assert [body.step for body in events if isinstance(body, StepReused)] == ["c"]
-    with pytest.raises(Refused, match="no step 'z'"):
-        await app.retry(first.id, from_step="z")
-
-
-async def test_a_changed_plan_repeats_only_the_changed_cone() -> None:
-    app, tools = smith()
-    wanted = plan(step("a"), step("b", inputs={"x": "{{a.seen}}"}), step("c"))
-    first = await app.run((await app.submit(wanted)).id)
-    before = len(tools.calls)
     changed = change_step(wanted, "b", inputs={"x": "other"}, title="new words")
     again = await app.run((await app.retry(first.id, plan=changed)).id)
     assert again.status is RunStatus.DONE
-    assert [call.arguments for call in tools.calls[before:]] == [{"x": "other"}]
-
-
-async def test_a_run_that_is_not_over_is_not_repeated() -> None:
-    app, _ = smith()
-    run = await app.submit(plan({"id": "q", "question": "?"}))
-    await app.run(run.id)
-    with pytest.raises(Refused, match="only a run that is over"):
-        await app.retry(run.id)
+    assert [call.arguments for call in tools.calls[before + 2 :]] == [{"x": "other"}]
 
 
 async def test_an_approved_plan_that_is_edited_can_be_approved_again() -> None:

@@ -334,6 +334,8 @@ async def test_nothing_is_scheduled_without_the_approval_of_exactly_that_plan(
         await intake.smith.schedules.create(timing=HOURLY, plan=NOTE, approve=LOOK.hash)
     with pytest.raises(PlanInvalid):
         await intake.add(plan({"id": "a", "tool": "none"}))
+    with pytest.raises(Refused, match="calls no tool and no agent"):
+        await intake.add(plan({"id": "r", "instruction": "No tool here can order pizza."}))
     assert await intake.smith.schedules.all() == []
 
 
@@ -641,10 +643,3 @@ async def test_a_fire_of_a_template_that_was_changed_waits_for_a_new_approval(
     assert (await intake.smith.get(fire.run)).status is RunStatus.REVIEWING
     assert intake.calls == ["note hello"]
     await intake.smith.close()
-
-
-async def test_a_plan_that_only_says_what_it_cannot_do_is_no_schedule(intake: Desk) -> None:
-    talk = plan({"id": "r", "instruction": "None of the tools here can order pizza."})
-    with pytest.raises(Refused, match="calls no tool and no agent"):
-        await intake.add(talk)
-    assert await intake.smith.schedules.all() == []

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from plansmith.templates.book import TemplateStore
 from plansmith.store.memory import MemoryStore
-from plansmith.templates.store import TemplateStore
+from plansmith.templates.book import TemplateStore
 
 
 @pytest.fixture

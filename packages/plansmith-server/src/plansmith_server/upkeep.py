@@ -196,9 +196,9 @@ async def _fire_schedules(state: ServerState) -> None:
     try:
         await journals.patience.until_done(lambda: journals.owners.serve(str(state.kind)))
         schedules = state.smith.schedules
-        if state.carrier is not None:
-            schedules.firing.execute_run = state.background.until_rest
-        await in_role(journals.owners, f"schedules {journals.folder}", schedules.keep)
+        carried = state.background.until_rest if state.carrier is not None else None
+        keep = partial(schedules.keep, execute=carried)
+        await in_role(journals.owners, f"schedules {journals.folder}", keep)
     except PlansmithError as error:
         state.log.info("no_schedules", why=str(error))
 

@@ -19,6 +19,7 @@ from plansmith.plan.earlier import EarlierResult, results_of
 from plansmith.plan.limits import Limits
 from plansmith.plan.run_options import RunOptions
 from plansmith.ports import Call
+from plansmith.runs.intake import NewRun
 
 MARK = "CAME-OUT-OF-A-TOOL"
 EARLIER = "run:r1/found"
@@ -86,7 +87,7 @@ async def finish(app: Plansmith, plan: Plan, word: str) -> Any:
 
     app.runs.intake.find_earlier = found
     options = RunOptions(thread="talk", message=2)
-    run = (await app.runs.create("next", plan=plan, options=options, by="ada")).run
+    run = (await app.runs.create(NewRun("next", plan, options=options, by="ada"))).run
     assert set(run.earlier) == ({EARLIER} if EARLIER in str(plan.to_json()) else set())
     if run.status is RunStatus.REVIEWING:
         await app.decide(run.id, approve=plan.hash, by="ada")

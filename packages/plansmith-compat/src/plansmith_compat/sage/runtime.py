@@ -33,6 +33,7 @@ from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import AnyStep, ReplyStep, ToolStep
 from plansmith.ports import ChatModel, PlanStore
 from plansmith.review.policy import acting_steps
+from plansmith.runs.intake import NewRun
 from plansmith.store.memory import MemoryStore
 from plansmith_compat.calling import (
     Tell,
@@ -454,7 +455,8 @@ class AgentRuntime(MapFunction):
             max_steps=self.max_steps,
             dialect="sage",
         )
-        made = await smith.runs.create(query, plan=plan, options=wanted.options(), by=_CALLER)
+        new = NewRun(query, plan, options=wanted.options(), by=_CALLER)
+        made = await smith.runs.create(new)
         going = asyncio.ensure_future(self._go_on(smith, made.run))
         if tell is not None:
             async for event in events_during(going, smith.store, made.run.id):

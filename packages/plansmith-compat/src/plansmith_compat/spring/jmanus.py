@@ -36,6 +36,7 @@ from plansmith.plan.steps import LONGEST_TIMEOUT_S
 from plansmith.ports import Agent, Call, ChatModel, Delta, Prompt
 from plansmith.review.policy import active_steps, effects
 from plansmith.runs.deletion import delete_run
+from plansmith.runs.intake import NewRun
 from plansmith.templates.book import Template
 from plansmith.templates.parameters import parameter_names
 from plansmith_compat.spring.beans import Bean, ManusPlan, ManusStep
@@ -289,14 +290,9 @@ class PublishedTemplates:
             return
         plan = await self._smith.templates.plan(template.full_name, arguments)
         with suppress(StaleWriter):  # another process has begun it meanwhile
-            await self._smith.runs.create(
-                plan.goal or template.request,
-                plan=plan,
-                origin=Origin(kind="template", id=template.full_name),
-                about={"origin": "template"},
-                by="",
-                run_id=run_id,
-            )
+            origin = Origin(kind="template", id=template.full_name)
+            goal = plan.goal or template.request
+            await self._smith.runs.create(NewRun(goal, plan, origin=origin, by="", run_id=run_id))
 
     async def _stop(self, run_id: str) -> None:
         """Stops a run, to its end even if the caller does not wait for it."""

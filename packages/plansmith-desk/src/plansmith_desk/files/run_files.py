@@ -18,7 +18,7 @@ from plansmith.plan.run import Run
 from plansmith.plan.steps import ToolStep
 from plansmith.ports import PlanStore
 from plansmith.review.policy import active_steps
-from plansmith.runs.answering import consent_values
+from plansmith.runs.decisions import consent_values
 from plansmith.runs.files import UNKNOWN, FileState, Preview, RunFile, Shown, file_kind
 from plansmith_desk.files import moving, tools
 from plansmith_desk.files.changes import preview, step_preview, writes_files

@@ -25,6 +25,7 @@ from plansmith.plan.thread import (
     open_messages,
 )
 from plansmith.ports import Usage
+from plansmith.runs.intake import NewRun
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.threads import reading as r
 from plansmith_planner.threads.turn import PLANS, Turn, message_added, not_by_message
@@ -331,7 +332,7 @@ class Thread:
         try:
             if reading.kind == "request":
                 with suppress(StaleWriter):  # it was begun before
-                    await self._runs.create(
+                    new = NewRun(
                         said.text,
                         options=said.options.replace(thread=self.id, message=said.number),
                         locale=said.options.locale,
@@ -339,6 +340,7 @@ class Thread:
                         origin=said.origin,
                         by=said.by,
                     )
+                    await self._runs.create(new)
             elif reading.kind == "answer":
                 journal = await self._runs.journals.load(reading.run)
                 if r.open_question(journal, reading.question) in said.asked:

@@ -20,6 +20,7 @@ from plansmith.plan.problem import Problem
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence, language_of
+from plansmith.runs.intake import NewRun
 from plansmith_planner.threads.thread import Thread
 from plansmith_planner.threads.turn import Turn
 from plansmith_server.errors import in_reader_language
@@ -53,7 +54,8 @@ class ProgramAccess:
 
     async def plan(self, request: str, *, dialect: str = "") -> str:
         options = PlanRequest(request, dialect=dialect).options()
-        journal = await self.state.smith.runs.create(request, options=options, by=self.who)
+        new = NewRun(request, options=options, by=self.who)
+        journal = await self.state.smith.runs.create(new)
         self.state.background.go_on(journal.id)
         return journal.id
 
@@ -77,15 +79,15 @@ class ProgramAccess:
         notes: Sequence[Problem] = (),
     ) -> str:
         """Creates a run of a plan: starts it if it only reads, else asks for a review."""
-        journal = await self.state.smith.runs.create(
+        new = NewRun(
             plan=plan,
             options=RunOptions(mode="read_only", dialect=dialect),
             notes=notes,
             origin=origin,
             run_id=run_id,
-            about={"origin": "template"} if origin.kind == "template" else None,
             by=self.who,
         )
+        journal = await self.state.smith.runs.create(new)
         self.state.background.go_on(journal.id)
         return journal.id
 

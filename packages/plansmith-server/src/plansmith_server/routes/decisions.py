@@ -16,8 +16,13 @@ from plansmith.plan.run import Run
 from plansmith.plan.schedules import failures_in_a_row
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Records
-from plansmith.runs import answering
-from plansmith.runs.approving import stale_hash
+from plansmith.runs.decisions import (
+    changed_values,
+    consent_values,
+    may_change_values,
+    open_question,
+    stale_hash,
+)
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.routes import files
@@ -84,7 +89,7 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
         raise StaleDecision(
             Sentence("run {run} has no open question '{name}'", run=ask.run, name=given.question)
         )
-    asked = answering.open_question(run, given.question, given.hash)
+    asked = open_question(run, given.question, given.hash)
     if ask.by.kind == "person" and asked.kind not in FOR_PROGRAMS:
         need_scope(ask.request.scope, "approve")
     value = given.answer
@@ -107,7 +112,7 @@ async def _allowed(ask: Ask, run: Run, asked: e.QuestionAsked, given: b.AnswerBo
     own = None
     if given.change is not None:
         need_scope(ask.request.scope, "approve")
-        own = await answering.changed_values(ask.runs.store, asked, given.change)
+        own = await changed_values(ask.runs.store, asked, given.change)
     if given.seen:
         await files.need_as_seen(ask.runs, run, asked, given.seen, own)
     if own is None:
@@ -120,10 +125,10 @@ async def _allowed(ask: Ask, run: Run, asked: e.QuestionAsked, given: b.AnswerBo
 async def question(ask: Ask) -> Answer:
     """Shows a question; one that asks for consent includes the values of the call, uncut."""
     run, asked = await files.asked(ask, ask.path("question"))
-    values = await answering.consent_values(ask.runs.store, asked)
+    values = await consent_values(ask.runs.store, asked)
     found = await work_files(ask.runs).consent_preview(run, asked)
     rule = ask.runs.intake.policy.second_person
-    can_change = values is not None and answering.may_change_values(run, asked, rule)
+    can_change = values is not None and may_change_values(run, asked, rule)
     told = {"values": values, **files.preview_view(found), "can_change": can_change}
     return {**question_view(run, asked), **told}
 

@@ -23,7 +23,7 @@ from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.runs import files as rf
-from plansmith.runs.answering import changed_values
+from plansmith.runs.decisions import changed_values
 from plansmith.runs.service import RunService
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route

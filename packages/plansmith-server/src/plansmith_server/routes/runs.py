@@ -23,6 +23,7 @@ from plansmith.report.markdown import to_markdown
 from plansmith.runs.audit import AuditQuery, audit_lines
 from plansmith.runs.deletion import delete_run
 from plansmith.runs.files import pictures
+from plansmith.runs.intake import NewRun
 from plansmith_server import bodies as b
 from plansmith_server import views as v
 from plansmith_server.api import Answer, Ask, route
@@ -62,11 +63,12 @@ async def _created(ask: Ask, state: ServerState, run_id: str, given: b.NewRun) -
     wanted = PlanRequest(goal, **given.options())
     options = wanted.options()
     if given.plan is None:
-        await runs.create(goal, run_id=run_id, options=options, by=ask.by)
+        await runs.create(NewRun(goal, run_id=run_id, options=options, by=ask.by))
         return
     plan, notes = received(given.plan, wanted.dialect, goal=goal, agents=runs.intake.agents())
     goal = goal or plan.goal
-    await runs.create(goal, plan=plan, run_id=run_id, options=options, notes=notes, by=ask.by)
+    new = NewRun(goal, plan, run_id=run_id, options=options, notes=notes, by=ask.by)
+    await runs.create(new)
 
 
 async def _at_rest(ask: Ask, state: ServerState, run_id: str) -> v.Shown:
@@ -287,7 +289,7 @@ async def metrics(ask: Ask) -> Answer:
         "by_model": [
             {"model": name, **sums.models[name]._asdict()} for name in sorted(sums.models)
         ],
-        "planning": sums.planning.to_json(),
+        "planning": {**sums.planning},
     }
 
 

@@ -18,6 +18,7 @@ from plansmith.plan.run import StepStatus
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.replay.tape import Ended, Tape, spend, taped_runs
 from plansmith.runs.editing import versions
+from plansmith.runs.intake import NewRun
 from plansmith.runs.service import RunService
 
 _QUIET: Final = 20  # turns of the event loop without activity: then everything waits for the tape
@@ -163,16 +164,17 @@ class _Player:
             together = takewhile(lambda each: each.at == at, self._tape.events[2:])
             bodies = [each.body for each in together]
             asked = [each for each in bodies if isinstance(each, e.ReviewAsked)]
-            await self._again.create(
+            new = NewRun(
                 **given,
                 plan=plan.plan,
                 by=event.by,
                 kept=[each for each in bodies if isinstance(each, e.StepReused)],
-                about={"origin": plan.origin},
+                plan_origin=plan.origin,
                 reviewed=asked if plan.origin == "rerun" else None,
             )
+            await self._again.create(new)
             return
-        journal = await self._again.create(**given, by=event.by)
+        journal = await self._again.create(NewRun(**given, by=event.by))
         await self._again.planning.plan(journal)
 
     async def _continue(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from itertools import dropwhile, takewhile, zip_longest
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from plansmith.engine.call import Callees
 from plansmith.engine.journal import Entry, Journal
@@ -23,11 +23,10 @@ from plansmith.plan.earlier import USE, EarlierResult, UsableResults, pinned_res
 from plansmith.plan.events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, OnStep, Planned, PlanningFigures, PlanRequest
-from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call, Planner, PlanStore, Usage
-from plansmith.runs.intake import PlanIntake
+from plansmith.runs.intake import PlanIntake, Proposal
 from plansmith.runs.journals import Journals
 from plansmith.runs.planning import READ_RESULTS, RunPlanning
 from plansmith.runs.service import RunService
@@ -329,23 +328,16 @@ class _TapedIntake(PlanIntake):
                 ]
         return UsableResults(self.store.get, pinned_results(found, pins or {}))
 
-    async def propose(
-        self,
-        journal: Journal,
-        plan: Plan,
-        problems: Sequence[Problem] = (),
-        earlier: UsableResults | None = None,
-        **entries: Any,
-    ) -> None:
+    async def propose(self, journal: Journal, proposal: Proposal) -> None:
         """Writes a plan into the run; a schedule's approval comes from the tape."""
         created = self._tape.events[0].body
         scheduled = isinstance(created, e.RunCreated) and created.origin.kind == "schedule"
         if journal.run.plan is None and scheduled:
-            entries["reviewed"] = _recorded_review(self._tape)
+            proposal = replace(proposal, reviewed=_recorded_review(self._tape))
         found = next(self._tape.bodies(e.PlanProposed), None)
         if found is not None:  # the tools' effects may have changed since
-            entries["about"] = {**(entries.get("about") or {}), "acts": found.acts}
-        await super().propose(journal, plan, problems, earlier, **entries)
+            proposal = replace(proposal, about={**proposal.about, "acts": found.acts})
+        await super().propose(journal, proposal)
 
 
 def _noted_requests(body: e.PlanProposed) -> dict[str, str]:

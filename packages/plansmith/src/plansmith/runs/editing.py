@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from plansmith.engine.budget import limit_question
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.events import Event, PlanProposed
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.carry_over import check_unknown, events_to_repeat
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
+    from plansmith.runs.execution import RunExecution
     from plansmith.runs.revising import PlanReviser
     from plansmith.runs.stopping import RunStopping
 
@@ -25,8 +24,10 @@ if TYPE_CHECKING:
 class PlanEditing:
     """Changes the plan of a run that is not over; finished steps are kept."""
 
-    def __init__(self, reviser: PlanReviser, stopping: RunStopping) -> None:
-        self._reviser, self._stopping = reviser, stopping
+    def __init__(
+        self, reviser: PlanReviser, execution: RunExecution, stopping: RunStopping
+    ) -> None:
+        self._reviser, self._execution, self._stopping = reviser, execution, stopping
         self._journals, self._intake = reviser.journals, reviser.intake
 
     async def edit(
@@ -44,29 +45,30 @@ class PlanEditing:
         `notes` are about how the plan was read; with `why`, it is reviewed in any case. `restores`
         is the event of the earlier plan that it is.
         """
-        journal = await self._journals.own(run_id)
+        journal, who = await self._journals.own(run_id), e.actor(by)
         run = journal.run
         busy = not run.paused and run.calls_open
-        if self._stopping.execution.of(run_id) is not None or busy or run.status.over:
-            hint, status = (
-                Sentence("pause it first, or retry it with your plan"),
-                Sentence(f"status.{run.status.value}"),
-            )
+        if self._execution.of(run_id) is not None or busy or run.status.over:
+            status = Sentence(f"status.{run.status.value}")
+            hint = Sentence("pause it first, or retry it with your plan")
             raise Refused(Sentence("run {run} is {status}", run=run_id, status=status), hint=hint)
-        taken = await self._intake.take_in(plan, run.options, run.earlier, notes=notes)
-        who = e.actor(by)
+        taken = await self._intake.take_in(plan, run.options, run.earlier, notes)
         edited = taken.plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
         check_unknown(run, edited)
-        again = events_to_repeat(run, edited)
-        origin = "person" if who.kind == "person" else "program"
-        about = {"origin": origin, "restores": restores}
-        more = (*([why] if why else []), *await self._reviser.repeated(journal, edited, names=True))
+        more: tuple[str, ...] = (why,) if why else ()
+        more += await self._reviser.repeated(journal, edited, names=True)
         more += await self._reviser.repeats_of_origin(run, edited)
-        reviewed = await self._intake.review(edited, run, more=more) if more else None
+        origin = "person" if who.kind == "person" else "program"
+        proposal = replace(
+            taken,
+            plan=edited,
+            then=events_to_repeat(run, edited),
+            reviewed=await self._intake.review(edited, run, more=more) if more else None,
+            about={"origin": origin, "restores": restores},
+            by=who,
+        )
         try:
-            await self._intake.propose(
-                journal, edited, *taken[1:], then=again, about=about, reviewed=reviewed, by=who
-            )
+            await self._intake.propose(journal, proposal)
         except StaleWriter:
             raise StaleDecision(
                 Sentence("someone else changed run {run} first", run=run_id)
@@ -84,8 +86,10 @@ class PlanEditing:
             Refused: There is no such plan.
         """
         found = versions(await self._journals.store.events(run_id)).before
-        none = Sentence("run {run} has no earlier plan", run=run_id)
-        return await self._restore(run_id, found, none, Sentence("review.went_back"), by)
+        if found is None:
+            raise Refused(Sentence("run {run} has no earlier plan", run=run_id))
+        why = Sentence("review.went_back")
+        return await self.edit(run_id, found.plan, by=by, restores=found.number, why=why)
 
     async def redo(self, run_id: str, *, by: e.Who = "") -> Run:
         """Goes forward again to the plan that was undone last.
@@ -98,14 +102,9 @@ class PlanEditing:
             Refused: There is no such plan.
         """
         found = versions(await self._journals.store.events(run_id)).after
-        none = Sentence("run {run} has no undone plan to return to", run=run_id)
-        return await self._restore(run_id, found, none, Sentence("review.went_forward"), by)
-
-    async def _restore(
-        self, run_id: str, found: Version | None, none: Sentence, why: Sentence, by: e.Who
-    ) -> Run:
         if found is None:
-            raise Refused(none)
+            raise Refused(Sentence("run {run} has no undone plan to return to", run=run_id))
+        why = Sentence("review.went_forward")
         return await self.edit(run_id, found.plan, by=by, restores=found.number, why=why)
 
     async def request_changes(self, run_id: str, text: str, *, by: e.Who = "") -> Run:
@@ -115,18 +114,18 @@ class PlanEditing:
         """
         self._reviser.planning.need_planner()
         await self._journals.own(run_id)
-        if self._stopping.execution.of(run_id) is not None:
+        if self._execution.of(run_id) is not None:
             await self._stopping.pause(run_id, by=by, reason=text)
         journal = await self._journals.load(run_id)
         run = journal.run
         if run.plan is None or run.status.over:
             status = Sentence(f"status.{run.status.value}")
-            raise Refused(
-                Sentence(
-                    "run {run} has no plan to change: it is {status}", run=run_id, status=status
-                )
+            why = Sentence(
+                "run {run} has no plan to change: it is {status}", run=run_id, status=status
             )
-        if run.rejections >= self._reviser.limits.max_rejections + run.grants.get("rejections", 0):
+            raise Refused(why)
+        most = self._reviser.limits.max_rejections + run.grants.get("rejections", 0)
+        if run.rejections >= most:
             if not any(each.limit == "rejections" for each in run.questions.values()):
                 question = Sentence(
                     "{count} plans were sent back. Make another one?", count=run.rejections
@@ -154,17 +153,18 @@ class Versions(NamedTuple):
     current: int = 0
 
 
-def versions(events: Iterable[Event]) -> Versions:
+def versions(events: Iterable[e.Event]) -> Versions:
     """Returns the plans that undo and redo lead to; after a new plan there is nothing to redo."""
-    plans: dict[int, Plan] = {}
+    known: dict[int, Version] = {}
     before: dict[int, int] = {}
     current, undone = 0, list[int]()
     for event in events:
         body = event.body
-        if not isinstance(body, PlanProposed):
+        if not isinstance(body, e.PlanProposed):
             continue
         if not body.restores:
-            plans[event.number], before[event.number] = body.plan, current
+            known[event.number] = Version(event.number, body.plan)
+            before[event.number] = current
             current, undone = event.number, []
             continue
         if body.restores == before.get(current):
@@ -172,9 +172,6 @@ def versions(events: Iterable[Event]) -> Versions:
         elif undone:
             undone.pop()
         current = body.restores
-    back, forth = before.get(current), undone[-1] if undone else None
-    return Versions(_at(plans, back), _at(plans, forth), current)
-
-
-def _at(plans: dict[int, Plan], number: int | None) -> Version | None:
-    return Version(number, plans[number]) if number in plans and number else None
+    return Versions(
+        known.get(before.get(current, 0)), known.get(undone[-1] if undone else 0), current
+    )

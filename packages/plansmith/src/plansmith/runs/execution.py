@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -32,6 +33,15 @@ if TYPE_CHECKING:
     from plansmith.runs.revising import PlanReviser
 
 
+@dataclass(slots=True, eq=False)
+class _Active:
+    """A run that this process executes; `interrupted` when its task was cancelled on purpose."""
+
+    executor: Executor
+    future: asyncio.Future[Run] = field(init=False)
+    interrupted: bool = False
+
+
 class RunExecution:
     """Executes plans until they are over or wait for a person; each run by one process."""
 
@@ -43,28 +53,27 @@ class RunExecution:
         planning: RunPlanning,
         reviser: PlanReviser,
         budgets: RunBudgets,
-        limits: Limits | None = None,
+        limits: Limits,
     ) -> None:
-        self.limits = limits or Limits()
+        self.limits = limits
         self._journals = journals
         self._intake = intake
         self._planning = planning
         self._reviser = reviser
         self._budgets = budgets
-        self._active: dict[str, tuple[Executor, asyncio.Future[Run]]] = {}
-        self._interrupted: set[str] = set()
+        self._active: dict[str, _Active] = {}
         self._leaving = False
-        journals.owners.tell_lost = self._stop_lost
         self._beginning: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        journals.owners.tell_lost = self._stop_lost
 
     def of(self, run_id: str) -> asyncio.Future[Run] | None:
         """Returns the task that executes a run in this process, if any."""
         active = self._active.get(run_id)
-        return active[1] if active else None
+        return active.future if active else None
 
     async def close(self) -> None:
         """Stops executing; every run can be resumed later."""
-        futures = [future for _, future in self._active.values()]
+        futures = [active.future for active in self._active.values()]
         for future in futures:
             future.cancel()
         await asyncio.gather(*futures, return_exceptions=True)
@@ -76,8 +85,9 @@ class RunExecution:
         lock = self._beginning.setdefault(journal.id, asyncio.Lock())
         async with lock, self._journals.owners.owning(journal.id) as fence:
             journal.fence = fence
-            can_go_on = not await journal.catch_up() or may_execute(journal.run)
-            return await self._begin(journal, fence) if can_go_on else None
+            if await journal.catch_up() and not may_execute(journal.run):
+                return None
+            return await self._begin(journal, fence)
 
     async def begin_new(self, run_id: str) -> bool:
         """Begins a run just created here, unless something is to be asked before.
@@ -99,17 +109,17 @@ class RunExecution:
         try:
             if await self._asks_again(journal):
                 return None
-            executor = await self._executor_for(journal)
+            active = _Active(await self._executor_for(journal))
         except (StaleWriter, RunTakenOver):
             return None
         if journal.id in self._active:
             return self.of(journal.id)  # begun by another call meanwhile
         journal.wait_for(WaitingStore(self._journals.patience))
         self._journals.owners.hold(fence)
-        future = asyncio.create_task(self._execute_and_conclude(journal, executor, fence))
-        self._active[journal.id] = executor, future
-        future.add_done_callback(lambda _: self._active.pop(journal.id, None))
-        return future
+        active.future = asyncio.create_task(self._execute_and_conclude(journal, active, fence))
+        self._active[journal.id] = active
+        active.future.add_done_callback(lambda _: self._active.pop(journal.id, None))
+        return active.future
 
     async def _asks_again(self, journal: Journal) -> bool:
         """Asks for a review if nobody approved the plan, or if a tool or agent has changed since.
@@ -168,27 +178,24 @@ class RunExecution:
             return None
         return e.RunFinished(status="done")
 
-    async def _execute_and_conclude(
-        self, journal: Journal, executor: Executor, fence: Fence
-    ) -> Run:
+    async def _execute_and_conclude(self, journal: Journal, active: _Active, fence: Fence) -> Run:
         unfinished = False
         try:
-            unfinished = await self._execute_through_changes(journal, executor, fence)
+            unfinished = await self._execute_through_changes(journal, active, fence)
         except (StaleWriter, RunTakenOver):
-            return await self._as_it_is(journal)
+            return await self._as_it_is(journal, active)
         except asyncio.CancelledError:
-            if journal.id not in self._interrupted:
+            if not active.interrupted:
                 unfinished = True  # a server that runs may go on with it
                 raise
-            return await self._as_it_is(journal)
+            return await self._as_it_is(journal, active)
         finally:
             await self._journals.owners.let_go(fence, unfinished=unfinished)
-        last = self._active[journal.id][0]  # another one may have written the last replies
-        whole = partial(self._journals.whole, journal, last.results)
+        whole = partial(self._journals.whole, journal, active.executor.results)
         return await self._journals.patience.until_done(whole)
 
     async def _execute_through_changes(
-        self, journal: Journal, executor: Executor, fence: Fence
+        self, journal: Journal, active: _Active, fence: Fence
     ) -> bool:
         """Executes a run until it rests, whatever others decide in between.
 
@@ -196,56 +203,54 @@ class RunExecution:
         """
         while True:
             try:
-                return await self._execute_until_rest(journal, executor)
+                return await self._execute_until_rest(journal, active)
             except StaleWriter:
                 if fence.lost or not fence.term:
                     raise  # others may be executing it
                 await journal.catch_up()
                 if not may_execute(journal.run):
                     raise
-                executor = await self._next_executor(journal)
+                await self._renew(journal, active)
 
-    async def _execute_until_rest(self, journal: Journal, executor: Executor) -> bool:
+    async def _execute_until_rest(self, journal: Journal, active: _Active) -> bool:
         idle = False
         while True:
-            wakes_at = executor.wakes_at if idle else None
+            wakes_at = active.executor.wakes_at if idle else None
+            runs = not idle and journal.run.phase is not RunStatus.REPLANNING
             match next_move(journal.run, idle=idle, wakes_at=wakes_at):
-                case Execute() | AwaitAnswer(begun=True) if not idle and _runs(journal.run):
-                    if await self._execute(journal, executor):
+                case Execute() | AwaitAnswer(begun=True) if runs:
+                    past = await self._intake.past()
+                    await active.executor.execute()
+                    if journal.run.phase.over:
+                        past.learn((await journal.summary()).calls)
+                    if active.executor.leaves and not journal.run.paused:
                         return True
                     idle = True
-                case Conclude() if await self._ended(journal):
-                    executor, idle = await self._next_executor(journal), False
+                case Conclude() if await self._journals.patience.until_done(
+                    partial(self.end, journal)
+                ):
+                    await self._renew(journal, active)
+                    idle = False
                 case _:
                     return False
 
-    async def _execute(self, journal: Journal, executor: Executor) -> bool:
-        """Executes the steps that can run; returns whether the rest is left to another process."""
-        past = await self._intake.past()
-        await executor.execute()
-        if journal.run.phase.over:
-            past.learn((await journal.summary()).calls)
-        return executor.leaves and not journal.run.paused
-
-    async def _next_executor(self, journal: Journal) -> Executor:
-        """Returns an executor for the run as it is now; the one before is not used any more."""
+    async def _renew(self, journal: Journal, active: _Active) -> None:
+        """Makes an executor for the run as it is now; the one before is not used any more."""
         again = partial(self._executor_for, journal)
-        executor = await self._journals.patience.until_done(again)
-        executor.leaves = self._leaving
-        self._active[journal.id] = executor, self._active[journal.id][1]
-        return executor
+        active.executor = await self._journals.patience.until_done(again)
+        active.executor.leaves = self._leaving
 
-    async def _as_it_is(self, journal: Journal) -> Run:
+    async def _as_it_is(self, journal: Journal, active: _Active) -> Run:
         """Returns a run that is no longer executed here."""
         try:
             await journal.catch_up()
             return await self._journals.whole(journal)
         except asyncio.CancelledError:
-            if journal.id not in self._interrupted:
+            if not active.interrupted:
                 raise
             # Both ways told at once that it was taken over.
-            self._interrupted.discard(journal.id)
-            return await self._as_it_is(journal)
+            active.interrupted = False
+            return await self._as_it_is(journal, active)
 
     async def wait_for_time(self, run: Run) -> bool:
         """Waits for the time for which a run waits, or until somebody writes to it.
@@ -270,43 +275,24 @@ class RunExecution:
             await asyncio.gather(*waits, return_exceptions=True)
         return True
 
-    async def _ended(self, journal: Journal) -> bool:
-        """Ends a run, waiting for a store that is away; true if the run goes on with a new plan."""
-
-        async def end() -> bool:
-            over = journal.run.status.over
-            return not over and await self.end(journal)
-
-        return await self._journals.patience.until_done(end)
-
     async def end(self, journal: Journal) -> bool:
-        """Ends a run, unless it needs a new plan; true if it goes on with one."""
+        """Ends a run that is not over, unless it needs a new plan; true if it goes on with one."""
+        if journal.run.status.over:
+            return False
         await self._planning.settle_early(journal, ())
         await self._planning.drop_early(journal.id)
         outcome = await self._reviser.at_rest(journal)
         if not outcome.ends:
             return outcome.goes_on
-        if not await self._write_replies(journal):
-            return False
-        past = await self._intake.past()
-        await self._conclude(journal, reason=outcome.reason)
-        past.learn((await journal.summary()).calls)
-        return False
-
-    async def _write_replies(self, journal: Journal) -> bool:
-        """Writes the replies that were held back; false if the run waits for a person instead."""
-        pacing = self._reviser.last_replies(journal.run)
-        if pacing is None or journal.id not in self._active:
-            return True
-        executor = await self._executor_for(journal, pacing)
-        self._active[journal.id] = executor, self._active[journal.id][1]
-        await executor.execute()
-        return not journal.run.paused
-
-    async def _conclude(self, journal: Journal, *, reason: str) -> None:
-        run, intake = journal.run, self._intake
+        pacing, active = self._reviser.last_replies(journal.run), self._active.get(journal.id)
+        if pacing is not None and active is not None:  # replies that were held back
+            active.executor = await self._executor_for(journal, pacing)
+            await active.executor.execute()
+            if journal.run.paused:
+                return False
+        past, run, intake = await self._intake.past(), journal.run, self._intake
         # What steps would have changed matters only if the goal was met early, or one failed.
-        matters = run.advice or [step for step in run.steps.values() if step.rule == "error"]
+        matters = run.advice or any(step.rule == "error" for step in run.steps.values())
         acting = await intake.acting(run.plan, run.templates) if run.plan and matters else ()
         callees, templates = await intake.callees(), {**intake.templates, **run.templates}
 
@@ -314,44 +300,40 @@ class RunExecution:
             unit = named_unit(run.plan, name, templates) if run.plan else None
             return unit is not None and callees.is_read(unit)
 
-        await conclude(journal, is_read=is_read, acting=acting, reason=reason)
+        await conclude(journal, is_read=is_read, acting=acting, reason=outcome.reason)
+        past.learn((await journal.summary()).calls)
+        return False
 
     def leave_all(self) -> None:
         """Starts no more steps in this process; each run is let go when its calls have ended."""
         self._leaving = True
-        for executor, _ in self._active.values():
-            executor.leave()
+        for active in self._active.values():
+            active.executor.leave()
 
     def _stop_lost(self, run_id: str) -> None:
         """Stops the execution of a run that another process has taken over."""
-        future = self.of(run_id)
-        if future is not None and future is not asyncio.current_task():
-            self._interrupted.add(run_id)
-            future.add_done_callback(lambda _: self._interrupted.discard(run_id))
-            future.cancel()
+        active = self._active.get(run_id)
+        if active is not None and active.future is not asyncio.current_task():
+            active.interrupted = True
+            active.future.cancel()
 
     def tell_news(self, run_id: str) -> None:
         """Has the executor of a run in this process read at once what a person has written."""
         active = self._active.get(run_id)
-        if active is not None and active[0].is_executing:
-            active[0].wakeups.others_wrote()
+        if active is not None and active.executor.is_executing:
+            active.executor.wakeups.others_wrote()
 
     async def interrupt(self, run_id: str, tell: Callable[[Executor], None]) -> None:
         """Calls `tell` with the executor of a run in this process, and waits until it stops."""
         active = self._active.get(run_id)
-        if active is not None:
-            executor, future = active
-            if executor.is_executing:
-                tell(executor)
-            else:  # a new plan is being made: not worth waiting for
-                self._interrupted.add(run_id)
-                future.cancel()
-            await asyncio.gather(asyncio.shield(future), return_exceptions=True)
-            self._interrupted.discard(run_id)
-
-
-def _runs(run: Run) -> bool:
-    return run.phase is not RunStatus.REPLANNING
+        if active is None:
+            return
+        if active.executor.is_executing:
+            tell(active.executor)
+        else:  # a new plan is being made: not worth waiting for
+            active.interrupted = True
+            active.future.cancel()
+        await asyncio.gather(asyncio.shield(active.future), return_exceptions=True)
 
 
 def _begins_as_it_is(run: Run) -> bool:

@@ -27,7 +27,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.ids import Ids
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions, Team
+from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import SummaryStore
@@ -35,7 +35,6 @@ from plansmith.ports import SummaryStore
 if TYPE_CHECKING:
     from plansmith.engine.processes import Machine
     from plansmith.plan.data import Json
-    from plansmith.plan.plan import Plan
     from plansmith.ports import Clock, PlanStore
     from plansmith.report import build
 else:
@@ -43,7 +42,6 @@ else:
 
 _MOST_FRESH: Final = 1000
 _MOST_BYTES: Final = 16_000_000
-SUBMITTED: Final = {"origin": "submitted"}
 
 
 class Journals:
@@ -72,7 +70,8 @@ class Journals:
         self.owners = Owners(store, clock, lease_s=lease_s, machine=machine)
         self.patience = StoreOutage(store, clock)
         self._fresh: dict[str, Journal] = {}
-        self._known: dict[str, tuple[int, Journal]] = {}
+        # Journals read here before, each with the bytes of its first so many events.
+        self._known: dict[str, tuple[int, int, Journal]] = {}
 
     def new(self, run_id: str = "") -> Journal:
         """Creates the journal of a new run."""
@@ -107,14 +106,14 @@ class Journals:
         For what is done again and again with a run, such as an answer. Damage of what was read
         before is found by `load`, which is before every approval and every beginning.
         """
-        known = self._known.pop(run_id, None)
-        journal = known[1].copy(self.store) if known else None
+        size, count, known = self._known.pop(run_id, (0, 0, None))
+        journal = known.copy(self.store) if known is not None else None
         if journal is None or not await journal.refresh():
-            journal = await self.load(run_id)
-        size = sum(len(event.body_text) for event in journal.events)
+            size, count, journal = 0, 0, await self.load(run_id)
+        size += sum(len(event.body_text) for event in journal.events[count:])
         if journal.damage is None and size <= _MOST_BYTES:
-            self._known[run_id] = size, journal
-            while sum(each for each, _ in self._known.values()) > _MOST_BYTES:
+            self._known[run_id] = size, len(journal.events), journal
+            while sum(each for each, _, _ in self._known.values()) > _MOST_BYTES:
                 del self._known[next(iter(self._known))]
         return journal
 
@@ -234,27 +233,3 @@ class Journals:
             Sentence("run {run} needs the agents of the {team} team", run=run.id, team=team.name),
             hint=hint,
         )
-
-
-def run_created(
-    request: str,
-    plan: Plan | None = None,
-    *,
-    locale: str = "",
-    options: RunOptions | None = None,
-    origin: Origin | None = None,
-    folder: str = "",
-) -> e.RunCreated:
-    """Returns the first event of a run; without `folder`, the journal fills its own in."""
-    return e.RunCreated(
-        request=request or (plan.goal if plan else ""),
-        locale=locale or (plan.locale if plan else "en"),
-        options=options or NO_OPTIONS,
-        origin=origin or OWN_REQUEST,
-        folder=folder,
-    )
-
-
-def submitted(by: e.Who) -> Mapping[str, str]:
-    """Returns the origin of a finished plan: submitted by a person or by a program."""
-    return {"origin": "program"} if e.actor(by).kind == "program" else SUBMITTED

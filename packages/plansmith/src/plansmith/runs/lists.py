@@ -6,14 +6,14 @@ import asyncio
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from plansmith.errors import JournalError, Misconfigured, NotFound
 from plansmith.plan.run import RunStatus
-from plansmith.plan.summary import Headline, ModelUse, RunSummary
+from plansmith.plan.summary import DayTotal, Headline, ModelUse, PlanningFacts, RunSummary
 from plansmith.ports import SummaryStore
 from plansmith.runs.journals import Journals
 
@@ -36,75 +36,38 @@ class DaySum:
     money: Decimal = Decimal(0)
 
 
-class MetricTotals:
-    """Metrics of many requests, as shares and averages."""
-
-    def __init__(self) -> None:
-        self._all: list[PlanningFigures] = []
-
-    def add(self, metrics: PlanningFigures) -> None:
-        """Adds the metrics of one request."""
-        self._all.append(metrics)
-
-    def to_json(self) -> dict[str, Json]:
-        """Returns averages: parse success, steps, iterations, time, tokens and cost."""
-        count = len(self._all)
-        if not count:
-            return {"requests": 0}
-        plans = [each for each in self._all if each.parsed]
-        costs = [each.usage.cost for each in self._all]
-        known = [cost for cost in costs if cost is not None]
-        return {
-            "requests": count,
-            "parse_success": len(plans) / count,
-            "parsed_at_once": sum(each.parsed_at_once for each in self._all) / count,
-            "enough_context": sum(each.enough_context for each in plans) / max(1, len(plans)),
-            "degraded": sum(each.degraded for each in self._all) / count,
-            "mean_steps": sum(each.steps for each in plans) / max(1, len(plans)),
-            "mean_iterations": sum(each.iterations for each in self._all) / count,
-            "mean_repairs": sum(each.repairs for each in self._all) / count,
-            "mean_seconds": sum(sum(each.seconds.values()) for each in self._all) / count,
-            "tokens": sum(each.usage.input_tokens + each.usage.output_tokens for each in self._all),
-            "cost_usd": str(sum(known, Decimal(0))) if known else None,
-            "requests_of_unknown_cost": len(costs) - len(known),
-        }
-
-
 @dataclass(frozen=True, slots=True)
 class RunSums:
-    """What all runs together are and cost."""
+    """What all runs together are and cost, and how they were planned."""
 
     statuses: Mapping[str, int]
     days: Mapping[str, DaySum]
-    models: Mapping[str, ModelUse] = field(default_factory=dict[str, ModelUse])
-    planning: MetricTotals = field(default_factory=MetricTotals)
+    models: Mapping[str, ModelUse]
+    planning: Mapping[str, Json]
 
 
-class _Some(NamedTuple):
-    """Which runs are wanted, by what their summaries say."""
-
-    text: str
-    origin: str
-    since: datetime | None
-    until: datetime | None
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether many runs may have to be looked at to find a few."""
-        return bool(self.origin or self.until)
-
-    def has(self, run: RunSummary) -> bool:
-        created = run.created_at
-        return (
-            run.has(self.text)
-            and self.origin in ("", run.origin)
-            and not self.is_before(run)
-            and not (self.until is not None and (created is None or created >= self.until))
-        )
-
-    def is_before(self, run: RunSummary) -> bool:
-        since, created = self.since, run.created_at
-        return since is not None and created is not None and created < since
+def planning_metrics(figures: Sequence[PlanningFigures]) -> dict[str, Json]:
+    """Returns averages: parse success, steps, iterations, time, tokens and cost."""
+    count = len(figures)
+    if not count:
+        return {"requests": 0}
+    plans = [each for each in figures if each.parsed]
+    costs = [each.usage.cost for each in figures]
+    known = [cost for cost in costs if cost is not None]
+    return {
+        "requests": count,
+        "parse_success": len(plans) / count,
+        "parsed_at_once": sum(each.parsed_at_once for each in figures) / count,
+        "enough_context": sum(each.enough_context for each in plans) / max(1, len(plans)),
+        "degraded": sum(each.degraded for each in figures) / count,
+        "mean_steps": sum(each.steps for each in plans) / max(1, len(plans)),
+        "mean_iterations": sum(each.iterations for each in figures) / count,
+        "mean_repairs": sum(each.repairs for each in figures) / count,
+        "mean_seconds": sum(sum(each.seconds.values()) for each in figures) / count,
+        "tokens": sum(each.usage.input_tokens + each.usage.output_tokens for each in figures),
+        "cost_usd": str(sum(known, Decimal(0))) if known else None,
+        "requests_of_unknown_cost": len(costs) - len(known),
+    }
 
 
 class RunLists:
@@ -133,49 +96,70 @@ class RunLists:
 
         `origin` is what they were made from; `since` and `until` are about their creation.
         """
+
+        def is_too_old(run: RunSummary) -> bool:
+            created = run.created_at
+            return since is not None and created is not None and created < since
+
+        def is_wanted(listed: Headline, run: RunSummary) -> bool:
+            if statuses and (listed.status or run.status) not in statuses:
+                return False
+            if not run.has(text) or origin not in ("", run.origin) or is_too_old(run):
+                return False
+            return until is None or (run.created_at is not None and run.created_at < until)
+
         found: list[RunSummary] = []
         asked = {*statuses, _UNTOLD} if statuses else statuses
-        some = _Some(text.casefold(), origin, since, until)
-        size = _PAGE if some.is_narrow else min(limit, _PAGE)
+        text = text.casefold()
+        # Where few of many may be wanted, many are looked at together.
+        size = _PAGE if origin or until else min(limit, _PAGE)
         while len(found) < limit:
-            page = await self._headlines(asked, before, some.text, size)
+            page = await self._headlines(asked, before, text, size)
             listed = await self._summed(page)
-            found += [
-                summary
-                for each, summary in listed
-                if some.has(summary)
-                and (not statuses or (each.status or summary.status) in statuses)
-            ]
+            found += [summary for each, summary in listed if is_wanted(each, summary)]
             # They come in the order of their creation, so that all later ones are too old as well.
-            if len(page) < size or (listed and all(some.is_before(one) for _, one in listed)):
+            if len(page) < size or (listed and all(is_too_old(run) for _, run in listed)):
                 break
             before = page[-1].run
-        return await self._marked(found[:limit])
+        found = found[:limit]
+        # Marks the runs whose process is gone.
+        working = [each.run for each in found if each.working and not each.damage]
+        lost = set(working) - await self._journals.owners.owned(working)
+        return [replace(each, interrupted=True) if each.run in lost else each for each in found]
 
     async def sums(self) -> RunSums:
         """Returns the numbers of runs by status and day, their costs, and how they were planned."""
-        store = self._store
-        if not isinstance(store, SummaryStore):
-            return _sums_of([each async for each in self._all()])
-        await self.sum_up(executing=True)
-        days, models, planning = defaultdict[str, DaySum](DaySum), Counter[str](), MetricTotals()
-        for day, cost, runs, tokens in await store.day_totals():
-            _add(days[day], runs, tokens, Decimal(cost) * runs)
-        spent = Counter[str]()
-        for each in await store.planned():
-            if each.figures is not None:
-                planning.add(each.figures)
+        if isinstance(self._store, SummaryStore):
+            await self.sum_up(executing=True)
+            totals, planned = await self._store.day_totals(), await self._store.planned()
+        else:
+            every = [each async for each in self._all()]
+            totals = [DayTotal(each.day, str(each.money), 1, each.tokens) for each in every]
+            planned = [PlanningFacts(each.figures, each.models) for each in every]
+        days = defaultdict[str, DaySum](DaySum)
+        for day, cost, runs, tokens in totals:
+            days[day].runs += runs
+            days[day].tokens += tokens
+            days[day].money += Decimal(cost) * runs
+        calls, spent = Counter[str](), Counter[str]()
+        for each in planned:
             for name, use in each.models.items():
-                models[name] += use.calls
+                calls[name] += use.calls
                 spent[name] += use.tokens
-        used = {name: ModelUse(models[name], spent[name]) for name in models}
-        return RunSums(await self.status_counts(), days, used, planning)
+        models = {name: ModelUse(calls[name], spent[name]) for name in calls}
+        figures = [each.figures for each in planned if each.figures is not None]
+        return RunSums(await self.status_counts(), days, models, planning_metrics(figures))
 
     async def status_counts(self) -> dict[str, int]:
         """Returns how many runs have each status."""
         if not isinstance(self._store, SummaryStore):
             return dict(Counter([each.status.value async for each in self._all()]))
-        untold = [each async for each in self._untold()]
+        # Those whose status no writer has told: it is told now.
+        untold: list[RunSummary] = []
+        before = ""
+        while page := await self._headlines([_UNTOLD], before, "", _AT_ONCE):
+            before = page[-1].run
+            untold += [summary for _, summary in await self._summed(page)]
         counts = Counter(await self._store.status_counts())
         damaged = [each for each in untold if each.damage]
         # The others were told just now, unless nothing can be written.
@@ -188,22 +172,18 @@ class RunLists:
         It may be interrupted at any time, and done by several processes at once. Runs that are
         being executed are left out, unless `executing`: theirs are stored when they come to rest.
         """
-        store = self._store
-        if not isinstance(store, SummaryStore):
+        if not isinstance(self._store, SummaryStore):
             return
-        some = [
-            each for each in await store.unsummed() if executing or each.status != RunStatus.RUNNING
-        ]
+        some = await self._store.unsummed()
+        some = [each for each in some if executing or each.status != RunStatus.RUNNING]
         for start in range(0, len(some), _AT_ONCE):
             await self._keep(await self._summed(some[start : start + _AT_ONCE]))
 
-    async def _untold(self) -> AsyncIterator[RunSummary]:
-        """Yields the runs whose status no writer has told, and tells it now."""
-        before = ""
-        while page := await self._headlines([_UNTOLD], before, "", _AT_ONCE):
-            before = page[-1].run
-            for _, summary in await self._summed(page):
-                yield summary
+    async def beside(self, runs: Sequence[str]) -> Sequence[str]:
+        """Returns the ids right before and after each of these; all, if the store cannot tell."""
+        if isinstance(self._store, SummaryStore):
+            return await self._store.beside(runs)
+        return await self._store.runs()
 
     async def _headlines(
         self, statuses: Collection[str], before: str, text: str, limit: int
@@ -248,11 +228,10 @@ class RunLists:
         if known is not None and known[0] == last and not known[1].damage:
             return known[1]
         summary = await self._read(run)
-        if summary is None:
-            return None
-        self._remembered[run] = last, summary
-        if len(self._remembered) > _REMEMBERED:
-            self._remembered.popitem(last=False)
+        if summary is not None:
+            self._remembered[run] = last, summary
+            if len(self._remembered) > _REMEMBERED:
+                self._remembered.popitem(last=False)
         return summary
 
     async def _read(self, run: str) -> RunSummary | None:
@@ -261,30 +240,3 @@ class RunLists:
             return (await self._journals.listed(run))[1]
         except NotFound:
             return None
-
-    async def _marked(self, summaries: Sequence[RunSummary]) -> list[RunSummary]:
-        """Marks the runs whose process is gone."""
-        working = [each.run for each in summaries if each.working and not each.damage]
-        lost = set(working) - await self._journals.owners.owned(working)
-        return [replace(each, interrupted=True) if each.run in lost else each for each in summaries]
-
-    async def beside(self, runs: Sequence[str]) -> Sequence[str]:
-        """Returns the ids right before and after each of these; all, if the store cannot tell."""
-        if isinstance(self._store, SummaryStore):
-            return await self._store.beside(runs)
-        return await self._store.runs()
-
-
-def _add(day: DaySum, runs: int, tokens: int, money: Decimal) -> None:
-    day.runs += runs
-    day.tokens += tokens
-    day.money += money
-
-
-def _sums_of(summaries: Sequence[RunSummary]) -> RunSums:
-    days, planning = defaultdict[str, DaySum](DaySum), MetricTotals()
-    for each in summaries:
-        _add(days[each.day], 1, each.tokens, each.money)
-        if each.figures is not None:
-            planning.add(each.figures)
-    return RunSums(Counter(each.status.value for each in summaries), days, planning=planning)

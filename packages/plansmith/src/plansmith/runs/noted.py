@@ -12,7 +12,8 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import StepState, StepStatus
 from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.journals import Journals, run_created
+from plansmith.runs.intake import NewRun
+from plansmith.runs.journals import Journals
 
 _OPEN: Final = frozenset({StepStatus.RUNNING, StepStatus.ASKING})
 
@@ -40,8 +41,9 @@ class NotedRuns:
         reason: str,
     ) -> None:
         """Creates a run with this plan, paused."""
-        created = run_created("", plan, origin=origin, options=options)
-        await journal.append(created, _proposed(plan), e.RunPaused(reason=reason), by=self._by)
+        new = NewRun(plan=plan, origin=origin, options=options, by=self._by)
+        paused = e.RunPaused(reason=reason)
+        await journal.append(new.created(), _proposed(plan), paused, by=self._by)
 
     async def propose(self, journal: Journal, plan: Plan) -> None:
         """Writes another version of the plan."""

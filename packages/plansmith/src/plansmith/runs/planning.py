@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +16,6 @@ from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
-from plansmith.plan.events import PlanningFailed
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, Planned, PlanRequest, Tell, only_stands_in
@@ -24,6 +24,7 @@ from plansmith.plan.run import Run
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Available, Message, Planner, ReplyWriter
+from plansmith.runs.intake import NewRun, Proposal
 from plansmith.templates.template import plan_steps, runs_templates, template_problems
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ else:
     )
 
 
+# Who made the plan of a run that was made from something; else whoever submitted it.
+_PLAN_ORIGINS: Final = {"template": "template", "run": "rerun", "undo": "rerun"}
 CLARIFICATIONS: Final = 2
 READ_RESULTS: Final = Sentence("review.read_results")
 # Returns the conversation before a message (its number) of a thread (its id).
@@ -84,17 +87,30 @@ class RunPlanning:
         trusts_texts: bool = False,
     ) -> None:
         self.early_start = early_start
-        self.tell = tell
-        journals.patience.tell = lambda text: self.tell(text)  # noqa: PLW0108 - `tell` may change
         self.planner = planner
-        self._journals = journals
-        self._intake = intake
+        self.journals = journals
+        self.intake = intake
         self._writer = writer
         self._standing_review = standing
         self._said = said
         self._trusts_texts = trusts_texts
+        self._listeners = [tell]
         self._early: dict[str, prefetch.Prefetch] = {}
         self._planning: set[str] = set()
+        journals.patience.tell = self.tell
+
+    def tell(self, text: str) -> None:
+        """Says what happens, to whoever listens now."""
+        self._listeners[-1](text)
+
+    @contextmanager
+    def telling(self, listener: Tell) -> Generator[None]:
+        """Has another listener hear what happens, inside the block."""
+        self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._listeners.remove(listener)
 
     def need_planner(self) -> Planner:
         """Returns the planner; raises `Misconfigured` if there is none."""
@@ -109,32 +125,43 @@ class RunPlanning:
         """Tells whether this process is making a plan for a run."""
         return run_id in self._planning
 
+    async def create(self, new: NewRun) -> Journal:
+        """Creates a run: checks and proposes its plan; without a plan, planning comes later."""
+        who, journal = e.actor(new.by), self.journals.new(new.run_id)
+        start = (new.created(self.intake.policy), who)
+        if new.plan is None:
+            self.need_planner()
+            await journal.append(start)
+            return journal
+        proposal = await self.intake.take_in(new.plan, start[0].options, new.pins, new.notes)
+        submitted = "program" if who.kind == "program" else "submitted"
+        origin = new.plan_origin or _PLAN_ORIGINS.get(new.origin.kind, submitted)
+        proposal = replace(proposal, start=[start], then=new.kept, about={"origin": origin})
+        await self.intake.propose(journal, replace(proposal, reviewed=new.reviewed, by=who))
+        return self.journals.keep(journal)
+
     async def plan(self, journal: Journal, request: PlanRequest | None = None) -> None:
         """Plans a run's request; also after a crash and after answers about the request."""
         run = journal.run
-        self._journals.require_ours(run)
-        async with self._journals.owners.owning(journal.id) as journal.fence:
+        self.journals.require_ours(run)
+        async with self.journals.owners.owning(journal.id) as journal.fence:
             await self._plan(journal, request or PlanRequest.of(run.request, run.options))
 
     async def _plan(self, journal: Journal, request: PlanRequest) -> None:
-        journal.wait_for(WaitingStore(self._journals.patience))
-        clarifications = clarifications_in(journal.events)
+        journal.wait_for(WaitingStore(self.journals.patience))
+        clarified = _clarifications(journal.events)
+        triaged = request.triaged or len(clarified) >= CLARIFICATIONS
+        request = replace(request, text="\n\n".join([request.text, *clarified]), triaged=triaged)
         await self.settle_early(journal)
         self._planning.add(journal.id)
         try:
-            planned = await self.make(
-                replace(
-                    request,
-                    text="\n\n".join([request.text, *clarifications]),
-                    triaged=request.triaged or len(clarifications) >= CLARIFICATIONS,
-                ),
-                on_step=await self._starter(journal),
-            )
-            # Nothing of a plan runs while a person reviews it.
-            runs_on = planned.plan is not None and not (
-                await self._intake.review(planned.plan) or await self._review_of_reader(planned)
-            )
-            keep = prefetch.wanted_by(planned.plan) if planned.plan and runs_on else ()
+            planned = await self.make(request, on_step=await self._starter(journal))
+            keep: Collection[str] = ()
+            if planned.plan is not None:
+                # Nothing of a plan runs while a person reviews it.
+                asked = await self.intake.review(planned.plan)
+                if not asked and not await self._review_of_reader(planned):
+                    keep = prefetch.wanted_by(planned.plan)
             await self.settle_early(journal, keep)
             await self._record(journal, planned)
         finally:
@@ -142,40 +169,19 @@ class RunPlanning:
             if journal.run.plan is None:
                 await self.drop_early(journal.id)
 
-    async def _starter(self, journal: Journal) -> OnStep:
-        """Returns what starts reads early; nothing starts if a person sees every plan first."""
-        if not self.early_start or sees_first(journal.run) or self._intake.policy.ask == "always":
-            return _start_nothing
-        early = prefetch.Prefetch(journal, await self._intake.callees(), tell=self.tell)
-        self._early[journal.id] = early
-        return early.start
-
-    async def settle_early(self, journal: Journal, keep: Collection[str] | None = None) -> None:
-        """Records how early reads ended, also those of a process that died."""
-        early = self._early.get(journal.id)
-        if early is None and not journal.run.prefetches:
-            return
-        if early is not None:
-            await early.settle(journal, keep)
-        gone = prefetch.left_open(journal.run, early.keys if early else ())
-        if gone and not journal.run.status.over:
-            await journal.append(*gone)
-
     async def _record(self, journal: Journal, planned: Planned) -> None:
         """Writes the outcome of planning: a plan, a failure, a question or an answer."""
-        spent = spending(planned.metrics.usage)
-        decided = e.Triaged(decision=planned.decision.value, reason=planned.reason)
-        plan = planned.plan
-        if planned.decision is Decision.PLAN and plan and not only_stands_in(plan):
-            await self.propose(journal, planned, start=[decided])
-            return
-        exchanges = recorded_exchanges(planned)
-        record = content_of(exchanges[0]).digest if exchanges else ""
+        triaged = e.Triaged(decision=planned.decision.value, reason=planned.reason)
+        values = recorded_exchanges(planned)
         if planned.decision is Decision.PLAN:
-            failed, ended = failure(planned), no_plan(planned)
-            await journal.append(decided, failed, ended, values=exchanges)
+            if planned.plan and not only_stands_in(planned.plan):
+                await self.propose(journal, planned, start=[triaged])
+                return
+            reason = Sentence("end.no_plan", reason=_why_none(planned))
+            ending = e.RunFinished(status="failed", reason=reason)
+            await journal.append(triaged, failure(planned), ending, values=values)
             return
-        triaged = decided.replace(**spent, record=record)
+        triaged = triaged.replace(**_costs(planned))
         if planned.decision is Decision.ASK:
             number = sum(isinstance(event.body, e.QuestionAsked) for event in journal.events)
             texts = enumerate(planned.questions or (planned.answer,), start=number + 1)
@@ -183,17 +189,11 @@ class RunPlanning:
                 e.QuestionAsked(question=f"request:{place}", text=text, kind="request")
                 for place, text in texts
             ]
-            await journal.append(triaged, *asked, values=exchanges)
+            await journal.append(triaged, *asked, values=values)
             return
-        await self.keep_answer(journal, planned.answer, triaged, values=exchanges)
-
-    async def keep_answer(
-        self, journal: Journal, text: str, triaged: e.Triaged, *, values: Sequence[Json] = ()
-    ) -> None:
-        """Ends a run whose request was answered at once."""
-        made = e.ReportMade(result=content_of(text).digest)
+        made = e.ReportMade(result=content_of(planned.answer).digest)
         ending = e.RunFinished(status="answered", reason=triaged.reason)
-        await journal.append(triaged, made, ending, values=[text, *values])
+        await journal.append(triaged, made, ending, values=[planned.answer, *values])
 
     async def propose(
         self,
@@ -208,33 +208,22 @@ class RunPlanning:
         """Writes a plan that a model made into a run, with how it was made."""
         plan = planned.plan
         assert plan is not None  # noqa: S101
-        about: dict[str, Any] = {
-            "origin": planned.origin,
-            "cause": cause,
-            "metrics": planned.metrics,
-            "picks": planned.picks,
-            **spending(planned.metrics.usage),
-        }
-        exchanges = recorded_exchanges(planned)
-        if exchanges:
-            about["record"] = content_of(exchanges[0]).digest
+        about = {**_costs(planned), "origin": planned.origin, "cause": cause}
+        about |= {"picks": planned.picks, "metrics": planned.metrics}
         if reviewed is None:
-            reviewed = await self._own_review(journal.run, planned, plan)
-        await self._intake.propose(
-            journal,
+            reviewed = await self._standing_review(journal.run, plan)
+        if reviewed is None:
+            reviewed = await self._review_of_reader(planned) or None
+        proposal = Proposal(
             plan,
-            planned.problems,
+            problems=planned.problems,
             start=start,
             then=then,
             reviewed=reviewed,
             about=about,
-            values=exchanges,
+            values=recorded_exchanges(planned),
         )
-
-    async def _own_review(self, run: Run, planned: Planned, plan: Plan) -> Sequence[Entry] | None:
-        """Returns the review of a plan where the policy alone does not decide on it."""
-        reviewed = await self._standing_review(run, plan)
-        return reviewed if reviewed is not None else await self._review_of_reader(planned) or None
+        await self.intake.propose(journal, proposal)
 
     async def _review_of_reader(self, planned: Planned) -> list[e.ReviewAsked]:
         """Returns the review of a plan that changes something, made after reading results.
@@ -244,57 +233,70 @@ class RunPlanning:
         plan = planned.plan
         if plan is None or not planned.read_results or self._trusts_texts:
             return []
-        if not await self._intake.acting(plan):
+        if not await self.intake.acting(plan):
             return []
-        return await self._intake.review(plan, more=(READ_RESULTS,))
+        return await self.intake.review(plan, more=(READ_RESULTS,))
 
     async def make(
         self, request: PlanRequest, *, on_step: OnStep = _start_nothing, results: bool = True
     ) -> Planned:
         """Makes a plan; without `results` the planner reads only what persons said before."""
-        planner, callees = self.need_planner(), await self._intake.callees()
-        request = await self._with_history(request, results=results)
+        planner, callees = self.need_planner(), await self.intake.callees()
+        if request.thread:
+            said = await self._said(request.thread, request.message)
+            kept = [each for each in said if results or each.role == "user"]
+            request = replace(request, history=(*kept, *request.history))
+        # The newest templates, and the versions that the previous plan runs.
+        templates = await self.intake.load_templates()
+        before = [step.template for _, step in plan_steps(request.previous or Plan())]
+        versions = dict.fromkeys(name for name in before if name in templates and "@" in name)
+        options = RunOptions(thread=request.thread, message=request.message)
         available = Available(
             tools=list(callees.specs.values()),
-            agents=self._intake.agents(),
-            templates=await self._templates_for(request),
+            agents=self.intake.agents(),
+            templates=[*(name for name in templates if "@" not in name), *versions],
             sources=callees.tools,
-            earlier=await self._intake.usable_results(
-                RunOptions(thread=request.thread, message=request.message), request.pins
-            ),
+            earlier=await self.intake.usable_results(options, request.pins),
         )
         made = await planner.make(request, available, tell=self.tell, on_step=on_step)
-        made = replace(made, read_results=_has_read(request))
+        has_read = request.thread and any(each.role == "assistant" for each in request.history)
+        made = replace(made, read_results=bool(has_read))
         if made.plan is None or not runs_templates(made.plan):
             return made
-        plan = await self._intake.pinned(made.plan)
-        found = template_problems(plan, await self._intake.load_templates())
+        plan = await self.intake.pinned(made.plan)
+        found = template_problems(plan, await self.intake.load_templates())
         return replace(made, plan=plan, problems=(*made.problems, *found))
-
-    async def _with_history(self, request: PlanRequest, *, results: bool) -> PlanRequest:
-        """Adds what was said before in the thread of a request."""
-        if not request.thread:
-            return request
-        said = await self._said(request.thread, request.message)
-        kept = said if results else [each for each in said if each.role == "user"]
-        return replace(request, history=(*kept, *request.history))
-
-    async def _templates_for(self, request: PlanRequest) -> list[str]:
-        """Returns the newest templates, and the versions that the previous plan runs."""
-        before = [step.template for _, step in plan_steps(request.previous or Plan())]
-        known = await self._intake.load_templates()
-        names = [name for name in known if "@" not in name]
-        return [*names, *dict.fromkeys(name for name in before if name in known and "@" in name)]
 
     def equip(self, callees: Callees, run: Run) -> Callees:
         """Adds what a run needs to call its steps: the writer of replies, and early reads."""
         early = self._early.get(run.id)
+        steps = run.plan.steps if run.plan else ()
+        shows_results = any(step.kind == "reply" and step.style == "results" for step in steps)
         # Without a writer a reply is its instruction; but results are shown as tables then, too.
-        if self._writer is None and not _shows_results(run):
+        if self._writer is None and not shows_results:
             return replace(callees, early=early) if early is not None else callees
         thread, message = run.options.thread, run.options.message
         said = partial(self._said if thread else nothing_said, thread, message)
         return replace(callees, compose=replies.Replies(run, self._writer, said), early=early)
+
+    async def _starter(self, journal: Journal) -> OnStep:
+        """Returns what starts reads early; nothing starts if a person sees every plan first."""
+        if not self.early_start or sees_first(journal.run) or self.intake.policy.ask == "always":
+            return _start_nothing
+        early = prefetch.Prefetch(journal, await self.intake.callees(), tell=self.tell)
+        self._early[journal.id] = early
+        return early.start
+
+    async def settle_early(self, journal: Journal, keep: Collection[str] | None = None) -> None:
+        """Records how early reads ended, also those of a process that died."""
+        early = self._early.get(journal.id)
+        if early is None and not journal.run.prefetches:
+            return
+        if early is not None:
+            await early.settle(journal, keep)
+        gone = prefetch.left_open(journal.run, early.keys if early else ())
+        if gone and not journal.run.status.over:
+            await journal.append(*gone)
 
     def has_early(self, run: Run) -> bool:
         """Whether reads of a run were started early, whose ends are still to be written."""
@@ -312,34 +314,26 @@ class RunPlanning:
             await self.drop_early(run_id)
 
 
-def _shows_results(run: Run) -> bool:
-    """Tells whether a reply of a run's plan shows results as tables and lists."""
-    steps = run.plan.steps if run.plan else ()
-    return any(step.kind == "reply" and step.style == "results" for step in steps)
-
-
-def _has_read(request: PlanRequest) -> bool:
-    """Tells whether a planner read words of tools or models in the thread of a request."""
-    return bool(request.thread) and any(each.role == "assistant" for each in request.history)
-
-
 def recorded_exchanges(planned: Planned) -> list[Json]:
     """Returns the model calls of planning as values to store, at most one."""
     return [[*planned.exchanges]] if planned.exchanges else []
 
 
-def failure(planned: Planned) -> PlanningFailed:
+def _costs(planned: Planned) -> dict[str, Any]:
+    """Returns what planning used, and where its model calls are recorded, as fields of an event."""
+    costs: dict[str, Any] = {**spending(planned.metrics.usage)}
+    if planned.exchanges:
+        costs["record"] = content_of([*planned.exchanges]).digest
+    return costs
+
+
+def failure(planned: Planned) -> e.PlanningFailed:
     """Returns the event of planning that failed, with its reason and cost."""
-    record = content_of([*planned.exchanges]).digest if planned.exchanges else ""
-    return PlanningFailed(
-        reason=why_none(planned),
-        problems=tuple(planned.problems),
-        record=record,
-        **spending(planned.metrics.usage),
-    )
+    problems = tuple(planned.problems)
+    return e.PlanningFailed(reason=_why_none(planned), problems=problems, **_costs(planned))
 
 
-def why_none(planned: Planned) -> str:
+def _why_none(planned: Planned) -> str:
     """Says why there is no plan, for a person."""
     if planned.plan is not None and planned.plan.degraded:
         return planned.plan.degraded
@@ -347,18 +341,7 @@ def why_none(planned: Planned) -> str:
     return worst[0].message if worst else planned.reason or Sentence("the model gave none")
 
 
-def no_plan(planned: Planned) -> e.RunFinished:
-    """Returns the end of a run that got no plan."""
-    reason = Sentence("end.no_plan", reason=why_none(planned))
-    return e.RunFinished(status="failed", reason=reason)
-
-
-def changes_asked(events: Sequence[e.Event]) -> list[str]:
-    """Returns what persons asked to change about the plan of a run, in order."""
-    return [event.body.text for event in events if isinstance(event.body, e.ChangesAsked)]
-
-
-def clarifications_in(events: Sequence[e.Event]) -> list[str]:
+def _clarifications(events: Sequence[e.Event]) -> list[str]:
     """Returns the questions about the request that were answered, each with its answer."""
     asked: dict[str, str] = {}
     clarifications: list[str] = []

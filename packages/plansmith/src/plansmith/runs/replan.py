@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
@@ -16,7 +16,6 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, call_mark
 from plansmith.plan.diff import rename_steps
-from plansmith.plan.events import AnyBody, LimitName, QuestionAsked, StepReset, StepWaits
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import sees_first
@@ -28,9 +27,12 @@ from plansmith.plan.steps import AnyStep, ToolStep
 from plansmith.ports import ContextBlock
 from plansmith.runs.carry_over import (
     SKIPPED_BY_PERSON,
+    CallKey,
+    calls_made,
     changed_steps,
     events_to_withdraw,
     is_in_doubt,
+    root_of,
     unknown_steps,
 )
 from plansmith.text import clip
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from plansmith.review.settings import ReviewPolicy
 
 
-_WHY = {
+_WHY: Final = {
     "tool": "the tool failed",
     "time": "it took too long",
     "reference": "a value it needs was not there",
@@ -48,7 +50,14 @@ _WHY = {
     "refused": "a person refused its values",
     "": "it did not finish",
 }
-_RETRIED = frozenset({StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
+_RETRIED: Final = frozenset({StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
+_OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
+_WORK: Final = frozenset({"tool", "agent", "map", "plan"})
+_MAX_REPEATS: Final = 2
+_MOST_TEXTS: Final = 20
+_LONGEST_ERROR: Final = 2_000
+_LONGEST_RESULT: Final = 4_000
+_DIGEST: Final = 16
 
 
 class Cause(NamedTuple):
@@ -56,7 +65,7 @@ class Cause(NamedTuple):
 
     kind: Literal["failure", "advice", "person", "iteration", "rethink"]
     text: str
-    limit: LimitName | None = None
+    limit: e.LimitName | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +84,6 @@ class Rounds:
     join: Callable[[Plan, Plan], Plan] | None = None
 
 
-class Kept(NamedTuple):
-    """A new plan with the finished steps in it, and problems with what it wanted to change."""
-
-    plan: Plan
-    problems: list[Problem]
-
-
 def cause_to_revise(run: Run, limits: Limits) -> Cause | None:
     """Returns why an idle run needs a new plan, or None.
 
@@ -94,30 +96,41 @@ def cause_to_revise(run: Run, limits: Limits) -> Cause | None:
     failed = [name for name in broken if not was_refused(run, name)]
     is_off = (run.options.replan or limits.replan) == "never"
     if (advised or failed) and limits.max_replans and not is_off:
-        full = run.replans >= limits.max_replans + run.grants.get("replans", 0)
-        text = (
-            Sentence("failed: {steps}", steps=failed)
-            if failed
-            else Sentence("a step asks for another plan")
-        )
-        return Cause("failure" if failed else "advice", text, "replans" if full else None)
+        full = run.replans >= _most(limits.max_replans, run, "replans")
+        cause = Cause("advice", Sentence("a step asks for another plan"))
+        if failed:
+            cause = Cause("failure", Sentence("failed: {steps}", steps=failed))
+        return cause._replace(limit="replans") if full else cause
     is_last = limits.max_iterations < 2 or run.plan.enough_context
     if broken or run.advice is not None or is_last:
         return None
-    full = run.iterations + 1 >= limits.max_iterations + run.grants.get("iterations", 0)
+    full = run.iterations + 1 >= _most(limits.max_iterations, run, "iterations")
     return Cause("iteration", Sentence("all steps have run"), "iterations" if full else None)
+
+
+def _most(limit: int, run: Run, name: e.LimitName) -> int:
+    return limit + run.grants.get(name, 0)
+
+
+def failed_steps(run: Run) -> list[str]:
+    """Returns the steps of the plan that failed, without parts."""
+    return [
+        name
+        for name, step in run.steps.items()
+        if step.status is StepStatus.FAILED and "/" not in name
+    ]
 
 
 def may_iterate(run: Run, limits: Limits, rounds: Rounds) -> bool:
     """Tells whether another plan may follow when all steps of the present one have run."""
     if limits.max_iterations < 2 or run.plan is None or run.plan.enough_context:
         return False
-    most = limits.max_iterations + run.grants.get("iterations", 0)
+    most = _most(limits.max_iterations, run, "iterations")
     is_last = run.iterations + 1 >= most and rounds.end_at_limit
     return not is_last and not run.closing and run.origin.kind != "schedule"
 
 
-def ask_about(run: Run, cause: Cause) -> QuestionAsked:
+def ask_about(run: Run, cause: Cause) -> e.QuestionAsked:
     """Returns the question whether a run may make more plans than its limit."""
     if cause.limit == "replans":
         text = Sentence(
@@ -132,173 +145,6 @@ def ask_about(run: Run, cause: Cause) -> QuestionAsked:
             reason=cause.text,
         )
     return limit_question(run, cause.limit or "iterations", text)
-
-
-def failed_steps(run: Run) -> list[str]:
-    """Returns the steps of the plan that failed, without parts."""
-    return [
-        name
-        for name, step in run.steps.items()
-        if step.status is StepStatus.FAILED and "/" not in name
-    ]
-
-
-def describe_outcomes(run: Run, specs: Mapping[str, ToolSpec]) -> str:
-    """Describes to the planner how each step ended, without any text from tools.
-
-    Of results it names only the fields that the tool's schema declares.
-    """
-    return "\n".join(
-        json.dumps(_outcome_line(name, run, specs), ensure_ascii=False)
-        for name in run.steps
-        if "/" not in name
-    )
-
-
-def _outcome_line(name: str, run: Run, specs: Mapping[str, ToolSpec]) -> dict[str, Json]:
-    state = run.steps[name]
-    line: dict[str, Json] = {"step": name, "status": state.status.value}
-    if state.status in _RETRIED:
-        line["why"] = _WHY[state.error_kind]
-    step = run.plan.by_id.get(name) if run.plan else None
-    spec = specs.get(step.tool) if isinstance(step, ToolStep) else None
-    if state.status is StepStatus.DONE and spec is not None and spec.output_schema is not None:
-        fields = cast("Mapping[str, Json]", spec.output_schema.get("properties") or {})
-        line["gives"] = [*sorted(fields)]
-    return line
-
-
-def kept_steps(run: Run) -> list[AnyStep]:
-    """Returns the steps that stay in every new plan of a run."""
-    # Steps that may have taken effect stay until a person has said whether they did.
-    doubts = {name.split("/")[0] for name, state in run.steps.items() if is_in_doubt(state)}
-    doubts |= unknown_steps(run).keys()
-    return [
-        step
-        for step in (run.plan.steps if run.plan else ())
-        if run.steps[step.id].settled or step.id in doubts
-    ]
-
-
-def keep_finished(run: Run, answer: Plan, *, iterating: bool = False) -> Kept:
-    """Returns the new plan with every finished step unchanged.
-
-    Running steps, and those that may have taken effect, are kept as well. If the planner changed
-    one, that is a problem; in a new iteration it is another step and gets a new name.
-    """
-    if run.plan is None:
-        return Kept(answer, [])
-    done = kept_steps(run)
-    names = {step.id for step in done}
-    other = [s.id for s in answer.steps if s.id in names and s != run.plan.by_id[s.id]]
-    problems: list[Problem] = []
-    if iterating:
-        # A step that uses a renamed step is another step itself.
-        behind = downstream(needs(answer), other)
-        other += [name for name in answer.by_id if name in behind & names and name not in other]
-        answer = rename_steps(answer, _fresh(other, {*names, *answer.by_id}))
-    else:
-        text = Sentence("the step is finished and stays as it was")
-        problems = [problem("PS312", text, step=name) for name in other]
-    rest = [step for step in answer.steps if step.id not in names]
-    revision = run.plan.revision + 1
-    return Kept(answer.replace(steps=(*done, *rest), id=run.plan.id, revision=revision), problems)
-
-
-def _fresh(names: Sequence[str], taken: set[str]) -> dict[str, str]:
-    """Returns unused names for some steps."""
-    fresh: dict[str, str] = {}
-    for name in names:
-        number = 2
-        while f"{name[:58]}_{number}" in taken:
-            number += 1
-        fresh[name] = f"{name[:58]}_{number}"
-        taken.add(fresh[name])
-    return fresh
-
-
-def resets(run: Run, plan: Plan) -> Iterator[AnyBody]:
-    """Yields the events that reset steps for a new plan: failed steps, and changed ones that ask.
-
-    Parts of a changed step wait again too, and reuse the result of an identical earlier call.
-    Steps that a person skipped stay skipped.
-    """
-    yield from events_to_withdraw(run, plan)
-    changed = changed_steps(run, plan)
-    for name, step in run.steps.items():
-        root = name.split("/")[0]
-        if root not in plan.by_id or (step.status, step.error_kind) == SKIPPED_BY_PERSON:
-            continue
-        is_part = name != root and root in changed
-        again = step.status in _RETRIED and (not step.rule or root in changed)
-        if again or (is_part and step.status is StepStatus.DONE):
-            yield StepReset(step=name, reason=Sentence("the plan was revised"))
-        elif root in changed and step.wakes_at is not None:
-            yield StepWaits(step=name)
-
-
-_MAX_REPEATS: Final = 2
-_Call = tuple[str, str]
-
-
-def loop_in(
-    events: Iterable[e.Event],
-    plan: Plan,
-    *,
-    results: Mapping[str, Json],
-    statuses: Mapping[str, StepStatus],
-    templates: Mapping[str, Plan],
-) -> str:
-    """Says why a new plan only repeats what was tried before; empty if it does not.
-
-    It does if a call with the same arguments has ended in the same way twice.
-    """
-    tried = _outcomes(events, templates)
-    for name, unit in plan_units(plan).items():
-        if statuses.get(name) is StepStatus.DONE:
-            continue
-        try:
-            call = unit.callee, call_mark(resolved(unit, results))
-        except ReferenceFailed:
-            continue
-        times = max(tried.get(call, Counter()).values(), default=0)
-        if times >= _MAX_REPEATS:
-            return Sentence(
-                "{callee} gave the same outcome {count} times for the same arguments",
-                callee=unit.callee,
-                count=times,
-            )
-    return ""
-
-
-def _outcomes(
-    events: Iterable[e.Event], templates: Mapping[str, Plan]
-) -> dict[_Call, Counter[str]]:
-    """Counts how often each call ended in each way; a map's parts count once a plan."""
-    plan: Plan | None = None
-    made: dict[str, _Call] = {}
-    seen: set[tuple[int, _Call]] = set()
-    tried: dict[_Call, Counter[str]] = {}
-    revision = 0
-    for event in events:
-        body = event.body
-        if isinstance(body, e.PlanProposed):
-            plan, revision = body.plan, revision + 1
-        elif isinstance(body, e.StepStarted) and plan is not None and body.inputs:
-            unit = named_unit(plan, body.step, templates)
-            made[body.step] = (unit.callee if unit else "", body.call)
-        elif isinstance(body, (e.StepDone, e.StepFailed)) and body.step in made:
-            call = made[body.step]
-            again = isinstance(body, e.StepFailed) and body.again
-            if not again and (revision, call) not in seen:
-                seen.add((revision, call))
-                outcome = body.result if isinstance(body, e.StepDone) else body.error
-                tried.setdefault(call, Counter())[outcome] += 1
-    return tried
-
-
-WORK: Final = frozenset({"tool", "agent", "map", "plan"})
-_OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
 
 
 class Rethinking(NamedTuple):
@@ -317,15 +163,12 @@ class Rethinking(NamedTuple):
         return self.left and bool(self.ended)
 
 
-_NOT_AT_ALL: Final = Rethinking()
-
-
 def rethinking(run: Run, limits: Limits, events: Sequence[e.Event]) -> Rethinking:
     """Returns where a run stands; a run of a schedule keeps the plan that was approved for it."""
     when = run.options.replan or limits.replan
     if when != "after_each" or run.plan is None or run.origin.kind == "schedule" or run.closing:
-        return _NOT_AT_ALL
-    names = {step.id for step in run.plan.steps if step.kind in WORK}
+        return Rethinking()
+    names = {step.id for step in run.plan.steps if step.kind in _WORK}
     ended: list[str] = []
     changes, thinking = 0, False
     for event in events:
@@ -338,32 +181,30 @@ def rethinking(run: Run, limits: Limits, events: Sequence[e.Event]) -> Rethinkin
             ended, thinking = [], False
         elif isinstance(body, (e.StepDone, e.StepReused)) and body.step in names:
             ended.append(body.step)
-    left = changes < limits.max_replans + run.grants.get("replans", 0)
-    return Rethinking(left, tuple(ended) if _is_open(run) else ())
+    left = changes < _most(limits.max_replans, run, "replans")
+    is_open = any(run.steps[step.id].status in _OPEN for step in run.plan.steps)
+    return Rethinking(left, tuple(ended) if is_open else ())
 
 
-def _is_open(run: Run) -> bool:
-    """Tells whether a step has not ended: else there is nothing to think over."""
-    steps = run.plan.steps if run.plan else ()
-    return any(run.steps[step.id].status in _OPEN for step in steps)
+def describe_outcomes(run: Run, specs: Mapping[str, ToolSpec]) -> str:
+    """Describes to the planner how each step ended, without any text from tools.
 
-
-def is_same(before: Plan, after: Plan) -> bool:
-    """Tells whether two plans run the same steps, in whatever order they are listed."""
-    if before.by_id.keys() != after.by_id.keys():
-        return False
-    ordered = after.replace(steps=tuple(after.by_id[name] for name in before.by_id))
-    # Goal and times are the person's: a new plan does not change them.
-    own = {"goal": before.goal, "schedule": before.schedule, "schedules": before.schedules}
-    return ordered.replace(**own).hash == before.hash
-
-
-ERRORS: Final = "errors of failed steps"
-RESULTS: Final = "results of finished steps"
-_MOST: Final = 20
-_LONGEST_ERROR: Final = 2_000
-_LONGEST_RESULT: Final = 4_000
-_DIGEST: Final = 16
+    Of results it names only the fields that the tool's schema declares.
+    """
+    lines: list[str] = []
+    for name, state in run.steps.items():
+        if "/" in name:
+            continue
+        line: dict[str, Json] = {"step": name, "status": state.status.value}
+        if state.status in _RETRIED:
+            line["why"] = _WHY[state.error_kind]
+        step = run.plan.by_id.get(name) if run.plan else None
+        spec = specs.get(step.tool) if isinstance(step, ToolStep) else None
+        if state.status is StepStatus.DONE and spec is not None and spec.output_schema is not None:
+            fields = cast("Mapping[str, Json]", spec.output_schema.get("properties") or {})
+            line["gives"] = [*sorted(fields)]
+        lines.append(json.dumps(line, ensure_ascii=False))
+    return "\n".join(lines)
 
 
 def may_read_texts(run: Run, limits: Limits, policy: ReviewPolicy) -> bool:
@@ -378,33 +219,148 @@ def texts_of(
 
     Secrets are hidden in what a journal stores, and so in these texts.
     """
-    errors = "\n".join(_errors(run, templates))
-    found = {name: each for name, each in results.items() if name in run.steps and "/" not in name}
-    lines = [
-        json.dumps({"step": name, "result": _short(value)}, ensure_ascii=False)
-        for name, value in list(found.items())[-_MOST:]
-    ]
-    blocks = (ContextBlock(ERRORS, errors), ContextBlock(RESULTS, "\n".join(lines)))
-    return tuple(block for block in blocks if block.text)
-
-
-def _errors(run: Run, templates: Mapping[str, Plan]) -> Iterator[str]:
     failed = [name for name, step in run.steps.items() if step.status is StepStatus.FAILED]
-    for name in failed[:_MOST]:
+    errors: list[dict[str, Json]] = []
+    for name in failed[:_MOST_TEXTS]:
         state = run.steps[name]
         unit = named_unit(run.plan, name, templates) if run.plan else None
-        line: dict[str, Json] = {
-            "step": name,
-            "calls": state.callee or (unit.callee if unit else ""),
-            "arguments": state.call[:_DIGEST],
-            "tries": state.attempts,
-            "error": clip(str(state.error), _LONGEST_ERROR),
-        }
-        yield json.dumps(line, ensure_ascii=False)
-    if len(failed) > _MOST:
-        yield json.dumps({"more": len(failed) - _MOST})
+        errors.append(
+            {
+                "step": name,
+                "calls": state.callee or (unit.callee if unit else ""),
+                "arguments": state.call[:_DIGEST],
+                "tries": state.attempts,
+                "error": clip(str(state.error), _LONGEST_ERROR),
+            }
+        )
+    if len(failed) > _MOST_TEXTS:
+        errors.append({"more": len(failed) - _MOST_TEXTS})
+    found: list[dict[str, Json]] = []
+    names = [name for name in results if name in run.steps and "/" not in name]
+    for name in names[-_MOST_TEXTS:]:
+        value = results[name]
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        short = value if len(text) <= _LONGEST_RESULT else clip(text, _LONGEST_RESULT)
+        found.append({"step": name, "result": short})
+    blocks = {"errors of failed steps": errors, "results of finished steps": found}
+    return tuple(
+        ContextBlock(title, "\n".join(json.dumps(line, ensure_ascii=False) for line in lines))
+        for title, lines in blocks.items()
+        if lines
+    )
 
 
-def _short(value: Json) -> Json:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return value if len(text) <= _LONGEST_RESULT else clip(text, _LONGEST_RESULT)
+class Kept(NamedTuple):
+    """A new plan with the finished steps in it, and problems with what it wanted to change."""
+
+    plan: Plan
+    problems: list[Problem]
+
+
+def kept_steps(run: Run) -> list[AnyStep]:
+    """Returns the steps that stay in every new plan of a run."""
+    # Steps that may have taken effect stay until a person has said whether they did.
+    doubts = {root_of(name) for name, state in run.steps.items() if is_in_doubt(state)}
+    doubts |= unknown_steps(run).keys()
+    steps = run.plan.steps if run.plan else ()
+    return [step for step in steps if run.steps[step.id].settled or step.id in doubts]
+
+
+def keep_finished(run: Run, answer: Plan, *, iterating: bool = False) -> Kept:
+    """Returns the new plan with every finished step unchanged.
+
+    Running steps, and those that may have taken effect, are kept as well. If the planner changed
+    one, that is a problem; in a new iteration it is another step and gets a new name.
+    """
+    if run.plan is None:
+        return Kept(answer, [])
+    done = kept_steps(run)
+    names = {step.id for step in done}
+    other = [s.id for s in answer.steps if s.id in names and s != run.plan.by_id[s.id]]
+    problems: list[Problem] = []
+    if iterating:
+        # A step that uses a renamed step is another step itself.
+        behind = downstream(needs(answer), other)
+        other += [name for name in answer.by_id if name in behind & names and name not in other]
+        fresh, taken = dict[str, str](), {*names, *answer.by_id}
+        for name in other:
+            number = 2
+            while f"{name[:58]}_{number}" in taken:
+                number += 1
+            fresh[name] = f"{name[:58]}_{number}"
+            taken.add(fresh[name])
+        answer = rename_steps(answer, fresh)
+    else:
+        text = Sentence("the step is finished and stays as it was")
+        problems = [problem("PS312", text, step=name) for name in other]
+    rest = [step for step in answer.steps if step.id not in names]
+    revision = run.plan.revision + 1
+    return Kept(answer.replace(steps=(*done, *rest), id=run.plan.id, revision=revision), problems)
+
+
+def resets(run: Run, plan: Plan) -> Iterator[e.AnyBody]:
+    """Yields the events that reset steps for a new plan: failed steps, and changed ones that ask.
+
+    Parts of a changed step wait again too, and reuse the result of an identical earlier call.
+    Steps that a person skipped stay skipped.
+    """
+    yield from events_to_withdraw(run, plan)
+    changed = changed_steps(run, plan)
+    for name, step in run.steps.items():
+        root = root_of(name)
+        if root not in plan.by_id or (step.status, step.error_kind) == SKIPPED_BY_PERSON:
+            continue
+        is_part = name != root and root in changed
+        again = step.status in _RETRIED and (not step.rule or root in changed)
+        if again or (is_part and step.status is StepStatus.DONE):
+            yield e.StepReset(step=name, reason=Sentence("the plan was revised"))
+        elif root in changed and step.wakes_at is not None:
+            yield e.StepWaits(step=name)
+
+
+def is_same(before: Plan, after: Plan) -> bool:
+    """Tells whether two plans run the same steps, in whatever order they are listed."""
+    if before.by_id.keys() != after.by_id.keys():
+        return False
+    ordered = after.replace(steps=tuple(after.by_id[name] for name in before.by_id))
+    # Goal and times are the person's: a new plan does not change them.
+    own = {"goal": before.goal, "schedule": before.schedule, "schedules": before.schedules}
+    return ordered.replace(**own).hash == before.hash
+
+
+def loop_in(
+    events: Iterable[e.Event],
+    plan: Plan,
+    *,
+    run: Run,
+    results: Mapping[str, Json],
+    templates: Mapping[str, Plan],
+) -> str:
+    """Says why a new plan only repeats what was tried before; empty if it does not.
+
+    It does if a call with the same arguments has ended in the same way twice. A map's parts count
+    once a plan.
+    """
+    tried: dict[CallKey, Counter[str]] = defaultdict(Counter)
+    seen: set[tuple[int, CallKey]] = set()
+    for revision, call, end in calls_made(events, templates):
+        if end is None or (isinstance(end, e.StepFailed) and end.again):
+            continue
+        if (revision, call) not in seen:
+            seen.add((revision, call))
+            tried[call][end.result if isinstance(end, e.StepDone) else end.error] += 1
+    for name, unit in plan_units(plan).items():
+        if name in run.steps and run.steps[name].status is StepStatus.DONE:
+            continue
+        try:
+            call = unit.callee, call_mark(resolved(unit, results))
+        except ReferenceFailed:
+            continue
+        times = max(tried[call].values(), default=0)
+        if times >= _MAX_REPEATS:
+            return Sentence(
+                "{callee} gave the same outcome {count} times for the same arguments",
+                callee=unit.callee,
+                count=times,
+            )
+    return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -17,35 +17,17 @@ from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.review.coverage import Coverage, coverage
+from plansmith.runs import replan
 from plansmith.runs.carry_over import calls_left_out, carried_over, done_again, repeated_calls
-from plansmith.runs.planning import RunPlanning, changes_asked, failure, recorded_exchanges
-from plansmith.runs.replan import (
-    Cause,
-    Rounds,
-    ask_about,
-    cause_to_revise,
-    describe_outcomes,
-    failed_steps,
-    is_same,
-    keep_finished,
-    kept_steps,
-    loop_in,
-    may_iterate,
-    may_read_texts,
-    resets,
-    rethinking,
-    texts_of,
-)
+from plansmith.runs.planning import RunPlanning, failure, recorded_exchanges
 
 if TYPE_CHECKING:
     from plansmith.engine.budget import RunBudgets
     from plansmith.plan.plan import Plan
-    from plansmith.ports import ContextBlock
     from plansmith.runs.intake import PlanIntake
     from plansmith.runs.journals import Journals
 
 _RETHINK: Final = "Steps are done. If the rest of the plan still fits, write it again unchanged."
-_NO_BUDGET: Final = Sentence("the budget is used up")
 
 
 class Outcome(NamedTuple):
@@ -74,94 +56,15 @@ class PlanReviser:
         intake: PlanIntake,
         planning: RunPlanning,
         budgets: RunBudgets,
-        limits: Limits | None = None,
-        rounds: Rounds | None = None,
+        limits: Limits,
+        rounds: replan.Rounds | None = None,
     ) -> None:
-        self.limits = limits or Limits()
-        self.rounds = rounds or Rounds()
+        self.limits = limits
+        self.rounds = rounds or replan.Rounds()
         self.journals = journals
         self.intake = intake
         self.planning = planning
         self._budgets = budgets
-
-    async def change(self, journal: Journal) -> None:
-        """Makes the plan that a person asked for; finished steps are kept."""
-        run = journal.run
-        asked = PlanRequest.of(run.request, run.options)
-        feedback = run.reason
-        if any(state.attempts for state in run.steps.values()):
-            feedback = (
-                f"{feedback}\n\n{describe_outcomes(run, (await self.intake.callees()).specs)}"
-            )
-        planned = await self.planning.make(
-            replace(
-                asked,
-                previous=run.plan,
-                feedback=feedback,
-                changes=changes_asked(journal.events),
-                pins=run.earlier,
-            )
-        )
-        if planned.plan is None or planned.plan.degraded:
-            assert run.plan is not None  # noqa: S101
-            failed, exchanges = failure(planned), recorded_exchanges(planned)
-            first = Sentence("review.plan_before", reason=failed.reason)
-            reasons = (first, *await self.repeats_of_origin(run, run.plan))
-            [review] = await self.intake.review(
-                run.plan, run, more=reasons, templates=run.templates
-            )
-            drops = tuple(dict.fromkeys((*run.drops, *review.drops)))
-            await journal.append(failed, review.replace(drops=drops), values=exchanges)
-            return
-        kept = keep_finished(run, planned.plan)
-        planned = replace(planned, plan=kept.plan, problems=(*planned.problems, *kept.problems))
-        start: list[Entry] = [e.RunResumed()] if run.paused else []
-        again = list(resets(run, kept.plan))
-        reviewed: list[Entry] | None = None
-        more, drops = await self.repeats_of_origin(run, kept.plan), tuple[str, ...]()
-        if run.covered is not None:
-            found = await self._uncovered(journal, kept.plan)
-            more, drops = (*found.reasons, *more), found.drops
-        if undone := _undone_edits(journal.events, kept.plan):
-            more = (Sentence("review.edits_undone", steps=undone), *more)
-        if more:
-            [review] = await self.intake.review(kept.plan, run, more=more)
-            reviewed = [review.replace(drops=drops or review.drops)]
-        await self.planning.propose(
-            journal, planned, cause=run.reason, start=start, then=again, reviewed=reviewed
-        )
-
-    async def at_rest(self, journal: Journal) -> Outcome:
-        """Decides about a run that has nothing left to do: it ends, unless it needs a new plan."""
-        run = journal.run
-        if self.planning.planner is None:
-            return _end()
-        failed = failed_steps(run) if run.origin.kind == "schedule" else []
-        if failed and not run.cancel_asked:
-            return _end(
-                Sentence(
-                    "failed: {steps}; a schedule runs the plan that was approved and no other",
-                    steps=failed[:5],
-                )
-            )
-        cause = cause_to_revise(run, self.limits)
-        thought = rethinking(run, self.limits, journal.events)
-        if thought.is_due and (cause is None or cause.kind == "iteration") and not run.cancel_asked:
-            cause = Cause(
-                "rethink", Sentence("thinking the plan over after {steps}", steps=thought.ended)
-            )
-        if cause is None:
-            return _end()
-        if cause.limit == "iterations" and self.rounds.end_at_limit:
-            return _end(
-                Sentence("the limit of {count} plan iterations", count=self.limits.max_iterations)
-            )
-        if cause.limit == "replans" and self.rounds.end_at_replans:
-            return _end(cause.text)
-        if cause.limit and run.phase is not RunStatus.REPLANNING:
-            await journal.append(ask_about(run, cause))
-            return WAITS
-        return await self._revise(journal, cause._replace(limit=None))
 
     @property
     def ends_when_done(self) -> bool:
@@ -173,8 +76,8 @@ class PlanReviser:
         run = journal.run
         if self.planning.planner is None:
             return None
-        thought = rethinking(run, self.limits, journal.events)
-        held = last_replies(run) if may_iterate(run, self.limits, self.rounds) else {}
+        thought = replan.rethinking(run, self.limits, journal.events)
+        held = last_replies(run) if replan.may_iterate(run, self.limits, self.rounds) else {}
         if not thought.left and not held:
             return None
         return Pacing(after_step=thought.left, due=thought.is_due, held=frozenset(held))
@@ -190,117 +93,165 @@ class PlanReviser:
         written = {**ready, **(partial if self.rounds.partial_reply else {})}
         return Pacing(replies=written) if written else None
 
-    async def _revise(self, journal: Journal, cause: Cause) -> Outcome:
-        """Makes a plan that continues from the present state; the run ends if there is none."""
+    async def change(self, journal: Journal) -> None:
+        """Makes the plan that a person asked for; finished steps are kept."""
         run = journal.run
-        assert run.plan is not None  # noqa: S101
-        run_budget = CallReservations(self._budgets.of(run), run, self.journals.clock)
-        refusal = run_budget.reserve("replan", "replan")
+        feedback = run.reason
+        if any(state.attempts for state in run.steps.values()):
+            specs = (await self.intake.callees()).specs
+            feedback = f"{feedback}\n\n{replan.describe_outcomes(run, specs)}"
+        planned = await self.planning.make(_request(journal, feedback))
+        if planned.plan is None or planned.plan.degraded:
+            assert run.plan is not None  # noqa: S101
+            failed = failure(planned)
+            first = Sentence("review.plan_before", reason=failed.reason)
+            more = (first, *await self.repeats_of_origin(run, run.plan))
+            [review] = await self.intake.review(run.plan, run, more=more, templates=run.templates)
+            review = review.replace(drops=tuple(dict.fromkeys((*run.drops, *review.drops))))
+            await journal.append(failed, review, values=recorded_exchanges(planned))
+            return
+        plan, problems = replan.keep_finished(run, planned.plan)
+        more, drops = await self.repeats_of_origin(run, plan), tuple[str, ...]()
+        if run.covered is not None:
+            found = await self._uncovered(journal, plan)
+            more, drops = (*found.reasons, *more), found.drops
+        if undone := _undone_edits(journal.events, plan):
+            more = (Sentence("review.edits_undone", steps=undone), *more)
+        reviewed: list[Entry] | None = None
+        if more:
+            [review] = await self.intake.review(plan, run, more=more)
+            reviewed = [review.replace(drops=drops or review.drops)]
+        await self.planning.propose(
+            journal,
+            replace(planned, plan=plan, problems=(*planned.problems, *problems)),
+            cause=run.reason,
+            start=[e.RunResumed()] if run.paused else [],
+            then=[*replan.resets(run, plan)],
+            reviewed=reviewed,
+        )
+
+    async def at_rest(self, journal: Journal) -> Outcome:
+        """Decides about a run that has nothing left to do: it ends, unless it needs a new plan."""
+        run = journal.run
+        if self.planning.planner is None:
+            return _end()
+        failed = replan.failed_steps(run) if run.origin.kind == "schedule" else []
+        if failed and not run.cancel_asked:
+            return _end(
+                Sentence(
+                    "failed: {steps}; a schedule runs the plan that was approved and no other",
+                    steps=failed[:5],
+                )
+            )
+        cause = replan.cause_to_revise(run, self.limits)
+        thought = replan.rethinking(run, self.limits, journal.events)
+        if thought.is_due and (cause is None or cause.kind == "iteration") and not run.cancel_asked:
+            text = Sentence("thinking the plan over after {steps}", steps=thought.ended)
+            cause = replan.Cause("rethink", text)
+        if cause is None:
+            return _end()
+        if cause.limit == "iterations" and self.rounds.end_at_limit:
+            return _end(
+                Sentence("the limit of {count} plan iterations", count=self.limits.max_iterations)
+            )
+        if cause.limit == "replans" and self.rounds.end_at_replans:
+            return _end(cause.text)
+        if cause.limit and run.phase is not RunStatus.REPLANNING:
+            await journal.append(replan.ask_about(run, cause))
+            return WAITS
+        return await self._revise(journal, cause)
+
+    async def _revise(self, journal: Journal, cause: replan.Cause) -> Outcome:
+        """Makes a plan that continues from the present state; the run ends if there is none."""
+        run, intake = journal.run, self.intake
+        budget = CallReservations(self._budgets.of(run), run, self.journals.clock)
+        refusal = budget.reserve("replan", "replan")
         if refusal is not None:
-            await journal.append(run_budget.question(refusal), e.RunPaused(reason=_NO_BUDGET))
+            paused = e.RunPaused(reason=Sentence("the budget is used up"))
+            await journal.append(budget.question(refusal), paused)
             return WAITS
         if run.phase is not RunStatus.REPLANNING:
             await journal.append(e.ReplanStarted(cause=cause.text, kind=cause.kind))
-        feedback = describe_outcomes(run, (await self.intake.callees()).specs)
-        if cause.kind == "rethink":
-            feedback = f"{_RETHINK}\n{feedback}"
-        asked = PlanRequest.of(run.request, run.options)
-        texts = await self._tool_texts(run, results=cause.kind == "rethink")
-        # Another round is a plan of its own: the rules hold for it alone.
-        kept = () if cause.kind == "iteration" else kept_steps(run)
-        again = replace(
-            asked,
-            previous=run.plan,
-            feedback=feedback,
-            changes=changes_asked(journal.events),
-            findings=texts,
-            kept=kept,
-            pins=run.earlier,
-        )
-        reads = may_read_texts(run, self.limits, self.intake.policy)
-        planned = await self.planning.make(again, results=reads)
-        run_budget.spend("replan", planned.metrics.usage)
-        run_budget.settle("replan")
-        if planned.plan is None or planned.plan.degraded:
-            if cause.kind == "rethink":
-                return await self._keep_plan(journal, planned)
-            await journal.append(failure(planned), values=recorded_exchanges(planned))
-            return _end(joined([cause.text, Sentence("no other plan was found")]))
-        return await self._go_on(journal, planned, cause, read_texts=bool(texts))
-
-    async def _tool_texts(self, run: Run, *, results: bool) -> tuple[ContextBlock, ...]:
-        """Returns what tools said, where the planner may read it."""
-        if not may_read_texts(run, self.limits, self.intake.policy):
-            return ()
-        templates = {**self.intake.templates, **run.templates}
-        found = await load_results(self.journals.store, run) if results else {}
-        return texts_of(run, templates, found)
+        rethinks = cause.kind == "rethink"
+        feedback = replan.describe_outcomes(run, (await intake.callees()).specs)
+        request = _request(journal, f"{_RETHINK}\n{feedback}" if rethinks else feedback)
+        if cause.kind != "iteration":
+            # Another round is a plan of its own: the rules hold for it alone.
+            request = replace(request, kept=replan.kept_steps(run))
+        reads = replan.may_read_texts(run, self.limits, intake.policy)
+        if reads:
+            results = await load_results(self.journals.store, run) if rethinks else {}
+            texts = replan.texts_of(run, {**intake.templates, **run.templates}, results)
+            request = replace(request, findings=texts)
+        planned = await self.planning.make(request, results=reads)
+        budget.spend("replan", planned.metrics.usage)
+        budget.settle("replan")
+        if planned.plan is not None and not planned.plan.degraded:
+            return await self._go_on(journal, planned, cause, read_texts=bool(request.findings))
+        if rethinks:
+            return await self._keep_plan(journal, planned)
+        await journal.append(failure(planned), values=recorded_exchanges(planned))
+        return _end(joined([cause.text, Sentence("no other plan was found")]))
 
     async def _keep_plan(self, journal: Journal, planned: Planned, why: str = "") -> Outcome:
         """Goes on with the present plan, which thinking it over did not change."""
-        run = journal.run
-        assert run.plan is not None  # noqa: S101
         answer = failure(planned)
         if why:
             # As text, like every other reason why a model gave no plan.
-            answer = answer.replace(reason=in_language(why, run.locale), problems=())
-        start = e.RunStarted(hash=run.plan.hash, reason=Sentence("the plan stays as it is"))
+            answer = answer.replace(reason=in_language(why, journal.run.locale), problems=())
+        start = e.RunStarted(hash=journal.plan_hash, reason=Sentence("the plan stays as it is"))
         await journal.append(answer, start, values=recorded_exchanges(planned))
         return GOES_ON
 
     async def _go_on(
-        self, journal: Journal, planned: Planned, cause: Cause, *, read_texts: bool
+        self, journal: Journal, planned: Planned, cause: replan.Cause, *, read_texts: bool
     ) -> Outcome:
         """Continues with a new plan, unless it is unusable or only repeats what was tried."""
-        run = journal.run
-        made = planned.plan
-        assert made is not None and run.plan is not None  # noqa: S101, PT018
-        if cause.kind == "iteration" and self.rounds.join is not None:
-            made = self.rounds.join(run.plan, made)
-        kept = keep_finished(run, made, iterating=cause.kind == "iteration")
+        run, before, made = journal.run, journal.run.plan, planned.plan
+        assert made is not None and before is not None  # noqa: S101, PT018
+        iterates = cause.kind == "iteration"
+        if iterates and self.rounds.join is not None:
+            made = self.rounds.join(before, made)
+        plan, problems = replan.keep_finished(run, made, iterating=iterates)
         earlier = await self.intake.usable_results(run.options, run.earlier)
-        problems = [*await self.intake.check(kept.plan, earlier), *kept.problems]
-        flaw = await self._flaw(journal, kept.plan, problems)
-        same = is_same(run.plan, kept.plan)
-        if cause.kind == "rethink" and (same or flaw):
-            why = Sentence("thinking it over changed nothing") if same else flaw
-            return await self._keep_plan(journal, planned, why)
-        if flaw or (cause.kind != "rethink" and _is_done(run, kept.plan.by_id)):
-            why = flaw or (
-                "" if cause.kind == "iteration" else Sentence("the new plan adds nothing")
-            )
-            return _end(why and joined([cause.text, why]))
+        problems = [*await self.intake.check(plan, earlier), *problems]
+        flaw = await self._flaw(journal, plan, problems)
+        if cause.kind == "rethink":
+            if replan.is_same(before, plan):
+                flaw = Sentence("thinking it over changed nothing")
+            if flaw:
+                return await self._keep_plan(journal, planned, flaw)
+        elif flaw:
+            return _end(joined([cause.text, flaw]))
+        elif _is_done(run, plan):
+            adds_nothing = joined([cause.text, Sentence("the new plan adds nothing")])
+            return _end("" if iterates else adds_nothing)
         # The goal is the person's; a new plan does not change it.
-        before = run.plan
-        own = {name: each for name, each in before.schedules.items() if name in kept.plan.by_id}
-        plan = kept.plan.replace(goal=before.goal, schedule=before.schedule, schedules=own)
-        planned = replace(planned, plan=plan, problems=tuple(problems))
-        found = await self._uncovered(journal, plan)
+        own = {name: each for name, each in before.schedules.items() if name in plan.by_id}
+        plan = plan.replace(goal=before.goal, schedule=before.schedule, schedules=own)
+        reasons, drops = await self._uncovered(journal, plan)
         if read_texts and self.limits.tool_texts != "trust":
-            found = found._replace(reasons=(Sentence("review.read_texts"), *found.reasons))
-        next_: e.AnyBody = e.RunStarted(hash=plan.hash, reason=Sentence("nothing new is touched"))
-        if found.reasons:
-            next_ = e.ReviewAsked(hash=plan.hash, reasons=found.reasons, drops=found.drops)
-        again = list(resets(run, plan))
+            reasons = (Sentence("review.read_texts"), *reasons)
+        started = e.RunStarted(hash=plan.hash, reason=Sentence("nothing new is touched"))
+        asked = e.ReviewAsked(hash=plan.hash, reasons=reasons, drops=drops)
         await self.planning.propose(
-            journal, planned, then=again, reviewed=[next_], cause=cause.text
+            journal,
+            replace(planned, plan=plan, problems=tuple(problems)),
+            then=[*replan.resets(run, plan)],
+            reviewed=[asked if reasons else started],
+            cause=cause.text,
         )
         return GOES_ON if journal.run.phase is RunStatus.RUNNING else WAITS
 
     async def _flaw(self, journal: Journal, plan: Plan, problems: list[Problem]) -> str:
         """Says why a run cannot go on with a new plan; empty if it can."""
         run = journal.run
-        assert run.plan is not None  # noqa: S101
-        if plan.hash == run.plan.hash:
+        if plan.hash == journal.plan_hash:
             return Sentence("end.same_plan")
-        circle = loop_in(
-            journal.events,
-            plan,
-            results=await load_values(self.journals.store, run),
-            statuses={name: state.status for name, state in run.steps.items()},
-            templates={**self.intake.templates, **run.templates},
-        )
-        return circle or (Sentence("the new plan is unusable") if has_errors(problems) else "")
+        results = await load_values(self.journals.store, run)
+        templates = {**self.intake.templates, **run.templates}
+        loop = replan.loop_in(journal.events, plan, run=run, results=results, templates=templates)
+        return loop or (Sentence("the new plan is unusable") if has_errors(problems) else "")
 
     async def _uncovered(self, journal: Journal, plan: Plan) -> Coverage:
         """Returns what a revision does that no person has approved.
@@ -311,13 +262,12 @@ class PlanReviser:
         run = journal.run
         assert run.covered is not None and run.plan is not None  # noqa: S101, PT018
         after = await self.intake.calls(plan)
-        base = await self.intake.calls(*run.covered)
         done = [
             after.keys[name]
             for name, state in run.steps.items()
             if state.status is StepStatus.DONE and name in after.keys
         ]
-        found = coverage(base, after, happened=done)
+        found = coverage(await self.intake.calls(*run.covered), after, happened=done)
         again = await self.repeated(journal, plan)
         before = await self.intake.calls(run.plan, run.templates)
         left = calls_left_out(run, before=before, after=after)
@@ -329,22 +279,18 @@ class PlanReviser:
         self, journal: Journal, plan: Plan, *, names: bool = False
     ) -> tuple[str, ...]:
         """Returns the calls that a new plan repeats; with `names`, only in steps of other names."""
-        run = journal.run
+        run, intake = journal.run, self.intake
         if run.plan is None:
             return ()
         return repeated_calls(
             run,
             journal.events,
-            before=await self.intake.calls(run.plan, run.templates),
-            after=await self.intake.calls(plan),
+            before=await intake.calls(run.plan, run.templates),
+            after=await intake.calls(plan),
             revision=plan,
             results=await load_values(self.journals.store, run),
-            templates={
-                **self.intake.templates,
-                **run.templates,
-                **await self.intake.contents(plan),
-            },
-            approved=await self.intake.calls(*run.covered) if run.covered else None,
+            templates={**intake.templates, **run.templates, **await intake.contents(plan)},
+            approved=await intake.calls(*run.covered) if run.covered else None,
             names=names,
         )
 
@@ -359,18 +305,24 @@ class PlanReviser:
     async def repeats_of_origin(self, run: Run, plan: Plan) -> tuple[str, ...]:
         """Returns the changes that the repeated run has made and the plan would make again."""
         origin = run.origin.id
-        if run.origin.kind != "run":
+        if run.origin.kind != "run" or origin not in await self.journals.store.runs():
             return ()
-        if origin not in await self.journals.store.runs():
-            return ()
-        old = await self.journals.get(origin)
-        effects = await self.repeated_effects(old, plan, carried_over(run, plan))
-        return (*effects, *await self.repeated(await self.journals.load(origin), plan, names=True))
+        journal = await self.journals.load(origin)
+        effects = await self.repeated_effects(journal.run, plan, carried_over(run, plan))
+        return (*effects, *await self.repeated(journal, plan, names=True))
 
 
-def _is_done(run: Run, steps: Iterable[str]) -> bool:
-    """Tells whether all these steps are done."""
-    states = (run.steps.get(name) for name in steps)
+def _request(journal: Journal, feedback: str) -> PlanRequest:
+    """Returns the request of a run for another plan, with all that persons asked to change."""
+    run = journal.run
+    asked = [event.body.text for event in journal.events if isinstance(event.body, e.ChangesAsked)]
+    again = replace(PlanRequest.of(run.request, run.options), previous=run.plan, feedback=feedback)
+    return replace(again, changes=asked, pins=run.earlier)
+
+
+def _is_done(run: Run, plan: Plan) -> bool:
+    """Tells whether all steps of a plan are done."""
+    states = (run.steps.get(name) for name in plan.by_id)
     return all(state is not None and state.status is StepStatus.DONE for state in states)
 
 
@@ -385,6 +337,5 @@ def _undone_edits(events: Sequence[e.Event], plan: Plan) -> list[str]:
     if base is None or person is None:
         return []
     lost = diff_plans(plan, merge_plans(base, person, plan).plan)
-    return [each.step.id for each in (*lost.added, *lost.removed)] + [
-        each.id for each in lost.changed
-    ]
+    steps = [each.step for each in (*lost.added, *lost.removed)]
+    return [each.id for each in (*steps, *lost.changed)]

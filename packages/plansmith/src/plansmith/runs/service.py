@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from plansmith.engine.answers import expired
 from plansmith.engine.budget import RunBudgets
 from plansmith.engine.journal import Journal
-from plansmith.errors import (
-    JournalDamaged,
-    RunBusy,
-    StaleWriter,
-)
+from plansmith.errors import JournalDamaged, RunBusy, StaleWriter
 from plansmith.lazy import lazy_modules, uncollected
 from plansmith.plan import events as e
 from plansmith.plan.fold import GO_ON
@@ -23,10 +19,10 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run import Run, RunStatus
-from plansmith.runs.answering import take_answer
-from plansmith.runs.approving import decide
-from plansmith.runs.creating import RunCreator
+from plansmith.plan.run_options import OWN_REQUEST, Origin
+from plansmith.runs.decisions import decide, take_answer
 from plansmith.runs.execution import RunExecution, may_execute
+from plansmith.runs.intake import NewRun
 from plansmith.runs.journals import Journals
 from plansmith.runs.lists import RunLists
 from plansmith.runs.planning import RunPlanning
@@ -37,7 +33,6 @@ if TYPE_CHECKING:
     from plansmith.engine.budget import BudgetLimits
     from plansmith.plan.data import Json
     from plansmith.plan.plan import Plan
-    from plansmith.plan.run_options import Origin
     from plansmith.ports import Clock, PlanStore
     from plansmith.runs import editing, repeating, undoing
     from plansmith.runs.intake import PlanIntake
@@ -73,10 +68,9 @@ class RunService:
         # Tools that need no review may also get data from other tools without a question.
         free = dict.fromkeys((*limits.data_free, *intake.policy.never_for))
         limits = limits.replace(data_free=tuple(free))
-        self._join, self.journals = join, journals
+        self._join = join
+        self.journals, self.intake, self.planning = journals, intake, planning
         self.lists = RunLists(journals)
-        self.intake = intake
-        self.planning = planning
         self.budgets = RunBudgets(
             journals.store,
             journals.clock,
@@ -84,36 +78,22 @@ class RunService:
             limits=budget,
             shared=shared_budget,
         )
-        self.reviser = PlanReviser(
-            journals=journals,
-            intake=intake,
-            planning=planning,
-            budgets=self.budgets,
-            limits=limits,
-            rounds=rounds,
-        )
-        self.execution = RunExecution(
-            journals=journals,
-            intake=intake,
-            planning=planning,
-            reviser=self.reviser,
-            budgets=self.budgets,
-            limits=limits,
-        )
+        parts: dict[str, Any] = {"journals": journals, "intake": intake, "planning": planning}
+        parts |= {"budgets": self.budgets, "limits": limits}
+        self.reviser = PlanReviser(**parts, rounds=rounds)
+        self.execution = RunExecution(**parts, reviser=self.reviser)
         self.stopping = RunStopping(journals=journals, execution=self.execution)
-        self._creator = RunCreator(journals, intake, planning)
-        self.create = self._creator.create
+        self.create = planning.create
 
     @cached_property
     def editing(self) -> editing.PlanEditing:
         """Changes plans as persons ask."""
-        return editing.PlanEditing(self.reviser, self.stopping)
+        return editing.PlanEditing(self.reviser, self.execution, self.stopping)
 
     @cached_property
     def repeating(self) -> repeating.RunRepeating:
         """Repeats runs that are over."""
-        join = self._join or repeating.join_nothing
-        return repeating.RunRepeating(self._creator, self.reviser, join)
+        return repeating.RunRepeating(self.reviser, self._join)
 
     async def undo_plan(self, run_id: str, *, by: e.Who = "") -> Run:
         """Creates a run that undoes what a run did, by `undo_with`; it waits for review.
@@ -122,7 +102,7 @@ class RunService:
             run_id: The id of a run that is over.
             by: Who asks for it.
         """
-        return await undoing.RunUndoing(self._creator).undo_plan(run_id, by=by)
+        return await undoing.undo_plan(self.planning, run_id, by=by)
 
     async def __call__(self) -> list[Run]:
         """Returns all runs, oldest first, without their results: `smith.runs()`."""
@@ -145,22 +125,16 @@ class RunService:
 
     async def plan(self, request: PlanRequest, *, by: e.Who = "") -> Run:
         """Creates a run and plans its request; the run then waits for review if required."""
-        journal = await self.create(request.text, options=request.options(), by=by)
+        journal = await self.create(NewRun(request.text, options=request.options(), by=by))
         await self.planning.plan(journal, request)
         return await self.journals.whole(journal)
 
     async def submit(
-        self,
-        plan: Plan,
-        *,
-        request: str = "",
-        origin: Origin | None = None,
-        about: Mapping[str, Any] | None = None,
-        by: e.Who = "",
+        self, plan: Plan, *, request: str = "", origin: Origin = OWN_REQUEST, by: e.Who = ""
     ) -> Run:
         """Creates a run from a finished plan, checked and reviewed like any; needs no model."""
-        created = self.create(request, plan=plan, origin=origin, about=about, by=by)
-        return await self.journals.whole(await created)
+        journal = await self.create(NewRun(request, plan, origin=origin, by=by))
+        return await self.journals.whole(journal)
 
     async def run(self, run_id: str, *, parks: bool = False) -> Run:
         """Executes a run until it is over or waits for a person; if it `parks`, also for a time."""
@@ -173,7 +147,11 @@ class RunService:
                 return run
             if await self.execution.begin_new(run_id):
                 continue
-            journal = await self._load_current(run_id)
+            journal = await self.journals.load(run_id)
+            journal.need_sound()
+            self.journals.require_ours(journal.run)
+            await self._expire(journal)
+            await self._ask_for_due_review(journal)
             match next_move(journal.run):
                 case MakePlan() if await self._plan(journal):
                     continue
@@ -183,14 +161,30 @@ class RunService:
                     (journal := await self.journals.load(run_id)).need_sound()
                     return await self.journals.whole(journal)
 
-    async def _load_current(self, run_id: str) -> Journal:
-        """Loads a run's journal; closes expired questions, asks for a review that is due now."""
+    async def _expire(self, journal: Journal) -> None:
+        """Closes questions whose time is up."""
+        for bodies in expired(journal.run, self.clock.now()):
+            await journal.append(*bodies)
+
+    async def _ask_for_due_review(self, journal: Journal) -> None:
+        """Asks for review of a plan that needed none when it was made and needs one now."""
+        run = journal.run
+        if run.phase is not RunStatus.PLANNING or run.plan is None or run.changing or run.paused:
+            return
+        if run.questions:  # else whoever begins to execute it applies the policy
+            review = await self.intake.review(run.plan, run, templates=run.templates)
+            if review:
+                await journal.append(*review)
+
+    async def ask_for_review(self, run_id: str, reason: str) -> None:
+        """Asks for review of a plan that would otherwise run without one."""
         journal = await self.journals.load(run_id)
-        journal.need_sound()
-        self.journals.require_ours(journal.run)
-        await self._expire(journal)
-        await self._ask_for_due_review(journal)
-        return journal
+        run = journal.run
+        if run.plan is None or run.phase is not RunStatus.PLANNING or run.questions or run.paused:
+            return
+        asked = await self.intake.review(run.plan, run, more=(reason,), templates=run.templates)
+        with suppress(StaleWriter):  # the run went on meanwhile
+            await journal.append(*asked)
 
     async def _plan(self, journal: Journal) -> bool:
         """Makes the plan that a run waits for; false if it is being made or there is no model."""
@@ -212,34 +206,6 @@ class RunService:
         await self.planning.plan(journal, PlanRequest.of(run.request, run.options, triaged=triaged))
         return await self.journals.whole(journal)
 
-    async def _expire(self, journal: Journal) -> None:
-        """Closes questions whose time is up."""
-        for bodies in expired(journal.run, self.clock.now()):
-            await journal.append(*bodies)
-
-    async def _ask_for_due_review(self, journal: Journal) -> None:
-        """Asks for review of a plan that needed none when it was made and needs one now."""
-        run = journal.run
-        if run.phase is not RunStatus.PLANNING or run.plan is None or run.changing or run.paused:
-            return
-        if not run.questions:
-            return  # whoever begins to execute it applies the policy
-        review = await self.intake.review(run.plan, run, templates=run.templates)
-        if review:
-            await journal.append(*review)
-
-    async def ask_for_review(self, run_id: str, reason: str) -> None:
-        """Asks for review of a plan that would otherwise run without one."""
-        journal = await self.journals.load(run_id)
-        run = journal.run
-        if run.plan is None or run.phase is not RunStatus.PLANNING or run.questions or run.paused:
-            return
-        asked = await self.intake.review(run.plan, run, more=(reason,), templates=run.templates)
-        try:
-            await journal.append(*asked)
-        except StaleWriter:
-            return  # the run went on meanwhile
-
     async def decide(
         self, run_id: str, *, approve: str | None = None, reject: bool = False, by: e.Who = ""
     ) -> Run:
@@ -259,9 +225,7 @@ class RunService:
         """
         journal = await self.journals.own(run_id)
         await self._expire(journal)
-        known = await self.intake.known(journal.run.plan, journal.run.templates)
-        rules: dict[str, Any] = {"known": known, "policy": self.intake.policy}
-        asked = await take_answer(journal, question, value, by=by, of=of, **rules)
+        asked = await take_answer(journal, self.intake, question, value, by=e.actor(by), of=of)
         self.execution.tell_news(run_id)
         if asked.limit == "shared_budget" and value == GO_ON:
             await self.budgets.count()
@@ -271,7 +235,7 @@ class RunService:
 
     async def metrics(self) -> dict[str, Json]:
         """Returns planning figures over all runs: parse success, steps, repairs, latency, cost."""
-        return (await self.lists.sums()).planning.to_json()
+        return {**(await self.lists.sums()).planning}
 
     async def give_up(self, run_id: str, *, reason: str) -> None:
         """Ends a run that could not be planned as failed."""
@@ -295,44 +259,54 @@ class RunService:
         Raises:
             JournalDamaged: A run is damaged; the others were resumed all the same.
         """
-        begun: list[asyncio.Future[Run] | BaseException | None] = []
         names = await self.store.open_runs()
         await self.journals.owners.look()
+        executing: list[asyncio.Future[Run]] = []
+        damage: list[JournalDamaged] = []
         for start in range(0, len(names), _BATCH_SIZE):
-            begun += await self._resume_some(names[start : start + _BATCH_SIZE], busy)
-        runs = list(await asyncio.gather(*started(begun, busy)))
-        for each in begun:
-            if isinstance(each, JournalDamaged):
-                raise each
+            for each in await self._resume_some(names[start : start + _BATCH_SIZE], busy):
+                match each:
+                    case RunBusy():
+                        busy(each)
+                    case JournalDamaged():
+                        damage.append(each)
+                    case BaseException():
+                        raise each
+                    case _:
+                        executing += [each] if each is not None else []
+        runs = await asyncio.gather(*executing)
+        if damage:
+            raise damage[0]
         return runs
 
     async def _resume_some(
         self, names: Sequence[str], busy: Callable[[RunBusy], None]
-    ) -> list[asyncio.Future[Run] | BaseException | None]:
+    ) -> Sequence[asyncio.Future[Run] | BaseException | None]:
         """Resumes runs; returns what executes each of them, or why none does."""
         with uncollected():
             found = await asyncio.gather(*map(self.journals.load, names), return_exceptions=True)
-        journals = [each for each in found if isinstance(each, Journal)]
-        for journal in journals:
+        for each in found:
             with suppress(JournalDamaged):  # raised at the end
                 try:
-                    await self._finish_planning(journal)
+                    await self._finish_planning(each)
                 except RunBusy as error:
                     busy(error)
         with uncollected():
-            begun = await asyncio.gather(*map(self._resume, journals), return_exceptions=True)
-        return [*(each for each in found if isinstance(each, BaseException)), *begun]
+            return await asyncio.gather(*map(self._resume, found), return_exceptions=True)
 
-    async def _finish_planning(self, journal: Journal) -> None:
+    async def _finish_planning(self, journal: Journal | BaseException) -> None:
         """Makes a plan whose making was interrupted."""
-        run = journal.run
-        here = self.journals.is_ours(run) and self.execution.of(journal.id) is None
-        if here and isinstance(next_move(run), MakePlan) and await self._plan(journal):
+        if isinstance(journal, BaseException) or not self._may_resume(journal):
+            return
+        if isinstance(next_move(journal.run), MakePlan) and await self._plan(journal):
             self.journals.take(journal)
 
-    async def _resume(self, journal: Journal) -> asyncio.Future[Run] | None:
+    async def _resume(self, journal: Journal | BaseException) -> asyncio.Future[Run] | None:
+        """Executes a run that was being executed; returns its task, if it goes on here."""
+        if isinstance(journal, BaseException):
+            raise journal
         journal.need_sound()
-        if self.execution.of(journal.id) is not None or not self.journals.is_ours(journal.run):
+        if not self._may_resume(journal):
             return None
         await self._expire(journal)
         match next_move(journal.run):
@@ -341,16 +315,5 @@ class RunService:
             case _:
                 return None
 
-
-def started(
-    begun: Sequence[asyncio.Future[Run] | BaseException | None], busy: Callable[[RunBusy], None]
-) -> Iterator[asyncio.Future[Run]]:
-    """Yields the runs that this process executes; raises errors other than damage and busy."""
-    for each in begun:
-        if isinstance(each, RunBusy):
-            busy(each)
-        elif isinstance(each, BaseException):
-            if not isinstance(each, JournalDamaged):
-                raise each
-        elif each is not None:
-            yield each
+    def _may_resume(self, journal: Journal) -> bool:
+        return self.execution.of(journal.id) is None and self.journals.is_ours(journal.run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.engine.answers import NOT_BEGUN, ONLY_PERSONS, behind
@@ -32,64 +32,68 @@ class RunStopping:
 
     def __init__(self, *, journals: Journals, execution: RunExecution) -> None:
         self._journals = journals
-        self.execution = execution
+        self._execution = execution
 
     async def cancel(self, run_id: str, *, by: e.Who = "", reason: str = "") -> Run:
         """Stops a run for good: no step starts any more, running calls are cancelled.
 
         A cancelled call may have taken effect already: its step becomes `unknown`.
         """
-        await self.execution.interrupt(
-            run_id, lambda executor: executor.cancel(e.actor(by), reason)
-        )
+        who = e.actor(by)
+        await self._execution.interrupt(run_id, lambda executor: executor.cancel(who, reason))
         journal = await self._journals.current(run_id)
         asked = e.CancelAsked(reason=reason)
-        if await _instruct(journal, asked, by, lambda run: not run.cancel_asked):
-            await self._let_others_end(journal)
+        if await _instruct(journal, asked, who, lambda run: not run.cancel_asked):
+            # Another process that makes calls for this run gets time to stop them.
+            grace_s = self._execution.limits.grace_s if journal.run.calls_open else 0
+            try:
+                async with asyncio.timeout(grace_s):
+                    while not journal.run.status.over:
+                        await journal.wait()
+                        await journal.catch_up()
+            except TimeoutError:
+                pass
         while not journal.run.status.over:
             try:
-                await self.execution.end(journal)
+                await self._execution.end(journal)
             except StaleWriter:
                 await journal.catch_up()
         return await self._journals.whole(journal)
 
-    async def _let_others_end(self, journal: Journal) -> None:
-        """Gives another process that makes calls for this run time to stop them."""
-        running = bool(journal.run.calls_open)
-        try:
-            async with asyncio.timeout(self.execution.limits.grace_s if running else 0):
-                while not journal.run.status.over:
-                    await journal.wait()
-                    await journal.catch_up()
-        except TimeoutError:
-            return
-
     async def pause(self, run_id: str, *, by: e.Who = "", reason: str = "") -> Run:
         """Pauses a run: no further step starts until `resume`; running steps finish."""
-        await self.execution.interrupt(run_id, lambda executor: executor.pause(e.actor(by), reason))
+        who = e.actor(by)
+        await self._execution.interrupt(run_id, lambda executor: executor.pause(who, reason))
         journal = await self._journals.current(run_id)
-        await _instruct(journal, e.RunPaused(reason=reason), by, lambda run: not run.paused)
+        await _instruct(journal, e.RunPaused(reason=reason), who, lambda run: not run.paused)
         return await self._journals.whole(journal)
+
+    async def pause_at_once(self, run_id: str, *, by: e.Who = "", reason: str = "") -> None:
+        """Pauses a run without waiting for running calls; the executing process obeys."""
+        journal, paused = await self._journals.current(run_id), e.RunPaused(reason=reason)
+        if not await _instruct(journal, paused, e.actor(by), lambda run: not run.paused):
+            status = Sentence(f"status.{journal.run.status.value}")
+            raise Refused(Sentence("run {run} is {status}", run=run_id, status=status))
 
     async def resume(self, run_id: str, *, by: e.Who = "", force: bool = False) -> Run:
         """Ends the pause of a run; call `run` to execute it.
 
         By `force`, also takes it from a living process, which then writes and calls nothing more.
         """
-        journal = await self._journals.own(run_id)
+        who, journal = e.actor(by), await self._journals.own(run_id)
         if force:
-            await self._take_over(journal, by)
-        if not await _instruct(journal, e.RunResumed(), by, lambda run: run.paused) and not force:
+            await self._take_over(journal, who)
+        if not await _instruct(journal, e.RunResumed(), who, lambda run: run.paused) and not force:
             status = Sentence(f"status.{journal.run.status.value}")
             raise Refused(
                 Sentence("run {run} is not paused: it is {status}", run=run_id, status=status)
             )
         return await self._journals.whole(journal)
 
-    async def _take_over(self, journal: Journal, by: e.Who) -> None:
+    async def _take_over(self, journal: Journal, by: e.Actor) -> None:
         """Takes a run from the process that executes it, if one does, and records that."""
-        if e.actor(by).kind != "person":
-            raise Refused(Sentence("run.kind_no_taking", kind=e.actor(by).kind), hint=ONLY_PERSONS)
+        if by.kind != "person":
+            raise Refused(Sentence("run.kind_no_taking", kind=by.kind), hint=ONLY_PERSONS)
         owners = self._journals.owners
         if journal.run.status.over or not (process := await owners.other_owner(journal.id)):
             return
@@ -99,21 +103,12 @@ class RunStopping:
                 "taken over from {process}: what it was calling may have taken effect",
                 process=process,
             )
-            await self.record_takeover(journal.id, reason, by=by, journal=journal)
+            await _instruct(journal, e.RunResumed(reason=reason), by, lambda _: True)
 
-    async def record_takeover(
-        self, run_id: str, reason: str, *, by: e.Who, journal: Journal | None = None
-    ) -> None:
+    async def record_takeover(self, run_id: str, reason: str, *, by: e.Actor) -> None:
         """Writes that a run was taken from a living process, by whom and from which one."""
-        journal = journal or await self._journals.current(run_id)
-        await _instruct(journal, e.RunResumed(reason=reason), by, lambda _: True)
-
-    async def pause_at_once(self, run_id: str, *, by: e.Who = "", reason: str = "") -> None:
-        """Pauses a run without waiting for running calls; the executing process obeys."""
         journal = await self._journals.current(run_id)
-        if not await _instruct(journal, e.RunPaused(reason=reason), by, lambda run: not run.paused):
-            status = Sentence(f"status.{journal.run.status.value}")
-            raise Refused(Sentence("run {run} is {status}", run=run_id, status=status))
+        await _instruct(journal, e.RunResumed(reason=reason), by, lambda _: True)
 
     async def skip(self, run_id: str, step: str, *, by: e.Who = "") -> LeftOut:
         """Skips a step that has not started or that waits for an answer; the rest goes on.
@@ -128,10 +123,18 @@ class RunStopping:
         """
         while True:
             journal = await self._journals.own(run_id)
-            _check_can_skip(journal.run, step)
-            with_it = behind(journal.run, step)
+            run = journal.run
+            _check_can_skip(run, step)
+            bodies: list[e.AnyBody] = [
+                e.QuestionWithdrawn(question=name, reason=_SKIPPED)
+                for name, asked in run.questions.items()
+                if asked.step == step
+            ]
+            bodies.append(e.StepSkipped(step=step, reason=_SKIPPED))
+            with_it = behind(run, step)
+            why = Sentence("it needs {step}, which a person left out", step=step)
+            bodies += [e.StepSkipped(step=name, reason=why) for name in with_it]
             try:
-                bodies = _skip_events(journal.run, step, with_it)
                 await journal.append(*bodies, by=e.actor(by))
             except StaleWriter:
                 continue  # the run went on meanwhile: the step may have started
@@ -139,7 +142,7 @@ class RunStopping:
 
 
 async def _instruct(
-    journal: Journal, body: e.AnyBody, by: e.Who, is_wanted: Callable[[Run], bool]
+    journal: Journal, body: e.AnyBody, by: e.Actor, is_wanted: Callable[[Run], bool]
 ) -> bool:
     """Writes what the executing process will obey, although that one writes at the same time.
 
@@ -147,7 +150,7 @@ async def _instruct(
     """
     while not journal.run.status.over and is_wanted(journal.run):
         try:
-            await journal.append(body, by=e.actor(by))
+            await journal.append(body, by=by)
         except StaleWriter:
             await journal.catch_up()
         else:
@@ -164,24 +167,11 @@ def _check_can_skip(run: Run, step: str) -> None:
         status = Sentence(f"status.{run.status.value}")
         raise Refused(Sentence("run {run} is over: it is {status}", run=run.id, status=status))
     if state.status is StepStatus.UNKNOWN or state.unsure:
-        hint = Sentence("answer its question: done, not_done or retry")
-        raise Refused(
-            Sentence("it is not known whether '{step}' took effect", step=step), hint=hint
-        )
+        why = Sentence("it is not known whether '{step}' took effect", step=step)
+        raise Refused(why, hint=Sentence("answer its question: done, not_done or retry"))
     if state.status not in NOT_BEGUN | {StepStatus.ASKING}:
         status = Sentence(f"status.{state.status.value}")
         hint = Sentence(
             "only a step that has not started, or that waits for an answer, can be skipped"
         )
         raise Refused(Sentence("step '{step}' is {status}", step=step, status=status), hint=hint)
-
-
-def _skip_events(run: Run, step: str, with_it: tuple[str, ...]) -> Iterator[e.AnyBody]:
-    for name, asked in run.questions.items():
-        if asked.step == step:
-            yield e.QuestionWithdrawn(question=name, reason=_SKIPPED)
-    yield e.StepSkipped(step=step, reason=_SKIPPED)
-    for name in with_it:
-        yield e.StepSkipped(
-            step=name, reason=Sentence("it needs {step}, which a person left out", step=step)
-        )

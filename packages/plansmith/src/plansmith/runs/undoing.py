@@ -14,7 +14,6 @@ from plansmith.engine.units import Unit, Values, named_unit, plan_units, resolve
 from plansmith.errors import ReferenceFailed, Refused, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, call_mark
-from plansmith.plan.events import Event, PlanProposed
 from plansmith.plan.fold import fold
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import SECRET_MARK, fill, literal
@@ -22,178 +21,16 @@ from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import Undo
+from plansmith.runs.intake import NewRun
 
 if TYPE_CHECKING:
-    from plansmith.runs.creating import RunCreator
+    from plansmith.runs.intake import PlanIntake
+    from plansmith.runs.journals import Journals
+    from plansmith.runs.planning import RunPlanning
 
 
 # A step of an undoing run that may have taken effect is not made again.
-_MADE = frozenset({StepStatus.DONE, StepStatus.UNKNOWN})
-
-
-class _Earlier(NamedTuple):
-    """The runs that were made before to undo a run: how many, and which steps they took back."""
-
-    runs: int
-    undone: frozenset[str]
-    last: str = ""
-
-
-class RunUndoing:
-    """Takes runs back: makes a run of the reversing calls, which waits for its approval."""
-
-    def __init__(self, creator: RunCreator) -> None:
-        self._creator, self._journals, self._intake = creator, creator.journals, creator.intake
-
-    async def undo_plan(self, run_id: str, *, by: e.Who = "") -> Run:
-        """Creates the run that takes back what a run did, newest first; nothing runs unasked.
-
-        Every effect is taken back at most once, whoever asks for it at the same time.
-        """
-        old = await self._journals.get(run_id)
-        self._journals.require_ours(old)
-        if not old.status.over:
-            state = Sentence(f"status.{old.status}")
-            hint = Sentence("cancel it first, or wait until it is over")
-            raise Refused(Sentence("run {run} is {status}", run=run_id, status=state), hint=hint)
-        while True:
-            found = await self._found(old)
-            earlier = await self._earlier(old, _names(found))
-            left = [each for each in found if each.effect not in earlier.undone]
-            self._refuse_nothing(old, found, left, earlier)
-            try:
-                return await self._make(old, found, left, number=earlier.runs + 1, by=by)
-            except StaleWriter:
-                continue  # somebody else has just made it: the next round tells so
-
-    async def _found(self, old: Run) -> list[Reversal]:
-        """Returns the calls that take back what a run did under all its plans, newest first."""
-        await self._intake.load_templates()
-        found: list[Reversal] = []
-        for done in await self._done_steps(old):
-            templates = {**self._intake.templates, **done.run.templates}
-            values = await load_values(self._journals.store, done.run)
-            found += reversals(done, values, templates)
-        return sorted(found, key=lambda each: each.done_at, reverse=True)
-
-    async def _done_steps(self, old: Run) -> list[DoneSteps]:
-        return done_steps(await self._journals.store.events(old.id))
-
-    async def _earlier(self, old: Run, names: Mapping[str, str]) -> _Earlier:
-        count, undone, last = 0, set[str](), ""
-        while events := await self._journals.store.events(_id(old, count + 1)):
-            run = fold(events)
-            count, last = count + 1, run.id
-            if not run.status.over:
-                hint = Sentence("decide about it first: plansmith show {run}", run=run.id)
-                raise Refused(
-                    Sentence("run {run} is there to undo run {old}", run=run.id, old=old.id),
-                    hint=hint,
-                )
-            steps = {step: effect for effect, step in names.items()}
-            made = {name for name, state in run.steps.items() if state.status in _MADE}
-            undone |= {steps[name] for name in made if name in steps}
-        return _Earlier(count, frozenset(undone), last)
-
-    def _refuse_nothing(
-        self, old: Run, found: Sequence[Reversal], left: Sequence[Reversal], earlier: _Earlier
-    ) -> None:
-        if not found:
-            hint = Sentence("only a step that is done and has undo_with can be taken back")
-            raise Refused(
-                Sentence("run {run} did nothing that can be taken back", run=old.id), hint=hint
-            )
-        if not left:
-            hint = Sentence("look at run {run}", run=earlier.last)
-            raise Refused(
-                Sentence("what run {run} did was taken back already", run=old.id), hint=hint
-            )
-        if not any(each.inputs is not None for each in left):
-            steps = [each.step for each in left]
-            hint = Sentence(
-                "take it back by hand: values that its undo_with refers to are not usable"
-            )
-            raise Refused(
-                Sentence("no call can be told that takes back {steps}", steps=steps), hint=hint
-            )
-
-    async def _make(
-        self,
-        old: Run,
-        found: Sequence[Reversal],
-        left: Sequence[Reversal],
-        *,
-        number: int,
-        by: e.Who,
-    ) -> Run:
-        plan = _plan(old, left, _names(found))
-        reasons = [Sentence("review.undoes", run=old.id), *await self._reasons(old, found, left)]
-        journal = await self._creator.create(
-            plan.goal,
-            by=by,
-            plan=plan,
-            run_id=_id(old, number),
-            locale=old.locale,
-            options=RunOptions(mode="review", replan="never", team=old.options.team),
-            origin=Origin(kind="undo", id=old.id),
-            folder=old.folder,
-            about={"origin": "rerun"},
-            reviewed=[e.ReviewAsked(hash=plan.hash, reasons=tuple(reasons))],
-        )
-        return await self._journals.whole(journal)
-
-    async def _reasons(
-        self, old: Run, found: Sequence[Reversal], left: Sequence[Reversal]
-    ) -> list[Sentence]:
-        """Returns what is not taken back, so that nobody takes the plan for the whole."""
-        reasons: list[Sentence] = []
-        unable = [each.step for each in left if each.inputs is None]
-        for done in await self._done_steps(old):
-            plan = done.run.plan
-            acts = await self._intake.acting(plan, done.run.templates) if plan else ()
-            told = {each.step for each in found if each.left_at == done.left_at}
-            roots = {name.split("/", maxsplit=1)[0] for name in told}
-            unable += [name for name in acts if name in done.names and name not in roots]
-        if unable:
-            reasons.append(Sentence("review.not_undone", steps=[*dict.fromkeys(unable)]))
-        unsure = [name for name, state in old.steps.items() if state.status is StepStatus.UNKNOWN]
-        if unsure:
-            reasons.append(Sentence("review.unsure_undone", steps=unsure))
-        return reasons
-
-
-def _id(old: Run, number: int) -> str:
-    """The id of a run that undoes another: the same for all who want to make it."""
-    return f"{old.id}-undo{number}"
-
-
-def _names(found: Sequence[Reversal]) -> dict[str, str]:
-    """Returns the id of the step that takes back each thing that was done; always the same."""
-    names: dict[str, str] = {}
-    for name in sorted(each.effect for each in found):
-        wished = f"undo_{name.replace('/', '-')}"[-60:]
-        number, free = 2, wished
-        while free in names.values():
-            free, number = f"{wished[-56:]}_{number}", number + 1
-        names[name] = free
-    return names
-
-
-def _plan(old: Run, left: Sequence[Reversal], names: Mapping[str, str]) -> Plan:
-    """Returns the reversing calls as a plan, each after the one before."""
-    steps: list[dict[str, object]] = []
-    for each in left:
-        if each.inputs is None:
-            continue
-        said = "undo.title_left" if each.left_at else "undo.title"
-        title = in_language(Sentence(said, step=each.step), old.locale)
-        after = [steps[-1]["id"]] if steps else []
-        call = {"tool": each.tool, "inputs": each.inputs}
-        steps.append({"id": names[each.effect], "title": title, "after": after, **call})
-    goal = in_language(Sentence("Take back what run {run} did", run=old.id), old.locale)
-    return Plan.model_validate({"goal": goal, "locale": old.locale, "steps": steps})
-
-
+_MADE: Final = frozenset({StepStatus.DONE, StepStatus.UNKNOWN})
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -226,22 +63,158 @@ class DoneSteps(NamedTuple):
     left_at: int = 0
 
 
-def done_steps(events: Sequence[Event]) -> list[DoneSteps]:
+async def undo_plan(planning: RunPlanning, run_id: str, *, by: e.Who = "") -> Run:
+    """Creates the run that takes back what a run did, newest first; nothing runs unasked.
+
+    Every effect is taken back at most once, whoever asks for it at the same time.
+    """
+    journals, intake = planning.journals, planning.intake
+    old = await journals.get(run_id)
+    journals.require_ours(old)
+    if not old.status.over:
+        state = Sentence(f"status.{old.status}")
+        hint = Sentence("cancel it first, or wait until it is over")
+        raise Refused(Sentence("run {run} is {status}", run=run_id, status=state), hint=hint)
+    await intake.load_templates()
+    done = _done_steps(await journals.store.events(run_id))
+    found: list[Reversal] = []
+    for each in done:
+        templates = {**intake.templates, **each.run.templates}
+        found += _reversals(each, await load_values(journals.store, each.run), templates)
+    found.sort(key=lambda each: each.done_at, reverse=True)
+    names = _step_names(found)
+    while True:
+        count, undone = await _undone_before(journals, old, names)
+        left = [each for each in found if each.effect not in undone]
+        _refuse_nothing(old, found, left, count)
+        plan = _plan(old, left, names)
+        reasons = [Sentence("review.undoes", run=old.id)]
+        reasons += await _not_undone(intake, old, done, found, left)
+        new = NewRun(
+            plan.goal,
+            plan,
+            by=by,
+            run_id=f"{old.id}-undo{count + 1}",  # the same for all who want to make it
+            locale=old.locale,
+            options=RunOptions(mode="review", replan="never", team=old.options.team),
+            origin=Origin(kind="undo", id=old.id),
+            folder=old.folder,
+            reviewed=[e.ReviewAsked(hash=plan.hash, reasons=tuple(reasons))],
+        )
+        try:
+            return await journals.whole(await planning.create(new))
+        except StaleWriter:
+            continue  # somebody else has just made it: the next round tells so
+
+
+async def _undone_before(
+    journals: Journals, old: Run, names: Mapping[str, str]
+) -> tuple[int, set[str]]:
+    """Returns how many runs were made before to undo a run, and the effects they took back."""
+    count, undone = 0, set[str]()
+    while events := await journals.store.events(f"{old.id}-undo{count + 1}"):
+        run, count = fold(events), count + 1
+        if not run.status.over:
+            why = Sentence("run {run} is there to undo run {old}", run=run.id, old=old.id)
+            hint = Sentence("decide about it first: plansmith show {run}", run=run.id)
+            raise Refused(why, hint=hint)
+        made = {name for name, state in run.steps.items() if state.status in _MADE}
+        undone |= {effect for effect, step in names.items() if step in made}
+    return count, undone
+
+
+def _refuse_nothing(
+    old: Run, found: Sequence[Reversal], left: Sequence[Reversal], count: int
+) -> None:
+    if not found:
+        hint = Sentence("only a step that is done and has undo_with can be taken back")
+        raise Refused(
+            Sentence("run {run} did nothing that can be taken back", run=old.id), hint=hint
+        )
+    if not left:
+        hint = Sentence("look at run {run}", run=f"{old.id}-undo{count}")
+        raise Refused(Sentence("what run {run} did was taken back already", run=old.id), hint=hint)
+    if all(each.inputs is None for each in left):
+        hint = Sentence("take it back by hand: values that its undo_with refers to are not usable")
+        steps = [each.step for each in left]
+        raise Refused(
+            Sentence("no call can be told that takes back {steps}", steps=steps), hint=hint
+        )
+
+
+async def _not_undone(
+    intake: PlanIntake,
+    old: Run,
+    done: Sequence[DoneSteps],
+    found: Sequence[Reversal],
+    left: Sequence[Reversal],
+) -> list[Sentence]:
+    """Returns what is not taken back, so that nobody takes the plan for the whole."""
+    unable = [each.step for each in left if each.inputs is None]
+    for each in done:
+        plan = each.run.plan
+        acts = await intake.acting(plan, each.run.templates) if plan else ()
+        told = {one.step.split("/", maxsplit=1)[0] for one in found if one.left_at == each.left_at}
+        unable += [name for name in acts if name in each.names and name not in told]
+    unsure = [name for name, state in old.steps.items() if state.status is StepStatus.UNKNOWN]
+    lists = {"review.not_undone": [*dict.fromkeys(unable)], "review.unsure_undone": unsure}
+    return [Sentence(code, steps=steps) for code, steps in lists.items() if steps]
+
+
+def _step_names(found: Sequence[Reversal]) -> dict[str, str]:
+    """Returns the id of the step that takes back each thing that was done; always the same."""
+    names: dict[str, str] = {}
+    for name in sorted(each.effect for each in found):
+        wished = f"undo_{name.replace('/', '-')}"[-60:]
+        number, free = 2, wished
+        while free in names.values():
+            free, number = f"{wished[-56:]}_{number}", number + 1
+        names[name] = free
+    return names
+
+
+def _plan(old: Run, left: Sequence[Reversal], names: Mapping[str, str]) -> Plan:
+    """Returns the reversing calls as a plan, each after the one before."""
+    steps: list[dict[str, object]] = []
+    for each in left:
+        if each.inputs is None:
+            continue
+        said = "undo.title_left" if each.left_at else "undo.title"
+        title = in_language(Sentence(said, step=each.step), old.locale)
+        after = [steps[-1]["id"]] if steps else []
+        call = {"tool": each.tool, "inputs": each.inputs}
+        steps.append({"id": names[each.effect], "title": title, "after": after, **call})
+    goal = in_language(Sentence("Take back what run {run} did", run=old.id), old.locale)
+    return Plan.model_validate({"goal": goal, "locale": old.locale, "steps": steps})
+
+
+def can_be_undone(run: Run, events: Sequence[e.Event]) -> bool:
+    """Tells whether a run did anything that has a call which takes it back."""
+    for done in _done_steps(events) if run.revisions > 1 else [DoneSteps(run, _done(run))]:
+        plan, templates = done.run.plan, done.run.templates
+        for name in done.names if plan is not None else ():
+            unit = named_unit(plan, name, templates) if plan else None
+            if unit is not None and not unit.is_group and unit.step.undo_with is not None:
+                return True
+    return False
+
+
+def _done_steps(events: Sequence[e.Event]) -> list[DoneSteps]:
     """Returns what a run has done, plan by plan: a later plan may leave out what was done."""
-    ends = [
-        (event.number, place)
-        for place, event in enumerate(events)
-        if isinstance(event.body, PlanProposed) and place
-    ]
-    states = [(number, fold(events[:place])) for number, place in ends]
-    states = [(number, run) for number, run in states if run.plan is not None]
     last = fold(events)
-    later = [*(run for _, run in states[1:]), last]
+    before = [
+        (event.number, fold(events[:place]))
+        for place, event in enumerate(events)
+        if place and isinstance(event.body, e.PlanProposed)
+    ]
+    before = [(number, run) for number, run in before if run.plan is not None]
+    states = [run for _, run in before] + [last]
     found: list[DoneSteps] = []
-    for place, (number, run) in enumerate(states):
-        gone = {name for name in _done(run) if not _is_kept(run, name, later[place:])}
-        found.append(DoneSteps(run, frozenset(gone), number))
-    return [*(each for each in found if each.names), DoneSteps(last, _done(last))]
+    for place, (number, run) in enumerate(before):
+        later = states[place + 1 :]
+        gone = frozenset(name for name in _done(run) if not _is_kept(run, name, later))
+        found += [DoneSteps(run, gone, number)] if gone else []
+    return [*found, DoneSteps(last, _done(last))]
 
 
 def _done(run: Run) -> frozenset[str]:
@@ -258,52 +231,50 @@ def _is_kept(run: Run, name: str, later: Sequence[Run]) -> bool:
     state, following = run.steps[name], later[0].steps.get(name)
     if following is not None and following.finished_at == state.finished_at:
         return following.status is StepStatus.DONE
+    found = (each for after in later if (each := after.steps.get(name)) is not None)
     return any(
-        each.status is StepStatus.DONE
-        and each.reused_from == run.id
-        and each.result_hash == state.result_hash
-        for after in later
-        if (each := after.steps.get(name)) is not None
+        (each.status, each.reused_from, each.result_hash)
+        == (StepStatus.DONE, run.id, state.result_hash)
+        for each in found
     )
 
 
-def can_be_undone(run: Run, events: Sequence[Event]) -> bool:
-    """Tells whether a run did anything that has a call which takes it back."""
-    done = done_steps(events) if run.revisions > 1 else [DoneSteps(run, _done(run))]
-    return any(_has_undo(each.run, name) for each in done for name in each.names)
-
-
-def _has_undo(run: Run, name: str) -> bool:
-    unit = named_unit(run.plan, name, run.templates) if run.plan is not None else None
-    return unit is not None and not unit.is_group and unit.step.undo_with is not None
-
-
-def reversals(
+def _reversals(
     done: DoneSteps, results: Mapping[str, Json], templates: Mapping[str, Plan]
-) -> list[Reversal]:
-    """Returns the calls that take back what a run has done under one of its plans."""
-    if done.run.plan is None:
-        return []
-    units = plan_units(done.run.plan)
-    found = _found(units, done.run, results, PartsMaker(templates))
-    return [each._replace(left_at=done.left_at) for each in found if each.step in done.names]
-
-
-def _found(
-    units: Mapping[str, Unit], run: Run, results: Mapping[str, Json], parts: PartsMaker
 ) -> Iterator[Reversal]:
-    for name, unit in units.items():
-        state = run.steps.get(name)
+    """Yields the calls that take back what a run has done under one of its plans."""
+    run, parts = done.run, PartsMaker(templates)
+    units = [*plan_units(run.plan).values()] if run.plan is not None else []
+    while units:
+        unit = units.pop(0)
+        state = run.steps.get(unit.name)
         if state is None:
             continue
         if unit.is_group:
-            yield from _found(_parts(unit, run, results, parts), run, results, parts)
-        elif unit.step.undo_with is not None and state.status is StepStatus.DONE:
-            undo = unit.step.undo_with
+            units[:0] = _parts(unit, run, results, parts)
+            continue
+        undo = unit.step.undo_with
+        if undo is not None and state.status is StepStatus.DONE and unit.name in done.names:
             # What it would take back may be something else than what a person had sent instead.
             fits = _sent_as_planned(unit, run, results) or is_own_result(undo, unit.step.id)
             inputs = _inputs(unit, undo, results) if fits else None
-            yield Reversal(name, undo.tool, inputs, state.finished_at or _NEVER)
+            done_at = state.finished_at or _NEVER
+            yield Reversal(unit.name, undo.tool, inputs, done_at, done.left_at)
+
+
+def _parts(unit: Unit, run: Run, results: Mapping[str, Json], parts: PartsMaker) -> Sequence[Unit]:
+    """Returns the parts that a unit had; none if it never came to have any."""
+    known = {
+        name: state.item
+        for name, state in run.steps.items()
+        if name.rpartition("/")[0] == unit.name and (state.item or state.attempts)
+    }
+    try:
+        group = parts.group(unit, resolved(unit, results), results, known)
+    except ReferenceFailed:
+        return ()
+    group.started_parts({name: state.status for name, state in run.steps.items()}, ())
+    return [*group.parts.values()]
 
 
 def _sent_as_planned(unit: Unit, run: Run, results: Mapping[str, Json]) -> bool:
@@ -315,23 +286,6 @@ def _sent_as_planned(unit: Unit, run: Run, results: Mapping[str, Json]) -> bool:
         return not sent or sent == call_mark(resolved(unit, results))
     except ReferenceFailed:
         return False
-
-
-def _parts(
-    unit: Unit, run: Run, results: Mapping[str, Json], parts: PartsMaker
-) -> Mapping[str, Unit]:
-    """Returns the parts that a unit had; none if it never came to have any."""
-    known = {
-        name: state.item
-        for name, state in run.steps.items()
-        if name.rpartition("/")[0] == unit.name and (state.item or state.attempts)
-    }
-    try:
-        group = parts.group(unit, resolved(unit, results), results, known)
-    except ReferenceFailed:
-        return {}
-    group.started_parts({name: state.status for name, state in run.steps.items()}, ())
-    return group.parts
 
 
 def _inputs(unit: Unit, undo: Undo, results: Mapping[str, Json]) -> dict[str, Json] | None:

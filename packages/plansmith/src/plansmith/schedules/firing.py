@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -25,7 +25,7 @@ from plansmith.plan.schedules import (
     pending,
 )
 from plansmith.plan.sentence import Sentence, joined, with_hint
-from plansmith.runs.journals import SUBMITTED
+from plansmith.runs.intake import NewRun
 from plansmith.runs.service import RunService
 from plansmith.schedules.approval import StandingApproval
 from plansmith.schedules.store import ScheduleStore
@@ -41,6 +41,7 @@ _ENDS: Final = {
     RunStatus.ANSWERED: FireState.DONE,
     RunStatus.CANCELLED: FireState.CANCELLED,
 }
+ExecuteRun = Callable[[str], Awaitable[Run]]
 
 
 class HeldFire:
@@ -67,18 +68,19 @@ class Firing:
     def __init__(
         self, *, runs: RunService, templates: TemplateBook, approval: StandingApproval
     ) -> None:
-        self._runs = runs
-        # Where workers execute runs: has one of them do it, and waits for that.
-        self.execute_run: Callable[[str], Awaitable[Run]] = runs.run
+        self._runs, self._journals, self._clock = runs, runs.journals, runs.clock
+        self._tell = runs.planning.tell
         self._templates = templates
         self._approval = approval
         self._holds: dict[tuple[str, datetime], HeldFire] = {}
+        self._next: dict[str, tuple[int, datetime | None]] = {}
+        self.execute: ExecuteRun = runs.run
         self.carrying: set[asyncio.Task[None]] = set()
         self.changed_event = asyncio.Event()
-        self._next: dict[str, tuple[int, datetime | None]] = {}
 
     @property
     def store(self) -> ScheduleStore:
+        """Returns the store of schedules."""
         return ScheduleStore(self._runs.store)
 
     async def tick(self, now: datetime | None = None) -> list[Fire]:
@@ -86,26 +88,24 @@ class Firing:
 
         Their runs continue in the background: `carried` waits for them.
         """
-        now = now or self._runs.clock.now()
+        now = now or self._clock.now()
         open_fires: dict[str, list[Fire]] = defaultdict(list)
         for fire in await self.store.open_fires():
             open_fires[fire.schedule].append(fire)
         begun: list[Fire] = []
         for schedule in await self.store.schedules():
-            if not self._runs.journals.is_here(schedule.folder):
+            if not self._journals.is_here(schedule.folder):
                 continue  # it fires only in its own folder
-            tended = [
-                await self._check_open(schedule, each, now) for each in open_fires[schedule.id]
-            ]
-            still = [each for each in tended if each.state.open]
+            own = open_fires[schedule.id]
+            checked = [await self._check_open(schedule, each, now) for each in own]
+            still = [each for each in checked if each.state.open]
             if schedule.removed or schedule.paused:
                 continue
             try:
                 begun += await self._fire_due(schedule, still, now)
             except Misconfigured as error:  # such as an unknown time zone
-                await self.pause_with_reason(
-                    schedule, Sentence("its times cannot be computed: {error}", error=error)
-                )
+                reason = Sentence("its times cannot be computed: {error}", error=error)
+                await self._pause(schedule, reason)
         return begun
 
     async def carried(self) -> None:
@@ -125,6 +125,14 @@ class Firing:
             _, hold = self._holds.popitem()
             await hold.mark(seen=_LONG_AGO)
 
+    def upcoming(self, schedule: Schedule) -> datetime | None:
+        """Returns the first due time that was not handled yet; computed once a version."""
+        version, at = self._next.get(schedule.id, (0, None))
+        if version != schedule.version:
+            at = schedule.upcoming()
+            self._next[schedule.id] = schedule.version, at
+        return at
+
     async def _fire_due(
         self, schedule: Schedule, open_fires: list[Fire], now: datetime
     ) -> list[Fire]:
@@ -133,7 +141,7 @@ class Firing:
         if first is None or schedule.starts(first) > now:
             return await self._start_queued(schedule, open_fires, now)
         what = pending(schedule, now)
-        if what.settled is None or await self.pause_if_failing(schedule):
+        if what.settled is None or await self._pause_if_failing(schedule):
             return []
         if what.passed is not None:
             at, note = what.passed
@@ -141,40 +149,15 @@ class Firing:
             await self.store.put_fire(missed.replace(state=FireState.MISSED, ended=now))
         begun = await self._start_queued(schedule, open_fires, now)
         for at, kind in what.fires:
-            fire = self._new_fire(schedule, at, kind, open_fires, now, many=len(what.fires) > 1)
+            run = self._journals.new_id()
+            fire = Fire(schedule=schedule.id, due=at, kind=kind, run=run, at=now, seen=now)
+            late = len(what.fires) > 1 or kind is FireKind.LATE
+            fire = fire.replace(**_overlapping(schedule, open_fires, now, late=late))
             if await self.store.put_fire(fire):
                 open_fires += [fire] if fire.state.open else []
                 begun += [fire] if self.start(schedule, fire) else []
         await self.changed(schedule, settled=what.settled)
         return begun
-
-    def _new_fire(
-        self,
-        schedule: Schedule,
-        at: datetime,
-        kind: FireKind,
-        open_fires: Sequence[Fire],
-        now: datetime,
-        *,
-        many: bool,
-    ) -> Fire:
-        """Returns the row of a due time: started, queued or skipped, by the overlap policy."""
-        run = self._runs.journals.new_id()
-        fire = Fire(schedule=schedule.id, due=at, kind=kind, run=run, at=now, seen=now)
-        if not open_fires or schedule.overlap is Overlap.ALLOW:
-            return fire
-        one_by_one = schedule.missed is Missed.ALL and (many or kind is FireKind.LATE)
-        queued = any(each.state is FireState.QUEUED for each in open_fires)
-        if one_by_one or (schedule.overlap is Overlap.QUEUE and not queued):
-            return fire.replace(state=FireState.QUEUED, note=Sentence("waits for the previous run"))
-        before = next(
-            (each for each in open_fires if each.state is not FireState.QUEUED), open_fires[0]
-        )
-        waits = before.state is FireState.WAITING
-        code, due = "schedule.still_waits" if waits else "schedule.still_runs", before.due
-        more = Sentence("and one is queued") if queued else ""
-        why = joined([Sentence(code, time=f"{due:%Y-%m-%d %H:%M}"), more])
-        return fire.replace(state=FireState.SKIPPED, run="", note=why, ended=now)
 
     async def _start_queued(
         self, schedule: Schedule, open_fires: list[Fire], now: datetime
@@ -200,7 +183,7 @@ class Firing:
         if fire.key in self._holds or (fire.state is FireState.QUEUED and not schedule.removed):
             return fire
         hold = HeldFire(fire, self.store)
-        journal = self._runs.journals.new(fire.run)
+        journal = self._journals.new(fire.run)
         await journal.catch_up()
         if journal.damage is not None and not journal.run.status.over:
             await hold.mark(state=FireState.FAILED, note=str(journal.damage), ended=now)
@@ -222,59 +205,57 @@ class Firing:
         hold = self._holds[fire.key] = HeldFire(fire, self.store)
         task = asyncio.get_running_loop().create_task(self._execute(schedule, hold))
         self.carrying.add(task)
-        task.add_done_callback(lambda _: self._task_ended(task, hold))
-        return True
 
-    def _task_ended(self, task: asyncio.Task[None], hold: HeldFire) -> None:
-        self.carrying.discard(task)
-        if not task.cancelled():
-            self._holds.pop(hold.fire.key, None)
-            error = task.exception()
-            if error is not None:  # the row could not be written: the next tick repairs it
-                due = f"{hold.fire.due:%Y-%m-%d %H:%M}"
-                self._runs.planning.tell(
-                    Sentence("a fire of {time} UTC was lost: {error}", time=due, error=str(error))
-                )
-        self.changed_event.set()
+        def ended(_: object) -> None:
+            self.carrying.discard(task)
+            if not task.cancelled():
+                self._holds.pop(hold.fire.key, None)
+                error = task.exception()
+                if error is not None:  # the row could not be written: the next tick repairs it
+                    due, why = f"{hold.fire.due:%Y-%m-%d %H:%M}", str(error)
+                    text = Sentence("a fire of {time} UTC was lost: {error}", time=due, error=why)
+                    self._tell(text)
+            self.changed_event.set()
+
+        task.add_done_callback(ended)
+        return True
 
     async def _execute(self, schedule: Schedule, hold: HeldFire) -> None:
         """Creates the run of a fire, executes it, and records its end."""
         heartbeat = asyncio.ensure_future(self._heartbeat(hold))
         try:
             await self._make_run(schedule, hold.fire)
-            if await hold.mark(state=FireState.RUNNING, note="", seen=self._runs.clock.now()):
+            if await hold.mark(state=FireState.RUNNING, note="", seen=self._clock.now()):
                 run, name = hold.fire.run, schedule.name
-                self._runs.planning.tell(Sentence("schedule {name}: run {run}", name=name, run=run))
-                await self._ended(schedule, hold, await self.execute_run(run))
+                self._tell(Sentence("schedule {name}: run {run}", name=name, run=run))
+                await self._ended(schedule, hold, await self.execute(run))
             else:
                 await self._cancel_given_up(hold.fire)
         except (StaleWriter, RunBusy, StoreAway):
             pass  # another process or a later tick executes it
         except Exception as error:  # noqa: BLE001 - recorded as the fire's failure
             note = Sentence("it could not be executed: {error}", error=error)
-            await hold.mark(state=FireState.FAILED, note=note, ended=self._runs.clock.now())
-            await self.pause_if_failing(schedule)
+            await hold.mark(state=FireState.FAILED, note=note, ended=self._clock.now())
+            await self._pause_if_failing(schedule)
         finally:
             heartbeat.cancel()
+
+    async def _heartbeat(self, hold: HeldFire) -> None:
+        while True:
+            await self._clock.sleep(HEARTBEAT_S)
+            with suppress(PlansmithError):  # tried again at the next heartbeat
+                await hold.mark(seen=self._clock.now())
 
     async def _cancel_given_up(self, fire: Fire) -> None:
         """Cancels a run that was made when another process had ended its fire: it told so."""
         rows = await self.store.fires(fire.schedule, limit=_MAX_PARALLEL)
         if any(row.key == fire.key and not row.state.open for row in rows):
-            await self._runs.stopping.cancel(
-                fire.run,
-                reason=Sentence("another process had already given this time of the schedule up"),
-            )
-
-    async def _heartbeat(self, hold: HeldFire) -> None:
-        while True:
-            await self._runs.clock.sleep(HEARTBEAT_S)
-            with suppress(PlansmithError):  # tried again at the next heartbeat
-                await hold.mark(seen=self._runs.clock.now())
+            reason = Sentence("another process had already given this time of the schedule up")
+            await self._runs.stopping.cancel(fire.run, reason=reason)
 
     async def _make_run(self, schedule: Schedule, fire: Fire) -> None:
         """Creates the run of a fire under the id in its row, unless it exists."""
-        journal = self._runs.journals.new(fire.run)
+        journal = self._journals.new(fire.run)
         await journal.catch_up()
         if journal.events:
             return
@@ -282,41 +263,42 @@ class Firing:
         options = schedule.options.replace(mode="review")
         if schedule.budget.to_json():
             options = options.replace(budget=schedule.budget.to_json())
-        await self._runs.create(
+        new = NewRun(
             schedule.request,
-            plan=plan,
+            plan,
+            by=schedule.by,
             run_id=fire.run,
             options=options,
             origin=Origin(kind="schedule", id=schedule.id),
             folder=schedule.folder,
-            about={"origin": "template"} if schedule.template else SUBMITTED,
+            plan_origin="template" if schedule.template else "submitted",
             reviewed=await self._approval.of(schedule, plan) if plan is not None else None,
-            by=schedule.by,
         )
+        await self._runs.create(new)
 
     async def plan_of(self, schedule: Schedule) -> Plan | None:
         """Returns the plan that a schedule would run now; None if each fire is planned again."""
+        plan = schedule.plan
         if schedule.template:
-            found = await self._templates.plan(schedule.template, schedule.inputs)
-            return await self._runs.intake.pinned(found)
-        return await self._runs.intake.pinned(schedule.plan) if schedule.plan else None
+            plan = await self._templates.plan(schedule.template, schedule.inputs)
+        return await self._runs.intake.pinned(plan) if plan is not None else None
 
     async def _ended(self, schedule: Schedule, hold: HeldFire, run: Run) -> None:
         """Records how a run ended or what it waits for; too many failures pause the schedule."""
-        now = self._runs.clock.now()
+        now = self._clock.now()
         if run.status.over:
-            state, why = _ENDS.get(run.status, FireState.FAILED), _why(run)
+            state = _ENDS.get(run.status, FireState.FAILED)
+            errors = (step.error for step in run.steps.values() if step.status is StepStatus.FAILED)
+            why = with_hint(run.reason, next((each for each in errors if each), ""))
             await hold.mark(state=state, note=why, seen=now, ended=now)
-            shown = {"state": Sentence(f"fire.{state.value}"), "reason": why}
-            self._runs.planning.tell(
-                Sentence("schedule {name}: {state} {reason}", name=schedule.name, **shown)
-            )
+            told = {"state": Sentence(f"fire.{state.value}"), "reason": why}
+            self._tell(Sentence("schedule {name}: {state} {reason}", name=schedule.name, **told))
             if state is FireState.FAILED:
-                await self.pause_if_failing(schedule)
+                await self._pause_if_failing(schedule)
         elif not isinstance(next_move(run), MakePlan | Execute | Conclude):
             await hold.mark(state=FireState.WAITING, note=_waits_for(run), seen=now)
 
-    async def pause_if_failing(self, schedule: Schedule) -> bool:
+    async def _pause_if_failing(self, schedule: Schedule) -> bool:
         """Pauses a schedule if too many fires failed in a row; true if it did."""
         recent = await self.store.fires(schedule.id, limit=schedule.max_failures + 50)
         count = failures_in_a_row(schedule, recent)
@@ -325,13 +307,12 @@ class Firing:
         notes = [fire.note for fire in recent if fire.state is FireState.FAILED and fire.note]
         failed = Sentence("{count} fires in a row failed", count=count)
         last = Sentence("the last: {note}", note=notes[0]) if notes else ""
-        await self.pause_with_reason(schedule, joined([failed, last]))
+        await self._pause(schedule, joined([failed, last]))
         return True
 
-    async def pause_with_reason(self, schedule: Schedule, reason: str) -> None:
-        self._runs.planning.tell(
-            Sentence("schedule {name} is paused: {reason}", name=schedule.name, reason=reason)
-        )
+    async def _pause(self, schedule: Schedule, reason: str) -> None:
+        text = Sentence("schedule {name} is paused: {reason}", name=schedule.name, reason=reason)
+        self._tell(text)
         await self.changed(schedule, paused=True, reason=reason)
 
     async def changed(self, schedule: Schedule, **changes: Any) -> Schedule:
@@ -342,16 +323,26 @@ class Firing:
             after = schedule.replace(version=schedule.version + 1, **changes)
             if await self.store.put_schedule(after):
                 return after
-            known = {each.id: each for each in await self.store.schedules()}
-            schedule = known[schedule.id]
+            schedule = await self.store.schedule(schedule.id) or schedule
 
-    def upcoming(self, schedule: Schedule) -> datetime | None:
-        """Returns the first due time that was not handled yet; computed once a version."""
-        version, at = self._next.get(schedule.id, (0, None))
-        if version != schedule.version:
-            at = schedule.upcoming()
-            self._next[schedule.id] = schedule.version, at
-        return at
+
+def _overlapping(
+    schedule: Schedule, open_fires: list[Fire], now: datetime, *, late: bool
+) -> dict[str, Any]:
+    """Returns the fields of a new fire that is queued or skipped, by the overlap policy."""
+    if not open_fires or schedule.overlap is Overlap.ALLOW:
+        return {}
+    queued = any(each.state is FireState.QUEUED for each in open_fires)
+    one_by_one = schedule.missed is Missed.ALL and late
+    if one_by_one or (schedule.overlap is Overlap.QUEUE and not queued):
+        return {"state": FireState.QUEUED, "note": Sentence("waits for the previous run")}
+    begun = [each for each in open_fires if each.state is not FireState.QUEUED]
+    before = (begun or open_fires)[0]
+    waits = before.state is FireState.WAITING
+    code = "schedule.still_waits" if waits else "schedule.still_runs"
+    more = Sentence("and one is queued") if queued else ""
+    why = joined([Sentence(code, time=f"{before.due:%Y-%m-%d %H:%M}"), more])
+    return {"state": FireState.SKIPPED, "run": "", "note": why, "ended": now}
 
 
 def _may_continue(fire: Fire, run: Run, now: datetime) -> bool:
@@ -361,12 +352,6 @@ def _may_continue(fire: Fire, run: Run, now: datetime) -> bool:
     if fire.state is FireState.WAITING:
         return goes_on(run)
     return now - fire.seen > ABANDONED_AFTER
-
-
-def _why(run: Run) -> str:
-    """Says why a run ended as it did: what failed, and the first error."""
-    errors = (step.error for step in run.steps.values() if step.status is StepStatus.FAILED)
-    return with_hint(run.reason, next((each for each in errors if each), ""))
 
 
 def _waits_for(run: Run) -> str:

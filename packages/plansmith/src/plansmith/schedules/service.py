@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import islice, pairwise
+from itertools import count, islice, pairwise
 from typing import Any, Final, TypedDict, Unpack
 
 from plansmith.engine.journal import SYSTEM
@@ -23,7 +23,6 @@ from plansmith.plan.schedules import (
     FireState,
     Missed,
     Overlap,
-    Part,
     Schedule,
     make_schedule,
     parts,
@@ -37,9 +36,8 @@ from plansmith.schedules.approval import (
     StandingApproval,
     need_second_scheduler,
     reasons_attended,
-    requester,
 )
-from plansmith.schedules.firing import Firing
+from plansmith.schedules.firing import ExecuteRun, Firing
 from plansmith.schedules.store import ScheduleStore
 from plansmith.templates.book import TemplateBook
 
@@ -110,7 +108,8 @@ class Schedules:
     def __init__(
         self, *, runs: RunService, templates: TemplateBook, approval: StandingApproval
     ) -> None:
-        self._runs = runs
+        self._runs, self._journals, self._intake = runs, runs.journals, runs.intake
+        self._clock = runs.clock
         self.firing = Firing(runs=runs, templates=templates, approval=approval)
 
     @property
@@ -181,16 +180,80 @@ class Schedules:
             "inputs": {**(inputs or {})},
             "request": request,
             "name": name or "schedule",
-            "by": requester(part_of, self._runs.intake.policy) or e.actor(by).name,
+            "by": e.actor(by).name,
         }
+        if part_of is not None and part_of.asked_by and self._second_person:
+            # It matters who asked for the run: another user has to schedule it.
+            fields["by"] = part_of.asked_by.identity or fields["by"]
         made = await self._approved(self._new(fields | {**settings}), approve, by, part_of)
-        schedule = made.replace(name=_free_name(made, await self.all(), wanted=name))
+        schedule = made.replace(name=await self._free_name(made, wanted=name))
         if not await self.shelf.put_schedule(schedule):
             return await self.get(schedule.id)
         self.firing.changed_event.set()
         if run:
             await self._set_aside(run, [schedule], by)
         return schedule
+
+    @property
+    def _second_person(self) -> bool:
+        return self._intake.policy.second_person != "never"
+
+    async def _source(self, run_id: str) -> Run:
+        source = await self._journals.get(run_id)
+        self._journals.require_here(f"run {run_id}", source.folder)
+        return source
+
+    def _new(self, fields: dict[str, Any]) -> Schedule:
+        if fields["plan"] is not None and fields["plan"].schedules:
+            hint = Sentence(
+                "submit the plan and schedule its run, which makes a schedule for each time"
+            )
+            raise Refused(Sentence("the steps of this plan run at different times"), hint=hint)
+        if fields["timing"] is None:
+            hint = Sentence("give a timing, such as daily_at")
+            raise Misconfigured(Sentence("the schedule has no times"), hint=hint)
+        if (team := self._journals.team) is not None:
+            why = Sentence("the {name} team cannot be scheduled", name=team.name)
+            raise Refused(why, hint=Sentence("run it yourself: schedules cannot set up a team"))
+        starts = dict.fromkeys(("created", "settled", "watched"), self._clock.now())
+        own = {"id": self._journals.new_id(), "folder": self._journals.recorded_folder}
+        return _check_times(make_schedule(own | fields | starts))
+
+    async def _approved(
+        self, schedule: Schedule, approve: str, by: e.Who, source: Run | None = None
+    ) -> Schedule:
+        """Returns the schedule with a person's approval of exactly the plan it runs."""
+        who = _need_person(by)
+        plan = await self.firing.plan_of(schedule)
+        if plan is None:
+            return schedule.replace(approved=approve, approved_by=who.name if approve else "")
+        await self.require_unattended(plan)
+        if not approve:
+            hint = Sentence("review it and approve its hash: {hash}", hash=plan.hash)
+            why = Sentence("a scheduled plan runs unattended and needs approval")
+            raise Refused(why, hint=hint)
+        _need_hash(plan, approve)
+        await need_second_scheduler(plan, who, source, self._intake)
+        kept = plan if schedule.plan is not None else None
+        tools = await self._intake.definitions(plan)
+        return schedule.replace(plan=kept, approved=approve, approved_by=who.name, tools=tools)
+
+    async def _free_name(self, schedule: Schedule, *, wanted: str) -> str:
+        """Returns a name that no other schedule has: the wanted one, or its request or goal."""
+        if wanted:
+            if await self.shelf.has_name(wanted):
+                raise Refused(
+                    Sentence("there is a schedule '{name}' already; use another name", name=wanted)
+                )
+            return wanted
+        text = schedule.request or (schedule.plan.goal if schedule.plan else "")
+        words = "".join(each if each.isprintable() else " " for each in text or schedule.template)
+        first = " ".join(words.split())[:_NAME_LENGTH].strip() or "schedule"
+        if not await self.shelf.has_name(first):
+            return first
+        taken = {each.name.lower() for each in await self.all()}
+        names = (f"{first} {number}" for number in count(2))
+        return next(each for each in names if each.lower() not in taken)
 
     async def create_each(self, run: str, *, approve: str, by: e.Who = "") -> list[Schedule]:
         """Creates a schedule for each time in a run's plan; what runs once stays in the run.
@@ -204,96 +267,41 @@ class Schedules:
         timed = [part for part in parts(plan) if part.timing is not None]
         for part in timed:
             await self.require_unattended(part.plan)
-        known = {each.id: each for each in await self.all()}
         made: list[Schedule] = []
         for place, part in enumerate(timed, start=1):
             # The id follows from the run: no two processes create the same schedule.
             own_id = f"{run}-{place}"
-            made.append(known.get(own_id) or await self._create_part(part, source, own_id, by))
+            known = await self.shelf.schedule(own_id)
+            if known is None or known.removed:
+                tasks = [step for step in part.plan.steps if isinstance(step, AgentStep)]
+                texts = ["".join(map(str, pieces(step.title or step.task))) for step in tasks]
+                known = await self.create(
+                    timing=part.timing,
+                    plan=part.plan,
+                    approve=part.plan.hash,
+                    request="; ".join(texts) or source.request,
+                    by=by,
+                    part_of=source,
+                    id=own_id,
+                )
+            made.append(known)
         once = [part.plan for part in parts(plan) if part.timing is None]
-        if once:
-            await self._keep_once(run, once[0], by)
-        else:
+        if not once:
             await self._set_aside(run, made, by)
+            return made
+        # What runs once stays in the run: who approved the whole has approved it too. The part is
+        # the program's choice, so that it makes nobody the author of what they approve.
+        alone = source.options.second_person == "never"
+        left = await self._runs.editing.edit(run, once[0], by=by if alone else SYSTEM)
+        if left.phase is RunStatus.REVIEWING and left.plan is not None:
+            await self._runs.decide(run, approve=left.plan.hash, by=by)
         return made
-
-    async def _create_part(self, part: Part, source: Run, own_id: str, by: e.Who) -> Schedule:
-        tasks = [step.title or step.task for step in part.plan.steps if isinstance(step, AgentStep)]
-        about = "; ".join("".join(map(str, pieces(task))) for task in tasks)
-        return await self.create(
-            timing=part.timing,
-            plan=part.plan,
-            approve=part.plan.hash,
-            request=about or source.request,
-            by=by,
-            part_of=source,
-            id=own_id,
-        )
-
-    async def _keep_once(self, run_id: str, once: Plan, by: e.Who) -> None:
-        """Leaves in a run what runs once: the person who approved the whole has approved it too."""
-        run = await self._runs.journals.get(run_id)
-        # The part is the program's choice, so that it makes nobody the author of what they approve.
-        alone = run.options.second_person == "never"
-        run = await self._runs.editing.edit(run_id, once, by=by if alone else SYSTEM)
-        if run.phase is RunStatus.REVIEWING and run.plan is not None:
-            await self._runs.decide(run_id, approve=run.plan.hash, by=by)
 
     async def _set_aside(self, run_id: str, made: Sequence[Schedule], by: e.Who) -> None:
         """Ends a run whose plan became schedules."""
         names = ", ".join(each.name for each in made)
         reason = Sentence("it runs as the schedule {schedule}", schedule=names)
         await self._runs.set_aside(run_id, reason=reason, by=by)
-
-    async def _source(self, run_id: str) -> Run:
-        source = await self._runs.journals.get(run_id)
-        self._runs.journals.require_here(f"run {run_id}", source.folder)
-        return source
-
-    def _new(self, fields: dict[str, Any]) -> Schedule:
-        if fields["plan"] is not None and fields["plan"].schedules:
-            raise Refused(
-                Sentence("the steps of this plan run at different times"),
-                hint=Sentence(
-                    "submit the plan and schedule its run, which makes a schedule for each time"
-                ),
-            )
-        if fields["timing"] is None:
-            raise Misconfigured(
-                Sentence("the schedule has no times"),
-                hint=Sentence("give a timing, such as daily_at"),
-            )
-        if (team := self._runs.journals.team) is not None:
-            hint = Sentence("run it yourself: schedules cannot set up a team")
-            raise Refused(
-                Sentence("the {name} team cannot be scheduled", name=team.name), hint=hint
-            )
-        starts = dict.fromkeys(("created", "settled", "watched"), self._runs.clock.now())
-        own = {"id": self._runs.journals.new_id(), "folder": self._runs.journals.recorded_folder}
-        return _check_times(make_schedule(own | fields | starts))
-
-    async def _approved(
-        self, schedule: Schedule, approve: str, by: e.Who, source: Run | None = None
-    ) -> Schedule:
-        """Returns the schedule with a person's approval of exactly the plan it runs."""
-        who = e.actor(by)
-        if who.kind != "person":
-            raise Refused(Sentence("a {kind} cannot approve a schedule", kind=who.kind))
-        plan = await self.firing.plan_of(schedule)
-        if plan is None:
-            return schedule.replace(approved=approve, approved_by=who.name if approve else "")
-        await self.require_unattended(plan)
-        if approve != plan.hash:
-            hint = Sentence("review it and approve its hash: {hash}", hash=plan.hash)
-            if approve:
-                raise StaleDecision(Sentence("this is not the hash of the plan"), hint=hint)
-            raise Refused(
-                Sentence("a scheduled plan runs unattended and needs approval"), hint=hint
-            )
-        await need_second_scheduler(plan, who, source, self._runs.intake)
-        kept = plan if schedule.plan is not None else None
-        tools = await self._runs.intake.definitions(plan)
-        return schedule.replace(plan=kept, approved=approve, approved_by=who.name, tools=tools)
 
     async def require_unattended(self, plan: Plan) -> None:
         """Checks that a plan can run unattended.
@@ -304,11 +312,9 @@ class Schedules:
         Raises:
             Refused: It cannot; the message gives every reason.
         """
-        await self._runs.intake.usable(plan)
-        reasons = reasons_attended(
-            plan, limits=self._runs.execution.limits, **await self._runs.intake.known(plan)
-        )
-        if reasons:
+        await self._intake.usable(plan)
+        known, limits = await self._intake.known(plan), self._runs.execution.limits
+        if reasons := [*reasons_attended(plan, limits=limits, **known)]:
             why = Sentence("this plan cannot run unattended: {reasons}", reasons=joined(reasons))
             raise Refused(why, hint=Sentence("change the plan, or run it yourself"))
 
@@ -338,7 +344,7 @@ class Schedules:
 
     async def _own_schedule(self, name: str) -> Schedule:
         schedule = await self.get(name)
-        self._runs.journals.require_here(f"schedule {schedule.name}", schedule.folder)
+        self._journals.require_here(f"schedule {schedule.name}", schedule.folder)
         return schedule
 
     async def change(
@@ -364,7 +370,7 @@ class Schedules:
             each: getattr(schedule, each) for each in Schedule.model_fields
         } | dict(settings)
         if timing is not None:
-            fields |= {"timing": timing, "settled": self._runs.clock.now()}
+            fields |= {"timing": timing, "settled": self._clock.now()}
         if plan is not None:
             fields |= {"plan": plan, "template": "", "inputs": {}}
         wanted = _check_times(make_schedule(fields))
@@ -398,7 +404,7 @@ class Schedules:
         schedule = await self._own_schedule(name)
         if not schedule.paused:
             raise Refused(Sentence("schedule {name} is not paused", name=schedule.name))
-        now = self._runs.clock.now()
+        now = self._clock.now()
         passed = passed_over(schedule, now, Sentence("passed while it was paused"))
         if passed is not None:
             row = self._row(schedule, passed[0], now, state=FireState.MISSED, note=passed[1])
@@ -415,9 +421,9 @@ class Schedules:
     async def fire_now(self, name: str) -> Fire:
         """Fires once, now, even if the schedule is paused or running; `carried` waits for it."""
         schedule = await self._own_schedule(name)
-        now = at = self._runs.clock.now()
+        now = at = self._clock.now()
         while True:
-            fire = self._row(schedule, at, now, kind=FireKind.NOW, run=self._runs.journals.new_id())
+            fire = self._row(schedule, at, now, kind=FireKind.NOW, run=self._journals.new_id())
             if await self.shelf.put_fire(fire):
                 self.firing.start(schedule, fire)
                 return fire
@@ -435,29 +441,33 @@ class Schedules:
             Refused: That would be too many fires.
         """
         schedule = await self._own_schedule(name)
-        now = self._runs.clock.now()
+        now = self._clock.now()
         if until > now or since >= until:
             raise Misconfigured(Sentence("`until` must be in the past, and `since` before it"))
+        first = since - timedelta(microseconds=1)
+        found = due(schedule.timing, after=first, until=until, anchor=schedule.created)
+        times = list(islice(found, _MAX_BACKFILLED + 1))
+        if len(times) > _MAX_BACKFILLED:
+            hint = Sentence("at most {most} at a time: choose a shorter time", most=_MAX_BACKFILLED)
+            raise Refused(Sentence("that would be too many fires"), hint=hint)
+        known: dict[datetime, Fire] | None = None
         queued: list[Fire] = []
-        taken: list[Fire] = []
-        for at in _past_times(schedule, since=since, until=until):
-            own = {"kind": FireKind.BACKFILL, "run": self._runs.journals.new_id()}
+        for at in times:
+            own = {"kind": FireKind.BACKFILL, "run": self._journals.new_id()}
             row = self._row(schedule, at, now, state=FireState.QUEUED, **own)
-            (queued if await self.shelf.put_fire(row) else taken).append(row)
-        queued += await self._replace_missed(schedule, taken) if taken else []
-        self.firing.changed_event.set()
-        return sorted(queued, key=lambda each: each.due)
-
-    async def _replace_missed(self, schedule: Schedule, rows: Sequence[Fire]) -> list[Fire]:
-        """Queues rows in place of fires that were missed or skipped; returns them."""
-        history = {each.due: each for each in await self.shelf.fires(schedule.id, limit=_ALL)}
-        queued: list[Fire] = []
-        for row in rows:
-            before = history[row.due]
-            if before.state in (FireState.MISSED, FireState.SKIPPED):
+            won = await self.shelf.put_fire(row)
+            if not won:  # it takes the place of one that was missed or skipped
+                if known is None:
+                    rows = await self.shelf.fires(schedule.id, limit=_ALL)
+                    known = {each.due: each for each in rows}
+                before = known[at]
+                if before.state not in (FireState.MISSED, FireState.SKIPPED):
+                    continue
                 note = f"was {before.state}: {before.note}"
-                after = row.replace(version=before.version + 1, note=note)
-                queued += [after] if await self.shelf.put_fire(after) else []
+                row = row.replace(version=before.version + 1, note=note)
+                won = await self.shelf.put_fire(row)
+            queued += [row] if won else []
+        self.firing.changed_event.set()
         return queued
 
     def _row(self, schedule: Schedule, at: datetime, now: datetime, **fields: Any) -> Fire:
@@ -480,15 +490,17 @@ class Schedules:
         schedule = await self.get(name)
         if schedule.paused:
             return []
-        after = max(schedule.settled, self._runs.clock.now())
+        after = max(schedule.settled, self._clock.now())
         return next_fires(schedule.timing, after=after, anchor=schedule.created, count=count)
 
-    async def keep(self, *, look_s: float = LOOK_S) -> None:
+    async def keep(self, *, look_s: float = LOOK_S, execute: ExecuteRun | None = None) -> None:
         """Starts what is due until it is cancelled.
 
         Args:
             look_s: Within how many seconds changes by other processes are noticed.
+            execute: Has a run executed, for example by a worker; else this process does it.
         """
+        self.firing.execute = execute or self._runs.run
         while True:
             self.firing.changed_event.clear()
             wait = look_s
@@ -499,7 +511,7 @@ class Schedules:
                 self._runs.planning.tell(
                     Sentence("the schedules could not be read: {error}", error=str(error))
                 )
-            waits = (self._runs.clock.sleep(wait), self.firing.changed_event.wait())
+            waits = (self._clock.sleep(wait), self.firing.changed_event.wait())
             tasks = [asyncio.ensure_future(each) for each in waits]
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -508,48 +520,40 @@ class Schedules:
                     task.cancel()
 
     async def _until_next(self) -> float:
-        now = self._runs.clock.now()
-        is_here = self._runs.journals.is_here
+        is_here = self._journals.is_here
         active = [each for each in await self.all() if not each.paused and is_here(each.folder)]
         coming = [(each, at) for each in active if (at := self.firing.upcoming(each)) is not None]
         first = min((each.starts(at) for each, at in coming), default=None)
-        return max((first - now).total_seconds(), 0.01) if first else LOOK_S
+        return max((first - self._clock.now()).total_seconds(), 0.01) if first else LOOK_S
+
+
+def _need_person(by: e.Who) -> e.Actor:
+    who = e.actor(by)
+    if who.kind != "person":
+        raise Refused(Sentence("a {kind} cannot approve a schedule", kind=who.kind))
+    return who
+
+
+def _need_hash(plan: Plan, approve: str) -> None:
+    if approve != plan.hash:
+        hint = Sentence("review it and approve its hash: {hash}", hash=plan.hash)
+        raise StaleDecision(Sentence("this is not the hash of the plan"), hint=hint)
 
 
 def _approved_whole(source: Run, approve: str, by: e.Who) -> Plan:
     """Returns the plan of a run, if a person approves exactly this plan."""
+    _need_person(by)
     plan = source.plan
-    if e.actor(by).kind != "person":
-        raise Refused(Sentence("a {kind} cannot approve a schedule", kind=e.actor(by).kind))
     if plan is None or source.status.over:
         state = Sentence(f"status.{source.status}")
         raise Refused(
             Sentence("run {run} has no plan to schedule: it is {state}", run=source.id, state=state)
         )
     if all(part.timing is None for part in parts(plan)):
-        raise Refused(
-            Sentence("no step of run {run} is to be repeated", run=source.id), hint="run it"
-        )
-    if approve != plan.hash:
-        hint = Sentence("review it and approve its hash: {hash}", hash=plan.hash)
-        raise StaleDecision(Sentence("this is not the hash of the plan"), hint=hint)
+        why = Sentence("no step of run {run} is to be repeated", run=source.id)
+        raise Refused(why, hint="run it")
+    _need_hash(plan, approve)
     return plan
-
-
-def _free_name(schedule: Schedule, others: Sequence[Schedule], *, wanted: str) -> str:
-    """Returns a name that no other schedule has: the wanted one, or its request or goal."""
-    taken = {each.name.lower() for each in others}
-    if wanted:
-        if " ".join(wanted.split()).lower() in taken:
-            raise Refused(
-                Sentence("there is a schedule '{name}' already; use another name", name=wanted)
-            )
-        return wanted
-    text = schedule.request or (schedule.plan.goal if schedule.plan else "")
-    words = "".join(each if each.isprintable() else " " for each in text or schedule.template)
-    first = " ".join(words.split())[:_NAME_LENGTH].strip() or "schedule"
-    names = (first, *(f"{first} {number}" for number in range(2, len(taken) + 3)))
-    return next(each for each in names if each.lower() not in taken)
 
 
 def _check_times(schedule: Schedule) -> Schedule:
@@ -569,14 +573,3 @@ def _check_times(schedule: Schedule) -> Schedule:
             hint=Sentence("give less than {most}, the seconds between two fires", most=most),
         )
     return schedule
-
-
-def _past_times(schedule: Schedule, *, since: datetime, until: datetime) -> list[datetime]:
-    """Returns the due times between two moments; refuses too many."""
-    before, most = since - timedelta(microseconds=1), _MAX_BACKFILLED
-    times = due(schedule.timing, after=before, until=until, anchor=schedule.created)
-    found = list(islice(times, most + 1))
-    if len(found) > most:
-        hint = Sentence("at most {most} at a time: choose a shorter time", most=most)
-        raise Refused(Sentence("that would be too many fires"), hint=hint)
-    return found

@@ -34,11 +34,23 @@ class ScheduleStore:
     async def put_schedule(self, schedule: Schedule) -> bool:
         """Stores the next version of a schedule; false if another one came first."""
         body = canonical_json(schedule.to_json()).decode()
-        return await self._put(Record(_SCHEDULE, schedule.id, schedule.version, body))
+        label, state = _label(schedule.name), "removed" if schedule.removed else "kept"
+        record = Record(_SCHEDULE, schedule.id, schedule.version, body, label, state=state)
+        return await self._put(record)
 
     async def schedules(self) -> Sequence[Schedule]:
         """Returns all schedules, also removed ones, oldest first."""
         return [_schedule(each.checked_body) for each in await self._records.records(_SCHEDULE)]
+
+    async def schedule(self, schedule_id: str) -> Schedule | None:
+        """Returns a schedule by its whole id."""
+        found = await self._records.record(_SCHEDULE, schedule_id)
+        return _schedule(found.checked_body) if found is not None else None
+
+    async def has_name(self, name: str) -> bool:
+        """Tells whether a schedule that is not removed has a name, in whatever case."""
+        label = _label(name)
+        return bool(await self._records.records(_SCHEDULE, label=label, state="kept", limit=1))
 
     async def put_fire(self, fire: Fire) -> bool:
         """Stores a fire or its next version; false if another one came first."""
@@ -74,6 +86,10 @@ class ScheduleStore:
         # This very one may be there: its writer may have lost the answer, and tried again.
         found = await self._records.record(record.kind, record.name)
         return found == record
+
+
+def _label(name: str) -> str:
+    return " ".join(name.split()).lower()
 
 
 # Whoever keeps schedules reads all of them again and again, and few have changed.

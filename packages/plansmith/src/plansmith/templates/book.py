@@ -331,7 +331,6 @@ class TemplateBook:
             plan,
             request=plan.goal or template.request,
             origin=Origin(kind="template", id=template.full_name),
-            about={"origin": "template"},
             by=by,
         )
 

@@ -100,19 +100,22 @@ class ToolSet:
         if tool not in self._tools:
             raise ToolFailed(Sentence("unknown.tool", name=tool))
         given = dict(arguments)
-        flaw = next(flaws(given), None)
-        if flaw is not None:
-            raise ToolFailed(f"{tool}: {flaw.message}")
-        error = next(self._checks[tool].iter_errors(plain_numbers(given)), None)
-        if error is not None:
-            place = ".".join(map(str, error.instance_path))
-            raise ToolFailed(f"{tool}: {place + ': ' if place else ''}{clip(error.message)}")
+        self._check(tool, given)
         job = Job(call)
         try:
             return await asyncio.to_thread(self._tools[tool].work, given, job)
         except asyncio.CancelledError:
             job.give_up()
             raise
+
+    def _check(self, tool: str, arguments: dict[str, Json]) -> None:
+        flaw = next(flaws(arguments), None)
+        if flaw is not None:
+            raise ToolFailed(f"{tool}: {flaw.message}")
+        error = next(self._checks[tool].iter_errors(plain_numbers(arguments)), None)
+        if error is not None:
+            place = ".".join(map(str, error.instance_path))
+            raise ToolFailed(f"{tool}: {place + ': ' if place else ''}{clip(error.message)}")
 
 
 class PureTools(ToolSet):

@@ -7,7 +7,7 @@ from plansmith import Effect, Plan, ToolSpec
 from plansmith.check.estimate import estimate
 from plansmith.plan.planning import Cost, PlanningFigures
 from plansmith.ports import Usage
-from plansmith.runs.lists import MetricTotals
+from plansmith.runs.lists import planning_metrics
 
 TOOLS = [
     ToolSpec(name="look", effect=Effect.READ),
@@ -81,17 +81,12 @@ def test_a_reply_that_no_model_words_needs_no_tokens() -> None:
 
 
 def test_totals_are_what_the_authors_of_deer_go_want_to_know() -> None:
-    totals = MetricTotals()
-    assert totals.to_json() == {"requests": 0}
-    totals.add(
-        PlanningFigures(parsed=True, parsed_at_once=True, enough_context=True, steps=4).spent(
-            Usage(10, 5, cost=Decimal("0.01")), {"draft": 2.0, "check": 1.0}
-        )
+    assert planning_metrics([]) == {"requests": 0}
+    made = PlanningFigures(parsed=True, parsed_at_once=True, enough_context=True, steps=4).spent(
+        Usage(10, 5, cost=Decimal("0.01")), {"draft": 2.0, "check": 1.0}
     )
     failed = PlanningFigures(parsed=False, degraded=True, repairs=2, iterations=2)
-    totals.add(failed.spent(Usage(1, 1)))
-    told = totals.to_json()
-    assert told == {
+    assert planning_metrics([made, failed.spent(Usage(1, 1))]) == {
         "requests": 2,
         "parse_success": 0.5,
         "parsed_at_once": 0.5,
