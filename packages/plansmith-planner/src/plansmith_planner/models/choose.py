@@ -172,7 +172,8 @@ def _read(place: Place, text: str) -> Server:
     rows: Any = held.get("data", held.get("models"))
     if not isinstance(rows, list):
         return Server(place, flaw=Sentence("not a model server"))
-    usable = tuple(dict.fromkeys(filter(None, map(_chat_model, cast("list[object]", rows)))))
+    named = [_chat_model(row) for row in cast("list[object]", rows)]
+    usable = tuple(dict.fromkeys(name for name in named if name))
     flaw = Sentence("has no model that chats" if rows else "has no model yet")
     return Server(place, usable, flaw="" if usable else flaw)
 

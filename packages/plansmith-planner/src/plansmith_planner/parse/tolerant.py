@@ -35,12 +35,12 @@ _QUOTED: Final = re.compile(
 )
 QUOTED_KEY: Final = re.compile(rf"{_SPACE}*\\?(?:{_QUOTED.pattern}){_SPACE}*{_COLON.pattern}")
 ANOTHER_FIELD: Final = re.compile(rf"{_SPACE}*,{QUOTED_KEY.pattern}")
-_BARE_KEY: Final = re.compile(
+BARE_KEY: Final = re.compile(
     rf"{_SPACE}*[\w$][\w$.-]{{0,80}}(?: [\w$.-]{{1,40}}){{0,2}}[\"']?{_SPACE}*(?:[:：](?!//)|=>?)"
 )
-_WORD_KEY: Final = re.compile(rf"{_SPACE}*[\w$][\w$.-]{{0,80}}{_SPACE}*[:：](?!//)")
+WORD_KEY: Final = re.compile(rf"{_SPACE}*[\w$][\w$.-]{{0,80}}{_SPACE}*[:：](?!//)")
 # A word or several after a quote, up to the end of the field or, if spaced, to the next string.
-_BARE_VALUE: Final = re.compile(
+BARE_VALUE: Final = re.compile(
     r"\s*(?!\.\.\.)[^\s\"'“”‘’`:：=,，;{}\[\]()+\\]"
     r"(?:[^\"“”:：=,，;{}\[\]\n]|:(?=//)|(?<=\d):(?=\d\d)){0,200}?"
     rf"(?=\s*(?:\n|[}}\]]|\Z|[,，;]\s*(?:[\"'“‘}}\]]|\Z|[\w$.-]+\s*{_COLON.pattern}))"
@@ -57,7 +57,7 @@ _SEVERAL_LITERALS: Final = re.compile(rf"(?:{_LITERAL}\s+)+{_LITERAL}")
 _KEY_AND_LITERAL: Final = re.compile(rf"([^\W\d][\w$.-]*)\s+(?={_LITERAL}\s*(?:[,，;}}\]\n]|\Z))")
 _JSON_WORD: Final = re.compile(r"true|false|null|-?\d[\d.eE+-]*")
 # The text between the end of one field and the key of the next.
-_STRUCTURE: Final = re.compile(r"(?:\s*+[}\]])*+(?:\s*+[,，]|[^\S\n]*+\n)\s*+(?:[{\[]\s*+)*+")
+STRUCTURE: Final = re.compile(r"(?:\s*+[}\]])*+(?:\s*+[,，]|[^\S\n]*+\n)\s*+(?:[{\[]\s*+)*+")
 _KEY_AND_COLON: Final = re.compile(r"[^\"'“”:：,，{}\[\]\n]{1,80}[:：]\s*(?:[\[{(]\s*)*\Z")
 _WINDOW: Final = 200
 _LONGEST_LOST: Final = 400
@@ -345,7 +345,7 @@ class Tolerant:
     def _words(self, start: int, word: str, role: _Role) -> None:
         first = word.partition(" ")[0]
         if first != word and role == "value" and _JSON_WORD.fullmatch(first):
-            keyed = self._is(_WORD_KEY, start + len(first))  # a comma is missing
+            keyed = self._is(WORD_KEY, start + len(first))  # a comma is missing
             word, self.pos = (first, start + len(first)) if keyed else (word, self.pos)
         hanging = self._char(self.pos) in ('"', "“", "”") and not self.text[self.pos - 1].isspace()
         value = unescape(word) if "\\" in word else bare_value(word)
@@ -467,7 +467,7 @@ class Tolerant:
             return "next"
         if char in _OPENERS or char.isdigit():
             return "end"
-        value = char in OPENING_QUOTES or self._is(_BARE_VALUE, follow)
+        value = char in OPENING_QUOTES or self._is(BARE_VALUE, follow)
         return "end" if value and string.inner % 2 == 0 else "inner"
 
     def _is_before_word(self, string: _String, at: int, follow: int) -> bool:
@@ -529,7 +529,7 @@ class Tolerant:
         if (later := self._char(follow)) == "":
             return char != "+"
         closes = char == "\n" and later in _CLOSERS
-        return closes or self._is(QUOTED_KEY, follow) or self._is(_BARE_KEY, follow)
+        return closes or self._is(QUOTED_KEY, follow) or self._is(BARE_KEY, follow)
 
     # The text
 
@@ -556,7 +556,7 @@ class Tolerant:
         window = self.text[max(string.start, at - _WINDOW) : at]
         self._budget -= len(window)
         kept = len(window.rstrip(" \t\r\n,，{}[]"))
-        return at - len(window) + kept if _STRUCTURE.fullmatch(window, kept) else -1
+        return at - len(window) + kept if STRUCTURE.fullmatch(window, kept) else -1
 
     def _char_before(self, string: _String, at: int) -> str:
         position = self._before(string, at)

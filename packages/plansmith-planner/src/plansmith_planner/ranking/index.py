@@ -80,7 +80,7 @@ class IndexCache:
     def _read(self, sources: Mapping[str, Source], folder: Path | None) -> list[Card]:
         name = hashlib.sha256("".join((str(_FORMAT), *sources)).encode()).hexdigest()[:32]
         file = folder / f"shortlist-{name}.json" if folder is not None else None
-        rows = json.loads(read_kept(file) or b"{}") if file is not None else {}
+        rows: dict[str, Any] = json.loads(read_kept(file) or b"{}") if file is not None else {}
         cards = {
             key: self._cards.get(key) or (Card(*rows[key]) if key in rows else read_card(given))
             for key, given in sources.items()

@@ -61,12 +61,14 @@ class Threads(ThreadBackend):
         if state.last:
             return state
         belongs = await self.store.thread_of(thread)
-        events = () if belongs else await self.runs.store.events(thread)
-        run = (await self.runs.journals.load(thread)).run if events else None
-        if belongs or (run is not None and run.options.thread):
-            return await self.store.read(belongs or (run.options.thread if run else ""))
-        if run is None:
+        if belongs:
+            return await self.store.read(belongs)
+        events = await self.runs.store.events(thread)
+        if not events:
             return state
+        run = (await self.runs.journals.load(thread)).run
+        if run.options.thread:
+            return await self.store.read(run.options.thread)
         # A run of no thread is the first of a new one.
         owner, title = events[0].by.label, t.short_title(run.request)
         return t.ThreadState(thread, owner, title, run.folder, runs=(thread,), adopted=thread)
