@@ -260,7 +260,8 @@ class DocumentTools(ToolSet):
         }
         told, cut = list[str](), list[str]()
         where = f"only in {names[1]}", f"only in {names[0]}", "changed"
-        for what, count in zip(where, [len(each) for each in lists], strict=True):
+        counts = len(added), len(removed), len(changed)
+        for what, count in zip(where, counts, strict=True):
             told += [f"{count:,} {unit}{'' if count == 1 else 's'} {what}"] if count else []
             cut += [f"only the first {most} of {count:,} are listed"] if count > most else []
         order = "" if same else ", in another order"
