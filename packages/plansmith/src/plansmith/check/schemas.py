@@ -317,7 +317,8 @@ class Document:
         forms = [own]
         for more in several:
             many = len(forms) * len(more) > _MOST_FORMS
-            forms = [{}] if many else [_joined(one, other) for one in forms for other in more]
+            joined = [] if many else [_joined(one, other) for one in forms for other in more]
+            forms = [Schema()] if many else joined
         return forms
 
 

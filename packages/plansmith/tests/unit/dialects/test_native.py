@@ -160,7 +160,12 @@ def test_the_schema_is_flat_and_refuses_what_is_no_plan() -> None:
     text = json.dumps(schema())
     assert not any(word in text for word in ("$ref", "$defs", "anyOf", "oneOf", "allOf"))
     jsonschema_rs.meta.validate(schema())
-    wrong: list[Any] = [{"steps": []}, {"goal": 1, "steps": []}, {"goal": "", "steps": [{}]}, []]
+    wrong: list[Any] = [
+        {"steps": []},
+        {"goal": 1, "steps": []},
+        {"goal": "", "steps": [{"id": "a"}]},
+        [],
+    ]
     assert not any(map(jsonschema_rs.validator_for(schema()).is_valid, wrong))
 
 
