@@ -137,7 +137,7 @@ async def test_a_rethink_without_a_usable_answer_goes_on_with_the_plan(scripted:
         app = smith(model=scripted(plan(A, B), *said), limits=AFTER_EACH)
         run = await app.run((await app.plan("go")).id)
         assert run.status is RunStatus.DONE
-    assert (await replay(run.id, app)).identical
+        assert (await replay(run.id, app)).identical
 
 
 async def test_a_rethink_is_made_after_a_restart_and_no_step_is_repeated(
