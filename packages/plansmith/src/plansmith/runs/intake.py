@@ -73,7 +73,8 @@ class NewRun:
 
     `plan_origin` is who made the plan, by default what `origin` says of it. `notes` is what reading
     the plan told, `kept` are results to reuse, `reviewed` replaces the review that would be asked
-    for, and `pins` are the contents of earlier runs that the repeated run uses.
+    for, and `pins` are the contents of earlier runs that the repeated run uses. A plan that is not
+    `checked` is taken as it is.
     """
 
     request: str = ""
@@ -86,6 +87,7 @@ class NewRun:
     origin: Origin = OWN_REQUEST
     folder: str = ""
     plan_origin: PlanOrigin | None = None
+    checked: bool = True
     notes: Sequence[Problem] = ()
     kept: Sequence[e.StepReused] = ()
     reviewed: Sequence[Entry] | None = None

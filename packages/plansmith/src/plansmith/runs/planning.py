@@ -133,7 +133,9 @@ class RunPlanning:
             self.need_planner()
             await journal.append(start)
             return journal
-        proposal = await self.intake.take_in(new.plan, start[0].options, new.pins, new.notes)
+        proposal = Proposal(new.plan, problems=new.notes)
+        if new.checked:
+            proposal = await self.intake.take_in(new.plan, start[0].options, new.pins, new.notes)
         submitted = "program" if who.kind == "program" else "submitted"
         origin = new.plan_origin or _PLAN_ORIGINS.get(new.origin.kind, submitted)
         proposal = replace(proposal, start=[start], then=new.kept, about={"origin": origin})
