@@ -14,11 +14,11 @@ from plansmith.engine.units import Unit, Values
 from plansmith.errors import ReferenceFailed
 from plansmith.plan import events as e
 from plansmith.plan.conditions import condition_text, holds
+from plansmith.plan.events import SkipRule
 from plansmith.plan.limits import Limits
 from plansmith.plan.refs import with_words
 from plansmith.plan.run import StepStatus
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.plan.step_events import SkipRule
 from plansmith.plan.steps import ReplyStep
 from plansmith.ports import Advice, Clock
 

@@ -14,11 +14,11 @@ from plansmith.engine.units import Group, Unit, plan_units
 from plansmith.errors import ReferenceFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
+from plansmith.plan.events import FailureKind, SkipRule
 from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Made, Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.step_events import FailureKind, SkipRule
 from plansmith.plan.steps import MAX_NESTING, Instead
 from plansmith.ports import Reply
 

@@ -14,14 +14,22 @@ from plansmith.errors import NotFound
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.event_body import FrozenStruct
-from plansmith.plan.events import Actor, Event, LimitName, QuestionAsked, StepAdvised, StepReplied
+from plansmith.plan.events import (
+    Actor,
+    Event,
+    FailureKind,
+    LimitName,
+    QuestionAsked,
+    SkipRule,
+    StepAdvised,
+    StepReplied,
+)
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Estimate, PlanningFigures, TriageDecision
 from plansmith.plan.problem import Problem
 from plansmith.plan.refs import value_text, without_citations
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.plan.step_events import FailureKind, SkipRule
 
 if TYPE_CHECKING:
     from plansmith.plan import notebook, value_types
