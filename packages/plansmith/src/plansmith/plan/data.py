@@ -282,8 +282,58 @@ class Flaw(NamedTuple):
 
 def flaws(value: object) -> Iterator[Flaw]:
     """Lists everything in a Python value that JSON cannot hold; does not recurse."""
-    if not _is_plain(value):
-        yield from _located_flaws(value)
+    if not isinstance(value, (dict, list)):
+        yield from _scalar_flaw(value, ())
+        return
+    stack: list[tuple[dict[Any, object] | list[object], Path]] = [(cast("Any", value), ())]
+    while stack:
+        node, path = stack.pop()
+        if len(path) >= MAX_DEPTH:
+            why = Sentence("values are nested more than {most} levels deep", most=MAX_DEPTH)
+            yield Flaw("deep", path[:8], why)
+            return
+        if isinstance(node, dict):
+            yield from _key_flaws([*node], path)
+        for key, child in node.items() if isinstance(node, dict) else enumerate(node):
+            if type(child) is str and child.isascii():
+                continue
+            if isinstance(child, (dict, list)):
+                stack.append((cast("Any", child), (*path, key)))
+            else:
+                yield from _scalar_flaw(child, (*path, key))
+
+
+def _key_flaws(keys: list[object], path: Path) -> Iterator[Flaw]:
+    for key in [each for each in keys if type(each) is not str or not each.isascii()]:
+        if not isinstance(key, str):
+            yield Flaw("kind", path, Sentence("the key {key} is not text", key=repr(key)))
+        elif not _is_text(key):
+            yield Flaw("text", path, Sentence("the key {key} is not valid text", key=repr(key)))
+
+
+def _is_text(value: str) -> bool:
+    """Whether UTF-8 can hold a text."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _scalar_flaw(node: object, path: Path) -> Iterator[Flaw]:
+    match node:
+        case str() if not _is_text(node):
+            yield Flaw("text", path, Sentence("the text has a lone surrogate"))
+        case int() if node.bit_length() > MAX_INTEGER_BITS:
+            yield Flaw("number", path, Sentence("the number has too many digits"))
+        case float() if not math.isfinite(node):
+            why = Sentence("{number} is not a JSON number", number=str(node))
+            yield Flaw("number", path, why)
+        case None | str() | int() | float():  # a boolean is an int
+            return
+        case _:
+            why = Sentence("a {kind} is not a JSON value", kind=type(node).__name__)
+            yield Flaw("kind", path, why)
 
 
 def is_deep(value: object) -> bool:
@@ -291,94 +341,37 @@ def is_deep(value: object) -> bool:
     return any(flaw.kind == "deep" for flaw in flaws(value))
 
 
-def _is_plain(value: object) -> bool:
-    """Whether a value surely has no flaw; quick, since it keeps no paths."""
-    texts: list[Any] = []
-    stack: list[tuple[Iterable[object], int]] = [((value,), 0)]
-    while stack:
-        nodes, depth = stack.pop()
-        if depth > MAX_DEPTH:
-            return False
-        for node in nodes:
-            if type(node) is str:
-                texts.append(node)
-            elif isinstance(node, dict):
-                table = cast("dict[object, object]", node)
-                texts.extend(table)
-                stack.append((table.values(), depth + 1))
-            elif isinstance(node, list):
-                stack.append((cast("list[object]", node), depth + 1))
-            elif _scalar_flaw(node, ()):
-                return False
-    return _are_texts(texts)
-
-
-def _located_flaws(value: object) -> Iterator[Flaw]:
-    stack: list[tuple[object, Path]] = [(value, ())]
-    while stack:
-        node, path = stack.pop()
-        if not isinstance(node, (dict, list)):
-            flaw = _scalar_flaw(node, path)
-        elif len(path) >= MAX_DEPTH:
-            yield Flaw(
-                "deep",
-                path[:8],
-                Sentence("values are nested more than {most} levels deep", most=MAX_DEPTH),
-            )
-            return
-        elif isinstance(node, list):
-            children = cast("list[object]", node)
-            stack.extend((child, (*path, index)) for index, child in enumerate(children))
-            continue
-        else:
-            table = cast("dict[object, object]", node)
-            flaw = next((found for key in table if (found := _key_flaw(key, path))), None)
-            stack.extend((child, (*path, str(key))) for key, child in table.items())
-        if flaw is not None:
-            yield flaw
-
-
 def need_plain(value: object) -> None:
     """Raises `ValueError` for a value that JSON cannot hold."""
-    flaw = None if _is_plain(value) else next(_located_flaws(value), None)
-    if flaw is not None:
+    for flaw in flaws(value):
         place = ".".join(map(str, flaw.path))
         raise ValueError(f"{flaw.message} (at {place})" if place else flaw.message)
 
 
-def _key_flaw(key: object, path: Path) -> Flaw | None:
-    if not isinstance(key, str):
-        return Flaw("kind", path, Sentence("the key {key} is not text", key=repr(key)))
-    if _are_texts([key]):
-        return None
-    return Flaw("text", path, Sentence("the key {key} is not valid text", key=repr(key)))
+class _Frozen:
+    """What refuses every change in place, and is its own copy."""
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, _=()) -> None:
+            """Does nothing, however often it is called."""
+
+        def _refuse(self, *_: object, **__: object) -> Never:
+            hint = "make a changed one with step.replace(...) and plan.replace(steps=[...])"
+            raise TypeError(f"a plan cannot be changed in place: {hint}")
+
+        __setitem__ = __delitem__ = __ior__ = __iadd__ = __imul__ = _refuse
+        clear = pop = popitem = setdefault = update = _refuse
+        append = extend = insert = remove = reverse = sort = _refuse
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
 
 
-def _scalar_flaw(node: object, path: Path) -> Flaw | None:
-    match node:
-        case str() if not _are_texts([node]):
-            return Flaw("text", path, Sentence("the text has a lone surrogate"))
-        case int() if node.bit_length() > MAX_INTEGER_BITS:
-            return Flaw("number", path, Sentence("the number has too many digits"))
-        case float() if not math.isfinite(node):
-            return Flaw("number", path, Sentence("{number} is not a JSON number", number=str(node)))
-        case None | str() | int() | float():  # a boolean is an int
-            return None
-        case _:
-            what = Sentence("a {kind} is not a JSON value", kind=type(node).__name__)
-            return Flaw("kind", path, what)
-
-
-def _are_texts(values: list[object]) -> bool:
-    """Whether values are texts that UTF-8 can hold."""
-    try:
-        "".join(cast("list[str]", values)).encode()
-    except (TypeError, UnicodeEncodeError):
-        return False
-    return True
-
-
-class FrozenDict(dict[str, _T]):
+class FrozenDict(_Frozen, dict[str, _T]):
     """An object of a plan: reads like a dict, and refuses every change, at every depth."""
 
     if not TYPE_CHECKING:
@@ -388,27 +381,11 @@ class FrozenDict(dict[str, _T]):
             dict.update(made, {key: _frozen(each) for key, each in dict(value).items()})
             return made
 
-        def __init__(self, _=()) -> None:
-            """Does nothing, however often it is called."""
-
-        def _refuse(self, *_: object, **__: object) -> Never:
-            hint = "make a changed one with step.replace(...) and plan.replace(steps=[...])"
-            raise TypeError(f"a plan cannot be changed in place: {hint}")
-
-        __setitem__ = __delitem__ = __ior__ = _refuse
-        clear = pop = popitem = setdefault = update = _refuse
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, _: object) -> Self:
-        return self
-
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (dict(self),)
 
 
-class FrozenList(list[Json]):
+class FrozenList(_Frozen, list[Json]):
     """A list of a plan: reads like a list, and refuses every change, at every depth."""
 
     if not TYPE_CHECKING:
@@ -418,41 +395,28 @@ class FrozenList(list[Json]):
             list.extend(made, map(_frozen, value))
             return made
 
-        def __init__(self, _=()) -> None:
-            """Does nothing, however often it is called."""
-
-        _refuse = vars(FrozenDict)["_refuse"]
-        __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
-        append = clear = extend = insert = pop = remove = reverse = sort = _refuse
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, _: object) -> Self:
-        return self
-
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ([*self],)
 
 
 def _frozen(value: Any) -> Any:
-    if isinstance(value, (FrozenDict, FrozenList)):
-        return cast("object", value)
+    if isinstance(value, _Frozen):
+        return value
     if isinstance(value, dict):
         return FrozenDict(cast("dict[str, Any]", value))
     return FrozenList(cast("Iterable[Json]", value)) if isinstance(value, list) else value
-
-
-def _freeze(value: object, validate: ValidatorFunctionWrapHandler) -> object:
-    """Refuses values that JSON cannot hold, before pydantic converts them."""
-    need_plain(value)
-    return _frozen(value if isinstance(value, FrozenDict) else validate(value))
 
 
 def frozen_json(value: Json) -> Json:
     """Returns a value that nobody can change; raises `ValueError` for one that JSON cannot hold."""
     need_plain(value)
     return cast("Json", _frozen(value))
+
+
+def _freeze(value: object, validate: ValidatorFunctionWrapHandler) -> object:
+    """Refuses values that JSON cannot hold, before pydantic converts them."""
+    need_plain(value)
+    return _frozen(value if isinstance(value, FrozenDict) else validate(value))
 
 
 def _text(value: str) -> str:

@@ -75,13 +75,13 @@ class Plan(Record):
     )
 
     def __repr__(self) -> str:
-        return notebook.plan_line(self.goal, self.steps, self.hash)
+        return notebook.plan_line(self)
 
     def __str__(self) -> str:
-        return notebook.plan_text(self.goal, self.steps)
+        return notebook.plan_text(self)
 
     def _repr_html_(self) -> str:
-        return notebook.plan_html(self.goal, self.steps, self.hash)
+        return notebook.plan_html(self)
 
     @cached_property
     def hash(self) -> str:
