@@ -448,8 +448,8 @@ class RunFold:
 
 
 def _misfit(event: e.Event, why: str) -> JournalDamaged:
-    text = "event {number} ({kind}) does not fit: {why}"
-    return JournalDamaged(Sentence(text, number=event.number, kind=event.body.type, why=why))
+    about = {"number": event.number, "kind": event.body.type, "why": why}
+    return JournalDamaged(Sentence("event {number} ({kind}) does not fit: {why}", **about))
 
 
 def _waiting_again(step: StepState) -> StepState:

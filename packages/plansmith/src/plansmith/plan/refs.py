@@ -240,8 +240,11 @@ def lookup(ref: Ref, values: Mapping[str, Json]) -> Json:
         why = Sentence("{ref}: there is no result of '{step}'", ref=str(ref), step=ref.step)
         if is_earlier(ref.step):
             run, step = earlier_parts(ref.step)
-            text = "the result of step '{step}' of the earlier run {run} is not there any more"
-            why = Sentence(text, run=run, step=step)
+            why = Sentence(
+                "the result of step '{step}' of the earlier run {run} is not there any more",
+                run=run,
+                step=step,
+            )
         raise ReferenceFailed(why)
     value = values[ref.step]
     for depth, key in enumerate(ref.path):
@@ -250,8 +253,9 @@ def lookup(ref: Ref, values: Mapping[str, Json]) -> Json:
         except (KeyError, IndexError, TypeError):
             here = Ref(ref.step, ref.path[:depth])
             about = {"ref": str(ref), "key": _path_text(key), "here": str(here)}
-            text = "{ref}: nothing at {key} ({here} has {parts})"
-            raise ReferenceFailed(Sentence(text, parts=_members(value), **about)) from None
+            about["parts"] = _members(value)
+            why = Sentence("{ref}: nothing at {key} ({here} has {parts})", **about)
+            raise ReferenceFailed(why) from None
     return value
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache, cached_property
-from typing import Annotated, Any, Final, Literal, cast, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, cast, get_args
 
 from pydantic import (
     Discriminator,
@@ -76,7 +76,6 @@ AFTERWARDS: Final = frozenset({"repeat", "undo_with"})
 
 
 StepId = Annotated[str, Field(pattern=f"^{STEP_ID}$")]
-Place = tuple[Path, Json]
 LONGEST_TIMEOUT_S: Final = 366 * 24 * 3600.0
 # How deep maps and templates may be nested, in review and in execution.
 MAX_NESTING: Final = 5
@@ -104,11 +103,13 @@ class StepFields(Record):
     retry: Retry | None = None
     undo_with: Undo | None = None
 
-    def templates(self) -> Sequence[Place]:
-        """Returns the parts of the step that may hold references to values it works with."""
-        return ()
+    # The fields that may hold references to values the step works with.
+    templates: ClassVar[tuple[str, ...]] = ()
 
-    def rule_templates(self) -> Iterator[Place]:
+    def places(self) -> Iterator[tuple[Path, Json]]:
+        """Yields the parts of the step that may hold references, those of its rules last."""
+        for name in self.templates:
+            yield (name,), getattr(self, name)
         if self.when is not None:
             yield ("when",), self.when
         if self.repeat is not None:
@@ -120,8 +121,7 @@ class StepFields(Record):
     @cached_property
     def references(self) -> tuple[Found, ...]:
         """Every reference of the step, and every failed attempt at one."""
-        places = (*self.templates(), *self.rule_templates())
-        return tuple(found for path, template in places for found in find(template, path))
+        return tuple(found for path, template in self.places() for found in find(template, path))
 
     @cached_property
     def needed(self) -> frozenset[str]:
@@ -163,11 +163,8 @@ class StepFields(Record):
 
     def refs(self) -> Iterator[Ref]:
         """Returns every well-formed reference to a value that the step works with."""
-        return (
-            found.ref
-            for found in self.references
-            if found.ref is not None and RULES.isdisjoint(found.where[:2])
-        )
+        own = (found for found in self.references if RULES.isdisjoint(found.where[:2]))
+        return (found.ref for found in own if found.ref is not None)
 
     def needs(self) -> frozenset[str]:
         return self.needed
@@ -175,10 +172,11 @@ class StepFields(Record):
     def stored(self) -> dict[str, Any]:
         """Returns what `to_json` returns, in one call, sharing the values: do not change them."""
         own = self.__dict__
-        named = (
-            (name, own[name]) for name, default in _defaults(type(self)) if own[name] != default
-        )
-        return {"id": self.id, "kind": own["kind"]} | {name: _plain(value) for name, value in named}
+        value = {"id": self.id, "kind": own["kind"]}
+        for name, default in _defaults(type(self)):
+            if own[name] != default:
+                value[name] = _plain(own[name])
+        return value
 
     # Always written, although it is the default value: a step cannot be read without it.
     @model_serializer(mode="wrap")
@@ -202,9 +200,7 @@ def _defaults(kind: type[StepFields]) -> list[tuple[str, Any]]:
 
 def has_rules(step: StepFields) -> bool:
     """Tells whether a step has any rule, without looking at the inner step of a map."""
-    if step.on_error != "fail" or step.when is not None or step.otherwise is not None:
-        return True
-    return step.repeat is not None or step.retry is not None or step.undo_with is not None
+    return any(getattr(step, name) not in (None, "fail") for name in RULES)
 
 
 class ToolStep(StepFields):
@@ -213,9 +209,7 @@ class ToolStep(StepFields):
     kind: Literal["tool"] = "tool"
     tool: Filled
     inputs: Inputs = Field(default_factory=FrozenDict[Json])
-
-    def templates(self) -> Sequence[Place]:
-        return ((("inputs",), self.inputs),)
+    templates = ("inputs",)
 
 
 class AgentStep(StepFields):
@@ -225,9 +219,7 @@ class AgentStep(StepFields):
     agent: Filled
     task: Filled
     inputs: Inputs = Field(default_factory=FrozenDict[Json])
-
-    def templates(self) -> Sequence[Place]:
-        return (("task",), self.task), (("inputs",), self.inputs)
+    templates = ("task", "inputs")
 
 
 class AskStep(StepFields):
@@ -237,9 +229,7 @@ class AskStep(StepFields):
     question: Filled
     options: Annotated[tuple[Text, ...], Field(max_length=MAX_OPTIONS)] = ()
     answer_schema: Inputs | None = None
-
-    def templates(self) -> Sequence[Place]:
-        return ((("question",), self.question),)
+    templates = ("question",)
 
 
 class PlanStep(StepFields):
@@ -254,9 +244,7 @@ class PlanStep(StepFields):
     version: Whole | None = Field(default=None, ge=1)
     content: Text | None = None
     inputs: Inputs = Field(default_factory=FrozenDict[Json])
-
-    def templates(self) -> Sequence[Place]:
-        return ((("inputs",), self.inputs),)
+    templates = ("inputs",)
 
 
 # How a plan may write the instruction of an exact reply.
@@ -275,6 +263,7 @@ class ReplyStep(StepFields):
     kind: Literal["reply"] = "reply"
     instruction: Filled
     style: ReplyStyle = "worded"
+    templates = ("instruction",)
 
     @model_validator(mode="before")
     @classmethod
@@ -288,9 +277,6 @@ class ReplyStep(StepFields):
             raise ValueError(f"a reply has either `{SAY}` or an instruction with its style")
         rest = {name: each for name, each in fields.items() if name != SAY}
         return rest | {"instruction": fields[SAY], "style": "exact"}
-
-    def templates(self) -> Sequence[Place]:
-        return ((("instruction",), self.instruction),)
 
 
 _SIGNS: Final = {
@@ -312,10 +298,9 @@ def kind_of(value: object) -> str | None:
     if not isinstance(value, Mapping):
         return None
     fields = cast("Mapping[str, object]", value)
-    if "kind" in fields:
-        kind = fields["kind"]
-        return kind if isinstance(kind, str) else None
-    return next((kind for sign, kind in _SIGNS.items() if sign in fields), None)
+    signs = (kind for sign, kind in _SIGNS.items() if sign in fields)
+    kind = fields["kind"] if "kind" in fields else next(signs, None)
+    return kind if isinstance(kind, str) else None
 
 
 InnerStep = Annotated[
@@ -352,14 +337,10 @@ class MapStep(StepFields):
         inner = cast("dict[str, object]", each)
         return fields | {"each": {"id": f"{str(fields.get('id'))[:59]}_each"} | inner}
 
-    def templates(self) -> Sequence[Place]:
-        inner = [(("each", *path), template) for path, template in self.each.templates()]
-        return [(("over",), self.over), *inner]
-
-    def rule_templates(self) -> Iterator[Place]:
-        yield from super().rule_templates()
-        for path, template in self.each.rule_templates():
-            yield ("each", *path), template
+    def places(self) -> Iterator[tuple[Path, Json]]:
+        yield ("over",), self.over
+        yield from ((("each", *path), template) for path, template in self.each.places())
+        yield from super().places()
 
     def is_own(self, found: Found) -> bool:
         ref, where = found.ref, found.where
