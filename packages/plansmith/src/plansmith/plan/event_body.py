@@ -120,7 +120,7 @@ class EventBody(
 def _special_fields(kind: type[EventBody]) -> tuple[list[tuple[str, object]], list[str]]:
     """Returns the fields that may equal a default that is another object, and those of any JSON."""
     fields = msgspec.structs.fields(kind)
-    compared = [
+    compared: list[tuple[str, object]] = [
         (each.name, each.default)
         for each in fields
         if isinstance(each.default, (str, Record)) and each.default != ""

@@ -580,9 +580,9 @@ def stored_event(
 def read_event(value: Mapping[str, Any]) -> Event:
     """Reads an event from its JSON form."""
     try:
-        texts = {"by": data.canonical_json(value["by"]), "body": data.stored_json(value["body"])}
-        plain = {name: value[name] for name in ("run", "number", "at", "hash")}
-        return stored_event(**plain, **texts, before=value.get("before", ""))
+        by, body = data.canonical_json(value["by"]), data.stored_json(value["body"])
+        plain: dict[str, Any] = {name: value[name] for name in ("run", "number", "at", "hash")}
+        return stored_event(**plain, by=by, body=body, before=value.get("before", ""))
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise JournalDamaged(Sentence("an event cannot be read: {error}", error=error)) from None
 

@@ -23,6 +23,8 @@ _CALLED: Final = (StepStatus.RUNNING, StepStatus.ASKING)
 _OPEN: Final = (*_WAITING, *_CALLED)
 _ENDED: Final = tuple(each for each in StepStatus if each not in _OPEN)
 _NEW_STEP: Final = StepState()
+_Stops = e.RunPaused | e.RunRepaired | e.RunResumed | e.CancelAsked
+_Marks = _Stops | e.PlanRejected | e.ReportMade | e.RunFinished
 
 GO_ON: Final = "go_on"
 # Programs may answer the plan's and the planner's questions; only persons answer the others.
@@ -160,7 +162,11 @@ class RunFold:
             asked_by=event.by,
         )
 
-    def planning(self, event: e.Event, body: Any) -> None:
+    def planning(
+        self,
+        event: e.Event,
+        body: e.Triaged | e.PlanningFailed | e.PrefetchStarted | e.PrefetchEnded,
+    ) -> None:
         match body:
             case e.Triaged():
                 self._set(phase=RunStatus.PLANNING, decision=body.decision, reason=body.reason)
@@ -173,11 +179,11 @@ class RunFold:
                 begun = Prefetch(tool=body.tool, inputs=body.inputs, started_at=event.at)
                 self._set(prefetches={**self.run.prefetches, key: begun}, calls=self.run.calls + 1)
             case e.PrefetchEnded(key=key, seconds=seconds):
-                begun = self.run.prefetches.get(key)
-                if begun is None or begun.over:
+                known = self.run.prefetches.get(key)
+                if known is None or known.over:
                     raise _misfit(event, f"no prefetched read {key!r} is under way")
-                at = None if seconds is None else begun.started_at + timedelta(seconds=seconds)
-                ended = replace(begun, over=True, ended_at=at, result=body.result, error=body.error)
+                at = None if seconds is None else known.started_at + timedelta(seconds=seconds)
+                ended = replace(known, over=True, ended_at=at, result=body.result, error=body.error)
                 self._set(prefetches={**self.run.prefetches, key: ended})
                 self._spend(body.tokens, body.cost)
 
@@ -294,7 +300,7 @@ class RunFold:
             covered=self.run.covered if replanned else self._covers(),
         )
 
-    def marks(self, _: e.Event, body: Any) -> None:
+    def marks(self, _: e.Event, body: _Marks) -> None:
         match body:
             case e.PlanRejected():
                 self._set(approved="", reason=body.reason)
@@ -435,7 +441,9 @@ class RunFold:
         permit = step.permit if body.same_call else None
         self.steps[body.step] = replace(_waiting_again(step), permit=permit)
 
-    def step_marks(self, event: e.Event, body: Any) -> None:
+    def step_marks(
+        self, event: e.Event, body: e.StepProgressed | e.StepWaits | e.StepAdvised
+    ) -> None:
         match body:
             case e.StepProgressed(step=name, text=text):
                 self.steps[name] = replace(self._step(event, name, _CALLED), progress=text)

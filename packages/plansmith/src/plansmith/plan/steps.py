@@ -76,6 +76,7 @@ AFTERWARDS: Final = frozenset({"repeat", "undo_with"})
 
 
 StepId = Annotated[str, Field(pattern=f"^{STEP_ID}$")]
+Place = tuple[Path, Json]
 LONGEST_TIMEOUT_S: Final = 366 * 24 * 3600.0
 # How deep maps and templates may be nested, in review and in execution.
 MAX_NESTING: Final = 5
@@ -104,12 +105,12 @@ class StepFields(Record):
     undo_with: Undo | None = None
 
     # The fields that may hold references to values the step works with.
-    templates: ClassVar[tuple[str, ...]] = ()
+    template_fields: ClassVar[tuple[str, ...]] = ()
 
-    def places(self) -> Iterator[tuple[Path, Json]]:
-        """Yields the parts of the step that may hold references, those of its rules last."""
-        for name in self.templates:
-            yield (name,), getattr(self, name)
+    def templates(self) -> list[Place]:
+        return [((name,), getattr(self, name)) for name in self.template_fields]
+
+    def rule_templates(self) -> Iterator[Place]:
         if self.when is not None:
             yield ("when",), self.when
         if self.repeat is not None:
@@ -121,7 +122,8 @@ class StepFields(Record):
     @cached_property
     def references(self) -> tuple[Found, ...]:
         """Every reference of the step, and every failed attempt at one."""
-        return tuple(found for path, template in self.places() for found in find(template, path))
+        places = (*self.templates(), *self.rule_templates())
+        return tuple(found for path, template in places for found in find(template, path))
 
     @cached_property
     def needed(self) -> frozenset[str]:
@@ -209,7 +211,7 @@ class ToolStep(StepFields):
     kind: Literal["tool"] = "tool"
     tool: Filled
     inputs: Inputs = Field(default_factory=FrozenDict[Json])
-    templates = ("inputs",)
+    template_fields = ("inputs",)
 
 
 class AgentStep(StepFields):
@@ -219,7 +221,7 @@ class AgentStep(StepFields):
     agent: Filled
     task: Filled
     inputs: Inputs = Field(default_factory=FrozenDict[Json])
-    templates = ("task", "inputs")
+    template_fields = ("task", "inputs")
 
 
 class AskStep(StepFields):
@@ -229,7 +231,7 @@ class AskStep(StepFields):
     question: Filled
     options: Annotated[tuple[Text, ...], Field(max_length=MAX_OPTIONS)] = ()
     answer_schema: Inputs | None = None
-    templates = ("question",)
+    template_fields = ("question",)
 
 
 class PlanStep(StepFields):
@@ -244,7 +246,7 @@ class PlanStep(StepFields):
     version: Whole | None = Field(default=None, ge=1)
     content: Text | None = None
     inputs: Inputs = Field(default_factory=FrozenDict[Json])
-    templates = ("inputs",)
+    template_fields = ("inputs",)
 
 
 # How a plan may write the instruction of an exact reply.
@@ -263,7 +265,7 @@ class ReplyStep(StepFields):
     kind: Literal["reply"] = "reply"
     instruction: Filled
     style: ReplyStyle = "worded"
-    templates = ("instruction",)
+    template_fields = ("instruction",)
 
     @model_validator(mode="before")
     @classmethod
@@ -337,10 +339,14 @@ class MapStep(StepFields):
         inner = cast("dict[str, object]", each)
         return fields | {"each": {"id": f"{str(fields.get('id'))[:59]}_each"} | inner}
 
-    def places(self) -> Iterator[tuple[Path, Json]]:
-        yield ("over",), self.over
-        yield from ((("each", *path), template) for path, template in self.each.places())
-        yield from super().places()
+    def templates(self) -> list[Place]:
+        inner = [(("each", *path), template) for path, template in self.each.templates()]
+        return [(("over",), self.over), *inner]
+
+    def rule_templates(self) -> Iterator[Place]:
+        yield from super().rule_templates()
+        for path, template in self.each.rule_templates():
+            yield ("each", *path), template
 
     def is_own(self, found: Found) -> bool:
         ref, where = found.ref, found.where
