@@ -95,13 +95,16 @@ class Record(BaseModel):
 
     def stored_text(self) -> bytes:
         """Returns the canonical text in which the record is stored, without default values."""
-        text: bytes | None = self.__dict__.get("_stored_text")
+        text: bytes | None = vars(self).get("_stored_text")
         if text is None:
-            # Not its own `to_json`, which may add default values for readers.
-            text = canonical_json(Record.to_json(self))
+            text = canonical_json(self._stored())
             if self.constant:
                 vars(self)["_stored_text"] = text
         return text
+
+    # Not its own `to_json`, which may add default values for readers.
+    def _stored(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", exclude_defaults=True)
 
     @property
     def is_frozen(self) -> bool:

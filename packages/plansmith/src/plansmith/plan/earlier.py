@@ -11,13 +11,7 @@ from plansmith.plan.data import Json, Path, kind_of_value
 from plansmith.plan.diff import point_elsewhere
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.refs import (
-    RESERVED,
-    earlier_parts,
-    earlier_source,
-    is_earlier,
-    value_text,
-)
+from plansmith.plan.refs import RESERVED, earlier_parts, earlier_source, is_earlier, value_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip, visible

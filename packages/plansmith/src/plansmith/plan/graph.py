@@ -149,20 +149,15 @@ def levels(graph: Needs) -> list[list[str]]:
     return result
 
 
-def tails(graph: Needs, durations: Mapping[str, float]) -> dict[str, float]:
-    """Returns for each node how long the longest path from its start to the end takes."""
-    tail, reverse = dict[str, float](), dependents(graph)
-    for node in reversed(order(graph)):
-        after = max((tail[each] for each in reverse[node]), default=0.0)
-        tail[node] = durations.get(node, 1.0) + after
-    return tail
-
-
 def critical_path(graph: Needs, durations: Mapping[str, float]) -> tuple[list[str], float]:
     """Returns the longest path through the graph and its length; default duration is 1."""
     if not graph:
         return [], 0.0
-    reverse, tail = dependents(graph), tails(graph, durations)
+    # How long the longest path from the start of a node to the end takes.
+    tail, reverse = dict[str, float](), dependents(graph)
+    for node in reversed(order(graph)):
+        after = max((tail[each] for each in reverse[node]), default=0.0)
+        tail[node] = durations.get(node, 1.0) + after
     path = [max((each for each in graph if not graph[each]), key=tail.__getitem__)]
     while followers := reverse[path[-1]]:
         path.append(max(followers, key=tail.__getitem__))

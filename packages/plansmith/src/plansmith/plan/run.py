@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar, overload
 
 import msgspec
@@ -68,20 +69,14 @@ class Prefetch(FrozenStruct, frozen=True, kw_only=True):
 
 
 class ReportText:
-    """The text of a report, made when it is first read."""
-
-    __slots__ = ("_make", "_text")
+    """The text of a report, made when it is first read; runs are compared and shown without it."""
 
     def __init__(self, text: str = "", *, make: Callable[[], str] | None = None) -> None:
-        self._text, self._make = text, make
+        self._text = cache(make or (lambda: text))
 
     def __str__(self) -> str:
-        make = self._make  # another thread may be reading it too
-        if make is not None:
-            self._text, self._make = make(), None
-        return self._text
+        return self._text()
 
-    # Runs are compared and shown without their reports.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ReportText)
 
@@ -93,8 +88,6 @@ class ReportText:
 
 
 NO_REPORT: Final = ReportText()
-
-
 T = TypeVar("T")
 
 

@@ -174,12 +174,7 @@ class FireState(StrEnum):
 
     @property
     def open(self) -> bool:
-        return self in _OPEN
-
-
-_OPEN: Final = frozenset(
-    {FireState.CLAIMED, FireState.QUEUED, FireState.RUNNING, FireState.WAITING}
-)
+        return self in [*FireState][:4]
 
 
 class FireKind(StrEnum):
