@@ -261,8 +261,8 @@ def merge_plans(base: Plan, person: Plan, replan: Plan) -> Merge:
             notes.append(_note(added.step.id, why))
         steps[added.step.id] = added.step
     for change in edits.changed:
-        own, mine = base.by_id[change.id], person.by_id[change.id]
-        steps[change.id] = _edited(own, mine, steps.get(change.id), change.fields, notes)
+        before, edit = base.by_id[change.id], person.by_id[change.id]
+        steps[change.id] = _edited(before, edit, steps.get(change.id), change.fields, notes)
     head, mine = _head(replan), _head(person)
     for field in {str(edit.path[0]) for edit in edits.plan}:
         head.pop(field, None)

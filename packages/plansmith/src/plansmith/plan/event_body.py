@@ -96,6 +96,8 @@ class EventBody(
         """Returns the canonical text that is hashed, chained and stored."""
         compared, any_json = _special_fields(type(self))
         body = self._plain() if compared else self
+        if not any_json:
+            return encode_body(body)
         ordered = {
             name: msgspec.Raw(stored_json(value))
             for name in any_json

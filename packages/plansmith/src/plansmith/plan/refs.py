@@ -119,6 +119,8 @@ def _parse(template: dict[str, Json]) -> Ref | str:
     """Returns the reference that an object is, or what is wrong with it."""
     step, path = template[FROM], template.get(PATH, [])
     whole = _whole_output(step) if isinstance(step, str) else None
+    if whole is not None and len(template) == 1:
+        return whole
     if strangers := template.keys() - {FROM, PATH}:
         return f'a reference has only "$from" and "$path", not {min(strangers)!r}'
     if whole is None and isinstance(step, str) and is_earlier(step):

@@ -202,7 +202,9 @@ def _defaults(kind: type[StepFields]) -> list[tuple[str, Any]]:
 
 def has_rules(step: StepFields) -> bool:
     """Tells whether a step has any rule, without looking at the inner step of a map."""
-    return any(getattr(step, name) not in (None, "fail") for name in RULES)
+    if step.on_error != "fail" or step.when is not None or step.otherwise is not None:
+        return True
+    return step.repeat is not None or step.retry is not None or step.undo_with is not None
 
 
 class ToolStep(StepFields):
