@@ -4,62 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import Json
 from plansmith.plan.refs import value_text
-from plansmith.plan.sentence import in_language, joined
+from plansmith.plan.sentence import joined
 from plansmith.plan.steps import AnyStep, has_rules
 from plansmith.text import clip, safe
-
-if TYPE_CHECKING:
-    from plansmith.plan.plan import Plan
-    from plansmith.plan.run import Run
 
 _MOST_ROWS: Final = 100
 
 
-def plan_line(plan: Plan) -> str:
+def plan_line(goal: str, steps: Sequence[AnyStep], digest: str) -> str:
     """Returns a plan on one line, with the beginning of its hash."""
-    return f"<Plan {clip(plan.goal, 60)!r}, {_count(len(plan.steps), 'step')}, {plan.hash[:12]}>"
+    return f"<Plan {clip(goal, 60)!r}, {_count(len(steps), 'step')}, {digest[:12]}>"
 
 
-def plan_text(plan: Plan) -> str:
+def plan_text(goal: str, steps: Sequence[AnyStep]) -> str:
     """Returns a plan as its goal and one line for each step, whatever its values hold."""
-    lines = [f"{number}. {step.id}: {_deed(step)}" for number, step in enumerate(plan.steps, 1)]
-    return "\n".join(map(safe, (plan.goal, *lines)))
+    lines = [f"{number}. {step.id}: {what_it_does(step)}" for number, step in enumerate(steps, 1)]
+    return "\n".join(map(safe, (goal, *lines)))
 
 
-def plan_html(plan: Plan) -> str:
+def plan_html(goal: str, steps: Sequence[AnyStep], digest: str) -> str:
     """Returns a plan as a table of its steps."""
-    rows = [(step.id, _deed(step), ", ".join(sorted(step.needed))) for step in plan.steps]
-    return _table(f"{plan.goal} ({plan.hash[:12]})", ("step", "does", "after"), rows)
+    rows = [(step.id, what_it_does(step), ", ".join(sorted(step.needed))) for step in steps]
+    return _table(f"{goal} ({digest[:12]})", ("step", "does", "after"), rows)
 
 
-def run_line(run: Run) -> str:
-    """Returns a run on one line: its status, how many steps are done, and what was asked."""
-    done = [each.status == "done" for name, each in run.steps.items() if "/" not in name]
-    far = f", {sum(done)} of {_count(len(done), 'step')} done" if done else ""
-    return f"<Run {run.id} {run.status.value}{far}, {clip(run.request, 60)!r}>"
+def run_line(name: str, status: str, steps: Sequence[bool], request: str) -> str:
+    """Returns a run on one line: its status, which steps are done, and what was asked."""
+    far = f", {sum(steps)} of {_count(len(steps), 'step')} done" if steps else ""
+    return f"<Run {name} {status}{far}, {clip(request, 60)!r}>"
 
 
-def run_html(run: Run) -> str:
+def run_html(head: str, rows: Sequence[Sequence[str]], answer: str) -> str:
     """Returns a run as a table of its steps, with their results; its answer comes last."""
-    plan = run.plan.by_id if run.plan is not None else {}
-    rows: list[Sequence[str]] = []
-    for name, state in run.steps.items():
-        if "/" not in name:  # parts of a step are in its result
-            done = state.status == "done"
-            shown = value_text(state.result) if done else in_language(state.error, run.locale)
-            does = _deed(plan[name]) if name in plan else ""
-            rows.append((name, does, state.status.value, shown))
-    head = f"{run.request} ({run.id}): {run.status.value}"
-    answer = f"<pre>{escape(run.answer)}</pre>" if run.answer else ""
-    return _table(head, ("step", "does", "status", "result"), rows) + answer
+    shown = f"<pre>{escape(answer)}</pre>" if answer else ""
+    return _table(head, ("step", "does", "status", "result"), rows) + shown
 
 
-def _deed(step: AnyStep) -> str:
+def what_it_does(step: AnyStep) -> str:
     """Returns what a step does and by which rules, with its references as they are written."""
     # Rules first, so that a long value never cuts them off.
     rules = f"[{joined(rule_sentences(step))}] " if has_rules(step) else ""
@@ -77,7 +63,7 @@ def _deed(step: AnyStep) -> str:
             template = f"{step.template}@{step.version}" if step.version else step.template
             return f"{rules}runs the template {template}({_given(step.inputs)})"
         case "map":
-            return f"{rules}for each of {value_text(step.over)}: {_deed(step.each)}"
+            return f"{rules}for each of {value_text(step.over)}: {what_it_does(step.each)}"
 
 
 def _given(inputs: Mapping[str, Json]) -> str:

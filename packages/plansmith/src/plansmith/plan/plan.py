@@ -76,13 +76,13 @@ class Plan(Record):
     )
 
     def __repr__(self) -> str:
-        return notebook.plan_line(self)
+        return notebook.plan_line(self.goal, self.steps, self.hash)
 
     def __str__(self) -> str:
-        return notebook.plan_text(self)
+        return notebook.plan_text(self.goal, self.steps)
 
     def _repr_html_(self) -> str:
-        return notebook.plan_html(self)
+        return notebook.plan_html(self.goal, self.steps, self.hash)
 
     @cached_property
     def hash(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -28,7 +28,7 @@ from plansmith.plan.events import (
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Estimate, PlanningFigures, TriageDecision
 from plansmith.plan.problem import Problem
-from plansmith.plan.refs import without_citations
+from plansmith.plan.refs import value_text, without_citations
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
 from plansmith.plan.sentence import Sentence, in_language
 
@@ -318,10 +318,20 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         return [name for name in super().__dir__() if name not in _OF_ENGINE]
 
     def __repr__(self) -> str:
-        return notebook.run_line(self)
+        steps = [each.status for name, each in self.steps.items() if "/" not in name]
+        done = [each is StepStatus.DONE for each in steps]
+        return notebook.run_line(self.id, self.status.value, done, self.request)
 
     def _repr_html_(self) -> str:
-        return notebook.run_html(self)
+        plan, rows = self.plan.by_id if self.plan is not None else {}, list[Sequence[str]]()
+        for name, state in self.steps.items():
+            if "/" not in name:  # parts of a step are in its result
+                is_done, error = state.status is StepStatus.DONE, state.error
+                shown = value_text(state.result) if is_done else in_language(error, self.locale)
+                does = notebook.what_it_does(plan[name]) if name in plan else ""
+                rows.append((name, does, state.status.value, shown))
+        head = f"{self.request} ({self.id}): {self.status.value}"
+        return notebook.run_html(head, rows, self.answer)
 
     @overload
     def result(self, step: str) -> Json: ...
