@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from plansmith import tool
-from plansmith.plan.planning import MessageBrief
+from plansmith.plan.briefs import MessageBrief
 from plansmith.ports import (
     Delta,
     ModelDone,

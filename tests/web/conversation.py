@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from plansmith.plan.planning import MessageBrief
+from plansmith.plan.briefs import MessageBrief
 from plansmith.ports import PlanBrief, Prompt, TriageBrief
 
 TRIP: Final = "Plan a short trip"

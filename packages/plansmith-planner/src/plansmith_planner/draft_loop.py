@@ -14,9 +14,10 @@ from plansmith.check.names import Catalogue
 from plansmith.check.rehearsal import rehearsal_problems, to_repair, to_show
 from plansmith.errors import ModelBusy, ModelFailed
 from plansmith.formats.dialect import dialect
+from plansmith.plan.briefs import total
 from plansmith.plan.earlier import NOTHING_EARLIER, Earlier
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning import Decision, OnStep, Planned, PlanningFigures, PlanRequest, total
+from plansmith.plan.planning import Decision, OnStep, Planned, PlanningFigures, PlanRequest
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import AnyStep, MapStep

@@ -7,6 +7,7 @@ from functools import partial
 
 from plansmith.check.check_plan import check_plan
 from plansmith.formats.dialect import dialect
+from plansmith.plan.briefs import total
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import (
     Decision,
@@ -16,7 +17,6 @@ from plansmith.plan.planning import (
     PlanningFigures,
     PlanRequest,
     Tell,
-    total,
 )
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence, in_language

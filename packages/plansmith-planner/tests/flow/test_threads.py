@@ -12,9 +12,9 @@ from tests.flow.looking_model import Desk, LookingModel, journey, one_step
 
 from plansmith import Plansmith, RunStatus, tool
 from plansmith.errors import Misconfigured, ModelFailed, OtherFolder, Refused
+from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.events import Actor, ChangesAsked, PlanApproved
 from plansmith.plan.limits import Limits
-from plansmith.plan.planning import MessageBrief
 from plansmith.plan.thread import MessageAdded, MessageRead, ThreadOpened
 from plansmith.ports import Delta, PlanBrief, Prompt, ReplyBrief, TriageBrief
 from plansmith.replay.player import replay

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from plansmith.plan.capability import answer_to, answers_in
-from plansmith.plan.planning import (
+from plansmith.plan.asking import answer_to, answers_in
+from plansmith.plan.briefs import (
     Brief,
     ContextBlock,
     Message,

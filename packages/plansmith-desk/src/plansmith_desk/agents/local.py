@@ -25,9 +25,9 @@ from plansmith.errors import (
     ToolBusy,
     ToolFailed,
 )
+from plansmith.plan.briefs import total
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json, json_text
-from plansmith.plan.planning import total
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import (
     ArgumentsDelta,

@@ -20,7 +20,8 @@ from plansmith.errors import (
     PlansmithError,
     ToolFailed,
 )
-from plansmith.plan.capability import MOST_QUESTIONS, Effect, ToolSpec
+from plansmith.plan.asking import MOST_QUESTIONS
+from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, content_hash, json_text
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call, Reply, ToolSource

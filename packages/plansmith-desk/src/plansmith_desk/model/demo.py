@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Final
 
 from plansmith.errors import Misconfigured, ModelRefused
+from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.data import Json
-from plansmith.plan.planning import MessageBrief
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import (
     Delta,

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from plansmith.errors import ModelRefused, PromptTooLong
+from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.capability import ToolSpec
-from plansmith.plan.planning import MessageBrief
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import (
     Delta,

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from plansmith import plugins
 from plansmith.errors import Misconfigured
-from plansmith.plan.planning import ReplyBrief
+from plansmith.plan.briefs import ReplyBrief
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ChatModel, Delta, Prompt
 from plansmith_planner.models.wrappers import closing

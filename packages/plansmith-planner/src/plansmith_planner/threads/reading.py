@@ -16,7 +16,7 @@ import jsonschema_rs
 
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.errors import UnreadableText
-from plansmith.plan.planning import MessageBrief
+from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.thread import Reading
 from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage

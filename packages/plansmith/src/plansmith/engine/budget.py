@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, Refused
+from plansmith.plan.briefs import total
 from plansmith.plan.data import Json
 from plansmith.plan.events import AnyBody, CancelAsked, LimitName, QuestionAsked, RunResumed
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.limits import BudgetLimits
-from plansmith.plan.planning import total
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, PlanStore, Usage

@@ -1,17 +1,16 @@
-"""What a plan may use: tools and agents, what calling them does, and what a call asks."""
+"""What a plan may use: tools and agents, and what calling them does to the world."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from hashlib import sha256
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pydantic import Field, ValidationError
 
-from plansmith.errors import InputNeeded, Misconfigured, ToolFailed
-from plansmith.plan.data import Flag, Json, Number, Record
+from plansmith.errors import Misconfigured
+from plansmith.plan.data import Flag, Number, Record
 from plansmith.plan.sentence import Sentence
 
 
@@ -151,42 +150,3 @@ def tool_spec(entry: Mapping[str, object]) -> ToolSpec:
             "the tool '{name}' is not usable: {field}: {error}", error=first["msg"], **about
         )
         raise Misconfigured(why) from None
-
-
-MOST_QUESTIONS: Final = 20
-_ASKED: Final = "plansmith call asked"
-
-
-def answer_to(
-    question: str,
-    answers: list[tuple[str, Json]],
-    *,
-    before: list[str],
-    options: Sequence[str] = (),
-    schema: dict[str, Any] | None = None,
-) -> Json:
-    """Returns the known answer to a question, or raises the question.
-
-    `before` are the questions of this call so far, by hash; this one is added. One that is asked
-    twice has two answers: the person may mean only the first by "yes".
-    """
-    # By its hash: secrets are hidden in a state that is stored, and it would be another text.
-    mark = sha256(str(question).encode(errors="surrogatepass")).hexdigest()
-    known = [answer for asked, answer in answers if asked == mark]
-    place = before.count(mark)
-    before.append(mark)
-    if place < len(known):
-        return known[place]
-    if len(answers) >= MOST_QUESTIONS:
-        raise ToolFailed(f"it asks more than {MOST_QUESTIONS} questions")
-    kept: Json = [[asked, answer] for asked, answer in answers]
-    state: Json = {"kind": _ASKED, "question": mark, "answers": kept}
-    raise InputNeeded(question, options=options, schema=schema, state=state)
-
-
-def answers_in(state: Json, newest: Json) -> list[tuple[str, Json]]:
-    """Returns the hashes of questions with their answers; `newest` is that to the last one."""
-    if not isinstance(state, dict) or state.get("kind") != _ASKED:
-        return []
-    earlier = cast("list[tuple[str, Json]]", state.get("answers"))
-    return [*((asked, answer) for asked, answer in earlier), (str(state.get("question")), newest)]

@@ -275,11 +275,13 @@ def rule_sentences(step: StepFields) -> list[Sentence]:
     found = [when_sentence(step.when)] if step.when is not None else []
     if step.otherwise is not None:
         found += [Sentence("rule.otherwise", value=_literal_text(step.otherwise.value))]
-    if step.repeat is not None:
-        until = condition_text(step.repeat.until)
-        found += [_paced("rule.repeat", step.repeat, condition=until)]
-    if step.retry is not None:
-        found += [_paced("rule.retry", step.retry)]
+    if (repeat := step.repeat) is not None:
+        code = "rule.repeat_every" if repeat.every else "rule.repeat"
+        until = condition_text(repeat.until)
+        found += [Sentence(code, condition=until, most=repeat.at_most, **_every(repeat))]
+    if (retry := step.retry) is not None:
+        code = "rule.retry_every" if retry.every else "rule.retry"
+        found += [Sentence(code, most=retry.at_most, **_every(retry))]
     if isinstance(step.on_error, Instead):
         found += [Sentence("rule.error_value", value=_literal_text(step.on_error.value))]
     elif step.on_error != "fail":
@@ -292,9 +294,8 @@ def rule_sentences(step: StepFields) -> list[Sentence]:
     return found
 
 
-def _paced(code: str, rule: Repeat | Retry, **fields: str) -> Sentence:
-    every = {"seconds": f"{rule.every:g}"} if rule.every else {}
-    return Sentence(f"{code}_every" if every else code, most=rule.at_most, **fields, **every)
+def _every(rule: Repeat | Retry) -> dict[str, str]:
+    return {"seconds": f"{rule.every:g}"} if rule.every else {}
 
 
 def _undo_arguments(step: StepFields, undo: Undo) -> str:

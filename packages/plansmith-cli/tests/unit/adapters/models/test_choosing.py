@@ -15,7 +15,7 @@ from tests.unit.adapters.models.little_servers import LLAMA_CPP, LM_STUDIO, OLLA
 
 import plansmith_planner
 from plansmith.errors import Misconfigured
-from plansmith.plan.planning import ReplyBrief
+from plansmith.plan.briefs import ReplyBrief
 from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing import FakeClock, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply
