@@ -288,7 +288,7 @@ class Flaw(NamedTuple):
 
 def flaws(value: object) -> Iterator[Flaw]:
     """Lists everything in a Python value that JSON cannot hold; does not recurse."""
-    stack: list[tuple[Any, Path]] = [] if _is_plain(value) else [(value, ())]
+    stack: list[tuple[object, Path]] = [] if _is_plain(value) else [(value, ())]
     while stack:
         node, path = stack.pop()
         if not isinstance(node, (dict, list)):
@@ -299,10 +299,10 @@ def flaws(value: object) -> Iterator[Flaw]:
             yield Flaw("deep", path[:8], why)
             return
         else:
-            some: dict[Any, Any] = node if isinstance(node, dict) else dict(enumerate(node))
-            wrong = [key for key in node if not _are_texts([key])] if some is node else []
-            yield from (_key_flaw(key, path) for key in wrong)
-            stack += [(child, (*path, key)) for key, child in some.items()]
+            table = cast("dict[Any, object]", node) if isinstance(node, dict) else {}
+            yield from (_key_flaw(key, path) for key in table if not _are_texts([key]))
+            items = enumerate(cast("list[object]", node)) if isinstance(node, list) else ()
+            stack += [(child, (*path, key)) for key, child in (*table.items(), *items)]
 
 
 def _key_flaw(key: object, path: Path) -> Flaw:

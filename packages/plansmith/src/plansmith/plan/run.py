@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from functools import cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar, overload
 
 import msgspec
@@ -71,11 +70,16 @@ class Prefetch(FrozenStruct, frozen=True, kw_only=True):
 class ReportText:
     """The text of a report, made when it is first read; runs are compared and shown without it."""
 
+    __slots__ = ("_make", "_text")
+
     def __init__(self, text: str = "", *, make: Callable[[], str] | None = None) -> None:
-        self._text = cache(make or (lambda: text))
+        self._text, self._make = text, make
 
     def __str__(self) -> str:
-        return self._text()
+        make = self._make  # another thread may be reading it too
+        if make is not None:
+            self._text, self._make = make(), None
+        return self._text
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ReportText)

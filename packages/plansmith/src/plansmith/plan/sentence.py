@@ -195,7 +195,11 @@ def read_sentence(value: object, make: Callable[..., str] = Sentence) -> str:
 
 def check_sentence(value: object) -> str:
     """Reads as `read_sentence` does, with the same errors, but makes no text: it returns codes."""
-    return read_sentence(value, lambda code, /, **_: code)
+    return read_sentence(value, _code_alone)
+
+
+def _code_alone(code: str, /, **_: Any) -> str:
+    return code
 
 
 def _read_field(value: Any, make: Callable[..., str], depth: int = 0) -> Any:
@@ -204,7 +208,7 @@ def _read_field(value: Any, make: Callable[..., str], depth: int = 0) -> Any:
     match value:
         case [*items]:
             return [_read_field(each, make, depth + 1) for each in items]
-        case {"text": str(key), "fields": dict(fields), **rest} if not rest:
+        case {"text": str(key), "fields": fields, **rest} if not rest and isinstance(fields, dict):
             given = cast("dict[str, Any]", fields)
             read = {
                 name: each if type(each) is str else _read_field(each, make, depth + 1)
