@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from plansmith.plan import events as e
 from plansmith.plan.data import canonical_json, content_hash, content_of, parse_json
-from plansmith.plan.sentence import Sentence
 
 # Where the shortest forms of different encoders part: around 1e16, below 1e-4, and everywhere else.
 NUMBERS = (
@@ -159,12 +158,3 @@ def test_a_field_that_equals_its_default_is_never_stored(kind: Any, locale: str,
     assert ("kind" in failed.to_json()) == (kind != "tool")
     created = e.RunCreated(request=note, locale=given["locale"])
     assert ("locale" in created.to_json()) == (locale != "en")
-
-
-def test_sentences_are_stored_by_code_and_shown_as_text_at_every_depth() -> None:
-    inner = Sentence("end.failed", steps=["a", "b"])
-    body = e.RunFinished(status="failed", reason=Sentence("text.both", first=inner, then="x"))
-    assert json.loads(body.canonical())["reason"]["fields"]["first"]["text"] == "end.failed"
-    assert e.RunFinished.from_json(body.to_json()) == body
-    assert body.shown_json("en")["reason"] == str(body.reason)
-    assert body.shown_json("zh")["reason"] != body.shown_json("en")["reason"]

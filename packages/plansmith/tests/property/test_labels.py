@@ -11,8 +11,9 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.property.test_running import TwoTools
 
-from plansmith import Effect, Plan, RunStatus, ToolSpec
+from plansmith import Plan, RunStatus
 from plansmith.app import Plansmith
 from plansmith.plan.data import Json
 from plansmith.plan.earlier import EarlierResult, results_of
@@ -26,17 +27,13 @@ EARLIER = "run:r1/found"
 FIRST = Plan.model_validate({"goal": "g", "steps": [{"id": "found", "tool": "read"}]})
 
 
-class World:
+class World(TwoTools):
     """Tools whose every output is marked, and the arguments that writing ones were given."""
+
+    names = "read", "write"
 
     def __init__(self) -> None:
         self.written: list[str] = []
-
-    async def tools(self) -> list[ToolSpec]:
-        return [
-            ToolSpec(name="read", effect=Effect.READ),
-            ToolSpec(name="write", effect=Effect.WRITE),
-        ]
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         if tool == "write":

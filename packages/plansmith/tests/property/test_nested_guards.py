@@ -9,9 +9,9 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.property.test_running import Crash, MortalStore
+from tests.property.test_running import Crash, MortalStore, TwoTools
 
-from plansmith import Effect, Plan, RunStatus, ToolSpec
+from plansmith import Plan, RunStatus
 from plansmith.app import Plansmith
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
@@ -21,7 +21,7 @@ from plansmith.ports import Call
 DEPTH = 3
 
 
-class World:
+class World(TwoTools):
     """Counts effects by the name of the unit that made the call, and looks at its guards."""
 
     def __init__(self, story: Story) -> None:
@@ -29,12 +29,6 @@ class World:
         self.effects: Counter[str] = Counter()
         self.answered: set[str] = set()
         self.opened: list[str] = []
-
-    async def tools(self) -> list[ToolSpec]:
-        return [
-            ToolSpec(name="look", effect=Effect.READ),
-            ToolSpec(name="pay", effect=Effect.WRITE),
-        ]
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         unit = call.key.partition("/")[2].rpartition("/")[0]

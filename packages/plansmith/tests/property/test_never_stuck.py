@@ -10,9 +10,9 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.test_nested_guards import Story, stories
-from tests.property.test_running import Crash, MortalStore
+from tests.property.test_running import Crash, MortalStore, TwoTools
 
-from plansmith import Effect, Plan, RunStatus, StepStatus, ToolSpec
+from plansmith import Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
 from plansmith.errors import PlansmithError, ToolFailed
 from plansmith.plan.data import Json
@@ -27,7 +27,7 @@ DEEDS = ("run", "answer", "edit", "approve", "skip", "undo", "pause", "resume", 
 OFTEN = ("run", "answer", "edit", "approve") * 3
 
 
-class World:
+class World(TwoTools):
     """Payments that work, are refused, or break after the money has gone."""
 
     def __init__(self, fates: list[str]) -> None:
@@ -35,12 +35,6 @@ class World:
         self.calls = 0
         self.made: Counter[str] = Counter()
         self.allowed: Counter[str] = Counter()
-
-    async def tools(self) -> list[ToolSpec]:
-        return [
-            ToolSpec(name="look", effect=Effect.READ),
-            ToolSpec(name="pay", effect=Effect.WRITE),
-        ]
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         self.calls += 1

@@ -7,8 +7,9 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.property.test_running import TwoTools
 
-from plansmith import Effect, Plan, RunStatus, ToolSpec
+from plansmith import Plan, RunStatus
 from plansmith.app import Plansmith
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
@@ -21,17 +22,13 @@ BOT = Actor(kind="program", name="bot")
 WORD = "SAID-BY-A-PROGRAM"
 
 
-class World:
+class World(TwoTools):
     """Tools that read and write, and which steps wrote what."""
+
+    names = "read", "write"
 
     def __init__(self) -> None:
         self.written: dict[str, str] = {}
-
-    async def tools(self) -> list[ToolSpec]:
-        return [
-            ToolSpec(name="read", effect=Effect.READ),
-            ToolSpec(name="write", effect=Effect.WRITE),
-        ]
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         if tool == "write":

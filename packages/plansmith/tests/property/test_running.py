@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import assume, given
@@ -46,6 +46,16 @@ class MortalStore(MemoryStore):
                 await super().append(events, values, **told)
             raise Crash
         await super().append(events, values, **told)
+
+
+class TwoTools:
+    """A tool that reads and one that writes."""
+
+    names: ClassVar[tuple[str, str]] = ("look", "pay")
+
+    async def tools(self) -> list[ToolSpec]:
+        pairs = zip(self.names, (Effect.READ, Effect.WRITE), strict=True)
+        return [ToolSpec(name=name, effect=effect) for name, effect in pairs]
 
 
 class Service:

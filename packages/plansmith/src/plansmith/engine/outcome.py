@@ -10,9 +10,9 @@ import msgspec
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.errors import InputNeeded, PlansmithError
 from plansmith.plan.data import Json, flaws
+from plansmith.plan.events import FailureKind
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence, with_hint
-from plansmith.plan.step_events import FailureKind
 from plansmith.plan.steps import AnyStep, Instead, OnError
 
 LONGEST_ERROR: Final = 10_000

@@ -30,10 +30,7 @@ class Effect(StrEnum):
     @property
     def rank(self) -> int:
         """How far-reaching the effect is: 0 for read, 2 for final."""
-        return _RANK[self]
-
-
-_RANK: Final = {Effect.READ: 0, Effect.WRITE: 1, Effect.FINAL: 2}
+        return [*Effect].index(self)
 
 
 def is_freed(name: str, effect: Effect, patterns: Sequence[str]) -> bool:

@@ -27,14 +27,31 @@ from plansmith.plan.refs import (
     whole_ref,
 )
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.plan.steps import Instead, MapStep, StepFields, ToolStep, Undo, has_rules
+from plansmith.plan.steps import (
+    Instead,
+    MapStep,
+    Repeat,
+    Retry,
+    StepFields,
+    ToolStep,
+    Undo,
+    has_rules,
+)
 from plansmith.text import clip, safe
 
 MAX_DEPTH: Final = 8
 MAX_SIZE: Final = 64
 LENGTH: Final = "length"
 LISTS: Final = frozenset({"all", "any"})
-_SHOWN: Final = 60
+_ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "below": operator.lt,
+    "at_most": operator.le,
+    "above": operator.gt,
+    "at_least": operator.ge,
+}
+ORDER: Final = frozenset(_ORDERS)
+PAIRS: Final = ORDER | {"equals", "not_equals", "in", "contains"}
+OPERATORS: Final = (*sorted(PAIRS), "empty", *sorted(LISTS), "not")
 Values = Mapping[str, Json]
 
 
@@ -64,26 +81,25 @@ def _flaws(condition: Json, where: Path, depth: int) -> Iterator[ConditionFlaw]:
         yield from _flaws(given, here, depth + 1)
     elif name == "empty":
         yield from _operand_flaws(given, here)
-    elif name in LISTS:
+    elif name in LISTS and items:
         for place, each in enumerate(items):
             yield from _flaws(each, (*here, place), depth + 1)
-        if not items:
-            why = Sentence("'{name}' takes a list of conditions, at least one", name=name)
-            yield ConditionFlaw(here, why)
-    elif name not in PAIRS:
-        why = Sentence("a condition is an object with one of the keys {names}", names=[*OPERATORS])
-        yield ConditionFlaw(where, why)
+    elif name in PAIRS and len(items) == 2:
+        for place, each in enumerate(items):
+            yield from _operand_flaws(each, (*here, place))
     else:
-        yield from _pair_flaws(name, items, here)
+        yield _misshapen(name, where)
 
 
-def _pair_flaws(name: str, items: list[Json], here: Path) -> Iterator[ConditionFlaw]:
-    if len(items) != 2:
+def _misshapen(name: str, where: Path) -> ConditionFlaw:
+    if name in LISTS:
+        why = Sentence("'{name}' takes a list of conditions, at least one", name=name)
+    elif name in PAIRS:
         why = Sentence("'{name}' takes a list of two values to compare", name=name)
-        yield ConditionFlaw(here, why)
-        return
-    for place, each in enumerate(items):
-        yield from _operand_flaws(each, (*here, place))
+    else:
+        why = Sentence("a condition is an object with one of the keys {names}", names=[*OPERATORS])
+        return ConditionFlaw(where, why)
+    return ConditionFlaw((*where, name), why)
 
 
 def _operand_flaws(operand: Json, where: Path) -> Iterator[ConditionFlaw]:
@@ -119,8 +135,7 @@ def _size(condition: Json) -> int:
 
 def holds(condition: Json, values: Values) -> bool:
     """Tells whether a condition holds; raises `ReferenceFailed` if that cannot be said."""
-    flaw = next(iter(condition_flaws(condition)), None)
-    if flaw is not None:
+    for flaw in condition_flaws(condition):
         raise ReferenceFailed(flaw.why)
     return _holds(condition, values)
 
@@ -141,19 +156,16 @@ def _holds(condition: Json, values: Values) -> bool:
         case _:
             left, right = (_value(each, values) for each in items)
             outcome = _compared(name, left, right)
-            if outcome is None:
-                raise ReferenceFailed(_incomparable(condition, left, right))
-            return outcome
-
-
-def _incomparable(condition: Json, left: Json, right: Json) -> Sentence:
-    first, second = (Sentence(f"type.{kind_of_value(each)}") for each in (left, right))
-    return Sentence(
-        "it cannot be said whether {condition}: {left} and {right} are not compared that way",
-        condition=condition_text(condition),
-        left=first,
-        right=second,
-    )
+    if outcome is None:
+        first, second = (Sentence(f"type.{kind_of_value(each)}") for each in (left, right))
+        why = Sentence(
+            "it cannot be said whether {condition}: {left} and {right} are not compared that way",
+            condition=condition_text(condition),
+            left=first,
+            right=second,
+        )
+        raise ReferenceFailed(why)
+    return outcome
 
 
 def _value(operand: Json, values: Values) -> Json:
@@ -165,31 +177,16 @@ def _value(operand: Json, values: Values) -> Json:
 def _length(value: Json, operand: Json) -> int:
     if isinstance(value, (str, list, dict)):
         return len(value)
-    shown, kind = operand_text(operand), Sentence(f"type.{kind_of_value(value)}")
-    raise ReferenceFailed(
-        Sentence("{operand} is {type}, which has no length", operand=shown, type=kind)
-    )
-
-
-_ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    "below": operator.lt,
-    "at_most": operator.le,
-    "above": operator.gt,
-    "at_least": operator.ge,
-}
-ORDER: Final = frozenset(_ORDERS)
-PAIRS: Final = ORDER | {"equals", "not_equals", "in", "contains"}
-OPERATORS: Final = (*sorted(PAIRS), "empty", *sorted(LISTS), "not")
+    about = {"operand": operand_text(operand), "type": Sentence(f"type.{kind_of_value(value)}")}
+    raise ReferenceFailed(Sentence("{operand} is {type}, which has no length", **about))
 
 
 def _compared(name: str, left: Json, right: Json) -> bool | None:
     """Compares two values; None if values of these types are not compared that way."""
     match name:
-        case "equals":
-            return _are_equal(left, right)
-        case "not_equals":
+        case "equals" | "not_equals":
             equal = _are_equal(left, right)
-            return None if equal is None else not equal
+            return None if equal is None else equal is (name == "equals")
         case "in":
             return _is_member(left, right) if isinstance(right, list) else None
         case "contains" if isinstance(left, list):
@@ -198,19 +195,16 @@ def _compared(name: str, left: Json, right: Json) -> bool | None:
             texts = isinstance(left, (str, dict)) and isinstance(right, str)
             return cast("str", right) in cast("str", left) if texts else None
         case _:
-            kind = kind_of_value(left)
+            kind, two = kind_of_value(left), cast("tuple[Any, Any]", (left, right))
             ordered = kind in ("number", "string") and kind == kind_of_value(right)
-            two: list[Any] = [left, right]
             return _ORDERS[name](*two) if ordered else None
 
 
 def _are_equal(left: Json, right: Json) -> bool | None:
     """Tells whether two values are equal, 1 and 1.0 too; None if they are of unlike types."""
-    kind = kind_of_value(left)
-    if "null" in (kind, other := kind_of_value(right)):
-        return kind == other
+    kind, other = kind_of_value(left), kind_of_value(right)
     if kind != other:
-        return None
+        return False if "null" in (kind, other) else None
     return left == right if kind == "number" else same(left, right)
 
 
@@ -222,18 +216,17 @@ def _is_member(value: Json, items: list[Json]) -> bool | None:
 
 def condition_text(condition: Json) -> str:
     """Returns a condition as part of a sentence; one that cannot be read as its JSON."""
-    if condition_flaws(condition):
-        return _literal_text(condition)
-    return _text(condition)
+    return _literal_text(condition) if condition_flaws(condition) else _text(condition)
 
 
-def _text(condition: Json) -> str:
+def _text(condition: Json, around: str = "") -> str:
     name, given = _operation(condition)
     items = given if isinstance(given, list) else [given]
     match name:
         case "all" | "any":
-            inner = [_grouped(each, name) for each in items]
-            return joined(inner, "cond.all" if name == "all" else "cond.any")
+            text = joined([_text(each, name) for each in items], f"cond.{name}")
+            grouped = around not in ("", name) and len(items) > 1
+            return Sentence("({inner})", inner=text) if grouped else text
         case "not":
             return Sentence("not ({inner})", inner=_text(given))
         case "empty":
@@ -241,13 +234,6 @@ def _text(condition: Json) -> str:
         case _:
             left, right = map(operand_text, items)
             return Sentence(f"compare.{name}", left=left, right=right)
-
-
-def _grouped(condition: Json, around: str) -> str:
-    name, given = _operation(condition)
-    several = name in LISTS and name != around and isinstance(given, list) and len(given) > 1
-    text = _text(condition)
-    return Sentence("({inner})", inner=text) if several else text
 
 
 def operand_text(operand: Json) -> str:
@@ -267,7 +253,7 @@ def _literal_text(value: Json) -> str:
 
 
 def _clipped(text: str) -> str:
-    return clip(safe(text), _SHOWN)
+    return clip(safe(text), 60)
 
 
 def rule_text(name: str, value: Json) -> str:
@@ -279,51 +265,52 @@ def rule_text(name: str, value: Json) -> str:
     return joined(rule_sentences(step)) if has_rules(step) else _literal_text(value)
 
 
+def when_sentence(condition: Json) -> Sentence:
+    """Says under which condition a step runs."""
+    return Sentence("rule.when", condition=condition_text(condition))
+
+
 def rule_sentences(step: StepFields) -> list[Sentence]:
     """Returns the rules of a step, without those of the inner step of a map."""
-    return [*_rules(step)]
-
-
-def _rules(step: StepFields) -> Iterator[Sentence]:
-    if step.when is not None:
-        yield when_sentence(step.when)
+    found = [when_sentence(step.when)] if step.when is not None else []
     if step.otherwise is not None:
-        yield Sentence("rule.otherwise", value=_literal_text(step.otherwise.value))
+        found += [Sentence("rule.otherwise", value=_literal_text(step.otherwise.value))]
     if (repeat := step.repeat) is not None:
-        every = {"seconds": f"{repeat.every:g}"} if repeat.every else {}
-        code = "rule.repeat_every" if every else "rule.repeat"
+        code = "rule.repeat_every" if repeat.every else "rule.repeat"
         until = condition_text(repeat.until)
-        yield Sentence(code, condition=until, most=repeat.at_most, **every)
+        found += [Sentence(code, condition=until, most=repeat.at_most, **_every(repeat))]
     if (retry := step.retry) is not None:
-        every = {"seconds": f"{retry.every:g}"} if retry.every else {}
-        yield Sentence("rule.retry_every" if every else "rule.retry", most=retry.at_most, **every)
+        code = "rule.retry_every" if retry.every else "rule.retry"
+        found += [Sentence(code, most=retry.at_most, **_every(retry))]
     if isinstance(step.on_error, Instead):
-        yield Sentence("rule.error_value", value=_literal_text(step.on_error.value))
+        found += [Sentence("rule.error_value", value=_literal_text(step.on_error.value))]
     elif step.on_error != "fail":
         items = step.on_error == "collect" and isinstance(step, MapStep)
-        yield Sentence("rule.collect_items" if items else f"rule.error_{step.on_error}")
+        found += [Sentence("rule.collect_items" if items else f"rule.error_{step.on_error}")]
     if step.undo_with is not None:
-        yield Sentence("rule.undo_with", call=_undo_call(step, step.undo_with))
+        tool, arguments = safe(step.undo_with.tool), _undo_arguments(step, step.undo_with)
+        call = Sentence("rule.call", tool=tool, arguments=arguments)
+        found += [Sentence("rule.undo_with", call=call)]
+    return found
 
 
-def _undo_call(step: StepFields, undo: Undo) -> str:
-    given = [
-        Sentence("rule.argument", name=safe(name), value=_argument(value, step))
-        for name, value in undo.inputs.items()
-    ]
-    arguments = joined(given, "rule.arguments")
-    return Sentence("rule.call", tool=safe(undo.tool), arguments=arguments)
+def _every(rule: Repeat | Retry) -> dict[str, str]:
+    return {"seconds": f"{rule.every:g}"} if rule.every else {}
 
 
-def _argument(value: Json, step: StepFields) -> str:
-    """Says an argument of the call that undoes a step; of a reference, whose result it is."""
-    refs = refs_alone(value)
-    if len(refs) != 1:
-        return _literal_text(value)
-    [ref] = refs
-    path = clip(safe(str(Ref("", ref.path))[2:-2].lstrip(".")), 60)
-    whole = _whose(ref.step, step)
-    return Sentence("rule.part_of", path=path, whole=whole) if path else whole
+def _undo_arguments(step: StepFields, undo: Undo) -> str:
+    """Says the arguments of the call that undoes a step; of a reference, whose result it is."""
+    given: list[Sentence] = []
+    for name, value in undo.inputs.items():
+        refs = refs_alone(value)
+        text = _literal_text(value)
+        if len(refs) == 1:
+            [ref] = refs
+            path = _clipped(str(Ref("", ref.path))[2:-2].lstrip("."))
+            text = _whose(ref.step, step)
+            text = Sentence("rule.part_of", path=path, whole=text) if path else text
+        given.append(Sentence("rule.argument", name=safe(name), value=text))
+    return joined(given, "rule.arguments")
 
 
 def _whose(name: str, step: StepFields) -> Sentence:
@@ -331,9 +318,4 @@ def _whose(name: str, step: StepFields) -> Sentence:
         return Sentence("rule.own_result")
     if name in RESERVED:
         return Sentence("rule.the_item" if name == ITEM else "rule.the_parameters")
-    return Sentence("rule.result_of", step=clip(safe(name), 60))
-
-
-def when_sentence(condition: Json) -> Sentence:
-    """Says under which condition a step runs."""
-    return Sentence("rule.when", condition=condition_text(condition))
+    return Sentence("rule.result_of", step=_clipped(name))

@@ -95,13 +95,16 @@ class Record(BaseModel):
 
     def stored_text(self) -> bytes:
         """Returns the canonical text in which the record is stored, without default values."""
-        text: bytes | None = self.__dict__.get("_stored_text")
+        text: bytes | None = vars(self).get("_stored_text")
         if text is None:
-            # Not its own `to_json`, which may add default values for readers.
-            text = canonical_json(Record.to_json(self))
+            text = canonical_json(self._stored())
             if self.constant:
                 vars(self)["_stored_text"] = text
         return text
+
+    # Not its own `to_json`, which may add default values for readers.
+    def _stored(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", exclude_defaults=True)
 
     @property
     def is_frozen(self) -> bool:
@@ -272,27 +275,44 @@ def plain_numbers(value: Json) -> Json:
     return map_leaves(value, lambda leaf: float(leaf) if isinstance(leaf, WrittenNumber) else leaf)
 
 
+_FlawKind = Literal["deep", "text", "number", "kind"]
+
+
 class Flaw(NamedTuple):
     """Why a Python value is not usable JSON, and where."""
 
-    kind: Literal["deep", "text", "number", "kind"]
+    kind: _FlawKind
     path: Path
     message: str
 
 
 def flaws(value: object) -> Iterator[Flaw]:
     """Lists everything in a Python value that JSON cannot hold; does not recurse."""
-    if not _is_plain(value):
-        yield from _located_flaws(value)
+    stack: list[tuple[object, Path]] = [] if _is_plain(value) else [(value, ())]
+    while stack:
+        node, path = stack.pop()
+        if not isinstance(node, (dict, list)):
+            if found := _scalar_flaw(node):
+                yield Flaw(found[0], path, found[1])
+        elif len(path) >= MAX_DEPTH:
+            why = Sentence("values are nested more than {most} levels deep", most=MAX_DEPTH)
+            yield Flaw("deep", path[:8], why)
+            return
+        else:
+            table = cast("dict[Any, object]", node) if isinstance(node, dict) else {}
+            yield from (_key_flaw(key, path) for key in table if not _are_texts([key]))
+            items = enumerate(cast("list[object]", node)) if isinstance(node, list) else ()
+            stack += [(child, (*path, key)) for key, child in (*table.items(), *items)]
 
 
-def is_deep(value: object) -> bool:
-    """Tells whether a value is nested deeper than a plan may be, and than code can follow."""
-    return any(flaw.kind == "deep" for flaw in flaws(value))
+def _key_flaw(key: object, path: Path) -> Flaw:
+    if isinstance(key, str):
+        return Flaw("text", path, Sentence("the key {key} is not valid text", key=repr(key)))
+    return Flaw("kind", path, Sentence("the key {key} is not text", key=repr(key)))
 
 
 def _is_plain(value: object) -> bool:
-    """Whether a value surely has no flaw; quick, since it keeps no paths."""
+    """Whether a value surely has no flaw; a third of the time, since it keeps no paths."""
     texts: list[Any] = []
     stack: list[tuple[Iterable[object], int]] = [((value,), 0)]
     while stack:
@@ -308,65 +328,9 @@ def _is_plain(value: object) -> bool:
                 stack.append((table.values(), depth + 1))
             elif isinstance(node, list):
                 stack.append((cast("list[object]", node), depth + 1))
-            elif _scalar_flaw(node, ()):
+            elif _scalar_flaw(node):
                 return False
     return _are_texts(texts)
-
-
-def _located_flaws(value: object) -> Iterator[Flaw]:
-    stack: list[tuple[object, Path]] = [(value, ())]
-    while stack:
-        node, path = stack.pop()
-        if not isinstance(node, (dict, list)):
-            flaw = _scalar_flaw(node, path)
-        elif len(path) >= MAX_DEPTH:
-            yield Flaw(
-                "deep",
-                path[:8],
-                Sentence("values are nested more than {most} levels deep", most=MAX_DEPTH),
-            )
-            return
-        elif isinstance(node, list):
-            children = cast("list[object]", node)
-            stack.extend((child, (*path, index)) for index, child in enumerate(children))
-            continue
-        else:
-            table = cast("dict[object, object]", node)
-            flaw = next((found for key in table if (found := _key_flaw(key, path))), None)
-            stack.extend((child, (*path, str(key))) for key, child in table.items())
-        if flaw is not None:
-            yield flaw
-
-
-def need_plain(value: object) -> None:
-    """Raises `ValueError` for a value that JSON cannot hold."""
-    flaw = None if _is_plain(value) else next(_located_flaws(value), None)
-    if flaw is not None:
-        place = ".".join(map(str, flaw.path))
-        raise ValueError(f"{flaw.message} (at {place})" if place else flaw.message)
-
-
-def _key_flaw(key: object, path: Path) -> Flaw | None:
-    if not isinstance(key, str):
-        return Flaw("kind", path, Sentence("the key {key} is not text", key=repr(key)))
-    if _are_texts([key]):
-        return None
-    return Flaw("text", path, Sentence("the key {key} is not valid text", key=repr(key)))
-
-
-def _scalar_flaw(node: object, path: Path) -> Flaw | None:
-    match node:
-        case str() if not _are_texts([node]):
-            return Flaw("text", path, Sentence("the text has a lone surrogate"))
-        case int() if node.bit_length() > MAX_INTEGER_BITS:
-            return Flaw("number", path, Sentence("the number has too many digits"))
-        case float() if not math.isfinite(node):
-            return Flaw("number", path, Sentence("{number} is not a JSON number", number=str(node)))
-        case None | str() | int() | float():  # a boolean is an int
-            return None
-        case _:
-            what = Sentence("a {kind} is not a JSON value", kind=type(node).__name__)
-            return Flaw("kind", path, what)
 
 
 def _are_texts(values: list[object]) -> bool:
@@ -378,7 +342,56 @@ def _are_texts(values: list[object]) -> bool:
     return True
 
 
-class FrozenDict(dict[str, _T]):
+def _scalar_flaw(node: object) -> tuple[_FlawKind, str] | None:
+    match node:
+        case str() if not _are_texts([node]):
+            return "text", Sentence("the text has a lone surrogate")
+        case int() if node.bit_length() > MAX_INTEGER_BITS:
+            return "number", Sentence("the number has too many digits")
+        case float() if not math.isfinite(node):
+            return "number", Sentence("{number} is not a JSON number", number=str(node))
+        case None | str() | int() | float():  # a boolean is an int
+            return None
+        case _:
+            return "kind", Sentence("a {kind} is not a JSON value", kind=type(node).__name__)
+
+
+def is_deep(value: object) -> bool:
+    """Tells whether a value is nested deeper than a plan may be, and than code can follow."""
+    return any(flaw.kind == "deep" for flaw in flaws(value))
+
+
+def need_plain(value: object) -> None:
+    """Raises `ValueError` for a value that JSON cannot hold."""
+    for flaw in flaws(value):
+        place = ".".join(map(str, flaw.path))
+        raise ValueError(f"{flaw.message} (at {place})" if place else flaw.message)
+
+
+class _Frozen:
+    """What refuses every change in place, and is its own copy."""
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, _=()) -> None:
+            """Does nothing, however often it is called."""
+
+        def _refuse(self, *_: object, **__: object) -> Never:
+            hint = "make a changed one with step.replace(...) and plan.replace(steps=[...])"
+            raise TypeError(f"a plan cannot be changed in place: {hint}")
+
+        __setitem__ = __delitem__ = __ior__ = __iadd__ = __imul__ = _refuse
+        clear = pop = popitem = setdefault = update = _refuse
+        append = extend = insert = remove = reverse = sort = _refuse
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+
+class FrozenDict(_Frozen, dict[str, _T]):
     """An object of a plan: reads like a dict, and refuses every change, at every depth."""
 
     if not TYPE_CHECKING:
@@ -388,27 +401,11 @@ class FrozenDict(dict[str, _T]):
             dict.update(made, {key: _frozen(each) for key, each in dict(value).items()})
             return made
 
-        def __init__(self, _=()) -> None:
-            """Does nothing, however often it is called."""
-
-        def _refuse(self, *_: object, **__: object) -> Never:
-            hint = "make a changed one with step.replace(...) and plan.replace(steps=[...])"
-            raise TypeError(f"a plan cannot be changed in place: {hint}")
-
-        __setitem__ = __delitem__ = __ior__ = _refuse
-        clear = pop = popitem = setdefault = update = _refuse
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, _: object) -> Self:
-        return self
-
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (dict(self),)
 
 
-class FrozenList(list[Json]):
+class FrozenList(_Frozen, list[Json]):
     """A list of a plan: reads like a list, and refuses every change, at every depth."""
 
     if not TYPE_CHECKING:
@@ -418,41 +415,28 @@ class FrozenList(list[Json]):
             list.extend(made, map(_frozen, value))
             return made
 
-        def __init__(self, _=()) -> None:
-            """Does nothing, however often it is called."""
-
-        _refuse = vars(FrozenDict)["_refuse"]
-        __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
-        append = clear = extend = insert = pop = remove = reverse = sort = _refuse
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, _: object) -> Self:
-        return self
-
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ([*self],)
 
 
 def _frozen(value: Any) -> Any:
-    if isinstance(value, (FrozenDict, FrozenList)):
-        return cast("object", value)
+    if isinstance(value, _Frozen):
+        return value
     if isinstance(value, dict):
         return FrozenDict(cast("dict[str, Any]", value))
     return FrozenList(cast("Iterable[Json]", value)) if isinstance(value, list) else value
-
-
-def _freeze(value: object, validate: ValidatorFunctionWrapHandler) -> object:
-    """Refuses values that JSON cannot hold, before pydantic converts them."""
-    need_plain(value)
-    return _frozen(value if isinstance(value, FrozenDict) else validate(value))
 
 
 def frozen_json(value: Json) -> Json:
     """Returns a value that nobody can change; raises `ValueError` for one that JSON cannot hold."""
     need_plain(value)
     return cast("Json", _frozen(value))
+
+
+def _freeze(value: object, validate: ValidatorFunctionWrapHandler) -> object:
+    """Refuses values that JSON cannot hold, before pydantic converts them."""
+    need_plain(value)
+    return _frozen(value if isinstance(value, FrozenDict) else validate(value))
 
 
 def _text(value: str) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, cast
 
-from plansmith.errors import PlansmithError
+from plansmith.errors import PlansmithError, ReferenceFailed
 from plansmith.plan.data import Json, Path, Record, Value, same
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.refs import rename_refs
+from plansmith.plan.refs import Ref, lookup, rename_refs
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import RULES, AnyStep, Step
 
@@ -94,18 +95,20 @@ def diff_plans(before: Plan, after: Plan) -> PlanDiff:
     """
     old, new = _positions(before), _positions(after)
     both = [name for name in old if name in new]
-    changes = {
-        name: tuple(diff_values(before.by_id[name].to_json(), after.by_id[name].to_json()))
-        for name in both
-    }
     # The fewest steps that, when removed, leave the rest in the same order.
     stay = _longest_rise([new[name] for name in both])
+    changed: list[StepChange] = []
+    for name in both:
+        fields = tuple(diff_values(before.by_id[name].to_json(), after.by_id[name].to_json()))
+        changed += [StepChange(id=name, fields=fields)] if fields else []
+    added = [(at, step) for at, step in enumerate(after.steps) if step.id not in old]
+    removed = [(at, step) for at, step in enumerate(before.steps) if step.id not in new]
     moved = [name for name in both if new[name] not in stay]
     return PlanDiff(
         plan=tuple(diff_values(_head(before), _head(after))),
-        added=tuple(_placed(after, old)),
-        removed=tuple(_placed(before, new)),
-        changed=tuple(StepChange(id=name, fields=each) for name, each in changes.items() if each),
+        added=tuple(PlacedStep(position=at, step=step) for at, step in added),
+        removed=tuple(PlacedStep(position=at, step=step) for at, step in removed),
+        changed=tuple(changed),
         moved=tuple(Move(id=name, before=old[name], after=new[name]) for name in moved),
     )
 
@@ -129,8 +132,9 @@ def apply_diff(plan: Plan, diff: PlanDiff) -> Plan:
     steps = dict(plan.by_id)
     for change in diff.changed:
         if change.id not in steps:
-            why = Sentence("the plan has no step '{step}' to change", step=change.id)
-            raise PlansmithError(why)
+            raise PlansmithError(
+                Sentence("the plan has no step '{step}' to change", step=change.id)
+            )
         steps[change.id] = parse_step(apply_changes(steps[change.id].to_json(), change.fields))
     gone = {each.step.id for each in diff.removed} | {move.id for move in diff.moved}
     placed = {each.position: each.step for each in diff.added}
@@ -154,25 +158,19 @@ def diff_values(before: Json, after: Json, path: Path = ()) -> Iterator[FieldCha
     another is one that nobody wrote.
     """
     if isinstance(before, dict) and isinstance(after, dict) and not is_rule(path):
-        yield from _diff_objects(before, after, path)
+        for key in before | after:
+            here = (*path, key)
+            if key not in after:
+                yield FieldChange(path=here, change=Change.REMOVED, before=before[key])
+            elif key not in before:
+                yield FieldChange(path=here, change=Change.ADDED, after=after[key])
+            else:
+                yield from diff_values(before[key], after[key], here)
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for index, (left, right) in enumerate(zip(before, after, strict=True)):
             yield from diff_values(left, right, (*path, index))
     elif not same(before, after):
         yield FieldChange(path=path, change=Change.CHANGED, before=before, after=after)
-
-
-def _diff_objects(
-    before: dict[str, Json], after: dict[str, Json], path: Path
-) -> Iterator[FieldChange]:
-    for key in [*before, *(key for key in after if key not in before)]:
-        here = (*path, key)
-        if key not in after:
-            yield FieldChange(path=here, change=Change.REMOVED, before=before[key])
-        elif key not in before:
-            yield FieldChange(path=here, change=Change.ADDED, after=after[key])
-        else:
-            yield from diff_values(before[key], after[key], here)
 
 
 def is_rule(path: Path) -> bool:
@@ -184,8 +182,9 @@ def apply_changes(value: Json, changes: Sequence[FieldChange]) -> dict[str, Json
     """Returns a copy of a JSON object with some fields changed."""
     result = cast("dict[str, Json]", deepcopy(value))
     for change in changes:
-        parent = _parent(result, change.path)
-        last = change.path[-1]
+        last, parent = change.path[-1], None
+        with suppress(ReferenceFailed):
+            parent = lookup(Ref("plan", change.path[:-1]), {"plan": result})
         if isinstance(parent, dict) and change.change is Change.REMOVED:
             parent.pop(str(last), None)
         elif isinstance(parent, dict):
@@ -197,17 +196,6 @@ def apply_changes(value: Json, changes: Sequence[FieldChange]) -> dict[str, Json
             why = Sentence("the change at {place} does not fit this plan", place=place)
             raise PlansmithError(why)
     return result
-
-
-def _parent(value: Json, path: Path) -> Json:
-    for key in path[:-1]:
-        if isinstance(value, dict):
-            value = value.get(str(key))
-        elif isinstance(value, list) and isinstance(key, int) and key < len(value):
-            value = value[key]
-        else:
-            return None
-    return value
 
 
 def _head(plan: Plan) -> dict[str, Json]:
@@ -222,12 +210,6 @@ def _positions(plan: Plan) -> dict[str, int]:
             hint=Sentence("give every step an id of its own"),
         )
     return positions
-
-
-def _placed(plan: Plan, there: dict[str, int]) -> Iterator[PlacedStep]:
-    for position, step in enumerate(plan.steps):
-        if step.id not in there:
-            yield PlacedStep(position=position, step=step)
 
 
 def _longest_rise(numbers: list[int]) -> set[int]:
@@ -268,22 +250,19 @@ def merge_plans(base: Plan, person: Plan, replan: Plan) -> Merge:
         {'schema_version': 1, 'goal': 'Greet Ann', 'thought': 'in English', 'steps': []}
     """
     edits = diff_plans(base, person)
-    steps = dict(replan.by_id)
-    notes = [
-        _note(gone.step.id, Sentence("changed by the replan, removed by the person"))
-        for gone in edits.removed
-        if steps.pop(gone.step.id, gone.step) != gone.step
-    ]
-    notes += [
-        _note(added.step.id, Sentence("added by both; the replan's step is left out"))
-        for added in edits.added
-        if steps.get(added.step.id, added.step) != added.step
-    ]
-    steps |= {added.step.id: added.step for added in edits.added}
+    steps, notes = dict(replan.by_id), list[Problem]()
+    for gone in edits.removed:
+        if steps.pop(gone.step.id, gone.step) != gone.step:
+            why = Sentence("changed by the replan, removed by the person")
+            notes.append(_note(gone.step.id, why))
+    for added in edits.added:
+        if steps.get(added.step.id, added.step) != added.step:
+            why = Sentence("added by both; the replan's step is left out")
+            notes.append(_note(added.step.id, why))
+        steps[added.step.id] = added.step
     for change in edits.changed:
-        steps[change.id] = _edited(
-            base, person.by_id[change.id], steps.get(change.id), change.fields, notes
-        )
+        before, edit = base.by_id[change.id], person.by_id[change.id]
+        steps[change.id] = _edited(before, edit, steps.get(change.id), change.fields, notes)
     head, mine = _head(replan), _head(person)
     for field in {str(edit.path[0]) for edit in edits.plan}:
         head.pop(field, None)
@@ -293,47 +272,37 @@ def merge_plans(base: Plan, person: Plan, replan: Plan) -> Merge:
 
 
 def _edited(
-    base: Plan,
+    own: AnyStep,
     mine: AnyStep,
     theirs: AnyStep | None,
     edits: tuple[FieldChange, ...],
     notes: list[Problem],
 ) -> AnyStep:
+    """Puts the person's edits on the new plan's step; on a conflict the person's value is used."""
     if theirs is None:
         why = Sentence("removed by the replan, kept since the person edited it")
         notes.append(_note(mine.id, why))
         return mine
-    original, wish = base.by_id[mine.id].to_json(), theirs.to_json()
-    replanned = {each.path[0] for each in diff_values(original, wish)}
-    edited = {each.path[0] for each in edits}
+    original, wish, given = own.to_json(), theirs.to_json(), mine.to_json()
+    replanned = {str(each.path[0]) for each in diff_values(original, wish)}
+    edited = {str(each.path[0]) for each in edits}
     notes += [
         _note(mine.id, Sentence("{field} changed by both; the person's edit is kept", field=field))
-        for field in sorted(map(str, replanned & edited))
+        for field in sorted(replanned & edited)
     ]
     if "kind" in replanned | edited:
         return mine
     try:
-        return parse_step(_overlay(original, wish, mine.to_json(), edits))
+        for edit in edits:
+            field = str(edit.path[0])
+            moved_on = field in replanned and any(isinstance(key, int) for key in edit.path)
+            try:
+                wish = wish | {field: given[field]} if moved_on else apply_changes(wish, [edit])
+            except PlansmithError:
+                wish = wish | {field: given[field]}
+        return parse_step(wish)
     except (PlansmithError, ValueError):
         return mine
-
-
-def _overlay(
-    original: dict[str, Json],
-    wish: dict[str, Json],
-    mine: dict[str, Json],
-    edits: tuple[FieldChange, ...],
-) -> dict[str, Json]:
-    """Puts the person's edits on the new plan's step; on a conflict the person's value is used."""
-    for edit in edits:
-        field = str(edit.path[0])
-        through_list = any(isinstance(key, int) for key in edit.path)
-        moved_on = through_list and not same(original.get(field), wish.get(field))
-        try:
-            wish = apply_changes(wish, [edit]) if not moved_on else wish | {field: mine[field]}
-        except PlansmithError:
-            wish = wish | {field: mine[field]}
-    return wish
 
 
 def _merged_order(base: Plan, person: Plan, replan: Plan, steps: dict[str, AnyStep]) -> list[str]:

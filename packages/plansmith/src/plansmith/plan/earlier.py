@@ -7,28 +7,18 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from plansmith.plan.data import Json, kind_of_value
+from plansmith.plan.data import Json, Path, kind_of_value
 from plansmith.plan.diff import point_elsewhere
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.refs import (
-    RESERVED,
-    earlier_parts,
-    earlier_source,
-    is_earlier,
-    value_text,
-)
+from plansmith.plan.refs import RESERVED, earlier_parts, earlier_source, is_earlier, value_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip, visible
 
 FROM_EARLIER: Final = "PS317"
 USE: Final = "ps.from_earlier"
-_LINES: Final = 3
-_KEYS: Final = 8  # of an object: a plan refers to what it wants by its key
-_LINE: Final = 120
-_LISTED: Final = 8
-_REQUEST: Final = 80
+_KINDS: Final = {"null": "nothing", "boolean": "yes or no", "string": "text", "array": "list"}
 
 
 class EarlierResult(NamedTuple):
@@ -60,54 +50,45 @@ def results_of(runs: Sequence[Run]) -> list[EarlierResult]:
     The runs need their results. The newest result of a step has the step's id as its name; an
     older one of that id has the place of its run behind it: `totals`, and `totals_1` before.
     """
-    found = [
-        (place, run, step, state.result_hash, state.result)
+    done = [
+        (place, run, step, state)
         for place, run in enumerate(runs, start=1)
         for step, state in run.steps.items()
         if state.status is StepStatus.DONE and state.result_hash and earlier_source(run.id, step)
     ]
-    newest = {step: place for place, _, step, _, _ in found}
-    return [
-        EarlierResult(
-            ref=earlier_source(run.id, step),
-            hash=digest,
-            name=step if newest[step] == place else older if older not in newest else "",
-            kind=kind_of(value),
-            lines=first_lines(value),
-            request=run.request,
-        )
-        for place, run, step, digest, value in found
-        for older in (f"{step[:58]}_{place}",)
-    ]
+    newest, found = {step: place for place, _, step, _ in done}, list[EarlierResult]()
+    for place, run, step, state in done:
+        older, value = f"{step[:58]}_{place}", state.result
+        name = step if newest[step] == place else older if older not in newest else ""
+        about = name, _kind_of(value), first_lines(value), run.request
+        found.append(EarlierResult(earlier_source(run.id, step), state.result_hash, *about))
+    return found
 
 
-def kind_of(value: Json) -> str:
+def _kind_of(value: Json) -> str:
     """Returns the type of a value in a few words of ours; nothing of the value itself."""
     if isinstance(value, list):
-        kinds = {_type_name(each) for each in value}
-        same = f" ({kinds.pop()} each)" if len(kinds) == 1 else ""
-        return f"list of {len(value)}{same}"
-    return f"object of {len(value)} keys" if isinstance(value, dict) else _type_name(value)
-
-
-_TYPE_NAMES: Final = {"null": "nothing", "boolean": "yes or no", "string": "text", "array": "list"}
-
-
-def _type_name(value: Json) -> str:
+        kinds = {kind_of_value(each) for each in value}
+        kind = kinds.pop() if len(kinds) == 1 else ""
+        return f"list of {len(value)}" + (f" ({_KINDS.get(kind, kind)} each)" if kind else "")
     kind = kind_of_value(value)
-    return _TYPE_NAMES.get(kind, kind)
+    return f"object of {len(value)} keys" if isinstance(value, dict) else _KINDS.get(kind, kind)
 
 
 def first_lines(value: Json) -> str:
     """Returns the beginning of a value as text; of an object its keys, each with its beginning."""
     if isinstance(value, list):
-        lines = [value_text(each) for each in value[:_LINES]]
-    elif isinstance(value, dict):
-        head = list(value.items())[:_KEYS]
+        lines = [value_text(each) for each in value[:3]]
+    elif isinstance(value, dict):  # more of it: a plan refers to what it wants by its key
+        head = list(value.items())[:8]
         lines = [f"{json.dumps(key, ensure_ascii=False)}: {value_text(each)}" for key, each in head]
     else:
-        lines = value_text(value).splitlines()[:_LINES]
-    return "\n".join(clip(visible(" ".join(line.split())), _LINE) for line in lines)
+        lines = value_text(value).splitlines()[:3]
+    return "\n".join(_shown(line, 120) for line in lines)
+
+
+def _shown(text: str, most: int) -> str:
+    return clip(visible(" ".join(text.split())), most)
 
 
 class Earlier(NamedTuple):
@@ -120,7 +101,7 @@ class Earlier(NamedTuple):
     values: Mapping[str, Json]
 
     def listed(self) -> list[str]:
-        newest = [*self.results.values()][-_LISTED:]
+        newest = [*self.results.values()][-8:]
         return [f"{each.name} ({each.ref})" if each.name else each.ref for each in newest]
 
 
@@ -166,26 +147,22 @@ class UsableResults:
         """Returns the plan with names of results written out; its own steps win over them."""
         if not self.results:
             return plan
-        names = self.names
         known = {*plan.by_id, *(step.each.id for step in plan.steps if step.kind == "map")}
         written = {name for step in plan.steps for name in step.after}
         written |= {found.ref.step for step in plan.steps for found in step.references if found.ref}
-        meant = {name: names[name] for name in written - known - RESERVED if name in names}
+        unknown = written - known - RESERVED
+        meant = {name: ref for name, ref in self.names.items() if name in unknown}
         return point_elsewhere(plan, meant) if meant else plan
 
     def notes(self, plan: Plan) -> Iterator[Problem]:
         """Yields a note for each use of an earlier result, for whoever reviews the plan."""
+        hint = Sentence("look whether this is what you mean; it is data, and stays as it was then")
         for step in plan.steps:
-            seen: set[str] = set()
+            first: dict[str, Path] = {}
             for found in step.references:
-                ref = found.ref.step if found.ref is not None else ""
-                if ref in self.results and ref not in seen:
-                    seen.add(ref)
-                    result = self.results[ref]
-                    request = clip(visible(" ".join(result.request.split())), _REQUEST)
-                    about = {"step": result.step, "request": request or result.run}
-                    text = Sentence(USE, **about)
-                    hint = Sentence(
-                        "look whether this is what you mean; it is data, and stays as it was then"
-                    )
-                    yield problem(FROM_EARLIER, text, hint=hint, step=step.id, path=found.where)
+                first.setdefault(found.ref.step if found.ref else "", found.where)
+            for ref, where in first.items():
+                if (result := self.results.get(ref)) is not None:
+                    request = _shown(result.request, 80) or result.run
+                    text = Sentence(USE, step=result.step, request=request)
+                    yield problem(FROM_EARLIER, text, hint=hint, step=step.id, path=where)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from abc import ABCMeta
-from collections.abc import Iterable, Mapping
-from datetime import datetime
-from functools import lru_cache
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache, lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, cast
 
 import msgspec
 
+from plansmith.plan import sentence
 from plansmith.plan.data import Json, Record, as_plain, canonical_json, parse_json, stored_json
-from plansmith.plan.sentence import Sentence, in_language, read_sentence, stored_sentence
+from plansmith.plan.sentence import Sentence
 
 if TYPE_CHECKING:
     ShownField = str
@@ -59,10 +60,6 @@ class EventBody(
     """
 
     type: ClassVar[str]
-    # Fields whose default may have equals that are other objects; set once all are defined.
-    compared: ClassVar[tuple[tuple[str, object], ...]] = ()
-    # Fields of any JSON, whose keys stay in their order.
-    any_json: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -87,65 +84,76 @@ class EventBody(
 
         def write(value: object) -> object:
             if isinstance(value, Sentence):
-                return in_language(value, locale)
+                return sentence.in_language(value, locale)
             return Record.shown_json(value, locale) if isinstance(value, Record) else _write(value)
 
-        text = msgspec.json.encode(self.plain(), enc_hook=write)
+        text = msgspec.json.encode(self._plain(), enc_hook=write)
         value = cast("dict[str, Json]", msgspec.json.decode(text))
         del value["type"]
         return value
 
     def canonical(self) -> bytes:
         """Returns the canonical text that is hashed, chained and stored."""
-        body = self.plain() if self.compared else self
-        if not self.any_json:
+        compared, any_json = _special_fields(type(self))
+        body = self._plain() if compared else self
+        if not any_json:
             return encode_body(body)
-        values = ((name, getattr(self, name)) for name in self.any_json)
         ordered = {
-            name: msgspec.Raw(stored_json(cast("Json", value)))
-            for name, value in values
-            if isinstance(value, (dict, list))
+            name: msgspec.Raw(stored_json(value))
+            for name in any_json
+            if isinstance(value := cast("Json", getattr(self, name)), (dict, list))
         }
         if not ordered:
             return encode_body(body)
         built = msgspec.to_builtins(body, enc_hook=_write, builtin_types=(msgspec.Raw,))
         return canonical_json(built | ordered)
 
-    def plain(self) -> Self:
-        """Returns the body with equal fields replaced by their defaults, which are not written."""
+    def _plain(self) -> Self:
+        """Returns the body with what equals a default replaced by it, which is not written."""
         same = {
             name: default
-            for name, default in self.compared
+            for name, default in _special_fields(type(self))[0]
             if (value := getattr(self, name)) is not default and value == default
         }
         return self.replace(**same) if same else self
 
 
-def compare_defaults(kinds: Iterable[type[EventBody]]) -> None:
-    """Finds the fields of any JSON, and those that equal their default and would be written."""
-    for kind in kinds:
-        kind.any_json = tuple(
-            each.name for each in msgspec.structs.fields(kind) if each.type is Any
-        )
-        kind.compared = tuple(
-            (each.name, each.default)
-            for each in msgspec.structs.fields(kind)
-            if isinstance(each.default, (str, Record)) and each.default != ""
-        )
+@cache
+def _special_fields(kind: type[EventBody]) -> tuple[list[tuple[str, object]], list[str]]:
+    """Returns the fields that may equal a default that is another object, and those of any JSON."""
+    fields = msgspec.structs.fields(kind)
+    compared: list[tuple[str, object]] = [
+        (each.name, each.default)
+        for each in fields
+        if isinstance(each.default, (str, Record)) and each.default != ""
+    ]
+    return compared, [each.name for each in fields if each.type is Any]
 
 
 def read_field(kind: type[Any], value: object) -> object:
     """Reads a field that is a sentence or a validated record."""
     if kind is ShownField:
-        return read_sentence(value)
+        return sentence.read_sentence(value)
     if issubclass(kind, Record):
         return kind.model_validate(value)
     raise TypeError(f"a field of the type {kind.__name__} cannot be read")
 
 
+def check_field(kind: type[Any], value: object) -> object:
+    """Checks a sentence; a record was validated when it was made, and need not be made again."""
+    if kind is ShownField:
+        return sentence.check_sentence(value)
+    return _empty(kind) if issubclass(kind, Record) else read_field(kind, value)
+
+
+@cache
+def _empty(kind: type[Record]) -> Record:
+    return kind.model_construct()
+
+
 def _write(value: object) -> object:
     if isinstance(value, Sentence):
-        return stored_sentence(value)
+        return sentence.stored_sentence(value)
     if isinstance(value, Record):  # by its text, which a plan and others keep
         return msgspec.Raw(value.stored_text())
     return value if isinstance(value, msgspec.Raw) else as_plain(value)
@@ -165,15 +173,24 @@ def moment_text(at: datetime) -> bytes:
 
 
 @lru_cache(maxsize=256)
+def read_moment(text: str) -> datetime:
+    """Reads what `moment` wrote."""
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None:
+        raise ValueError(f"the time {text!r} has no time zone")
+    return at if at.tzinfo is UTC else at.astimezone(UTC)
+
+
+@lru_cache(maxsize=256)
 def run_text(run: str) -> bytes:
     """Returns the canonical text of a run's id."""
     return canonical_json(run)
 
 
 # The canonical text of an event, made of the texts of its parts.
-EVENT_TEXT: Final = b'{"at":"%b","before":"%b","body":%b,"by":%b,"number":%d,"run":%b}'
+_EVENT: Final = b'{"at":"%b","before":"%b","body":%b,"by":%b,"number":%d,"run":%b}'
 
 
 def hash_of(at: bytes, before: bytes, body: bytes, by: bytes, number: int, run: bytes) -> str:
     """Returns the hash of an event; `before` is the hash of the event before it."""
-    return sha256(EVENT_TEXT % (at, before, body, by, number, run)).hexdigest()
+    return sha256(_EVENT % (at, before, body, by, number, run)).hexdigest()

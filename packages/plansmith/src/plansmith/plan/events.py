@@ -2,89 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache, lru_cache
+from operator import attrgetter
 from typing import Any, Final, Literal, cast, get_args
 
 import msgspec
 
 from plansmith.errors import EventMisfit, JournalDamaged
-from plansmith.plan.data import (
-    Json,
-    Record,
-    as_plain,
-    canonical_json,
-    frozen_json,
-    parse_json,
-    stored_json,
-)
+from plansmith.plan import data, event_body, planning
+from plansmith.plan.data import Json, frozen_json
 from plansmith.plan.event_body import (
     Count,
     EventBody,
     FrozenStruct,
     JsonField,
     Moment,
+    Positive,
     Seconds,
     ShownField,
-    compare_defaults,
-    hash_of,
-    moment,
-    moment_text,
-    read_field,
-    run_text,
 )
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning import (
-    Estimate,
-    PickedTool,
-    PlanningFigures,
-    PlanOrigin,
-    TriageDecision,
-)
 from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
-from plansmith.plan.sentence import Sentence, check_sentence
-from plansmith.plan.step_events import (
-    StepAdvised,
-    StepBody,
-    StepCancelled,
-    StepDone,
-    StepFailed,
-    StepProgressed,
-    StepReplied,
-    StepReset,
-    StepReused,
-    StepSkipped,
-    StepStarted,
-    StepUnknown,
-    StepWaits,
-)
-
-# Re-exported, so that this module has every event.
-__all__ = [
-    "StepAdvised",
-    "StepCancelled",
-    "StepDone",
-    "StepFailed",
-    "StepProgressed",
-    "StepReplied",
-    "StepReset",
-    "StepReused",
-    "StepSkipped",
-    "StepStarted",
-    "StepUnknown",
-    "StepWaits",
-]
+from plansmith.plan.sentence import Sentence
 
 
 class Actor(
     FrozenStruct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """Who caused an event; what a `program` does never counts as done by a person.
-
-    `user` is whose token was used, where that is not the name.
-    """
+    """Who caused an event; `user` is whose token was used, where that is not the name."""
 
     kind: Literal["person", "program", "model", "system"]
     name: str = ""
@@ -100,7 +48,6 @@ class Actor(
 
     @property
     def speaks(self) -> bool:
-        """Whether the actor is a person or a program that uses Plansmith."""
         return self.kind in ("person", "program")
 
     @property
@@ -123,10 +70,7 @@ def actor(who: Who) -> Actor:
 
 
 class RunCreated(EventBody, frozen=True, kw_only=True):
-    """A request came in; `options` holds what else was given, to plan again after a crash.
-
-    `folder` is the working folder the run belongs to: it is run nowhere else.
-    """
+    """A request came in, with `options`; the run belongs to `folder`, and is run nowhere else."""
 
     request: str
     locale: str = "en"
@@ -136,10 +80,7 @@ class RunCreated(EventBody, frozen=True, kw_only=True):
 
 
 class ReviewAsked(EventBody, frozen=True, kw_only=True):
-    """A person is asked to approve a plan.
-
-    `drops` are all calls that were approved before, did not happen, and are not made by this plan.
-    """
+    """A person is asked to approve a plan; `drops` are approved calls that it does not make."""
 
     hash: str
     reasons: tuple[ShownField, ...] = ()
@@ -167,7 +108,6 @@ class ChangesAsked(EventBody, frozen=True, kw_only=True):
 
 QuestionKind = Literal["step", "call", "request", "consent", "unknown", "limit"]
 LimitName = Literal["budget", "shared_budget", "replans", "iterations", "rejections"]
-LIMITS: Final[tuple[LimitName, ...]] = get_args(LimitName)
 
 
 class QuestionAsked(EventBody, frozen=True, kw_only=True):
@@ -175,9 +115,7 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
 
     An ask step (`step`) and a tool or agent (`call`) ask what they like. The system asks about the
     request, for consent to the values of a call, whether an `unknown` call took effect, and beyond
-    a limit. A call that asks leaves a `state`, by its content hash, with which it is made again;
-    for consent, it identifies the values as they would be sent, beside what would be called, the
-    sources of the values, and how often if it is for each of many.
+    a limit.
 
     Attributes:
         question: Its name, by which it is answered.
@@ -186,7 +124,7 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
         answer_schema: The JSON Schema of the answer.
         step: The step that waits for the answer.
         expires_at: When it is closed as unanswered.
-        state: What the call goes on with; for consent, the identity of its values.
+        state: The content hash of what the call goes on with; for consent, of its values.
         link: A page on which it is answered.
         kind: Who asks.
         callee: What would be called.
@@ -258,10 +196,7 @@ class RunResumed(EventBody, frozen=True, kw_only=True):
 
 
 class RunRepaired(EventBody, frozen=True, kw_only=True):
-    """A damaged journal continues after its last good event; later rows were set aside.
-
-    `lost` counts events that nobody can read. The run is paused: what they did is not known.
-    """
+    """A damaged journal goes on, paused; rows were set `aside`, and nobody can read the `lost`."""
 
     aside: Count = 0
     lost: Count = 0
@@ -297,7 +232,7 @@ class RunFinished(EventBody, frozen=True, kw_only=True):
 class Triaged(EventBody, frozen=True, kw_only=True):
     """Triage decided what a request needs."""
 
-    decision: TriageDecision
+    decision: planning.TriageDecision
     reason: ShownField = ""
     query: str = ""
     tokens: Count = 0
@@ -314,10 +249,7 @@ class PrefetchStarted(EventBody, frozen=True, kw_only=True):
 
 
 class PrefetchEnded(EventBody, frozen=True, kw_only=True):
-    """A prefetched read has ended; `result` is the content hash of what it returned, if anything.
-
-    `seconds` is the time the call took; none when its process died and nobody knows.
-    """
+    """A prefetched read has ended; without `seconds`, its process died and nobody knows when."""
 
     key: str
     result: str = ""
@@ -340,23 +272,21 @@ class PlanningFailed(EventBody, frozen=True, kw_only=True):
 class PlanProposed(EventBody, frozen=True, kw_only=True):
     """A new or revised plan, its problems, and how it was made.
 
-    `origin` is who made it: a model, rules without one, a person's edit, whoever submitted it (a
-    program, where that is one), a template, or an earlier run, which `RunCreated.origin` names.
-    `record` is the content hash of what models were asked and said for it. `acts` are the steps
-    that change something, by what was known of their tools then. `templates` are the plans of the
-    templates that it runs, at every depth, by name: the run uses these and no others. `earlier` are
-    the results of earlier runs that it uses, each with its content hash: the run uses exactly
-    these contents. `restores` is the number of the event whose plan stands again.
+    `origin` is who made it. `record` is the content hash of what models were asked and said for it.
+    `acts` are the steps that change something, by what was known of their tools then. `templates`
+    are the plans of the templates that it runs, at every depth, by name, and `earlier` the content
+    hashes of the results of earlier runs that it uses: the run uses exactly these. `restores` is
+    the number of the event whose plan stands again.
     """
 
     plan: Plan
     problems: tuple[Problem, ...] = ()
-    origin: PlanOrigin = "model"
+    origin: planning.PlanOrigin = "model"
     cause: ShownField = ""
     acts: tuple[str, ...] = ()
-    estimate: Estimate | None = None
-    metrics: PlanningFigures | None = None
-    picks: tuple[PickedTool, ...] = ()
+    estimate: planning.Estimate | None = None
+    metrics: planning.PlanningFigures | None = None
+    picks: tuple[planning.PickedTool, ...] = ()
     tokens: Count = 0
     cost: str = ""
     record: str = ""
@@ -365,32 +295,148 @@ class PlanProposed(EventBody, frozen=True, kw_only=True):
     restores: Count = 0
 
 
-AnyBody = (
-    RunCreated
-    | Triaged
-    | PrefetchStarted
-    | PrefetchEnded
-    | PlanningFailed
-    | PlanProposed
-    | ReviewAsked
-    | PlanApproved
-    | PlanRejected
-    | ChangesAsked
-    | QuestionAsked
-    | QuestionAnswered
-    | QuestionWithdrawn
-    | RunStarted
-    | StepBody
-    | RunPaused
-    | RunResumed
-    | RunRepaired
-    | CancelAsked
-    | ReplanStarted
-    | ReportMade
-    | RunFinished
-)
+class StepBody(EventBody, frozen=True, kw_only=True):
+    """What happened to a step."""
+
+    step: str
+
+
+class StepStarted(StepBody, frozen=True, kw_only=True):
+    """A step is about to be called under this key; stored before the call.
+
+    The hash `item` identifies a part of a map step; `prefetched` is a read that is used instead.
+    """
+
+    attempt: Positive = 1
+    key: str
+    inputs: str = ""
+    callee: str = ""
+    item: str = ""
+    prefetched: str = ""
+
+    @property
+    def call(self) -> str:
+        return self.key.rpartition("/")[2] if self.inputs else ""
+
+
+class StepProgressed(StepBody, frozen=True, kw_only=True):
+    """A running step reports its progress."""
+
+    text: str
+
+
+class StepAdvised(StepBody, frozen=True, kw_only=True):
+    """A running step reports that the plan should change or that the goal is met."""
+
+    advice: Literal["replan", "finish"]
+    reason: ShownField = ""
+
+
+class StepDone(StepBody, frozen=True, kw_only=True):
+    """A step returned a result, stored under its content hash."""
+
+    result: str
+    size: Count = 0
+    tokens: Count = 0
+    cost: str = ""
+
+
+class StepReused(StepBody, frozen=True, kw_only=True):
+    """A step uses the result of an earlier run, or of this one before a changed plan reset it.
+
+    `program` is the program that gave the result as an answer, if it was not a person.
+    """
+
+    result: str
+    run: str
+    program: str = ""
+    done_at: Moment | None = None
+
+
+FailureKind = Literal["tool", "time", "reference", "result", "person", "refused"]
+
+
+class StepFailed(StepBody, frozen=True, kw_only=True):
+    """A step's call failed; `again` when it will be retried.
+
+    An `unsure` call may have taken effect; only a key that makes it safe allows a retry. `passed`:
+    by its `on_error` the plan goes on, with `result` if there is one. `died`: its process died.
+    """
+
+    error: ShownField
+    again: bool = False
+    passed: bool = False
+    result: str = ""
+    kind: FailureKind = "tool"
+    tokens: Count = 0
+    cost: str = ""
+    unsure: bool = False
+    died: bool = False
+
+
+class StepReplied(StepBody, frozen=True, kw_only=True):
+    """The person answered a call's question: the step is called again with the answer.
+
+    A `permit` allows the inputs with this content hash, and is not sent. It may hold values of the
+    person's own: they are sent `instead_of` the inputs that the person saw.
+    """
+
+    answer: JsonField = None
+    state: str = ""
+    permit: bool = False
+    instead_of: str = ""
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "answer", frozen_json(self.answer))
+
+
+# Why the plan itself skips a step: its condition, a skipped step that it needs, or a failure.
+SkipRule = Literal["when", "need", "error"]
+
+
+class StepSkipped(StepBody, frozen=True, kw_only=True):
+    """A step will not run. With a `rule`, the plan says so; `result` is then what stands in."""
+
+    reason: ShownField = ""
+    rule: SkipRule | Literal[""] = ""
+    result: str = ""
+
+
+class StepWaits(StepBody, frozen=True, kw_only=True):
+    """A step waits so long before its next round or try; without `seconds` it waits no more."""
+
+    seconds: Seconds = 0.0
+
+
+class StepCancelled(StepBody, frozen=True, kw_only=True):
+    """A step was stopped before it could take effect."""
+
+    reason: ShownField = ""
+
+
+class StepUnknown(StepBody, frozen=True, kw_only=True):
+    """It is not known whether a call took effect; `died`: its process died during the call."""
+
+    reason: ShownField = ""
+    died: bool = False
+
+
+class StepReset(StepBody, frozen=True, kw_only=True):
+    """A step waits to run once more; with `same_call`, what a person allowed for it still holds."""
+
+    reason: ShownField = ""
+    same_call: bool = False
+
+
+_Planning = RunCreated | Triaged | PrefetchStarted | PrefetchEnded | PlanningFailed | PlanProposed
+_Deciding = ReviewAsked | PlanApproved | PlanRejected | ChangesAsked
+_Asking = QuestionAsked | QuestionAnswered | QuestionWithdrawn
+_StepEnd = StepDone | StepReused | StepFailed | StepSkipped | StepCancelled | StepUnknown
+_Step = StepStarted | StepProgressed | StepAdvised | _StepEnd | StepReplied | StepWaits | StepReset
+_Stopping = RunPaused | RunResumed | RunRepaired | CancelAsked
+_Ending = ReplanStarted | ReportMade | RunFinished
+AnyBody = _Planning | _Deciding | _Asking | RunStarted | _Step | _Stopping | _Ending
 EVENT_TYPES: tuple[type[EventBody], ...] = get_args(AnyBody)
-compare_defaults(EVENT_TYPES)
 
 
 class Event(FrozenStruct, frozen=True, kw_only=True, eq=False):
@@ -407,41 +453,39 @@ class Event(FrozenStruct, frozen=True, kw_only=True, eq=False):
     by_text: bytes
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Event) and self._all_texts() == other._all_texts()
+        return isinstance(other, Event) and _compared(self) == _compared(other)
 
     def __hash__(self) -> int:
         return hash(self.hash)
 
-    def _all_texts(self) -> tuple[object, ...]:
-        return self.run, self.number, self.at, self.by_text, self.body_text, self.before, self.hash
-
     def fresh_hash(self) -> str:
         """Computes the hash of the present content, to compare it with the stored one."""
-        place = self.number, run_text(self.run)
-        texts = self.body.canonical(), actor_text(self.by)
-        return hash_of(moment_text(self.at), self.before.encode(), *texts, *place)
+        texts = self.before.encode(), self.body.canonical(), actor_text(self.by)
+        at, run = event_body.moment_text(self.at), event_body.run_text(self.run)
+        return event_body.hash_of(at, *texts, self.number, run)
 
     def to_json(self) -> dict[str, Json]:
         """Returns the event as it is stored, streamed and hashed."""
-        return self._json(parse_json(self.body_text))
+        return self._with_body(data.parse_json(self.body_text))
 
     def shown_json(self, locale: str = "en") -> dict[str, Json]:
         """Returns the event with sentences as text; its hash is not the hash of this form."""
-        shown: dict[str, Json] = {"type": self.body.type}
-        return self._json(shown | self.body.shown_json(locale))
+        return self._with_body({"type": self.body.type, **self.body.shown_json(locale)})
 
-    def _json(self, body: Json) -> dict[str, Json]:
-        told: dict[str, Json] = {"run": self.run, "number": self.number, "at": moment(self.at)}
-        by = parse_json(self.by_text)
-        return told | {"by": by, "body": body, "before": self.before, "hash": self.hash}
+    def _with_body(self, body: Json) -> dict[str, Json]:
+        at, by = event_body.moment(self.at), data.parse_json(self.by_text)
+        head: dict[str, Json] = {"run": self.run, "number": self.number, "at": at, "by": by}
+        return head | {"body": body, "before": self.before, "hash": self.hash}
+
+
+_compared: Final = attrgetter("run", "number", "at", "by_text", "body_text", "before", "hash")
 
 
 def next_event(
     body: AnyBody, *, run: str, by: Actor, at: datetime, last: Event | None = None
 ) -> Event:
     """Makes the event that follows the last one of a run."""
-    [event] = next_events([(body, by)], run=run, at=at, last=last)
-    return event
+    return next_events([(body, by)], run=run, at=at, last=last)[0]
 
 
 def next_events(
@@ -451,8 +495,8 @@ def next_events(
     number, before = (last.number, last.hash) if last else (0, "")
     if at.tzinfo is not UTC:
         at = at.astimezone(UTC)
-    when, name, events = moment_text(at), run_text(run), list[Event]()
-    check, known, by_text = _body_checker().decode, None, b""
+    when, name, events = event_body.moment_text(at), event_body.run_text(run), list[Event]()
+    check, known, by_text = _decoder(event_body.check_field).decode, None, b""
     for body, by in entries:
         number += 1
         body_text = body.canonical()
@@ -462,7 +506,7 @@ def next_events(
             raise _misfit(body.type, error) from None
         if by is not known:
             known, by_text = by, actor_text(by)
-        digest = hash_of(when, before.encode(), body_text, by_text, number, name)
+        digest = event_body.hash_of(when, before.encode(), body_text, by_text, number, name)
         event = Event(
             run=run,
             number=number,
@@ -479,49 +523,28 @@ def next_events(
     return events
 
 
-@lru_cache(maxsize=256)
-def actor_text(by: Actor) -> bytes:
-    """Returns the canonical text of an actor; cached, since a run has few actors."""
-    told = msgspec.to_builtins(by, enc_hook=as_plain)
-    try:
-        msgspec.convert(told, Actor)
-    except msgspec.ValidationError as error:
-        raise _misfit("actor", error) from None
-    return canonical_json(told)
+@cache
+def _decoder(read: Callable[[type[Any], object], object]) -> msgspec.json.Decoder[AnyBody]:
+    return msgspec.json.Decoder(AnyBody, dec_hook=read)
 
 
 def _misfit(what: str, error: Exception) -> EventMisfit:
-    hint = Sentence("nothing was stored; give a value of the right type")
-    return EventMisfit(
-        Sentence("the {what} cannot be stored: {error}", what=what, error=error), hint=hint
-    )
+    why = Sentence("the {what} cannot be stored: {error}", what=what, error=error)
+    return EventMisfit(why, hint=Sentence("nothing was stored; give a value of the right type"))
 
 
 @lru_cache(maxsize=256)
-def _read_actor(text: bytes) -> Actor:
-    return msgspec.json.decode(text, type=Actor)
+def actor_text(by: Actor) -> bytes:
+    """Returns the canonical text of an actor; cached, since a run has few actors."""
+    built = msgspec.to_builtins(by, enc_hook=data.as_plain)
+    try:
+        msgspec.convert(built, Actor)
+    except msgspec.ValidationError as error:
+        raise _misfit("actor", error) from None
+    return data.canonical_json(built)
 
 
-@cache
-def _body_reader() -> msgspec.json.Decoder[AnyBody]:
-    return msgspec.json.Decoder(AnyBody, dec_hook=read_field)
-
-
-@cache
-def _body_checker() -> msgspec.json.Decoder[AnyBody]:
-    return msgspec.json.Decoder(AnyBody, dec_hook=_stand_in)
-
-
-def _stand_in(kind: type[Any], value: object) -> object:
-    """Checks a sentence; a record was validated when it was made, and need not be made again."""
-    if kind is ShownField:
-        return check_sentence(value)
-    return _empty(kind) if issubclass(kind, Record) else read_field(kind, value)
-
-
-@cache
-def _empty(kind: type[Record]) -> Record:
-    return kind.model_construct()
+_read_actor: Final = lru_cache(maxsize=256)(msgspec.json.Decoder(Actor).decode)
 
 
 def stored_event(
@@ -539,9 +562,9 @@ def stored_event(
         return Event(
             run=run,
             number=number,
-            at=_read_moment(at),
+            at=event_body.read_moment(at),
             by=_read_actor(by),
-            body=_body_reader().decode(body),
+            body=_decoder(event_body.read_field).decode(body),
             before=before,
             hash=hash,
             body_text=body,
@@ -557,25 +580,11 @@ def stored_event(
 def read_event(value: Mapping[str, Any]) -> Event:
     """Reads an event from its JSON form."""
     try:
-        return stored_event(
-            run=value["run"],
-            number=value["number"],
-            at=value["at"],
-            by=canonical_json(value["by"]),
-            body=stored_json(value["body"]),
-            before=value.get("before", ""),
-            hash=value["hash"],
-        )
+        by, body = data.canonical_json(value["by"]), data.stored_json(value["body"])
+        plain: dict[str, Any] = {name: value[name] for name in ("run", "number", "at", "hash")}
+        return stored_event(**plain, by=by, body=body, before=value.get("before", ""))
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise JournalDamaged(Sentence("an event cannot be read: {error}", error=error)) from None
-
-
-@lru_cache(maxsize=256)
-def _read_moment(text: str) -> datetime:
-    at = datetime.fromisoformat(text)
-    if at.tzinfo is None:
-        raise ValueError(f"the time {text!r} has no time zone")
-    return at if at.tzinfo is UTC else at.astimezone(UTC)
 
 
 def verify_chain(events: Iterable[Event], last: Event | None = None) -> Event | None:

@@ -12,53 +12,21 @@ from msgspec.structs import replace
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.data import CALL_MARK
-from plansmith.plan.events import PlanningFailed, PrefetchEnded, PrefetchStarted
-from plansmith.plan.graph import needs
-from plansmith.plan.plan import Plan
 from plansmith.plan.run import OVER, Covered, Made, Prefetch, Run, RunStatus, StepState, StepStatus
 from plansmith.plan.second_person import grants, why_not
 from plansmith.plan.sentence import Sentence
 
 # Tuples, since looking for a member in a set calls the enum's own `__hash__`.
-_Allowed = tuple[StepStatus, ...]
-WAITING: Final[_Allowed] = (StepStatus.WAITING,)
-CALLED: Final[_Allowed] = (StepStatus.RUNNING, StepStatus.ASKING)
-ASKING: Final[_Allowed] = (StepStatus.ASKING,)
-UNSURE: Final[_Allowed] = (StepStatus.UNKNOWN,)
-OPEN: Final[_Allowed] = (*WAITING, *CALLED)
-OPEN_OR_UNSURE: Final[_Allowed] = (*OPEN, *UNSURE)
-CALLED_OR_UNSURE: Final[_Allowed] = (*CALLED, *UNSURE)
-ENDED: Final[_Allowed] = tuple(each for each in StepStatus if each not in OPEN)
-
-
-def waiting_again(step: StepState) -> StepState:
-    """Returns a step that waits again or left the plan; the calls that it made are kept."""
-    made = step.made
-    if step.status is StepStatus.DONE and step.callee:
-        made = (*made, Made(step.callee, step.call, step.result_hash))
-        permit = step.permit
-        if permit is not None and permit.instead_of and permit.state[:CALL_MARK] == step.call:
-            # The call that a person replaced by this one is not to be made either.
-            made = (*made, Made(step.callee, permit.instead_of[:CALL_MARK], step.result_hash))
-    return StepState(item=step.item, made=made, asked=step.asked)
-
-
-def misfit(event: e.Event, why: str) -> JournalDamaged:
-    """Returns the error for an event that cannot come next."""
-    return JournalDamaged(
-        Sentence(
-            "event {number} ({kind}) does not fit: {why}",
-            number=event.number,
-            kind=event.body.type,
-            why=why,
-        )
-    )
-
+_WAITING: Final = (StepStatus.WAITING,)
+_ASKING: Final = (StepStatus.ASKING,)
+_CALLED: Final = (StepStatus.RUNNING, StepStatus.ASKING)
+_OPEN: Final = (*_WAITING, *_CALLED)
+_ENDED: Final = tuple(each for each in StepStatus if each not in _OPEN)
+_NEW_STEP: Final = StepState()
+_Stops = e.RunPaused | e.RunRepaired | e.RunResumed | e.CancelAsked
+_Marks = _Stops | e.PlanRejected | e.ReportMade | e.RunFinished
 
 GO_ON: Final = "go_on"
-_SPEAKERS: Final = ("person", "program")
-_NEW_STEP: Final = StepState()
-PLANNING_LIMITS: Final = frozenset({"replans", "iterations"})
 # Programs may answer the plan's and the planner's questions; only persons answer the others.
 FOR_PROGRAMS: Final = frozenset[e.QuestionKind]({"step", "request"})
 
@@ -87,27 +55,29 @@ def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
 
 
 class RunFold:
-    """Builds a run event by event; each event type has a method of the same name."""
+    """Builds a run event by event; each event type has a method of the same name, or shares one."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self._needs: Mapping[str, frozenset[str]] = needs(run.plan) if run.plan else {}
-        self._result: Run | None = None
-        self._last = run.last
         self.questions: Mapping[str, e.QuestionAsked] = run.questions
+        # Which steps are ready follows from the others: `result` finds it out.
         self.steps = {
-            name: step.replace(status=StepStatus.WAITING)
+            name: replace(step, status=StepStatus.WAITING)
             if step.status is StepStatus.READY
             else step
             for name, step in run.steps.items()
         }
-
-    def _set(self, **fields: Any) -> None:
-        self.run = replace(self.run, **fields)
+        self._last = run.last
+        self._result: Run | None = None
 
     @property
     def updated_at(self) -> datetime | None:
         return self._last.at if self._last else None
+
+    @property
+    def plan_hash(self) -> str:
+        """The hash of the current plan; empty without one."""
+        return self.run.plan.hash if self.run.plan is not None else ""
 
     def after(self, events: Iterable[e.Event]) -> RunFold:
         """Returns the fold after these events, or raises `JournalDamaged`; this one stays."""
@@ -130,54 +100,56 @@ class RunFold:
 
     def take(self, event: e.Event) -> None:
         """Applies the next event; raises `JournalDamaged` if it does not fit."""
-        body, last = event.body, self._last
-        first = isinstance(body, e.RunCreated)
-        number = last.number + 1 if last else 1
-        if event.number != number or event.run != self.run.id or first != (number == 1):
-            raise self._misplaced(event, number)
+        body, number = event.body, self._last.number + 1 if self._last else 1
+        if event.number != number or event.run != self.run.id:
+            raise _misfit(event, f"expected event {number} of run {self.run.id}")
+        if isinstance(body, e.RunCreated) != (number == 1):
+            raise _misfit(event, "a run begins with run_created, once")
         if self.run.phase in OVER:
-            raise misfit(event, "the run is over")
+            raise _misfit(event, "the run is over")
         try:
             _HANDLERS[type(body)](self, event, body)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise misfit(event, repr(error)) from error
+            raise _misfit(event, repr(error)) from error
         self._last, self._result = event, None
 
     def result(self) -> Run:
         """Returns the run as it is now; later events do not change the returned object."""
         if self._result is None:
-            self._result = self.run.replace(
-                steps=self._with_ready(),
+            steps = dict(self.steps)
+            if self.run.plan is not None and self.run.phase is RunStatus.RUNNING:
+                done = {name for name, step in steps.items() if step.settled}
+                for name, before in self.run.plan.needs.items():
+                    if steps[name].status is StepStatus.WAITING and before <= done:
+                        steps[name] = replace(steps[name], status=StepStatus.READY)
+            self._result = replace(
+                self.run,
+                steps=steps,
                 questions=self.questions,
                 last=self._last,
                 updated_at=self.updated_at,
             )
         return self._result
 
-    def _with_ready(self) -> dict[str, StepState]:
-        if self.run.plan is None or self.run.phase is not RunStatus.RUNNING:
-            return dict(self.steps)
-        done = {name for name, step in self.steps.items() if step.settled}
-        ready = {
-            name: self.steps[name].replace(status=StepStatus.READY)
-            for name, before in self._needs.items()
-            if self.steps[name].status is StepStatus.WAITING and before <= done
-        }
-        return {**self.steps, **ready}
+    def _set(self, **fields: Any) -> None:
+        self.run = replace(self.run, **fields)
 
-    def _misplaced(self, event: e.Event, number: int) -> JournalDamaged:
-        if event.number == number and event.run == self.run.id:
-            return misfit(event, "a run begins with run_created, once")
-        return misfit(event, f"expected event {number} of run {self.run.id}")
-
-    @property
-    def plan_hash(self) -> str:
-        """The hash of the current plan; empty without one."""
-        return self.run.plan.hash if self.run.plan is not None else ""
+    def _spend(self, tokens: int, cost: str) -> None:
+        if tokens or cost:
+            money = self.run.money + (Decimal(cost) if cost else 0)
+            self._set(tokens=self.run.tokens + tokens, money=money)
 
     def _check_hash(self, event: e.Event, digest: str) -> None:
         if not self.plan_hash or self.plan_hash != digest:
-            raise misfit(event, "its hash is not the hash of the current plan")
+            raise _misfit(event, "its hash is not the hash of the current plan")
+
+    def _need_second_person(self, event: e.Event) -> None:
+        """Refuses an approval, or such an answer, by who asked or changed the plan last."""
+        if why := why_not(self.run, event.by):
+            raise _misfit(event, why)
+
+    def _covers(self) -> Covered | None:
+        return Covered(self.run.plan, self.run.templates) if self.run.plan is not None else None
 
     def run_created(self, event: e.Event, body: e.RunCreated) -> None:
         self._set(
@@ -190,37 +162,56 @@ class RunFold:
             asked_by=event.by,
         )
 
-    def triaged(self, _: e.Event, body: e.Triaged) -> None:
-        self._set(phase=RunStatus.PLANNING, decision=body.decision, reason=body.reason)
-        self._spend(body.tokens, body.cost)
-
-    def planning_failed(self, _: e.Event, body: PlanningFailed) -> None:
-        self._set(problems=body.problems if self.run.plan is None else self.run.problems)
-        self._spend(body.tokens, body.cost)
+    def planning(
+        self,
+        event: e.Event,
+        body: e.Triaged | e.PlanningFailed | e.PrefetchStarted | e.PrefetchEnded,
+    ) -> None:
+        match body:
+            case e.Triaged():
+                self._set(phase=RunStatus.PLANNING, decision=body.decision, reason=body.reason)
+                self._spend(body.tokens, body.cost)
+            case e.PlanningFailed():
+                if self.run.plan is None:
+                    self._set(problems=body.problems)
+                self._spend(body.tokens, body.cost)
+            case e.PrefetchStarted(key=key):
+                begun = Prefetch(tool=body.tool, inputs=body.inputs, started_at=event.at)
+                self._set(prefetches={**self.run.prefetches, key: begun}, calls=self.run.calls + 1)
+            case e.PrefetchEnded(key=key, seconds=seconds):
+                known = self.run.prefetches.get(key)
+                if known is None or known.over:
+                    raise _misfit(event, f"no prefetched read {key!r} is under way")
+                at = None if seconds is None else known.started_at + timedelta(seconds=seconds)
+                ended = replace(known, over=True, ended_at=at, result=body.result, error=body.error)
+                self._set(prefetches={**self.run.prefetches, key: ended})
+                self._spend(body.tokens, body.cost)
 
     def plan_proposed(self, event: e.Event, body: e.PlanProposed) -> None:
-        known = {**self.run.left, **self.steps}
-        self._needs = needs(body.plan)
-        self.steps = dict.fromkeys([step.id for step in body.plan.steps], _NEW_STEP)
-        ids = frozenset(self.steps)
-        self.steps |= {name: step for name, step in known.items() if name in ids}
-        self.steps.update(
-            (name, part) for name, part in known.items() if "/" in name and _root(name) in ids
-        )
-        self._drop_permits(body.plan)
-        left = {name: waiting_again(step) for name, step in known.items() if _root(name) not in ids}
+        plan, known, left = body.plan, {**self.run.left, **self.steps}, dict[str, StepState]()
+        before = self.run.plan.by_id if self.run.plan else {}
+        self.steps = dict.fromkeys([step.id for step in plan.steps], _NEW_STEP)
+        for name, step in known.items():
+            root = name.partition("/")[0]
+            if root not in plan.by_id:
+                left[name] = _waiting_again(step)
+            elif step.permit is not None and before.get(root) != plan.by_id[root]:
+                # What a person allowed was another call.
+                self.steps[name] = replace(step, permit=None)
+            else:
+                self.steps[name] = step
         # A plan that a person or a program gave is not a replan, so its coverage starts anew.
         own = body.origin not in ("model", "rules")
         replanning = self.run.phase is RunStatus.REPLANNING and not own
         self._set(
-            plan=body.plan,
+            plan=plan,
             acts=body.acts,
             templates=body.templates,
             # Once pinned, always the same: neither a revision nor an undo may change what is used.
             earlier={**body.earlier, **self.run.earlier} if body.earlier else self.run.earlier,
             approved="",
             drops=(),
-            locale=body.plan.locale,
+            locale=plan.locale,
             problems=body.problems,
             estimate=body.estimate,
             metrics=body.metrics,
@@ -229,7 +220,7 @@ class RunFold:
             changing=False,
             phase=RunStatus.REPLANNING if replanning else RunStatus.PLANNING,
             running_hash="",
-            edited_by=event.by if event.by.kind in _SPEAKERS else self.run.edited_by,
+            edited_by=event.by if event.by.speaks else self.run.edited_by,
         )
         self._spend(body.tokens, body.cost)
 
@@ -239,35 +230,18 @@ class RunFold:
         approved = "" if self.run.approved == body.hash else self.run.approved
         self._set(phase=RunStatus.REVIEWING, approved=approved, drops=body.drops, changing=False)
 
-    def _drop_permits(self, plan: Plan) -> None:
-        """Forgets what a person allowed for steps that a new plan changes: it was another call."""
-        before = self.run.plan.by_id if self.run.plan else {}
-        for name, step in self.steps.items():
-            if step.permit is None:
-                continue
-            if before.get(_root(name)) != plan.by_id[_root(name)]:
-                self.steps[name] = replace(step, permit=None)
-
     def plan_approved(self, event: e.Event, body: e.PlanApproved) -> None:
         self._check_hash(event, body.hash)
         if event.by.kind != "person":
-            raise misfit(event, f"a {event.by.kind} cannot approve a plan")
+            raise _misfit(event, f"a {event.by.kind} cannot approve a plan")
         self._need_second_person(event)
         self._set(
             approved_by=event.by,
             approved=body.hash,
             approved_tools=body.tools,
-            covered=self._current(),
+            covered=self._covers(),
             dropped=self.run.drops,
         )
-
-    def _need_second_person(self, event: e.Event) -> None:
-        """Refuses an approval, or such an answer, by who asked or changed the plan last."""
-        if why := why_not(self.run, event.by):
-            raise misfit(event, why)
-
-    def plan_rejected(self, _: e.Event, body: e.PlanRejected) -> None:
-        self._set(approved="", reason=body.reason)
 
     def changes_asked(self, event: e.Event, body: e.ChangesAsked) -> None:
         self._set(
@@ -281,67 +255,66 @@ class RunFold:
 
     def question_asked(self, event: e.Event, body: e.QuestionAsked) -> None:
         if body.question in self.questions:
-            raise misfit(event, f"question {body.question!r} is open already")
+            raise _misfit(event, f"question {body.question!r} is open already")
         self.questions = {**self.questions, body.question: body}
         self._set(asked_at={**self.run.asked_at, body.question: event.number})
         if body.step is not None:
-            step = self._step(event, body.step, OPEN_OR_UNSURE)
+            step = self._step(event, body.step, (*_OPEN, StepStatus.UNKNOWN))
             if step.status is not StepStatus.UNKNOWN:
                 again = step.asked + (body.kind == "consent")
-                self.steps[body.step] = step.replace(status=StepStatus.ASKING, asked=again)
+                self.steps[body.step] = replace(step, status=StepStatus.ASKING, asked=again)
 
     def question_answered(self, event: e.Event, body: e.QuestionAnswered) -> None:
         asked = self.questions.get(body.question)
+        self.question_withdrawn(event, body)
+        if asked is None:
+            return
         timed_out = body.no_answer and event.by.kind == "system"
-        only_persons = asked is not None and asked.kind not in FOR_PROGRAMS and not timed_out
-        if only_persons and event.by.kind != "person":
-            raise misfit(event, f"a {event.by.kind} cannot answer this question")
-        if only_persons and asked is not None and grants(asked, body.answer):
-            self._need_second_person(event)
-        self._close(event, body.question)
-        if asked is not None and asked.limit and not body.no_answer:
-            self._lift(asked.limit, goes_on=body.answer == GO_ON)
+        if asked.kind not in FOR_PROGRAMS and not timed_out:
+            if event.by.kind != "person":
+                raise _misfit(event, f"a {event.by.kind} cannot answer this question")
+            if grants(asked, body.answer):
+                self._need_second_person(event)
+        if (limit := asked.limit) is None or body.no_answer:
+            return
+        if body.answer == GO_ON:
+            self._set(grants={**self.run.grants, limit: self.run.grants.get(limit, 0) + 1})
+        elif limit in ("replans", "iterations"):
+            self._set(closing=True)
 
-    def _lift(self, limit: e.LimitName, *, goes_on: bool) -> None:
-        """Grants a limit once more if the person agreed; else a planning limit closes the run."""
-        grants = self.run.grants
-        if goes_on:
-            grants = {**grants, limit: grants.get(limit, 0) + 1}
-        closing = self.run.closing or (not goes_on and limit in PLANNING_LIMITS)
-        self._set(grants=grants, closing=closing)
-
-    def question_withdrawn(self, event: e.Event, body: e.QuestionWithdrawn) -> None:
-        self._close(event, body.question)
-
-    def _close(self, event: e.Event, question: str) -> None:
-        if question not in self.questions:
-            raise misfit(event, f"question {question!r} is not open")
-        self.questions = {name: asked for name, asked in self.questions.items() if name != question}
+    def question_withdrawn(
+        self, event: e.Event, body: e.QuestionWithdrawn | e.QuestionAnswered
+    ) -> None:
+        name = body.question
+        if name not in self.questions:
+            raise _misfit(event, f"question {name!r} is not open")
+        self.questions = {each: asked for each, asked in self.questions.items() if each != name}
 
     def run_started(self, event: e.Event, body: e.RunStarted) -> None:
         self._check_hash(event, body.hash)
-        started = self.run.started_at or event.at
         replanned = self.run.phase is RunStatus.REPLANNING
-        covered = self.run.covered if replanned else self._current()
         self._set(
-            phase=RunStatus.RUNNING, running_hash=body.hash, started_at=started, covered=covered
+            phase=RunStatus.RUNNING,
+            running_hash=body.hash,
+            started_at=self.run.started_at or event.at,
+            covered=self.run.covered if replanned else self._covers(),
         )
 
-    def _current(self) -> Covered | None:
-        plan = self.run.plan
-        return Covered(plan, self.run.templates) if plan is not None else None
-
-    def run_paused(self, _: e.Event, body: e.RunPaused) -> None:
-        self._set(paused=True, reason=body.reason)
-
-    def run_resumed(self, _: e.Event, __: e.RunResumed) -> None:
-        self._set(paused=False, reason="")
-
-    def run_repaired(self, _: e.Event, body: e.RunRepaired) -> None:
-        self._set(paused=True, reason=body.reason)
-
-    def cancel_asked(self, _: e.Event, body: e.CancelAsked) -> None:
-        self._set(cancel_asked=True, reason=body.reason)
+    def marks(self, _: e.Event, body: _Marks) -> None:
+        match body:
+            case e.PlanRejected():
+                self._set(approved="", reason=body.reason)
+            case e.RunPaused() | e.RunRepaired():
+                self._set(paused=True, reason=body.reason)
+            case e.RunResumed():
+                self._set(paused=False, reason="")
+            case e.CancelAsked():
+                self._set(cancel_asked=True, reason=body.reason)
+            case e.ReportMade():
+                self._set(report_hash=body.result)
+            case e.RunFinished():
+                self.questions = {}
+                self._set(phase=RunStatus(body.status), reason=body.reason, paused=False)
 
     def replan_started(self, _: e.Event, body: e.ReplanStarted) -> None:
         self._set(
@@ -352,48 +325,26 @@ class RunFold:
             advice=None,
         )
 
-    def report_made(self, _: e.Event, body: e.ReportMade) -> None:
-        self._set(report_hash=body.result)
-
-    def run_finished(self, _: e.Event, body: e.RunFinished) -> None:
-        self.questions = {}
-        status = RunStatus(body.status)
-        self._set(phase=status, reason=body.reason, paused=False)
-
-    def _step(self, event: e.Event, name: str, allowed: _Allowed) -> StepState:
+    def _step(self, event: e.Event, name: str, allowed: tuple[StepStatus, ...]) -> StepState:
         step = self.steps.get(name)
         if step is None and name.rpartition("/")[0] in self.steps:
-            step = StepState()  # a part of a map or plan step is added when it first starts
+            step = _NEW_STEP  # a part of a map or plan step is added when it first starts
         if step is None:
-            raise misfit(event, f"the plan has no step {name!r}")
+            raise _misfit(event, f"the plan has no step {name!r}")
         if step.status not in allowed:
-            raise misfit(event, f"step {name!r} is {step.status}")
+            raise _misfit(event, f"step {name!r} is {step.status}")
         return step
 
-    def _change(self, event: e.Event, name: str, allowed: _Allowed, **changes: Any) -> None:
-        self.steps[name] = replace(self._step(event, name, allowed), **changes)
-
-    def prefetch_started(self, event: e.Event, body: PrefetchStarted) -> None:
-        begun = Prefetch(tool=body.tool, inputs=body.inputs, started_at=event.at)
-        self._set(prefetches={**self.run.prefetches, body.key: begun}, calls=self.run.calls + 1)
-
-    def prefetch_ended(self, event: e.Event, body: PrefetchEnded) -> None:
-        begun = self.run.prefetches.get(body.key)
-        if begun is None or begun.over:
-            raise misfit(event, f"no prefetched read {body.key!r} is under way")
-        took = None if body.seconds is None else begun.started_at + timedelta(seconds=body.seconds)
-        ended = replace(begun, over=True, ended_at=took, result=body.result, error=body.error)
-        self._set(prefetches={**self.run.prefetches, body.key: ended})
-        self._spend(body.tokens, body.cost)
-
-    def _spend(self, tokens: int, cost: str) -> None:
-        if tokens or cost:
-            money = self.run.money + (Decimal(cost) if cost else 0)
-            self._set(tokens=self.run.tokens + tokens, money=money)
-
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
-        step = self._step(event, body.step, WAITING)
-        early = self._use_prefetch(event, body) if body.prefetched else None
+        step, early = self._step(event, body.step, _WAITING), None
+        if body.prefetched:  # the step takes over the times of the read
+            early = self.run.prefetches.get(body.prefetched)
+            if early is None or early.step:
+                raise _misfit(event, f"there is no prefetched read {body.prefetched!r} to use")
+            taken = replace(early, step=body.step, over=True)
+            self._set(prefetches={**self.run.prefetches, body.prefetched: taken})
+        elif body.inputs:  # map and plan steps themselves call nothing
+            self._set(calls=self.run.calls + 1)
         self.steps[body.step] = StepState(
             status=StepStatus.RUNNING,
             attempts=body.attempt,
@@ -409,23 +360,9 @@ class RunFold:
             unsure=step.unsure,
             made=step.made,
         )
-        if body.inputs and not early:  # map and plan steps themselves call nothing
-            self._set(calls=self.run.calls + 1)
-
-    def _use_prefetch(self, event: e.Event, body: e.StepStarted) -> Prefetch:
-        """Returns the prefetched read whose result a step uses; the step takes over its times."""
-        begun = self.run.prefetches.get(body.prefetched)
-        if begun is None or begun.step:
-            raise misfit(event, f"there is no prefetched read {body.prefetched!r} to use")
-        taken = replace(begun, step=body.step, over=True)
-        self._set(prefetches={**self.run.prefetches, body.prefetched: taken})
-        return taken
-
-    def step_progressed(self, event: e.Event, body: e.StepProgressed) -> None:
-        self._change(event, body.step, CALLED, progress=body.text)
 
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
-        step = self._step(event, body.step, CALLED_OR_UNSURE)
+        step = self._step(event, body.step, (*_CALLED, StepStatus.UNKNOWN))
         early = self.run.prefetches.get(step.prefetched) if step.prefetched else None
         # What a person knows of a call says nothing about how long it took.
         known = step.finished_at if step.status is StepStatus.UNKNOWN else None
@@ -443,10 +380,8 @@ class RunFold:
         self._spend(body.tokens, body.cost)
 
     def step_reused(self, event: e.Event, body: e.StepReused) -> None:
-        self._change(
-            event,
-            body.step,
-            WAITING,
+        self.steps[body.step] = replace(
+            self._step(event, body.step, _WAITING),
             status=StepStatus.DONE,
             result_hash=body.result,
             program=body.program,
@@ -455,26 +390,24 @@ class RunFold:
         )
 
     def step_failed(self, event: e.Event, body: e.StepFailed) -> None:
+        step = self._step(event, body.step, (*_OPEN, StepStatus.UNKNOWN))
         status = StepStatus.WAITING if body.again else StepStatus.FAILED
-        known = self.steps.get(body.step)
-        self._change(
-            event,
-            body.step,
-            OPEN_OR_UNSURE,
+        self.steps[body.step] = replace(
+            step,
             status=StepStatus.SKIPPED if body.passed else status,
             error=body.error,
             finished_at=event.at,
             error_kind=body.kind,
-            unsure=body.unsure or (body.again and known is not None and known.unsure),
+            unsure=body.unsure or (body.again and step.unsure),
             rule="error" if body.passed else "",
             result_hash=body.result,
         )
         self._spend(body.tokens, body.cost)
 
     def step_replied(self, event: e.Event, body: e.StepReplied) -> None:
-        step = self._step(event, body.step, ASKING)
+        step = self._step(event, body.step, _ASKING)
         if body.instead_of and self.run.options.second_person != "never":
-            raise misfit(event, "nobody else has seen these values")
+            raise _misfit(event, "nobody else has seen these values")
         # What a call asks later does not take back the consent to make it.
         given: dict[str, Any] = {"permit": body}
         if not body.permit:
@@ -485,11 +418,8 @@ class RunFold:
         known = self.steps.get(body.step)
         # A running step can be skipped only if it calls nothing itself.
         calls_nothing = known is not None and not known.inputs
-        allowed = OPEN if calls_nothing else (*WAITING, *ASKING)
-        self._change(
-            event,
-            body.step,
-            allowed,
+        self.steps[body.step] = replace(
+            self._step(event, body.step, _OPEN if calls_nothing else (*_WAITING, *_ASKING)),
             status=StepStatus.SKIPPED,
             error=body.reason,
             finished_at=event.at,
@@ -498,36 +428,60 @@ class RunFold:
             result_hash=body.result,
         )
 
-    def step_waits(self, event: e.Event, body: e.StepWaits) -> None:
-        until = event.at + timedelta(seconds=body.seconds) if body.seconds else None
-        self._change(event, body.step, WAITING, wakes_at=until)
-
-    def step_cancelled(self, event: e.Event, body: e.StepCancelled) -> None:
-        ended = {"status": StepStatus.CANCELLED, "error": body.reason, "finished_at": event.at}
-        self._change(event, body.step, OPEN, **ended)
-
-    def step_unknown(self, event: e.Event, body: e.StepUnknown) -> None:
-        known = self.steps.get(body.step)
-        allowed = OPEN if known is not None and known.unsure else CALLED
-        at = known.started_at if body.died and known is not None else event.at
-        ended = {"status": StepStatus.UNKNOWN, "error": body.reason, "finished_at": at}
-        self._change(event, body.step, allowed, **ended)
+    def step_stopped(self, event: e.Event, body: e.StepCancelled | e.StepUnknown) -> None:
+        known, unknown = self.steps.get(body.step), isinstance(body, e.StepUnknown)
+        unsure = known is not None and known.unsure
+        step = self._step(event, body.step, _CALLED if unknown and not unsure else _OPEN)
+        status = StepStatus.UNKNOWN if unknown else StepStatus.CANCELLED
+        at = step.started_at if isinstance(body, e.StepUnknown) and body.died else event.at
+        self.steps[body.step] = replace(step, status=status, error=body.reason, finished_at=at)
 
     def step_reset(self, event: e.Event, body: e.StepReset) -> None:
-        step = self._step(event, body.step, ENDED)
-        again = waiting_again(step)
-        self.steps[body.step] = replace(again, permit=step.permit) if body.same_call else again
+        step = self._step(event, body.step, _ENDED)
+        permit = step.permit if body.same_call else None
+        self.steps[body.step] = replace(_waiting_again(step), permit=permit)
 
-    def step_advised(self, event: e.Event, body: e.StepAdvised) -> None:
-        self._step(event, body.step, CALLED)
-        self._set(advice=self.run.advice or body)
+    def step_marks(
+        self, event: e.Event, body: e.StepProgressed | e.StepWaits | e.StepAdvised
+    ) -> None:
+        match body:
+            case e.StepProgressed(step=name, text=text):
+                self.steps[name] = replace(self._step(event, name, _CALLED), progress=text)
+            case e.StepWaits(step=name, seconds=seconds):
+                until = event.at + timedelta(seconds=seconds) if seconds else None
+                self.steps[name] = replace(self._step(event, name, _WAITING), wakes_at=until)
+            case e.StepAdvised(step=name):
+                self._step(event, name, _CALLED)
+                self._set(advice=self.run.advice or body)
 
 
-def _root(name: str) -> str:
-    return name.split("/", maxsplit=1)[0]
+def _misfit(event: e.Event, why: str) -> JournalDamaged:
+    about = {"number": event.number, "kind": event.body.type, "why": why}
+    return JournalDamaged(Sentence("event {number} ({kind}) does not fit: {why}", **about))
 
 
+def _waiting_again(step: StepState) -> StepState:
+    """Returns a step that waits again or left the plan; the calls that it made are kept."""
+    made = step.made
+    if step.status is StepStatus.DONE and step.callee:
+        made = (*made, Made(step.callee, step.call, step.result_hash))
+        permit = step.permit
+        if permit is not None and permit.instead_of and permit.state[:CALL_MARK] == step.call:
+            # The call that a person replaced by this one is not to be made either.
+            made = (*made, Made(step.callee, permit.instead_of[:CALL_MARK], step.result_hash))
+    return StepState(item=step.item, made=made, asked=step.asked)
+
+
+_SHARED: Final[Mapping[type[Any], str]] = {
+    **dict.fromkeys((e.Triaged, e.PlanningFailed, e.PrefetchStarted, e.PrefetchEnded), "planning"),
+    **dict.fromkeys((e.PlanRejected, e.RunPaused, e.RunRepaired, e.RunResumed), "marks"),
+    **dict.fromkeys((e.CancelAsked, e.ReportMade, e.RunFinished), "marks"),
+    **dict.fromkeys((e.StepProgressed, e.StepWaits, e.StepAdvised), "step_marks"),
+    **dict.fromkeys((e.StepCancelled, e.StepUnknown), "step_stopped"),
+}
 _HANDLERS: Final = {
-    each: cast("Callable[[RunFold, e.Event, Any], None]", getattr(RunFold, each.type))
+    each: cast(
+        "Callable[[RunFold, e.Event, Any], None]", getattr(RunFold, _SHARED.get(each, each.type))
+    )
     for each in e.EVENT_TYPES
 }

@@ -51,12 +51,11 @@ def _sequence(graph: Needs) -> list[str]:
         seen.add(node)
     else:
         return list(graph)  # most plans are written in order, and each is sorted several times
-    position = {node: index for index, node in enumerate(graph)}
-    names = list(graph)
+    names, result = list(graph), list[str]()
+    position = {node: index for index, node in enumerate(names)}
     waiting = {node: len(before) for node, before in graph.items()}
     reverse = dependents(graph)
     heap = [position[node] for node, count in waiting.items() if not count]
-    result: list[str] = []
     while heap:
         node = names[heappop(heap)]
         result.append(node)
@@ -80,31 +79,12 @@ def cycles(graph: Needs) -> list[list[str]]:
     left -= set(_sequence({node: frozenset(each) for node, each in reverse.items()}))
     rings: list[list[str]] = []
     for node in graph:
-        if (
-            node in left
-            and len(rings) < _MOST_CYCLES
-            and node in (above := upstream(graph, [node]))
-        ):
-            group = above & _reach(reverse, [node])
+        above = upstream(graph, [node]) if node in left and len(rings) < _MOST_CYCLES else ()
+        if node in above:
+            group = _reach(reverse, [node]).intersection(above)
             rings.append(_ring(graph, node, group))
             left -= group
     return rings
-
-
-def cycle_problems(graph: Needs) -> list[Problem]:
-    """Returns the cycles of a graph as problems."""
-    return [_cycle_problem(ring) for ring in cycles(graph)]
-
-
-def _cycle_problem(ring: list[str]) -> Problem:
-    if len(ring) == 1:
-        message = Sentence("step '{step}' waits for itself", step=ring[0])
-        hint = Sentence("remove the id from its own inputs and from its own `after`")
-        return problem("PS305", message, hint=hint, step=ring[0])
-    shown = " -> ".join([*(ring if len(ring) <= 8 else [*ring[:7], "…"]), ring[0]])
-    message = Sentence("{count} steps wait for each other: {ring}", count=len(ring), ring=shown)
-    hint = Sentence("remove one of these needs, from `after` or from a reference")
-    return problem("PS301", message, hint=hint, step=ring[0])
 
 
 def _ring(graph: Needs, start: str, members: frozenset[str]) -> list[str]:
@@ -125,6 +105,21 @@ def _ring(graph: Needs, start: str, members: frozenset[str]) -> list[str]:
     return [start]
 
 
+def cycle_problems(graph: Needs) -> list[Problem]:
+    """Returns the cycles of a graph as problems."""
+    found: list[Problem] = []
+    for ring in cycles(graph):
+        code, message = "PS305", Sentence("step '{step}' waits for itself", step=ring[0])
+        hint = Sentence("remove the id from its own inputs and from its own `after`")
+        if len(ring) > 1:
+            shown = " -> ".join([*(ring if len(ring) <= 8 else [*ring[:7], "…"]), ring[0]])
+            about = {"count": len(ring), "ring": shown}
+            code, message = "PS301", Sentence("{count} steps wait for each other: {ring}", **about)
+            hint = Sentence("remove one of these needs, from `after` or from a reference")
+        found.append(problem(code, message, hint=hint, step=ring[0]))
+    return found
+
+
 def downstream(graph: Needs, starts: Iterable[str]) -> frozenset[str]:
     """Returns everything that directly or indirectly waits for any of the starts."""
     return _reach(dependents(graph), starts)
@@ -136,44 +131,33 @@ def upstream(graph: Needs, starts: Iterable[str]) -> frozenset[str]:
 
 
 def _reach(edges: Mapping[str, Collection[str]], starts: Iterable[str]) -> frozenset[str]:
-    seen: set[str] = set()
-    todo = list(starts)
+    seen, todo = set[str](), list(starts)
     while todo:
-        for follower in edges[todo.pop()]:
-            if follower not in seen:
-                seen.add(follower)
-                todo.append(follower)
+        new = [each for each in edges[todo.pop()] if each not in seen]
+        seen.update(new)
+        todo += new
     return frozenset(seen)
 
 
 def levels(graph: Needs) -> list[list[str]]:
     """Groups nodes by the length of the longest path that leads to them."""
-    depth: dict[str, int] = {}
-    result: list[list[str]] = []
+    depth, result = dict[str, int](), list[list[str]]()
     for node in order(graph):
         depth[node] = max((depth[need] + 1 for need in graph[node]), default=0)
-        if depth[node] == len(result):
-            result.append([])
+        result += [[]] if depth[node] == len(result) else []
         result[depth[node]].append(node)
     return result
-
-
-def tails(graph: Needs, durations: Mapping[str, float]) -> dict[str, float]:
-    """Returns for each node how long the longest path from its start to the end takes."""
-    tail: dict[str, float] = {}
-    reverse = dependents(graph)
-    for node in reversed(order(graph)):
-        tail[node] = durations.get(node, 1.0) + max(
-            (tail[each] for each in reverse[node]), default=0.0
-        )
-    return tail
 
 
 def critical_path(graph: Needs, durations: Mapping[str, float]) -> tuple[list[str], float]:
     """Returns the longest path through the graph and its length; default duration is 1."""
     if not graph:
         return [], 0.0
-    reverse, tail = dependents(graph), tails(graph, durations)
+    # How long the longest path from the start of a node to the end takes.
+    tail, reverse = dict[str, float](), dependents(graph)
+    for node in reversed(order(graph)):
+        after = max((tail[each] for each in reverse[node]), default=0.0)
+        tail[node] = durations.get(node, 1.0) + after
     path = [max((each for each in graph if not graph[each]), key=tail.__getitem__)]
     while followers := reverse[path[-1]]:
         path.append(max(followers, key=tail.__getitem__))

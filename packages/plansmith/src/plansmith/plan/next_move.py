@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+import msgspec
 
 from plansmith.plan.run import Run, RunStatus, StepStatus
 
 UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.REPLANNING})
-_WAITS: Final = (StepStatus.ASKING, StepStatus.UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class MakePlan:
+class MakePlan(msgspec.Struct, frozen=True):
     """The planner has to make a plan; `changed` when a person asked for another one."""
 
     changed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitReview:
+class AwaitReview(msgspec.Struct, frozen=True):
     """A person has to decide on the plan with this hash."""
 
     hash: str
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitAnswer:
+class AwaitAnswer(msgspec.Struct, frozen=True):
     """A question has to be answered before anything else; `begun` when steps have run."""
 
     questions: tuple[str, ...] = ()
     begun: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Paused:
+class Paused(msgspec.Struct, frozen=True):
     """Somebody has to resume the run, or answer the question for which it was paused."""
 
     questions: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Execute:
+class Execute(msgspec.Struct, frozen=True):
     """Steps have to run; `begun` when the plan was started before.
 
     `needs_start`: the plan needs no approval, but somebody has to start it: a person in the
@@ -53,27 +48,23 @@ class Execute:
     needs_start: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitTime:
+class AwaitTime(msgspec.Struct, frozen=True):
     """Steps wait for a time: the run goes on then, and nothing is held until then."""
 
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Conclude:
+class Conclude(msgspec.Struct, frozen=True):
     """Nothing is left to run: the run ends, or gets a new plan after a failure."""
 
 
-@dataclass(frozen=True, slots=True)
-class Damaged:
+class Damaged(msgspec.Struct, frozen=True):
     """Somebody has to repair the journal first."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Over:
+class Over(msgspec.Struct, frozen=True):
     """Nothing more happens."""
 
     status: RunStatus
@@ -131,22 +122,19 @@ def _before(run: Run) -> Move:
 
 
 def _under_way(run: Run, *, idle: bool, wakes_at: datetime | None) -> Move:
-    waiting = [name for name, step in run.steps.items() if step.status in _WAITS]
-    waits = bool(run.questions or waiting)
-    if waits and (idle or not _can_start(run)):
+    waits = StepStatus.ASKING, StepStatus.UNKNOWN
+    asking = [name for name, step in run.steps.items() if step.status in waits]
+    if (run.questions or asking) and (idle or not _can_start(run, asking)):
         return AwaitAnswer(tuple(run.questions), begun=True)
     if idle and wakes_at is not None:
         return AwaitTime(wakes_at)
-    if run.phase is RunStatus.REPLANNING or idle:
-        return Conclude()
-    return Execute()
+    return Conclude() if run.phase is RunStatus.REPLANNING or idle else Execute()
 
 
-def _can_start(run: Run) -> bool:
+def _can_start(run: Run, asking: list[str]) -> bool:
     """Whether a step runs, or can start, while others wait for an answer."""
     if run.calls_open:
         return True
-    asking = [name for name, step in run.steps.items() if step.status in _WAITS]
     for name, step in run.steps.items():
         if step.status is StepStatus.READY or ("/" in name and step.status is StepStatus.WAITING):
             return True

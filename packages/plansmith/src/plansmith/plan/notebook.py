@@ -13,14 +13,12 @@ from plansmith.plan.sentence import joined
 from plansmith.plan.steps import AnyStep, has_rules
 from plansmith.text import clip, safe
 
-_LONGEST: Final = 60
-_CELL: Final = 300
 _MOST_ROWS: Final = 100
 
 
 def plan_line(goal: str, steps: Sequence[AnyStep], digest: str) -> str:
     """Returns a plan on one line, with the beginning of its hash."""
-    return f"<Plan {clip(goal, _LONGEST)!r}, {_count(len(steps), 'step')}, {digest[:12]}>"
+    return f"<Plan {clip(goal, 60)!r}, {_count(len(steps), 'step')}, {digest[:12]}>"
 
 
 def plan_text(goal: str, steps: Sequence[AnyStep]) -> str:
@@ -38,38 +36,34 @@ def plan_html(goal: str, steps: Sequence[AnyStep], digest: str) -> str:
 def run_line(name: str, status: str, steps: Sequence[bool], request: str) -> str:
     """Returns a run on one line: its status, which steps are done, and what was asked."""
     far = f", {sum(steps)} of {_count(len(steps), 'step')} done" if steps else ""
-    return f"<Run {name} {status}{far}, {clip(request, _LONGEST)!r}>"
+    return f"<Run {name} {status}{far}, {clip(request, 60)!r}>"
 
 
-def run_html(head: str, rows: Sequence[tuple[str, str, str, str]], answer: str) -> str:
+def run_html(head: str, rows: Sequence[Sequence[str]], answer: str) -> str:
     """Returns a run as a table of its steps, with their results; its answer comes last."""
-    told = f"<pre>{escape(answer)}</pre>" if answer else ""
-    return _table(head, ("step", "does", "status", "result"), rows) + told
+    shown = f"<pre>{escape(answer)}</pre>" if answer else ""
+    return _table(head, ("step", "does", "status", "result"), rows) + shown
 
 
 def what_it_does(step: AnyStep) -> str:
     """Returns what a step does and by which rules, with its references as they are written."""
-    # First, so that a long value never cuts them off.
+    # Rules first, so that a long value never cuts them off.
     rules = f"[{joined(rule_sentences(step))}] " if has_rules(step) else ""
-    return rules + _deed(step)
-
-
-def _deed(step: AnyStep) -> str:
     match step.kind:
         case "tool":
-            return f"{step.tool}({_given(step.inputs)})"
+            return f"{rules}{step.tool}({_given(step.inputs)})"
         case "agent":
             given = f"({_given(step.inputs)})" if step.inputs else ""
-            return f"{step.agent}{given}: {step.task}"
+            return f"{rules}{step.agent}{given}: {step.task}"
         case "ask":
-            return f"asks: {step.question}"
+            return f"{rules}asks: {step.question}"
         case "reply":
-            return f"replies: {step.instruction}"
+            return f"{rules}replies: {step.instruction}"
         case "plan":
-            version = f"@{step.version}" if step.version else ""
-            return f"runs the template {step.template}{version}({_given(step.inputs)})"
+            template = f"{step.template}@{step.version}" if step.version else step.template
+            return f"{rules}runs the template {template}({_given(step.inputs)})"
         case "map":
-            return f"for each of {value_text(step.over)}: {what_it_does(step.each)}"
+            return f"{rules}for each of {value_text(step.over)}: {what_it_does(step.each)}"
 
 
 def _given(inputs: Mapping[str, Json]) -> str:
@@ -77,19 +71,15 @@ def _given(inputs: Mapping[str, Json]) -> str:
 
 
 def _table(head: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    cells = "".join(f"<th>{name}</th>" for name in columns)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>"
-        for row in rows[:_MOST_ROWS]
-    )
+    names = "".join(f"<th>{name}</th>" for name in columns)
+    lines = [
+        "".join(f"<td>{escape(clip(cell, 300))}</td>" for cell in row) for row in rows[:_MOST_ROWS]
+    ]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
     left = len(rows) - _MOST_ROWS
     more = f"<p>… and {_count(left, 'more step')}</p>" if left > 0 else ""
-    caption = f"<caption>{_text(head)}</caption>"
-    return f"<table>{caption}<thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{more}"
-
-
-def _text(text: str) -> str:
-    return escape(clip(text, _CELL))
+    caption = f"<caption>{escape(clip(head, 300))}</caption>"
+    return f"<table>{caption}<thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 from pydantic import AfterValidator, Field
@@ -17,7 +17,6 @@ from plansmith.plan.data import (
     Record,
     Text,
     Whole,
-    canonical_json,
     content_hash,
     stored_json,
 )
@@ -58,6 +57,8 @@ class Plan(Record):
         'Hello'
     """
 
+    constant: ClassVar[bool] = True
+
     schema_version: Whole = Field(default=SCHEMA_VERSION, ge=1)
     id: Text | None = None
     revision: Whole = Field(default=1, ge=1)
@@ -88,21 +89,9 @@ class Plan(Record):
         """The hash that approvals refer to."""
         return plan_hash(self)
 
-    def stored_text(self) -> bytes:
-        """Returns the canonical text of the plan as events store it, without default values.
-
-        Examples:
-            >>> plan.stored_text()
-            b'{"goal":"Greet","steps":[{"id":"hello",…}]}'
-        """
-        return self._text
-
-    @cached_property
-    def _text(self) -> bytes:
+    def _stored(self) -> dict[str, Any]:
         own: dict[str, Any] = self.model_dump(mode="json", exclude_defaults=True, exclude={"steps"})
-        if self.steps:
-            own["steps"] = [_in_order(step) for step in self.steps]
-        return canonical_json(own)
+        return own | ({"steps": [_in_order(step) for step in self.steps]} if self.steps else {})
 
     @cached_property
     def by_id(self) -> dict[str, AnyStep]:
@@ -178,18 +167,12 @@ def plan_hash(plan: Plan) -> str:
 def _in_order(step: StepFields) -> dict[str, Any]:
     """Returns a step as it is stored; the keys inside its values keep their order."""
     own = step.stored()
-    for name in ("inputs", "over", "otherwise"):
-        if name in own:
-            own[name] = msgspec.Raw(stored_json(own[name]))
-    if type(step) is MapStep:
-        own["each"] = _in_order(step.each)
-    return own
+    for name in own.keys() & {"inputs", "over", "otherwise"}:
+        own[name] = msgspec.Raw(stored_json(own[name]))
+    return own | {"each": _in_order(step.each)} if type(step) is MapStep else own
 
 
 def _substance(step: StepFields) -> dict[str, Any]:
-    own = step.stored()
-    own = {name: value for name, value in own.items() if name not in _NOT_HASHED}
+    own = {name: value for name, value in step.stored().items() if name not in _NOT_HASHED}
     own["needs"] = sorted(step.needed)
-    if type(step) is MapStep:
-        own["each"] = _substance(step.each)
-    return own
+    return own | {"each": _substance(step.each)} if type(step) is MapStep else own

@@ -61,8 +61,6 @@ class Estimate(Record):
 
 
 TriageDecision = Literal["answer", "plan", "ask", "refuse"]
-
-
 PlanOrigin = Literal["model", "rules", "person", "submitted", "program", "template", "rerun"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, NamedTuple, cast
 
 import msgspec
@@ -88,12 +88,12 @@ class Found(msgspec.Struct, frozen=True, gc=False):
 def find(template: Json, where: Path = ()) -> Iterator[Found]:
     """Yields every reference in a JSON template; malformed ones have a `flaw`."""
     match template:
-        case str():
-            yield from _find_in_text(template, where)
+        case str() if "{{" in template:
+            yield from (Found(where, piece) for piece in pieces(template) if type(piece) is Ref)
+            yield from map(partial(_no_ref, where), _BRACES.findall(_TOKEN.sub("", template)))
         case dict() if FROM in template:
             parsed = _parse(template)
-            ref, flaw = (parsed, "") if isinstance(parsed, Ref) else (None, parsed)
-            yield Found(where, ref, flaw)
+            yield Found(where, parsed) if isinstance(parsed, Ref) else Found(where, None, parsed)
         case dict() if FIRST in template and not first_refs(template):
             yield Found(where, None, _FIRST_ALONE)
         case dict() if not _is_literal(template):
@@ -106,28 +106,73 @@ def find(template: Json, where: Path = ()) -> Iterator[Found]:
             return
 
 
+def _no_ref(where: Path, text: str) -> Found:
+    about = {"text": text, "example": "{{step.name}}"}
+    return Found(where, None, Sentence("{text} is not a reference such as {example}", **about))
+
+
+def _is_literal(template: dict[str, Json]) -> bool:
+    return len(template) == 1 and LITERAL in template
+
+
+def _parse(template: dict[str, Json]) -> Ref | str:
+    """Returns the reference that an object is, or what is wrong with it."""
+    step, path = template[FROM], template.get(PATH, [])
+    whole = _whole_output(step) if isinstance(step, str) else None
+    if whole is not None and len(template) == 1:
+        return whole
+    if strangers := template.keys() - {FROM, PATH}:
+        return f'a reference has only "$from" and "$path", not {min(strangers)!r}'
+    if whole is None and isinstance(step, str) and is_earlier(step):
+        return 'a result of an earlier run is written "run:<run id>/<step id>"'
+    if whole is None:
+        return '"$from" must be the id of a step'
+    if not isinstance(path, list):
+        return '"$path" must be a list of keys and positions'
+    flaw = next((flaw for key in path if (flaw := _key_flaw(key))), "")
+    return flaw or (whole._replace(path=tuple(cast("list[str | int]", path))) if path else whole)
+
+
+@lru_cache(maxsize=4096)
+def _whole_output(step: str) -> Ref | None:
+    return Ref(step) if _SOURCE.fullmatch(step) else None
+
+
+def _key_flaw(key: Json) -> str:
+    if isinstance(key, bool) or not isinstance(key, (str, int)):
+        return f'"$path" may hold keys and positions only, not {json.dumps(key)}'
+    is_before = isinstance(key, int) and key < 0
+    return f'a position in "$path" counts from 0, so {key} is none' if is_before else ""
+
+
 def ref_of(template: dict[str, Json]) -> Ref | None:
     """Returns the reference that an object is, or None if it is not a well-formed one."""
     parsed = _parse(template)
     return parsed if isinstance(parsed, Ref) else None
 
 
-def _find_in_text(text: str, where: Path) -> Iterator[Found]:
-    if "{{" not in text:
-        return
-    yield from (Found(where, piece) for piece in pieces(text) if isinstance(piece, Ref))
-    for braces in _BRACES.findall(_TOKEN.sub("", text)):
-        example = "{{step.name}}"
-        flaw = Sentence("{text} is not a reference such as {example}", text=braces, example=example)
-        yield Found(where, None, flaw)
+def first_refs(template: dict[str, Json]) -> list[Ref]:
+    """Returns the references of a `$first`; none if it is not a list of references alone."""
+    given = template.get(FIRST)
+    if len(template) != 1 or not isinstance(given, list):
+        return []
+    found = [whole_ref(each) for each in given]
+    return [] if None in found else cast("list[Ref]", found)
+
+
+def whole_ref(template: Json) -> Ref | None:
+    """Returns the reference that a template is and nothing else, as an object or as a text."""
+    if isinstance(template, dict):
+        return ref_of(template) if FROM in template else None
+    parts = pieces(template) if isinstance(template, str) else []
+    return parts[0] if len(parts) == 1 and isinstance(parts[0], Ref) else None
 
 
 def pieces(text: str) -> list[str | Ref]:
     """Splits a text into plain pieces and references."""
     if "{{" not in text:
         return [text]
-    result: list[str | Ref] = []
-    end = 0
+    result, end = list[str | Ref](), 0
     for token in _TOKEN.finditer(text):
         literal, step, path = token.groups()
         piece = _unquote(literal) if literal else Ref(step, _parse_path(path))
@@ -135,6 +180,20 @@ def pieces(text: str) -> list[str | Ref]:
             result += [text[end : token.start()], piece]
             end = token.end()
     return [piece for piece in [*result, text[end:]] if piece != ""] or [""]
+
+
+def _parse_path(text: str) -> Path:
+    return tuple(
+        int(position) if position else key or _unquote(quoted) or ""
+        for key, position, quoted in _PART.findall(text)
+    )
+
+
+def _unquote(text: str) -> str | None:
+    try:
+        return cast("str", json.loads(text, strict=False))
+    except ValueError:
+        return None
 
 
 def fill(template: Json, values: Mapping[str, Json]) -> Json:
@@ -163,29 +222,11 @@ def _fill_object(template: dict[str, Json], values: Mapping[str, Json]) -> Json:
     if FIRST not in template:
         return {key: fill(child, values) for key, child in template.items()}
     refs = first_refs(template)
-    if not refs:
-        raise ReferenceFailed(_FIRST_ALONE)
     for ref in refs:
         if ref.step in values:
             return lookup(ref, values)
-    raise ReferenceFailed(Sentence("none of {refs} has a result", refs=[*map(str, refs)]))
-
-
-def first_refs(template: dict[str, Json]) -> list[Ref]:
-    """Returns the references of a `$first`; none if it is not a list of references alone."""
-    given = template.get(FIRST)
-    if len(template) != 1 or not isinstance(given, list):
-        return []
-    found = [whole_ref(each) for each in given]
-    return [] if None in found else cast("list[Ref]", found)
-
-
-def whole_ref(template: Json) -> Ref | None:
-    """Returns the reference that a template is and nothing else, as an object or as a text."""
-    if isinstance(template, dict):
-        return ref_of(template) if FROM in template else None
-    parts = pieces(template) if isinstance(template, str) else []
-    return parts[0] if len(parts) == 1 and isinstance(parts[0], Ref) else None
+    none = Sentence("none of {refs} has a result", refs=[*map(str, refs)])
+    raise ReferenceFailed(none if refs else _FIRST_ALONE)
 
 
 def fill_text(text: str, values: Mapping[str, Json]) -> str:
@@ -193,25 +234,6 @@ def fill_text(text: str, values: Mapping[str, Json]) -> str:
     return "".join(
         value_text(lookup(part, values)) if isinstance(part, Ref) else part for part in pieces(text)
     )
-
-
-def rename_refs(template: Json, names: Mapping[str, str]) -> Json:
-    """Returns the template with references pointing to the renamed steps."""
-    if isinstance(template, str):
-        return _TOKEN.sub(
-            lambda token: (
-                token[0].replace(token[2], names[token[2]], 1) if token[2] in names else token[0]
-            ),
-            template,
-        )
-    if isinstance(template, list):
-        return [rename_refs(child, names) for child in template]
-    if not isinstance(template, dict) or _is_literal(template):
-        return template
-    if FROM in template:
-        source = template[FROM]
-        return template | {FROM: names.get(source, source) if isinstance(source, str) else source}
-    return {key: rename_refs(child, names) for key, child in template.items()}
 
 
 def lookup(ref: Ref, values: Mapping[str, Json]) -> Json:
@@ -232,12 +254,53 @@ def lookup(ref: Ref, values: Mapping[str, Json]) -> Json:
             value = _member(value, key)
         except (KeyError, IndexError, TypeError):
             here = Ref(ref.step, ref.path[:depth])
-            fields = {"ref": str(ref), "key": _path_text(key), "here": str(here)}
-            parts = _members(value)
-            raise ReferenceFailed(
-                Sentence("{ref}: nothing at {key} ({here} has {parts})", parts=parts, **fields)
-            ) from None
+            about = {"ref": str(ref), "key": _path_text(key), "here": str(here)}
+            about["parts"] = _members(value)
+            why = Sentence("{ref}: nothing at {key} ({here} has {parts})", **about)
+            raise ReferenceFailed(why) from None
     return value
+
+
+def _member(value: Json, key: str | int) -> Json:
+    if isinstance(value, dict):
+        return value[str(key)]
+    if isinstance(value, list) and (isinstance(key, int) or (key.isascii() and key.isdigit())):
+        return value[int(key)]
+    raise TypeError(type(value))
+
+
+def _members(value: Json) -> Sentence:
+    if isinstance(value, dict):
+        names = ", ".join(list(value)[:8])
+        return Sentence("the keys {names}", names=names) if names else Sentence("no keys")
+    if isinstance(value, list):
+        return Sentence("{count} items", count=len(value))
+    return Sentence("no parts: it is {value}", value=repr(value_text(value)[:40]))
+
+
+def _path_text(key: str | int) -> str:
+    if isinstance(key, int):
+        return f"[{key}]"
+    return f".{key}" if _PLAIN_KEY.fullmatch(key) else f"[{json.dumps(key, ensure_ascii=False)}]"
+
+
+def rename_refs(template: Json, names: Mapping[str, str]) -> Json:
+    """Returns the template with references pointing to the renamed steps."""
+
+    def renamed(token: re.Match[str]) -> str:
+        name = token[2]
+        return token[0].replace(name, names[name], 1) if name in names else token[0]
+
+    if isinstance(template, str):
+        return _TOKEN.sub(renamed, template)
+    if isinstance(template, list):
+        return [rename_refs(child, names) for child in template]
+    if not isinstance(template, dict) or _is_literal(template):
+        return template
+    source = template.get(FROM)
+    if isinstance(source, str):
+        return template | {FROM: names.get(source, source)}
+    return {key: rename_refs(child, names) for key, child in template.items()}
 
 
 def escape_text(text: str) -> str:
@@ -267,81 +330,13 @@ def filled(instruction: str, results: Mapping[str, Json]) -> str:
     )
 
 
-def _is_literal(template: dict[str, Json]) -> bool:
-    return len(template) == 1 and LITERAL in template
-
-
-@lru_cache(maxsize=4096)
-def whole_output(step: str) -> Ref | None:
-    """Returns the reference to the whole output of a step; None if this is no step's id."""
-    return Ref(step) if _SOURCE.fullmatch(step) else None
-
-
-def _parse(template: dict[str, Json]) -> Ref | str:
-    step, path = template[FROM], template.get(PATH)
-    whole = whole_output(step) if isinstance(step, str) else None
-    if len(template) == 1 and whole is not None:
-        return whole
-    if strangers := template.keys() - {FROM, PATH}:
-        return f'a reference has only "$from" and "$path", not {min(strangers)!r}'
-    if whole is None:
-        if isinstance(step, str) and is_earlier(step):
-            return 'a result of an earlier run is written "run:<run id>/<step id>"'
-        return '"$from" must be the id of a step'
-    return _with_path(whole, path)
-
-
-def _with_path(whole: Ref, path: Json) -> Ref | str:
-    if not isinstance(path, list):
-        return '"$path" must be a list of keys and positions'
-    keys: list[str | int] = []
-    for key in path:
-        if isinstance(key, bool) or not isinstance(key, (str, int)):
-            return f'"$path" may hold keys and positions only, not {json.dumps(key)}'
-        if isinstance(key, int) and key < 0:
-            return f'a position in "$path" counts from 0, so {key} is none'
-        keys.append(key)
-    return Ref(whole.step, tuple(keys))
-
-
-def _parse_path(text: str) -> Path:
-    keys: list[str | int] = []
-    for key, position, quoted in _PART.findall(text):
-        if position:
-            keys.append(int(position))
-        else:
-            keys.append(key or _unquote(quoted) or "")
-    return tuple(keys)
-
-
-def _unquote(text: str) -> str | None:
-    try:
-        return cast("str", json.loads(text, strict=False))
-    except ValueError:
-        return None
-
-
-def _path_text(key: str | int) -> str:
-    if isinstance(key, int):
-        return f"[{key}]"
-    return f".{key}" if _PLAIN_KEY.fullmatch(key) else f"[{json.dumps(key, ensure_ascii=False)}]"
-
-
-def _member(value: Json, key: str | int) -> Json:
-    if isinstance(value, dict):
-        return value[str(key)]
-    if isinstance(value, list) and (isinstance(key, int) or (key.isascii() and key.isdigit())):
-        return value[int(key)]
-    raise TypeError(type(value))
-
-
-def _members(value: Json) -> str:
-    if isinstance(value, dict):
-        names = ", ".join(list(value)[:8])
-        return Sentence("the keys {names}", names=names) if names else Sentence("no keys")
-    if isinstance(value, list):
-        return Sentence("{count} items", count=len(value))
-    return Sentence("no parts: it is {value}", value=repr(value_text(value)[:40]))
+def with_words(instruction: str, words: Mapping[str, str]) -> str:
+    """Returns an instruction with words (by step) in place of references to these steps."""
+    parts = [
+        words.get(piece.step, piece) if isinstance(piece, Ref) else piece
+        for piece in pieces(instruction)
+    ]
+    return "".join(str(each) if isinstance(each, Ref) else escape_text(each) for each in parts)
 
 
 SECRET_MARK: Final = b"${secret:"
@@ -368,23 +363,10 @@ def put_secrets(template: Json, values: Mapping[str, str]) -> Json:
     return map_leaves(template, put)
 
 
-def with_words(instruction: str, words: Mapping[str, str]) -> str:
-    """Returns an instruction with words (by step) in place of references to these steps."""
-    return "".join(
-        escape_text(words[piece.step])
-        if isinstance(piece, Ref) and piece.step in words
-        else str(piece)
-        if isinstance(piece, Ref)
-        else escape_text(piece)
-        for piece in pieces(instruction)
-    )
-
-
-_MARK: Final = "[step:"
 CITATION: Final = lazy_pattern(r"\[step:([^\[\]\n]{1,400})\]")
 _WITH_SPACE: Final = lazy_pattern(r"(?<![ \t])[ \t]*+\[step:[^\[\]\n]{1,400}\]")
 
 
 def without_citations(text: str) -> str:
     """Returns a reply as a person or another step uses it: without the marks of its sources."""
-    return _WITH_SPACE.sub("", text) if _MARK in text else text
+    return _WITH_SPACE.sub("", text) if "[step:" in text else text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -14,14 +14,22 @@ from plansmith.errors import NotFound
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.event_body import FrozenStruct
-from plansmith.plan.events import Actor, Event, LimitName, QuestionAsked, StepAdvised, StepReplied
+from plansmith.plan.events import (
+    Actor,
+    Event,
+    FailureKind,
+    LimitName,
+    QuestionAsked,
+    SkipRule,
+    StepAdvised,
+    StepReplied,
+)
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Estimate, PlanningFigures, TriageDecision
 from plansmith.plan.problem import Problem
 from plansmith.plan.refs import value_text, without_citations
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.plan.step_events import FailureKind, SkipRule
 
 if TYPE_CHECKING:
     from plansmith.plan import notebook, value_types
@@ -60,7 +68,7 @@ class Prefetch(FrozenStruct, frozen=True, kw_only=True):
 
 
 class ReportText:
-    """The text of a report, made when it is first read."""
+    """The text of a report, made when it is first read; runs are compared and shown without it."""
 
     __slots__ = ("_make", "_text")
 
@@ -73,7 +81,6 @@ class ReportText:
             self._text, self._make = make(), None
         return self._text
 
-    # Runs are compared and shown without their reports.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ReportText)
 
@@ -85,8 +92,6 @@ class ReportText:
 
 
 NO_REPORT: Final = ReportText()
-
-
 T = TypeVar("T")
 
 
@@ -317,14 +322,20 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         return [name for name in super().__dir__() if name not in _OF_ENGINE]
 
     def __repr__(self) -> str:
-        done = [
-            each.status is StepStatus.DONE for name, each in self.steps.items() if "/" not in name
-        ]
+        steps = [each.status for name, each in self.steps.items() if "/" not in name]
+        done = [each is StepStatus.DONE for each in steps]
         return notebook.run_line(self.id, self.status.value, done, self.request)
 
     def _repr_html_(self) -> str:
+        plan, rows = self.plan.by_id if self.plan is not None else {}, list[Sequence[str]]()
+        for name, state in self.steps.items():
+            if "/" not in name:  # parts of a step are in its result
+                is_done, error = state.status is StepStatus.DONE, state.error
+                shown = value_text(state.result) if is_done else in_language(error, self.locale)
+                does = notebook.what_it_does(plan[name]) if name in plan else ""
+                rows.append((name, does, state.status.value, shown))
         head = f"{self.request} ({self.id}): {self.status.value}"
-        return notebook.run_html(head, [*_rows(self)], self.answer)
+        return notebook.run_html(head, rows, self.answer)
 
     @overload
     def result(self, step: str) -> Json: ...
@@ -348,17 +359,14 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         """
         state = self.steps.get(step)
         if state is None:
-            hint = Sentence("its steps: {names}", names=[*self.steps] or Sentence("none"))
-            raise NotFound(
-                Sentence("run {run} has no step '{step}'", run=self.id, step=step), hint=hint
-            )
+            why = Sentence("run {run} has no step '{step}'", run=self.id, step=step)
+            names = [*self.steps] or Sentence("none")
+            raise NotFound(why, hint=Sentence("its steps: {names}", names=names))
         if state.status is not StepStatus.DONE:
             status = Sentence(f"status.{state.status}")
-            why = state.error or Sentence("run {run} is {status}", run=self.id, status=self.status)
-            raise NotFound(
-                Sentence("step '{step}' has no result: it is {status}", step=step, status=status),
-                hint=why,
-            )
+            why = Sentence("step '{step}' has no result: it is {status}", step=step, status=status)
+            rest = Sentence("run {run} is {status}", run=self.id, status=self.status)
+            raise NotFound(why, hint=state.error or rest)
         if kind is None:
             return state.result
         try:
@@ -386,19 +394,24 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         """
         if self.phase is RunStatus.ANSWERED:
             return self.report or in_language(self.reason, self.locale)
-        replies = [step.id for step in self.plan.steps if step.kind == "reply"] if self.plan else []
-        done = [self.steps[name] for name in replies if name in self.steps]
-        texts = [str(each.result) for each in done if each.status is StepStatus.DONE]
-        return without_citations(texts[-1]) if texts else ""
+        for step in reversed(self.plan.steps) if self.plan else ():
+            state = self.steps.get(step.id) if step.kind == "reply" else None
+            if state is not None and state.status is StepStatus.DONE:
+                return without_citations(str(state.result))
+        return ""
 
     @property
     def files(self) -> tuple[str, ...]:
         """The files that steps wrote: `path` in the results of steps that change something."""
-        found: dict[str, None] = {}
+        found: list[str] = []
         for name, state in self.steps.items():
-            if state.status is StepStatus.DONE and name.partition("/")[0] in self.acts:
-                found |= dict.fromkeys(_paths(state.result))
-        return tuple(found)
+            if state.status is not StepStatus.DONE or name.partition("/")[0] not in self.acts:
+                continue
+            for each in state.result if isinstance(state.result, list) else [state.result]:
+                path = each.get("path") if isinstance(each, dict) else None
+                if isinstance(each, dict) and isinstance(path, str) and not each.get("deleted"):
+                    found.append(path)
+        return tuple(dict.fromkeys(found))
 
     @property
     def report(self) -> str:
@@ -437,25 +450,6 @@ _OF_ENGINE: Final = frozenset(
         *("revisions", "running_hash", "templates"),
     )
 )
-
-
-def _rows(run: Run) -> Iterator[tuple[str, str, str, str]]:
-    """Yields what a notebook shows of each step; parts of a step are in its result."""
-    plan = run.plan.by_id if run.plan is not None else {}
-    for name, state in run.steps.items():
-        if "/" not in name:
-            does = notebook.what_it_does(plan[name]) if name in plan else ""
-            is_done = state.status is StepStatus.DONE
-            shown = value_text(state.result) if is_done else in_language(state.error, run.locale)
-            yield name, does, state.status.value, shown
-
-
-def _paths(result: Json) -> Iterator[str]:
-    """Yields the paths in a result, or in a list of results, except those of deleted files."""
-    for each in result if isinstance(result, list) else [result]:
-        path = each.get("path") if isinstance(each, dict) and not each.get("deleted") else None
-        if isinstance(path, str):
-            yield path
 
 
 def status_of(

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Flag, FrozenDict, Inputs, Instant, Json, Record, Text, Whole
-from plansmith.plan.graph import needs, upstream
+from plansmith.plan.graph import upstream
 from plansmith.plan.limits import BudgetLimits, why_invalid
 from plansmith.plan.plan import Plan
 from plansmith.plan.run_options import NO_OPTIONS, RunOptions
@@ -55,11 +55,10 @@ def parts(plan: Plan) -> list[Part]:
     """
     if not plan.schedules:
         return [Part(plan.schedule, plan)]
-    times = list(dict.fromkeys(timing_of(plan, step.id) for step in plan.steps))
-    graph, found = needs(plan), list[Part]()
-    for timing in times:
+    found: list[Part] = []
+    for timing in dict.fromkeys(timing_of(plan, step.id) for step in plan.steps):
         own = {step.id for step in plan.steps if timing_of(plan, step.id) == timing}
-        own |= upstream(graph, own)
+        own |= upstream(plan.needs, own)
         steps = tuple(step for step in plan.steps if step.id in own)
         own_plan = plan.replace(steps=steps, schedule=timing, schedules={}, id=None)
         found.append(Part(timing, own_plan))
@@ -175,12 +174,7 @@ class FireState(StrEnum):
 
     @property
     def open(self) -> bool:
-        return self in _OPEN
-
-
-_OPEN: Final = frozenset(
-    {FireState.CLAIMED, FireState.QUEUED, FireState.RUNNING, FireState.WAITING}
-)
+        return self in [*FireState][:4]
 
 
 class FireKind(StrEnum):
@@ -231,59 +225,39 @@ def pending(schedule: Schedule, now: datetime) -> Pending:
         return Pending()
     if schedule.missed is Missed.ALL:
         return _within_window(schedule, now)
-    late = now - schedule.starts(last) > GRACE
-    if late and schedule.missed is Missed.NONE:
-        return Pending((), _passed(schedule, last, Sentence("missed")), last)
-    before = _last(schedule, last - _MOMENT)
-    word = (
-        Sentence("missed")
-        if schedule.missed is Missed.NONE
-        else Sentence("missed; the next run makes up for it")
+    kind = _kind(schedule, last, now)
+    if kind is FireKind.LATE and schedule.missed is Missed.NONE:
+        return Pending((), passed_over(schedule, last, Sentence("missed")), last)
+    word = Sentence(
+        "missed" if schedule.missed is Missed.NONE else "missed; the next run makes up for it"
     )
-    entry = _passed(schedule, before, word) if before else None
-    return Pending(((last, FireKind.LATE if late else FireKind.DUE),), entry, last)
+    return Pending(((last, kind),), passed_over(schedule, last - _MOMENT, word), last)
 
 
 def _within_window(schedule: Schedule, now: datetime) -> Pending:
     """Returns every instant within the window, in order; older ones are skipped."""
     start = max(schedule.settled, now - timedelta(minutes=schedule.window_minutes))
-    started = takewhile(
-        lambda at: schedule.starts(at) <= now,
-        due(schedule.timing, after=start, until=now, anchor=schedule.created),
-    )
-    found = tuple(
-        (at, FireKind.LATE if now - schedule.starts(at) > GRACE else FireKind.DUE) for at in started
-    )
-    older = _last(schedule, start)
-    entry = (
-        _passed(schedule, older, Sentence("missed, and older than the window")) if older else None
-    )
-    return Pending(found, entry, found[-1][0] if found else older)
+    some = due(schedule.timing, after=start, until=now, anchor=schedule.created)
+    started = takewhile(lambda at: schedule.starts(at) <= now, some)
+    fires = tuple((at, _kind(schedule, at, now)) for at in started)
+    entry = passed_over(schedule, start, Sentence("missed, and older than the window"))
+    settled = fires[-1][0] if fires else entry[0] if entry else None
+    return Pending(fires, entry, settled)
 
 
-def passed_over(schedule: Schedule, now: datetime, word: str) -> tuple[datetime, str] | None:
-    """Returns the entry for instants that will never be fired, if there are any."""
-    last = _last(schedule, now)
-    return _passed(schedule, last, word) if last else None
-
-
-def failures_in_a_row(schedule: Schedule, fires: Iterable[Fire]) -> int:
-    """Counts the failed fires since the last success or since a person looked at them."""
-    judged = (FireState.DONE, FireState.FAILED)
-    ended = [
-        (fire.ended, fire.state)
-        for fire in fires
-        if fire.state in judged and fire.ended is not None and fire.ended > schedule.watched
-    ]
-    states = [state for _, state in sorted(ended, reverse=True)]
-    return sum(1 for _ in takewhile(lambda state: state is FireState.FAILED, states))
+def _kind(schedule: Schedule, at: datetime, now: datetime) -> FireKind:
+    return FireKind.LATE if now - schedule.starts(at) > GRACE else FireKind.DUE
 
 
 def _last(schedule: Schedule, until: datetime) -> datetime | None:
     return last_due(schedule.timing, after=schedule.settled, until=until, anchor=schedule.created)
 
 
-def _passed(schedule: Schedule, last: datetime, word: str) -> tuple[datetime, str]:
+def passed_over(schedule: Schedule, now: datetime, word: str) -> tuple[datetime, str] | None:
+    """Returns the entry for instants that will never be fired, if there are any."""
+    last = _last(schedule, now)
+    if last is None:
+        return None
     some = due(schedule.timing, after=schedule.settled, until=last, anchor=schedule.created)
     found = list(islice(some, _COUNTED))
     if len(found) == 1:
@@ -297,6 +271,18 @@ def _passed(schedule: Schedule, last: datetime, word: str) -> tuple[datetime, st
         end=end,
         word=word,
     )
+
+
+def failures_in_a_row(schedule: Schedule, fires: Iterable[Fire]) -> int:
+    """Counts the failed fires since the last success or since a person looked at them."""
+    judged = (FireState.DONE, FireState.FAILED)
+    ended = [
+        (fire.ended, fire.state)
+        for fire in fires
+        if fire.state in judged and fire.ended is not None and fire.ended > schedule.watched
+    ]
+    states = [state for _, state in sorted(ended, reverse=True)]
+    return sum(1 for _ in takewhile(lambda state: state is FireState.FAILED, states))
 
 
 def make_schedule(fields: dict[str, Any]) -> Schedule:

@@ -31,6 +31,7 @@ _CODE: Final = re.compile(r"[a-z_0-9]+\.[a-z_0-9]+")
 _ENTRY: Final = re.compile(r'^msgid (".+")\nmsgstr (".+")$', re.MULTILINE)
 LANGUAGES: Final = ("en", "zh")
 _DEEPEST: Final = 50
+_NO_TEXT: Final = "a text is a string, or an object with text and fields"
 _COMMA: Final = {"en": ", ", "zh": "、"}
 
 
@@ -88,12 +89,9 @@ def with_hint(message: str, hint: str) -> str:
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str) -> str:
     """Returns a hint with the known name most like a wrong one, else the other hint."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return (
-        Sentence("did you mean {names}?", names=Sentence("ps.quoted", text=near[0]))
-        if near
-        else otherwise
-    )
+    for near in difflib.get_close_matches(name, list(known), n=1):
+        return Sentence("did you mean {names}?", names=Sentence("ps.quoted", text=near))
+    return otherwise
 
 
 def language_of(locale: str) -> str:
@@ -132,11 +130,8 @@ def template(key: str, language: str) -> str:
 @cache
 def texts_under(prefix: str, language: str) -> Mapping[str, str]:
     """Returns the texts whose codes start with a prefix, by the rest of the code."""
-    return {
-        code.removeprefix(prefix): template(code, language)
-        for code in codes()
-        if code.startswith(prefix)
-    }
+    some = (code for code in codes() if code.startswith(prefix))
+    return {code.removeprefix(prefix): template(code, language) for code in some}
 
 
 @lru_cache(maxsize=4096)
@@ -156,9 +151,8 @@ def _text(key: str, fields: Mapping[str, Any], locale: str) -> str:
 
 def _field_text(value: Any, language: str) -> str:
     if isinstance(value, (list, tuple)):
-        return _COMMA[language].join(
-            _field_text(each, language) for each in cast("list[Any]", value)
-        )
+        items = cast("list[Any]", value)
+        return _COMMA[language].join(_field_text(each, language) for each in items)
     if isinstance(value, int):
         return f"{value:,}"
     return in_language(value, language) if isinstance(value, str) else str(value)
@@ -174,13 +168,11 @@ def _write(value: Any, info: SerializationInfo) -> Any:
 def stored_sentence(value: Any) -> Any:
     """Returns a sentence as it is stored: its text and its fields."""
     if isinstance(value, Sentence):
-        if not value.fields:
-            return {"text": value.key}
         fields = {
             name: each if type(each) is str else stored_sentence(each)
             for name, each in value.fields.items()
         }
-        return {"text": value.key, "fields": fields}
+        return {"text": value.key, "fields": fields} if fields else {"text": value.key}
     if isinstance(value, (list, tuple)):
         return [stored_sentence(each) for each in cast("list[Any]", value)]
     # A path or an exception is shown as its text, and stored as it is shown.
@@ -194,26 +186,20 @@ def _read(value: object, handler: ValidatorFunctionWrapHandler) -> str:
     return read_sentence(cast("object", value)) if isinstance(value, dict) else str(handler(value))
 
 
-def read_sentence(value: object) -> str:
+def read_sentence(value: object, make: Callable[..., str] = Sentence) -> str:
     """Reads a stored sentence, or text that was stored as it is."""
-    return _sentence(value, Sentence)
+    if isinstance(value, (str, dict)):
+        return cast("str", _read_field(value, make))
+    raise ValueError(_NO_TEXT)
 
 
 def check_sentence(value: object) -> str:
     """Reads as `read_sentence` does, with the same errors, but makes no text: it returns codes."""
-    return _sentence(value, _code_alone)
+    return read_sentence(value, _code_alone)
 
 
 def _code_alone(code: str, /, **_: Any) -> str:
     return code
-
-
-def _sentence(value: object, make: Callable[..., str]) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, dict):
-        return cast("str", _read_field(value, make))
-    raise ValueError("a text is a string, or an object with text and fields")
 
 
 def _read_field(value: Any, make: Callable[..., str], depth: int = 0) -> Any:
@@ -234,8 +220,7 @@ def _read_field(value: Any, make: Callable[..., str], depth: int = 0) -> Any:
         case str() | int() | float() | None:
             return value
         case _:
-            pass
-    raise ValueError("a text is a string, or an object with text and fields")
+            raise ValueError(_NO_TEXT)
 
 
 # A sentence of ours, or words as a person, a model or a tool gave them.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache, cached_property
-from typing import Annotated, Any, Final, Literal, cast, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, cast, get_args
 
 from pydantic import (
     Discriminator,
@@ -104,9 +104,11 @@ class StepFields(Record):
     retry: Retry | None = None
     undo_with: Undo | None = None
 
-    def templates(self) -> Sequence[Place]:
-        """Returns the parts of the step that may hold references to values it works with."""
-        return ()
+    # The fields that may hold references to values the step works with.
+    template_fields: ClassVar[tuple[str, ...]] = ()
+
+    def templates(self) -> list[Place]:
+        return [((name,), getattr(self, name)) for name in self.template_fields]
 
     def rule_templates(self) -> Iterator[Place]:
         if self.when is not None:
@@ -163,11 +165,8 @@ class StepFields(Record):
 
     def refs(self) -> Iterator[Ref]:
         """Returns every well-formed reference to a value that the step works with."""
-        return (
-            found.ref
-            for found in self.references
-            if found.ref is not None and RULES.isdisjoint(found.where[:2])
-        )
+        own = (found for found in self.references if RULES.isdisjoint(found.where[:2]))
+        return (found.ref for found in own if found.ref is not None)
 
     def needs(self) -> frozenset[str]:
         return self.needed
@@ -175,10 +174,11 @@ class StepFields(Record):
     def stored(self) -> dict[str, Any]:
         """Returns what `to_json` returns, in one call, sharing the values: do not change them."""
         own = self.__dict__
-        named = (
-            (name, own[name]) for name, default in _defaults(type(self)) if own[name] != default
-        )
-        return {"id": self.id, "kind": own["kind"]} | {name: _plain(value) for name, value in named}
+        value = {"id": self.id, "kind": own["kind"]}
+        for name, default in _defaults(type(self)):
+            if own[name] != default:
+                value[name] = _plain(own[name])
+        return value
 
     # Always written, although it is the default value: a step cannot be read without it.
     @model_serializer(mode="wrap")
@@ -213,9 +213,7 @@ class ToolStep(StepFields):
     kind: Literal["tool"] = "tool"
     tool: Filled
     inputs: Inputs = Field(default_factory=FrozenDict[Json])
-
-    def templates(self) -> Sequence[Place]:
-        return ((("inputs",), self.inputs),)
+    template_fields = ("inputs",)
 
 
 class AgentStep(StepFields):
@@ -225,9 +223,7 @@ class AgentStep(StepFields):
     agent: Filled
     task: Filled
     inputs: Inputs = Field(default_factory=FrozenDict[Json])
-
-    def templates(self) -> Sequence[Place]:
-        return (("task",), self.task), (("inputs",), self.inputs)
+    template_fields = ("task", "inputs")
 
 
 class AskStep(StepFields):
@@ -237,9 +233,7 @@ class AskStep(StepFields):
     question: Filled
     options: Annotated[tuple[Text, ...], Field(max_length=MAX_OPTIONS)] = ()
     answer_schema: Inputs | None = None
-
-    def templates(self) -> Sequence[Place]:
-        return ((("question",), self.question),)
+    template_fields = ("question",)
 
 
 class PlanStep(StepFields):
@@ -254,9 +248,7 @@ class PlanStep(StepFields):
     version: Whole | None = Field(default=None, ge=1)
     content: Text | None = None
     inputs: Inputs = Field(default_factory=FrozenDict[Json])
-
-    def templates(self) -> Sequence[Place]:
-        return ((("inputs",), self.inputs),)
+    template_fields = ("inputs",)
 
 
 # How a plan may write the instruction of an exact reply.
@@ -275,6 +267,7 @@ class ReplyStep(StepFields):
     kind: Literal["reply"] = "reply"
     instruction: Filled
     style: ReplyStyle = "worded"
+    template_fields = ("instruction",)
 
     @model_validator(mode="before")
     @classmethod
@@ -288,9 +281,6 @@ class ReplyStep(StepFields):
             raise ValueError(f"a reply has either `{SAY}` or an instruction with its style")
         rest = {name: each for name, each in fields.items() if name != SAY}
         return rest | {"instruction": fields[SAY], "style": "exact"}
-
-    def templates(self) -> Sequence[Place]:
-        return ((("instruction",), self.instruction),)
 
 
 _SIGNS: Final = {
@@ -312,10 +302,9 @@ def kind_of(value: object) -> str | None:
     if not isinstance(value, Mapping):
         return None
     fields = cast("Mapping[str, object]", value)
-    if "kind" in fields:
-        kind = fields["kind"]
-        return kind if isinstance(kind, str) else None
-    return next((kind for sign, kind in _SIGNS.items() if sign in fields), None)
+    signs = (kind for sign, kind in _SIGNS.items() if sign in fields)
+    kind = fields["kind"] if "kind" in fields else next(signs, None)
+    return kind if isinstance(kind, str) else None
 
 
 InnerStep = Annotated[
@@ -352,7 +341,7 @@ class MapStep(StepFields):
         inner = cast("dict[str, object]", each)
         return fields | {"each": {"id": f"{str(fields.get('id'))[:59]}_each"} | inner}
 
-    def templates(self) -> Sequence[Place]:
+    def templates(self) -> list[Place]:
         inner = [(("each", *path), template) for path, template in self.each.templates()]
         return [(("over",), self.over), *inner]
 

@@ -12,7 +12,6 @@ from plansmith.plan import events as e
 from plansmith.plan.planning import Cost, PlanningFigures
 from plansmith.plan.run import RunStatus
 
-_NONE = timedelta()
 _ENDS = (e.StepDone, e.StepFailed, e.StepSkipped, e.StepCancelled, e.StepUnknown, e.StepReset)
 
 
@@ -28,10 +27,6 @@ _PAUSES: Final[Mapping[type[e.AnyBody], bool]] = {
     e.RunRepaired: True,
     e.RunResumed: False,
 }
-
-
-def _died(body: e.AnyBody) -> bool:
-    return isinstance(body, (e.StepFailed, e.StepUnknown)) and body.died
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +59,7 @@ class RunClock:
     questions: set[str] = field(default_factory=set[str])
     last: datetime | None = None
     spent: dict[str, timedelta] = field(
-        default_factory=lambda: dict.fromkeys(("planning", "running", "waiting"), _NONE)
+        default_factory=lambda: dict.fromkeys(("planning", "running", "waiting"), timedelta())
     )
 
     @property
@@ -78,7 +73,9 @@ class RunClock:
     def take(self, events: Iterable[e.Event]) -> None:
         for event in events:
             at, body = event.at, event.body
-            if self.last is not None and at > self.last and not _died(body):
+            # How long a call took whose process died, nobody knows.
+            died = isinstance(body, (e.StepFailed, e.StepUnknown)) and body.died
+            if self.last is not None and at > self.last and not died:
                 doing = "waiting" if self.paused or self.questions else self.phase
                 self.spent["running" if self.calls else doing] += at - self.last
             self.last = at
@@ -122,7 +119,6 @@ class ModelUse(NamedTuple):
 
 
 _NO_STEPS: Final = StepCounts()
-_NO_TIME: Final = Times()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +145,7 @@ class RunSummary:
     questions: tuple[str, ...] = ()
     tokens: int = 0
     money: Decimal = Decimal(0)
-    times: Times = _NO_TIME
+    times: Times = Times()
     working: bool = False
     figures: PlanningFigures | None = None
     calls: Mapping[str, Sequence[Cost]] = field(default_factory=dict[str, list[Cost]])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -107,8 +107,8 @@ class ThreadSummarised(EventBody, frozen=True, kw_only=True):
     cost: str = ""
 
 
-_MessageBody = MessageAdded | MessageRead | ReplyGiven | MessageUndone | RunJoined
-AnyThreadBody = ThreadOpened | _MessageBody | ThreadSummarised
+_MessageBody = MessageRead | ReplyGiven | MessageUndone | RunJoined
+AnyThreadBody = ThreadOpened | MessageAdded | _MessageBody | ThreadSummarised
 
 
 class ThreadEntry(
@@ -200,14 +200,6 @@ class ThreadMessage:
         return self.reading.run if self.reading else ""
 
 
-class ThreadSummary(NamedTuple):
-    """The messages up to a number, in short."""
-
-    upto: int
-    text: str
-    model: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class ThreadState:
     """A thread as of its entry `last`."""
@@ -220,7 +212,7 @@ class ThreadState:
     messages: tuple[ThreadMessage, ...] = ()
     runs: tuple[str, ...] = ()
     adopted: str = ""
-    summary: ThreadSummary | None = None
+    summary: ThreadSummarised | None = None
     opened_at: datetime | None = None
     updated_at: datetime | None = None
     by_number: dict[int, int] = field(default_factory=dict[int, int], repr=False, compare=False)
@@ -240,49 +232,49 @@ class ThreadState:
 
 def fold_thread(state: ThreadState, entries: Iterable[ThreadEntry]) -> ThreadState:
     """Returns the state after more entries; raises `JournalDamaged` if one is missing."""
-    thread, runs = state.id, dict.fromkeys(state.runs)
+    thread, runs, changes = state.id, dict.fromkeys(state.runs), dict[str, Any]()
     messages = {each.number: each for each in state.messages}
+    last, opened_at, updated_at = state.last, state.opened_at, state.updated_at
     for entry in entries:
-        if entry.number != state.last + 1 or entry.thread != thread:
-            raise JournalDamaged(
-                Sentence("journal.entry_missing", number=state.last + 1, thread=thread)
-            )
-        state = replace(
-            state, last=entry.number, opened_at=state.opened_at or entry.at, updated_at=entry.at
-        )
-        runs |= dict.fromkeys(filter(None, [runs_named(entry)]))
+        last += 1
+        if entry.number != last or entry.thread != thread:
+            raise JournalDamaged(Sentence("journal.entry_missing", number=last, thread=thread))
+        opened_at, updated_at = opened_at or entry.at, entry.at
+        if run := runs_named(entry):
+            runs[run] = None
         match entry.body:
-            case ThreadOpened() as body:
-                state = replace(state, owner=body.owner, title=body.title, folder=body.folder)
-                state = replace(state, adopted=body.adopts)
-            case ThreadSummarised(upto=upto, text=text, model=model):
-                state = replace(state, summary=ThreadSummary(upto, text, model))
+            case ThreadOpened(owner=owner, title=title, folder=folder, adopts=adopted):
+                changes |= {"owner": owner, "title": title, "folder": folder, "adopted": adopted}
+            case ThreadSummarised() as summary:
+                changes["summary"] = summary
+            case MessageAdded(text=text) as body:
+                said = ThreadMessage(entry.number, entry.at, entry.by, text, body.key)
+                messages[entry.number] = replace(
+                    said, options=body.options, origin=body.origin, asked=body.asked
+                )
             case body:
-                changed = _message(thread, messages, entry, body)
-                messages[changed.number] = changed
-    said = tuple(messages.values())
+                known = messages.get(body.message)
+                if known is None:
+                    about = {"thread": thread, "number": body.message}
+                    why = Sentence("the thread {thread} has no message {number}", **about)
+                    raise JournalDamaged(why)
+                messages[body.message] = _changed(known, body)
+    first = next(iter(messages.values()), None)
+    title = changes.pop("title", state.title) or (short_title(first.text) if first else "")
     return replace(
         state,
-        title=state.title or (short_title(said[0].text) if said else ""),
-        messages=said,
+        title=title,
+        last=last,
+        opened_at=opened_at,
+        updated_at=updated_at,
+        messages=tuple(messages.values()),
         runs=tuple(runs),
         by_number={number: at for at, number in enumerate(messages)},
+        **changes,
     )
 
 
-def _message(
-    thread: str, messages: Mapping[int, ThreadMessage], entry: ThreadEntry, body: _MessageBody
-) -> ThreadMessage:
-    """Returns the message that an entry adds or changes, as it is then."""
-    if isinstance(body, MessageAdded):
-        said = ThreadMessage(entry.number, entry.at, entry.by, body.text, body.key)
-        return replace(said, options=body.options, origin=body.origin, asked=body.asked)
-    known = messages.get(body.message)
-    if known is None:
-        number = body.message
-        raise JournalDamaged(
-            Sentence("the thread {thread} has no message {number}", thread=thread, number=number)
-        )
+def _changed(known: ThreadMessage, body: _MessageBody) -> ThreadMessage:
     match body:
         case MessageRead(kind=kind, run=run, question=question, value=value):
             reading = Reading(kind, run, question, value, body.judge, body.reason)

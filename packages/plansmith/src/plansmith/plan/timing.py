@@ -20,15 +20,18 @@ from plansmith.plan.sentence import Sentence
 
 MOST_MINUTES: Final = 10 * 366 * 24 * 60
 _WAYS: Final = ("every_minutes", "daily_at", "cron", "once_at")
-_FIELDS: Final = "error.cron_hint"
-_ISO: Final = "error.time_hint"
+_HINTS: Final = {
+    "every_minutes": "error.minutes_hint",
+    "daily_at": "error.daily_hint",
+    "cron": "error.cron_hint",
+    "once_at": "error.time_hint",
+}
 _UNITS: Final = (
     (10080, "timing.week", "timing.weeks"),
     (1440, "timing.day", "timing.days"),
     (60, "timing.hour", "timing.hours"),
     (1, "timing.minute", "timing.minutes"),
 )
-_LOOK_BACK: Final = tuple(timedelta(hours=hours) for hours in (1, 26, 32 * 24, 367 * 24))
 
 
 class Timing(Record):
@@ -72,30 +75,20 @@ def make_timing(**fields: Any) -> Timing:
     try:
         timing = Timing.model_validate(fields)
     except ValidationError as error:
-        raise _unusable(error, fields) from None
+        place = error.errors()[0]["loc"]
+        name = str(place[0]) if place else ""
+        if name in Timing.model_fields:
+            why = Sentence("{field} cannot be {value}", field=name, value=repr(fields[name]))
+            raise Misconfigured(
+                why, hint=Sentence(_HINTS[name]) if name in _HINTS else ""
+            ) from None
+        why = Sentence("a timing has no '{name}'", name=name)
+        hint = Sentence("give exactly one of {ways}", ways=[*_WAYS])
+        raise Misconfigured(
+            why if name else Sentence("the timing is not clear"), hint=hint
+        ) from None
     check_timing(timing)
     return timing
-
-
-def _unusable(error: ValidationError, fields: dict[str, Any]) -> Misconfigured:
-    first = error.errors()[0]
-    name = str(first["loc"][0]) if first["loc"] else ""
-    hints = {
-        "every_minutes": "error.minutes_hint",
-        "daily_at": "error.daily_hint",
-        "cron": _FIELDS,
-        "once_at": _ISO,
-    }
-    if not name:
-        hint = Sentence("give exactly one of {ways}", ways=list(_WAYS))
-        return Misconfigured(Sentence("the timing is not clear"), hint=hint)
-    if name not in Timing.model_fields:
-        return Misconfigured(
-            Sentence("a timing has no '{name}'", name=name),
-            hint=Sentence("give exactly one of {ways}", ways=[*_WAYS]),
-        )
-    why = Sentence("{field} cannot be {value}", field=name, value=repr(fields[name]))
-    return Misconfigured(why, hint=Sentence(hints[name]) if name in hints else "")
 
 
 def check_timing(timing: Timing) -> None:
@@ -108,11 +101,10 @@ def check_timing(timing: Timing) -> None:
     if timing.once_at is not None:
         _once(timing)
     if timing.cron is not None:
-        _cron(timing.cron, datetime(2026, 1, 1))  # noqa: DTZ001 - local times have no zone
         anchor = datetime(2026, 1, 1, tzinfo=UTC)
         if next(fires(timing, after=anchor, anchor=anchor), None) is None:
             why = Sentence("the cron expression '{cron}' never fires", cron=timing.cron)
-            raise Misconfigured(why, hint=Sentence(_FIELDS))
+            raise Misconfigured(why, hint=Sentence(_HINTS["cron"]))
 
 
 def zone_of(name: str) -> ZoneInfo:
@@ -120,19 +112,13 @@ def zone_of(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise _no_zone(name) from None
-
-
-def _no_zone(name: str) -> Misconfigured:
-    known = available_timezones()
-    if not known:
-        hint: str = "this machine has no time zones: pip install tzdata"
-    else:
-        near = difflib.get_close_matches(name.replace(" ", "_"), known, n=1, cutoff=0.6)
-        hint = Sentence("an IANA name such as Europe/Oslo")
-        if near:
-            hint = Sentence("did you mean {name}?", name=near[0])
-    return Misconfigured(Sentence("there is no time zone '{name}'", name=name[:60]), hint=hint)
+        known, hint = available_timezones(), str(Sentence("an IANA name such as Europe/Oslo"))
+        for near in difflib.get_close_matches(name.replace(" ", "_"), known, n=1, cutoff=0.6):
+            hint = Sentence("did you mean {name}?", name=near)
+        if not known:
+            hint = "this machine has no time zones: pip install tzdata"
+        why = Sentence("there is no time zone '{name}'", name=name[:60])
+        raise Misconfigured(why, hint=hint) from None
 
 
 def fires(timing: Timing, *, after: datetime, anchor: datetime) -> Iterator[datetime]:
@@ -165,15 +151,12 @@ def last_due(
     timing: Timing, *, after: datetime, until: datetime, anchor: datetime
 ) -> datetime | None:
     """Returns the last instant up to `until`, without computing all earlier ones."""
-    for back in _LOOK_BACK:
-        start = max(after, until - back)
+    for hours in (1, 26, 32 * 24, 367 * 24, None):
+        start = after if hours is None else max(after, until - timedelta(hours=hours))
         found = list(due(timing, after=start, until=until, anchor=anchor))
-        if found:
-            return found[-1]
-        if start == after:
-            return None
-    rest = list(due(timing, after=after, until=until, anchor=anchor))
-    return rest[-1] if rest else None
+        if found or start == after:
+            return found[-1] if found else None
+    return None
 
 
 def next_fires(
@@ -190,23 +173,21 @@ def _once(timing: Timing) -> datetime:
             return at.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         why = Sentence("'{text}' is not a time: {error}", text=timing.once_at, error=str(error))
-        raise Misconfigured(why, hint=Sentence(_ISO)) from None
+        raise Misconfigured(why, hint=Sentence(_HINTS["once_at"])) from None
     return _first_instant(at, zone_of(timing.timezone))
 
 
 def _cron(expression: str, local: datetime) -> CronSim:
-    if len(expression.split()) != 5:
-        why = Sentence(
-            "'{cron}' has {count} fields, not five", cron=expression, count=len(expression.split())
-        )
-        raise Misconfigured(why, hint=Sentence(_FIELDS))
+    count, hint = len(expression.split()), Sentence(_HINTS["cron"])
+    if count != 5:
+        why = Sentence("'{cron}' has {count} fields, not five", cron=expression, count=count)
+        raise Misconfigured(why, hint=hint)
     try:
         return CronSim(expression, local)
     except CronSimError as error:
-        why = Sentence(
-            "the cron expression '{cron}': {error}", cron=expression, error=str(error).lower()
-        )
-        raise Misconfigured(why, hint=Sentence(_FIELDS)) from None
+        about = {"cron": expression, "error": str(error).lower()}
+        why = Sentence("the cron expression '{cron}': {error}", **about)
+        raise Misconfigured(why, hint=hint) from None
 
 
 def _by_clock(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
@@ -251,14 +232,11 @@ def _first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
 def _end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
     # With the later offset a skipped time lies before the change, with the earlier one after it.
     low, high = sorted(wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
-    before = _offset(low.astimezone(zone))
-    second = timedelta(seconds=1)
+    before, second = _offset(low.astimezone(zone)), timedelta(seconds=1)
     while high - low > second:
         middle = low + (high - low) // 2 // second * second
-        if _offset(middle.astimezone(zone)) == before:
-            low = middle
-        else:
-            high = middle
+        is_before = _offset(middle.astimezone(zone)) == before
+        low, high = (middle, high) if is_before else (low, middle)
     return high
 
 

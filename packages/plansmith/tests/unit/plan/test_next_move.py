@@ -61,15 +61,7 @@ def under_way(questions: Any = (), **steps: StepStatus) -> Run:
         (run(plan=PLAN, phase=RunStatus.REPLANNING), Conclude()),
         (run(phase=RunStatus.DONE), Over(RunStatus.DONE)),
         (run(phase=RUNNING, damage="event 3 is missing"), Damaged("event 3 is missing")),
-    ],
-)
-def test_the_state_of_a_run_tells_its_next_move(given: Run, move: Move) -> None:
-    assert next_move(given) == move
-
-
-@pytest.mark.parametrize(
-    ("given", "move"),
-    [
+        # Under way, it waits only when nothing else can be done.
         (under_way(a=StepStatus.READY), Execute()),
         (under_way(a=StepStatus.FAILED), Execute()),
         (under_way(ASKED, a=StepStatus.ASKING), AwaitAnswer(("q",), begun=True)),
@@ -91,7 +83,7 @@ def test_the_state_of_a_run_tells_its_next_move(given: Run, move: Move) -> None:
         ),
     ],
 )
-def test_a_run_under_way_waits_only_when_nothing_else_can_be_done(given: Run, move: Move) -> None:
+def test_the_state_of_a_run_tells_its_next_move(given: Run, move: Move) -> None:
     assert next_move(given) == move
 
 

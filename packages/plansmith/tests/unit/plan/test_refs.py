@@ -12,7 +12,6 @@ from plansmith.plan.refs import (
     fill_text,
     find,
     is_earlier,
-    lookup,
     pieces,
 )
 from plansmith.plan.steps import ToolStep
@@ -67,23 +66,21 @@ def test_braces_that_are_no_reference_are_told(text: str) -> None:
     assert "not a reference" in found.flaw
 
 
-def test_a_text_that_is_one_reference_becomes_the_value_itself() -> None:
-    values: dict[str, Json] = {"a": {"n": 5, "list": [1, 2]}}
-    assert fill("{{a.n}}", values) == 5
-    assert fill({"x": ["{{a.list}}"]}, values) == {"x": [[1, 2]]}
-
-
-def test_a_reference_among_other_text_becomes_text() -> None:
-    values: dict[str, Json] = {"a": {"n": 5, "s": "five", "l": ["é"], "no": None}}
-    assert fill("{{a.n}} is {{a.s}} {{a.l}} {{a.no}}", values) == '5 is five ["é"] null'
-
-
-def test_two_braces_are_written_as_a_quoted_text() -> None:
-    assert fill_text('{{"{{"}}name}} and {{a}}', {"a": "b"}) == "{{name}} and b"
-
-
-def test_a_digit_reaches_into_a_list_with_a_dot_too() -> None:
-    assert lookup(Ref("a", ("items", "1")), {"a": {"items": ["x", "y"]}}) == "y"
+@pytest.mark.parametrize(
+    ("template", "value"),
+    [
+        ("{{a.n}}", 5),  # one reference and nothing else is the value itself
+        ({"x": ["{{a.list}}"]}, {"x": [[1, 2]]}),
+        ("{{a.n}} is {{a.s}} {{a.l}} {{a.no}}", '5 is five ["é"] null'),
+        ('{{"{{"}}name}} and {{a.s}}', "{{name}} and five"),
+        ({"$from": "a", "$path": ["list", "1"]}, 2),
+        ({"$from": "run:x/a", "$path": ["b", 0]}, 2),  # beside a step of that name
+        ("{{run:x/a.b}}", [2]),
+    ],
+)
+def test_a_template_is_filled_with_what_it_refers_to(template: Json, value: Json) -> None:
+    a: Json = {"n": 5, "s": "five", "l": ["é"], "no": None, "list": [1, 2]}
+    assert fill(template, {"a": a, "run:x/a": {"b": [2]}}) == value
 
 
 @pytest.mark.parametrize(
@@ -94,11 +91,12 @@ def test_a_digit_reaches_into_a_list_with_a_dot_too() -> None:
         ("{{a.items[7]}}", "2 items"),
         ("{{a.name.x}}", "no parts"),
         ("{{a.items[0].x}}", "no parts"),
+        ("{{run:y/a}}", "of the earlier run y is not there"),
     ],
 )
 def test_a_missing_value_is_told_with_what_there_is(reference: str, hint: str) -> None:
     values: dict[str, Json] = {"a": {"items": [1, 2], "name": "n"}}
-    with pytest.raises(ReferenceFailed, match=r"nothing at|no result") as caught:
+    with pytest.raises(ReferenceFailed, match=r"nothing at|no result|not there") as caught:
         fill(reference, values)
     assert hint in str(caught.value)
 
@@ -108,6 +106,7 @@ def test_a_missing_value_is_told_with_what_there_is(reference: str, hint: str) -
     [
         {"$from": 5},
         {"$from": "a b"},
+        {"$from": "run:only"},
         {"$from": "a", "$path": "items"},
         {"$from": "a", "$path": [-1]},
         {"$from": "a", "$path": [True]},
@@ -138,23 +137,6 @@ def test_a_result_of_an_earlier_run_is_named_by_run_and_step() -> None:
     assert [earlier_source(*each) for each in (("a/b", "c"), ("a", "m/0"), ("a b", "c"))] == [
         ""
     ] * 3
-
-
-def test_a_result_of_an_earlier_run_is_filled_in_beside_a_step_of_that_name() -> None:
-    values: dict[str, Json] = {"a": 1, "run:x/a": {"b": [2]}}
-    template: Json = {
-        "m": {"$from": "a"},
-        "n": {"$from": "run:x/a", "$path": ["b", 0]},
-        "o": "{{run:x/a.b}}",
-    }
-    assert fill(template, values) == {"m": 1, "n": 2, "o": [2]}
-    with pytest.raises(ReferenceFailed, match="of the earlier run y is not there"):
-        lookup(Ref("run:y/a"), values)
-
-
-def test_a_malformed_name_of_an_earlier_run_says_how_it_is_written() -> None:
-    [found] = find({"$from": "run:only"})
-    assert "run:<run id>/<step id>" in found.flaw
 
 
 def test_a_step_waits_for_no_result_of_an_earlier_run() -> None:

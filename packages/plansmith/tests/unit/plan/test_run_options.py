@@ -78,13 +78,6 @@ def test_a_request_comes_back_from_its_options_as_it_was() -> None:
     assert PlanRequest.of("r", stored) == wanted
 
 
-def test_money_is_exact() -> None:
-    budget = RunOptions.model_validate({"budget": {"money": "0.10"}}).budget
-    assert budget is not None
-    assert budget.money == Decimal("0.10")
-    assert budget.to_json() == {"money": "0.10"}
-
-
 @pytest.mark.parametrize(
     ("given_", "place"),
     [
