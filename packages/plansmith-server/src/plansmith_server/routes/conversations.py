@@ -196,13 +196,14 @@ async def show(ask: Ask, *, after: b.Number = 0, wait_s: b.Seconds = 0.0) -> Ans
         answer = answer_text(await state.smith.get(name)) if told else ""
         runs.append({**v.run_row(summary), "answer": clip(answer, _ANSWER)})
         questions += [{**v.question_view(run, q), "run": name} for q in run.questions.values()]
+    short = found.summary
     return v.view(
         ConversationView,
         found,
         messages=[await _message(state, each) for each in found.messages],
         runs=runs,
         questions=questions,
-        summary=found.summary and found.summary._asdict(),
+        summary=short and {"upto": short.upto, "text": short.text, "model": short.model},
         created_at=found.opened_at,
     )
 

@@ -28,18 +28,14 @@ from plansmith.errors import InputNeeded, ReferenceFailed
 from plansmith.plan import events as e
 from plansmith.plan.conditions import condition_text, holds
 from plansmith.plan.data import Content, Json, content_of
-from plansmith.plan.data import Json, content_of
 from plansmith.plan.events import FailureKind, SkipRule
 from plansmith.plan.graph import order
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import StepState, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.step_events import FailureKind, SkipRule
 from plansmith.plan.steps import LONGEST_TIMEOUT_S, MAX_NESTING, AskStep, Instead
 from plansmith.ports import Clock, Reply
-from plansmith.plan.steps import MAX_NESTING, Instead
-from plansmith.ports import Reply
 
 # Tuples, since looking for a member in a set calls the enum's own `__hash__`.
 _OPEN: Final = (StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING)
