@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from tests.web.browser import ROOT, Stage, Watched
 from tests.web.hostile import PAYLOADS
-from tests.web.screens import addresses, approve, settled, until
+from tests.web.screens import addresses, approve, settled, show, until
 
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 BAD_IMAGE = "<img src=x onerror=window.pwned=1>"
@@ -47,8 +47,7 @@ def test_every_screen_reloads_to_the_same_fits_a_phone_and_axe_finds_nothing(
     every = 1 if os.environ.get("PLANSMITH_LONG") else 2
     found: dict[str, list[str]] = {}
     for name, address in list(screens.items())[(theme == "dark") % every :: every]:
-        page.goto(f"{page.url.split('#')[0]}#/{address}")
-        settled(page)
+        show(page, address)
         heading = page.get_by_role("heading").first.inner_text()
         found[name] = violations(page)
         page.set_viewport_size({"width": 390, "height": 780})

@@ -137,6 +137,17 @@ def until(stage: Stage, run: str, status: str) -> Any:
     return pytest.fail(f"the run is {told['status']} and not {status}")
 
 
+def show(page: Page, address: str) -> None:
+    """Another address of the page is shown; what was shown before is gone."""
+    change = """wanted => new Promise(done => {
+      if (location.hash === wanted) return done();
+      addEventListener("hashchange", () => setTimeout(done), { once: true });
+      location.hash = wanted;
+    })"""
+    page.evaluate(change, f"#/{address}")
+    settled(page)
+
+
 def settled(page: Page) -> None:
     """The screen shows what it was loaded for."""
     expect(page.get_by_role("heading").first).to_be_visible()

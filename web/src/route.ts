@@ -39,6 +39,7 @@ export function useRoute(): Route {
   useEffect(() => {
     const changed = (): void => setHash(location.hash);
     addEventListener("hashchange", changed);
+    changed();  // it may have changed between the first drawing and now
     return () => removeEventListener("hashchange", changed);
   }, []);
   return parse(hash);

@@ -53,11 +53,9 @@ async def _carry_runs(state: ServerState) -> None:
         # Taken before the runs are read: of what is decided from here on, nothing is missed.
         after = await _newest_position(state)
         found = await journals.patience.until_done(journals.owners.processes)
-        others = [each.beat for each in found if each.lives]
-        if any(
-            read_kind(each.kind).kind == "server" and each.process != journals.owners.me()
-            for each in others
-        ):
+        others = {each.beat.process: each.beat.kind for each in found if each.lives}
+        others.pop(journals.owners.me(), None)
+        if any(read_kind(each).kind == "server" for each in others.values()):
             state.ready = True
             state.log.info("waiting", why="another server runs the open runs of this store")
         resume = in_role(journals.owners, role, partial(_resume_open_runs, state))

@@ -16,13 +16,7 @@ from plansmith.plan.run import Run
 from plansmith.plan.schedules import failures_in_a_row
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Records
-from plansmith.runs.decisions import (
-    changed_values,
-    consent_values,
-    may_change_values,
-    open_question,
-    stale_hash,
-)
+from plansmith.runs import decisions as d
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.routes import files
@@ -66,7 +60,7 @@ async def decide(ask: Ask, given: b.Decision) -> Answer:
         await ask.state.background.until_journaled(ask.run, work)
         return await ask.shown()
     if not given.reject and (run.plan is None or given.approve != run.plan.hash):
-        raise stale_hash(run.plan.hash if run.plan else "none")
+        raise d.stale_hash(run.plan.hash if run.plan else "none")
     await ask.runs.ask_for_review(ask.run, Sentence("review.undecided"))
     if given.reject:
         await ask.smith.decide(ask.run, reject=True, by=ask.by)
@@ -89,7 +83,7 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
         raise StaleDecision(
             Sentence("run {run} has no open question '{name}'", run=ask.run, name=given.question)
         )
-    asked = open_question(run, given.question, given.hash)
+    asked = d.open_question(run, given.question, given.hash)
     if ask.by.kind == "person" and asked.kind not in FOR_PROGRAMS:
         need_scope(ask.request.scope, "approve")
     value = given.answer
@@ -112,7 +106,7 @@ async def _allowed(ask: Ask, run: Run, asked: e.QuestionAsked, given: b.AnswerBo
     own = None
     if given.change is not None:
         need_scope(ask.request.scope, "approve")
-        own = await changed_values(ask.runs.store, asked, given.change)
+        own = await d.changed_values(ask.runs.store, asked, given.change)
     if given.seen:
         await files.need_as_seen(ask.runs, run, asked, given.seen, own)
     if own is None:
@@ -125,10 +119,10 @@ async def _allowed(ask: Ask, run: Run, asked: e.QuestionAsked, given: b.AnswerBo
 async def question(ask: Ask) -> Answer:
     """Shows a question; one that asks for consent includes the values of the call, uncut."""
     run, asked = await files.asked(ask, ask.path("question"))
-    values = await consent_values(ask.runs.store, asked)
+    values = await d.consent_values(ask.runs.store, asked)
     found = await work_files(ask.runs).consent_preview(run, asked)
     rule = ask.runs.intake.policy.second_person
-    can_change = values is not None and may_change_values(run, asked, rule)
+    can_change = values is not None and d.may_change_values(run, asked, rule)
     told = {"values": values, **files.preview_view(found), "can_change": can_change}
     return {**question_view(run, asked), **told}
 
