@@ -110,9 +110,10 @@ class Record(BaseModel):
     def is_frozen(self) -> bool:
         """Whether no field is a dict or list that can be changed, as in an unvalidated record."""
         values = vars(self).values()
-        if any(type(each) in (dict, list) for each in values):
+        kinds = {*map(type, values)}
+        if dict in kinds or list in kinds:
             return False
-        return all(each.is_frozen for each in values if isinstance(each, Record))
+        return kinds <= _FIXED or all(each.is_frozen for each in values if isinstance(each, Record))
 
     def forget(self) -> None:
         for name in vars(self).keys() - type(self).model_fields.keys():
@@ -417,6 +418,10 @@ class FrozenList(_Frozen, list[Json]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ([*self],)
+
+
+# Types of fields in which nothing can change.
+_FIXED: Final = frozenset({str, int, float, bool, type(None), tuple, FrozenDict, FrozenList})
 
 
 def _frozen(value: Any) -> Any:
