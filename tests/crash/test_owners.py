@@ -19,6 +19,8 @@ from tests.waiting import until
 
 from plansmith import Plan, RunStatus, tool
 from plansmith.app import Plansmith
+from plansmith.clock import SystemClock
+from plansmith.engine.ownership import Owners
 from plansmith.engine.processes import lives_here, this_process
 from plansmith.errors import RunBusy
 from plansmith.store.sqlite import SqliteStore
@@ -226,6 +228,23 @@ async def test_a_program_that_opens_a_store_twice_runs_each_run_once(tmp_path: P
         await second.decide(left.id, approve=plan.hash)
         assert (await second.run(left.id)).status is RunStatus.DONE
     assert calls == ["charge", "charge"]
+
+
+async def test_a_store_that_was_opened_often_knows_its_last_opening_as_over(tmp_path: Path) -> None:
+    @tool(effect="read")
+    def look() -> str:
+        """See."""
+        return "seen"
+
+    plan = Plan.model_validate({"goal": "see", "steps": [{"id": "a", "tool": "look"}]})
+    for _ in range(5):
+        async with Plansmith(tools=[look], store=f"sqlite:///{tmp_path / 'runs.db'}") as smith:
+            assert (await smith.do(plan)).status is RunStatus.DONE
+    store = SqliteStore(tmp_path / "runs.db")
+    [last] = await store.beats()
+    assert last.lease_s == 0
+    assert await Owners(store, SystemClock()).dead([last.process]) == {last.process}
+    await store.close()
 
 
 def owner_of(process: int) -> str:

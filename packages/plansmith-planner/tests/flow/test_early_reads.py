@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -335,15 +336,16 @@ async def test_an_early_read_of_a_process_that_died_is_told_as_unknown(tmp_path:
     await second.close()
 
 
-async def test_reads_early_take_part_in_the_tokens_of_the_run() -> None:
+async def test_reads_early_take_part_in_the_tokens_and_the_money_of_the_run() -> None:
     class Spending(Gate):
         async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
             call.spend(Usage(input_tokens=7))
+            call.spend(Usage(cost=Decimal("0.05")))  # a fee; what the tokens cost is not known
             return await super().call(tool, arguments, call)
 
     model, gate = Slow(READ), Spending()
     app = app_of(model, gate, store=MemoryStore())
     run = await planned(app, model, gate)
-    assert run.tokens == 7
+    assert (run.tokens, run.money) == (7, Decimal("0.05"))
     run = await app.run(run.id)
-    assert run.tokens == 7
+    assert (run.tokens, run.money) == (7, Decimal("0.05"))

@@ -194,9 +194,9 @@ async def _fire_schedules(state: ServerState) -> None:
     try:
         await journals.patience.until_done(lambda: journals.owners.serve(str(state.kind)))
         schedules = state.smith.schedules
-        carried = state.background.until_rest if state.carrier is not None else None
-        keep = partial(schedules.keep, execute=carried)
-        await in_role(journals.owners, f"schedules {journals.folder}", keep)
+        if state.carrier is not None:  # also for what a person fires at this server
+            schedules.firing.execute = state.background.until_rest
+        await in_role(journals.owners, f"schedules {journals.folder}", schedules.keep)
     except PlansmithError as error:
         state.log.info("no_schedules", why=str(error))
 

@@ -6,15 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from tests.flow.plans import plan, step
 
 from plansmith import RunStatus, tool
 from plansmith.app import Plansmith
-from plansmith.errors import Refused
-from plansmith.plan.events import StepDone
+from plansmith.errors import NotFound, Refused
+from plansmith.plan.events import RunStarted, StepDone
 from plansmith.plan.limits import Limits
+from plansmith.store.sqlite import SqliteStore
 
 WAIT = asyncio.timeout
 
@@ -141,3 +143,22 @@ async def test_a_run_created_here_and_executed_elsewhere_is_not_executed_again(t
     await two.there.run(run.id)
     assert (await two.here.run(run.id)).status is RunStatus.DONE
     assert two.calls == ["1"]
+
+
+async def test_a_run_deleted_while_all_are_resumed_keeps_no_other_from_going_on(two: Two) -> None:
+    runs = [await two.here.submit(plan(step("a", "look", inputs={"x": n}))) for n in range(120)]
+    for run in runs:
+        journal = await two.here.runs.journals.load(run.id)
+        await journal.append(RunStarted(hash=journal.plan_hash))
+    store = two.there.store
+    assert isinstance(store, SqliteStore)
+    listed = await store.open_runs()
+    await store.delete_run(runs[0].id)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "open_runs", AsyncMock(return_value=listed))
+        with pytest.raises(NotFound):
+            await two.there.runs.resume_all()
+    async with WAIT(30):
+        for run in runs[1:]:
+            assert (await two.there.run(run.id)).status is RunStatus.DONE
+    assert len(two.calls) == 119

@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Awaitable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
 
+from tests.waiting import until
+
+from plansmith import Plan, Run, tool
+from plansmith.app import Plansmith
 from plansmith.engine.ownership import Owners
 from plansmith.engine.processes import ProcessKind, read_kind, this_process
 from plansmith.engine.run_queue import QueueLimits, RunTaker, Taken
 from plansmith.errors import StoreAway
+from plansmith.plan.timing import Timing
 from plansmith.store.memory import MemoryStore
 from plansmith.testing import FakeClock
+from plansmith_server import upkeep
 from plansmith_server.carrier import RunCarrier
 from plansmith_server.ops.logs import Log
+from plansmith_server.ops.tasks import beside
 
 
 class Queue:
@@ -134,3 +143,33 @@ def test_what_a_process_tells_about_itself_is_read_back() -> None:
     assert read_kind(str(worker)) == worker
     for text in ("server", "worker since=never runs=4", "worker runs=4", ""):
         assert read_kind(text) == ProcessKind(text.split()[0] if text else "program")
+
+
+async def test_what_a_person_fires_now_is_sent_to_a_worker_by_every_server(tmp_path: Path) -> None:
+    sent, url = asyncio.Event(), f"sqlite:///{tmp_path / 'runs.db'}"
+    kept = Plan.model_validate({"goal": "see", "steps": [{"id": "a", "tool": "look"}]})
+
+    @tool(effect="read")
+    def look() -> str:
+        """See."""
+        return "seen"
+
+    async def send(run_id: str) -> Run:
+        sent.set()
+        return await smith.get(run_id)
+
+    async with Plansmith(tools=[look], store=url) as smith:
+        state = SimpleNamespace(
+            smith=smith,
+            kind=ProcessKind("server"),
+            carrier=object(),
+            background=SimpleNamespace(until_rest=send),
+        )
+        async with Plansmith(store=url) as other:  # it has the role
+            role = other.runs.journals.owners.role(f"schedules {smith.runs.journals.folder}")
+            async with role, beside(upkeep._fire_schedules(state)):  # type: ignore[arg-type]
+                timing = Timing(every_minutes=60)
+                await smith.schedules.create(timing=timing, plan=kept, approve=kept.hash, name="n")
+                await until(lambda: smith.schedules.firing.execute is send)
+                await smith.schedules.fire_now("n")
+                await asyncio.wait_for(sent.wait(), 30)

@@ -350,9 +350,12 @@ class Executor:
 
     def _told_without(self, unit: Unit) -> Unit:
         """Returns a reply that tells which of its steps were skipped, in place of their results."""
-        step, passed = unit.step, self._state.passed(unit.scope)
+        step = unit.step
+        if not isinstance(step, ReplyStep):
+            return unit
+        passed = self._state.passed(unit.scope)
         missing = [name for name in step.needed if name in passed]
-        if not isinstance(step, ReplyStep) or not missing:
+        if not missing:
             return unit
         locale = self._journal.run.locale
         said = {name: in_language(Sentence("reply.skipped", step=name), locale) for name in missing}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -142,6 +143,13 @@ class Lease:
         self._doubt = True
         self._keep()
 
+    async def end(self) -> None:
+        """Tells the others at once that the lease is over."""
+        self.close()
+        if self._renewed > float("-inf") and not self.fences:
+            with suppress(PlansmithError):  # the store is away: they wait until it is over
+                await self._store.beat(Beat(self._me(), self.kind, _version(), 0.0))
+
     def close(self) -> None:
         """Renews it no more."""
         if self._timer is not None:
@@ -199,6 +207,10 @@ class OtherMachines:
         if (beat := self.beats.get(owner)) is None:
             return 0.0
         return max(0.0, self._since[owner][1] + beat.lease_s * _WATCHED - self._now())
+
+    def count(self) -> int:
+        """Returns how many processes have renewed their leases."""
+        return sum(not self.is_silent(name) for name in self.beats)
 
     def names(self, *, kinds: Collection[str]) -> list[str]:
         """Returns the processes of some kinds, on this machine too."""

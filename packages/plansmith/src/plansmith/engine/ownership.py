@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from plansmith.claim_ports import Beat, Claim, OwnerStore, ProcessStore
 from plansmith.engine.lease import LEASE_S, Fence, Lease, LeaseStore, OtherMachines
-from plansmith.engine.processes import Machine, ThisMachine, described
+from plansmith.engine.processes import Machine, ThisMachine, described, is_this_process
 from plansmith.errors import RunBusy, StoreAway
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, PlanStore
@@ -172,6 +172,12 @@ class Owners:
         if self._store is not None:
             await self._store.release("", 0)
 
+    async def end(self) -> None:
+        """Owns nothing from now on, and tells the other processes so."""
+        self.close()
+        if self.lease is not None:
+            await self.lease.end()
+
     def close(self) -> None:
         """Renews the lease no more."""
         self._machine.close()
@@ -316,7 +322,7 @@ class Owners:
                 fence = await self.take(role)
             except (RunBusy, StoreAway):
                 # Of many that wait, each looks less often: one of them looks soon enough.
-                many = len(self._others.beats) / _FEW if self._others is not None else 0
+                many = self._others.count() / _FEW if self._others is not None else 0
                 await self._clock.sleep(_LOOK_S * max(1.0, many))
         lost = self._roles[role] = asyncio.Event()
         try:
@@ -336,5 +342,5 @@ class Owners:
 def _busy(run: str, owner: str) -> RunBusy:
     return RunBusy(
         Sentence("run.busy", run=run, owner=described(owner)),
-        hint=Sentence("run.busy_hint", run=run),
+        hint=Sentence("run.busy_here" if is_this_process(owner) else "run.busy_hint", run=run),
     )

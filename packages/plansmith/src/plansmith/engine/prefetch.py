@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any, Final
 
 from plansmith.engine.call import Callees
@@ -98,7 +100,9 @@ class _EarlyCall:
                 error = why
             case Asks(need):
                 error = Sentence("it asks: {question}", question=need.message)
-        spent, self._spent = total(*self._spent), []
+        costs = [each.cost for each in self._spent if each.cost is not None]
+        known = sum(costs, Decimal(0)) if costs else None  # what is known counts in the budget
+        spent, self._spent = replace(total(*self._spent), cost=known), []
         seconds = round(max(0.0, (self.ended or self.started) - self.started), 6)
         ended = PrefetchEnded(
             key=self.key, seconds=seconds, result=result, error=error, **spending(spent)

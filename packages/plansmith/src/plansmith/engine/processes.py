@@ -143,6 +143,11 @@ class ThisMachine:
         _open.pop(self._number, None)
 
 
+def is_this_process(owner: str) -> bool:
+    """Tells whether an owner is an opening of a store by this process."""
+    return _opening(owner)[0] == this_process()
+
+
 def _opening(owner: str) -> tuple[str, int]:
     """Returns the process of an owner, and the number of its opening."""
     process, _, number = owner.rpartition(".")

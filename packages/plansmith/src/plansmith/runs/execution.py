@@ -77,7 +77,7 @@ class RunExecution:
         for future in futures:
             future.cancel()
         await asyncio.gather(*futures, return_exceptions=True)
-        self._journals.owners.close()
+        await self._journals.owners.end()
 
     async def begin(self, journal: Journal) -> asyncio.Future[Run] | None:
         """Claims a run and starts to execute it; None if it cannot go on any more."""

@@ -262,21 +262,22 @@ class RunService:
         names = await self.store.open_runs()
         await self.journals.owners.look()
         executing: list[asyncio.Future[Run]] = []
-        damage: list[JournalDamaged] = []
+        failed: list[BaseException] = []
         for start in range(0, len(names), _BATCH_SIZE):
             for each in await self._resume_some(names[start : start + _BATCH_SIZE], busy):
                 match each:
                     case RunBusy():
                         busy(each)
-                    case JournalDamaged():
-                        damage.append(each)
                     case BaseException():
-                        raise each
+                        failed.append(each)
                     case _:
                         executing += [each] if each is not None else []
+        for each in failed:
+            if not isinstance(each, JournalDamaged):
+                raise each  # the others are being executed
         runs = await asyncio.gather(*executing)
-        if damage:
-            raise damage[0]
+        if failed:
+            raise failed[0]
         return runs
 
     async def _resume_some(

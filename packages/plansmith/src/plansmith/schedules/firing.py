@@ -323,7 +323,10 @@ class Firing:
             after = schedule.replace(version=schedule.version + 1, **changes)
             if await self.store.put_schedule(after):
                 return after
-            schedule = await self.store.schedule(schedule.id) or schedule
+            found = await self.store.schedule(schedule.id)
+            if found is None:
+                return schedule  # nothing is left to change
+            schedule = found
 
 
 def _overlapping(

@@ -37,7 +37,7 @@ from plansmith.schedules.approval import (
     need_second_scheduler,
     reasons_attended,
 )
-from plansmith.schedules.firing import ExecuteRun, Firing
+from plansmith.schedules.firing import Firing
 from plansmith.schedules.store import ScheduleStore
 from plansmith.templates.book import TemplateBook
 
@@ -493,14 +493,12 @@ class Schedules:
         after = max(schedule.settled, self._clock.now())
         return next_fires(schedule.timing, after=after, anchor=schedule.created, count=count)
 
-    async def keep(self, *, look_s: float = LOOK_S, execute: ExecuteRun | None = None) -> None:
+    async def keep(self, *, look_s: float = LOOK_S) -> None:
         """Starts what is due until it is cancelled.
 
         Args:
             look_s: Within how many seconds changes by other processes are noticed.
-            execute: Has a run executed, for example by a worker; else this process does it.
         """
-        self.firing.execute = execute or self._runs.run
         while True:
             self.firing.changed_event.clear()
             wait = look_s

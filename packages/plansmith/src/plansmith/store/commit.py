@@ -109,10 +109,9 @@ class CommitQueue:
 
     def _end(self, loop: asyncio.AbstractEventLoop) -> None:
         del self._tasks[loop]
-        # A task that was cancelled, at the end of a program, leaves those that came since.
-        left = [each for each in self._waiting.pop(loop, ()) if not each.future.done()]
-        if left:
-            self._waiting[loop] = left
+        # At the end of a program the task is cancelled, and so are callers: what they gave is
+        # stored all the same, for it may tell of calls that were made.
+        if loop in self._waiting:
             self._begin(loop)
 
     async def _work(self, loop: asyncio.AbstractEventLoop) -> None:

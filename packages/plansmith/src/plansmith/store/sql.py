@@ -254,9 +254,13 @@ BEAT: Final = """
 BEATS: Final = """
     SELECT name, kind, version, lease_s, beats, {now} - seen FROM processes ORDER BY name
 """
-# A process that has not been heard of for an hour, and owns nothing, is forgotten.
+# A process that has not been heard of for an hour, and owns nothing, is forgotten; so are other
+# openings of the store by the same process once their leases are over.
 FORGET_PROCESSES: Final = """
-    DELETE FROM processes WHERE seen < {now} - 3600 AND name NOT IN (SELECT owner FROM claims)
+    DELETE FROM processes WHERE name NOT IN (SELECT owner FROM claims) AND (
+        seen < {now} - 3600
+        OR machine = :machine AND pid = :pid AND name <> :name AND seen <= {now} - lease_s
+    )
 """
 
 SQLITE: Final = Dialect(

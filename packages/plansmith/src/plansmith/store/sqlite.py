@@ -141,7 +141,11 @@ class SqliteStore(DatabaseStore):
 
     async def _commit(self, batch: Sequence[Request]) -> None:
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._writer, self._ledger.commit, batch)
+        try:
+            work = loop.run_in_executor(self._writer, self._ledger.commit, batch)
+        except RuntimeError:  # closed by another event loop
+            raise closed() from None
+        await asyncio.shield(work)
 
     async def _submit(self, request: Append) -> None:
         await self._queue.submit(request)

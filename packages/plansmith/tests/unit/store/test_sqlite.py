@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured
 from plansmith.plan.data import Json
+from plansmith.store.commit import Request
 from plansmith.store.doctor import diagnose
 from plansmith.store.sql import VERSION
 from plansmith.store.sqlite import SqliteStore
@@ -150,3 +152,35 @@ def test_sqlites_errors_get_names_and_hints(tmp_path: Path) -> None:
     other = named(sqlite3.ProgrammingError("something"), path)
     assert type(other) is JournalError
     assert other.hint
+
+
+def test_what_waits_for_a_commit_is_stored_although_its_program_ends_without_closing(
+    tmp_path: Path,
+) -> None:
+    store = SqliteStore(tmp_path / "runs.db")
+    commit, begun, go_on = store._ledger.commit, threading.Event(), threading.Event()
+
+    def slow(batch: Sequence[Request]) -> None:
+        begun.set()
+        assert go_on.wait(30)
+        commit(batch)
+
+    async def program() -> None:
+        writing = [asyncio.create_task(store.append(journal("r1", 1)))]
+        await asyncio.to_thread(begun.wait, 30)
+        writing += [asyncio.create_task(store.append(journal(f"r{n}", 1))) for n in (2, 3)]
+        await asyncio.sleep(0)
+        assert not any(each.done() for each in writing)  # and the program is over
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store._ledger, "commit", slow)
+        asyncio.run(program())
+        go_on.set()
+        store._writer.submit(int).result(30)  # after all that was given before
+
+    async def read() -> Sequence[str]:
+        found = await store.runs()
+        await store.close()
+        return found
+
+    assert [*asyncio.run(read())] == ["r1", "r2", "r3"]
