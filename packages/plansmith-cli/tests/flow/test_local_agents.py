@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests import forked
 
-from plansmith import Plan, Plansmith, Run, RunStatus
+from plansmith import Plan, Plansmith, Run, RunStatus, StepStatus
 from plansmith.plan.data import Json
 from plansmith.plan.events import StepProgressed
 from plansmith.ports import Usage
@@ -118,3 +118,12 @@ async def test_findings_files_and_citations_go_from_step_to_step(folder: Path) -
     events = await app.store.events(run.id)
     said = [each.body.text for each in events if isinstance(each.body, StepProgressed)]
     assert said
+
+
+async def test_an_agent_that_did_not_finish_is_a_failed_step_and_never_done(folder: Path) -> None:
+    research = ScriptedModel(*[calls("files.read", path="rain.csv")] * 2)
+    run = await ran(smith(folder, research, ScriptedModel(), turns=2))
+    assert run.steps["find"].status is StepStatus.FAILED
+    assert run.steps["sum"].status is not StepStatus.DONE
+    assert run.status is not RunStatus.DONE
+    assert "used up its 2 turns" in run.steps["find"].error

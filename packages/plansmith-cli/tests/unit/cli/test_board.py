@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import io
+import unicodedata
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from plansmith import Plan, Run, RunStatus, StepStatus
 from plansmith.plan import events as e
 from plansmith.plan.run import StepState
 from plansmith_cli.ui.output import status_word
-from plansmith_cli.ui.progress import ICONS, elapsed, header, rows
+from plansmith_cli.ui.progress import ICONS, Lines, elapsed, header, rows
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 NOW = START + timedelta(seconds=41)
@@ -57,3 +61,20 @@ def test_what_matters_now_stays_when_not_all_fits() -> None:
     assert len(shown) == 5
     assert any("s50" in row.text for row in shown)
     assert shown[-1].text == "… and 97 more"
+
+
+@settings(max_examples=30)
+@given(st.text(max_size=80))
+def test_no_text_of_a_tool_steers_the_terminal(text: str) -> None:
+    step = {"id": "s", "tool": "look", "title": "t\x1b[2Jt\u202e"}
+    plan = Plan.model_validate({"goal": "g", "steps": [step]})
+    failed = StepState(status=StepStatus.FAILED, error=f"\x1b]0;x\x07{text}", progress=text)
+    shown = Run(id="r", plan=plan, phase=RunStatus.RUNNING, steps={"s": failed})
+    [row] = rows(shown, now=NOW, locale="en")
+    stream = io.StringIO()
+    body = e.StepFailed(step="s", error=f"\x1b]0;x\x07{text}")
+    actor = e.Actor(kind="system")
+    Lines("en", stream).show(shown, e.next_event(body, run="r", at=NOW, by=actor))
+    for shown_text in (row.text, stream.getvalue().removesuffix("\n")):
+        kinds = {unicodedata.category(letter) for letter in shown_text}
+        assert not kinds & {"Cc", "Cf", "Cs", "Zl", "Zp"}
