@@ -216,8 +216,9 @@ async def test_a_program_that_opens_a_store_twice_runs_each_run_once(tmp_path: P
             await first.decide(run.id, approve=plan.hash)
             running = asyncio.create_task(first.run(run.id))
             await inside.wait()
-            with pytest.raises(RunBusy, match=f"process {os.getpid()}"):
+            with pytest.raises(RunBusy, match=f"process {os.getpid()}") as busy:
                 await second.run(run.id)
+            assert "close that one" in busy.value.hint  # not: stop that process, which is this one
             assert await second.runs.resume_all() == []
             await second.runs.journals.owners.serve()  # a renewal that looks at all its claims
             leave.set()
