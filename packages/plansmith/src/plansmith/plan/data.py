@@ -421,7 +421,9 @@ class FrozenList(_Frozen, list[Json]):
 
 
 # Types of fields in which nothing can change.
-_FIXED: Final = frozenset({str, int, float, bool, type(None), tuple, FrozenDict, FrozenList})
+_FIXED: Final = frozenset(
+    {str, int, float, bool, type(None), tuple, frozenset, FrozenDict, FrozenList}
+)
 
 
 def _frozen(value: Any) -> Any:

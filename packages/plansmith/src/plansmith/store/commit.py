@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from plansmith.errors import JournalDamaged, JournalError
 from plansmith.plan.events import Event
@@ -12,6 +12,8 @@ from plansmith.plan.sentence import Sentence
 from plansmith.store.rows import Cells, rows_of
 from plansmith.store.sql import Parameters
 from plansmith.store.summaries import SummaryCells
+
+_TURNS: Final = 3  # of the event loop
 
 
 class Append:
@@ -127,6 +129,10 @@ class CommitQueue:
                     request.error = request.error or error
             _settle(batch)
             self._settled(batch)
+            # Callers go on first, and what short calls of theirs end with joins the next commit:
+            # a third of the commits of a hundred runs of ten quick steps.
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
 
 
 def _settle(batch: Sequence[Request]) -> None:
