@@ -57,3 +57,10 @@ def test_the_kernel_has_no_word_of_a_language_but_its_own_english() -> None:
     kernel = source(ROOT / "packages" / "plansmith")
     files = [path for path in kernel.rglob("*.py") if HAN.search(path.read_text(encoding="utf-8"))]
     assert [str(path.relative_to(kernel)) for path in files] == []
+
+
+def test_the_reading_guide_of_the_kernel_names_every_file() -> None:
+    package = ROOT / "packages" / "plansmith"
+    named = set(re.findall(r"`([a-z_/]+\.py)`", (package / "README.md").read_text("utf-8")))
+    files = {str(each.relative_to(source(package))) for each in source(package).rglob("*.py")}
+    assert {each for each in files if not each.endswith("__init__.py")} ^ named == set()
