@@ -255,6 +255,16 @@ async def test_an_append_under_an_old_term_is_refused_and_stores_nothing(
         await store.append(events[4:5], term=old.term)
 
 
+async def test_a_run_may_be_claimed_before_its_first_event(store: MemoryStore | Store) -> None:
+    events, claim = journal("r", 3), await store.claim("r", "one")
+    for event in events[:2]:
+        await store.append([event], term=claim.term)
+    await store.claim("r", "two", instead_of=claim.term)
+    with pytest.raises(RunTakenOver):
+        await store.append(events[2:], term=claim.term)
+    assert list(await store.events("r")) == events[:2]
+
+
 async def test_of_an_append_and_a_takeover_at_the_same_time_one_comes_first(
     store: MemoryStore | Store,
 ) -> None:

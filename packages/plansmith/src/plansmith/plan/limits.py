@@ -142,9 +142,8 @@ def broken_rule(first: Mapping[str, Any]) -> str:
         return Sentence(wanted)
     # A check of ours raises a sentence; pydantic keeps the error beside its own words.
     raised = first.get("ctx", {}).get("error")
-    if isinstance(raised, ValueError) and raised.args:
-        return str(raised.args[0])
-    return str(first["msg"])
+    words = raised.args[0] if isinstance(raised, ValueError) and raised.args else first["msg"]
+    return words if isinstance(words, str) else str(words)
 
 
 def _given(first: Mapping[str, Any]) -> str:

@@ -349,19 +349,19 @@ class Ledger:
         """Makes the new head of the run; sets the error if the events do not follow the old one."""
         run, first, last = request.run, request.events[0], request.events[-1]
         head = heads.get(run) or self._heads.get(run)
-        if request.term:
-            # A run may be claimed before its first event.
-            claim = head or self._opened().execute(CLAIM_OF, {"run": run}).fetchone()
-            if claim is None or request.term != claim[-1]:
-                request.error = taken_over(run)
-                return False
-        before = (head.number, head.hash) if head else (0, "")
-        if (first.number - 1, first.before) != before:
+        if head is None:
+            # Its first event; it may have been claimed before.
+            claim = self._opened().execute(CLAIM_OF, {"run": run}).fetchone()
+            head = _Head(0, 0, "", claim[-1] if claim else 0)
+        if request.term and request.term != head.term:
+            request.error = taken_over(run)
+            return False
+        if (first.number - 1, first.before) != (head.number, head.hash):
             request.error = stale(run, first.number)
             return False
-        if head is None:
+        if not head.id:
             self._last_run += 1
-            head = _Head(self._last_run, 0, "")
+            head = head._replace(id=self._last_run)
         heads[run] = _Head(head.id, last.number, last.hash, head.term)
         return True
 
