@@ -16,7 +16,7 @@ class Shop(Record):
 
     @field_validator("open")
     @classmethod
-    def _is_open(cls, value: bool) -> bool:  # noqa: FBT001 - pydantic's way
+    def _is_open(cls, value: bool) -> bool:
         if not value:
             raise ValueError(Sentence("the store is closed"))
         return value
