@@ -119,6 +119,10 @@ class Record(BaseModel):
         for name in vars(self).keys() - type(self).model_fields.keys():
             del vars(self)[name]
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        kind = type(self).__name__
+        raise AttributeError(f"a {kind} cannot be changed: make another by .replace({name}=…)")
+
     # pydantic treats True, 1 and 1.0 as equal; tools do not.
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Record):

@@ -34,3 +34,8 @@ def test_a_value_in_the_wrong_form_is_told_what_form_is_right() -> None:
         Timing.model_validate({"daily_at": "7 o'clock"})
     assert "a time of day such as 07:15" in why_invalid(found.value)
     assert "^" not in why_invalid(found.value)
+
+
+def test_who_changes_a_plan_is_told_to_make_another_one() -> None:
+    with pytest.raises(AttributeError, match=r"a Shop cannot be changed: .*\.replace\(open=…\)"):
+        Shop().open = False
