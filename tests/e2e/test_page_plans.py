@@ -97,25 +97,6 @@ def test_a_value_is_picked_from_the_result_of_an_earlier_step(
     expect(page.get_by_label("Name of the argument")).to_have_count(0)
 
 
-def test_edits_of_different_steps_in_two_tabs_meet_in_one_plan(
-    watched: Watched, stage: Stage
-) -> None:
-    run = stage.submit(look("a"), look("b", "Rome"))
-    context = watched.context()
-    one, other = context.new_page(), context.new_page()
-    one.goto(f"{stage.url}#/runs/{run}/plan/a")
-    other.goto(f"{stage.url}#/runs/{run}/plan/b")
-    other.get_by_role("textbox", name="city").fill("Bergen")
-    expect(other.get_by_role("button", name="Save edits")).to_be_enabled()
-    one.get_by_role("textbox", name="city").fill("Tromsø")
-    save(one)
-    expect(other.get_by_text("both edits are in this plan")).to_be_visible()
-    expect(other.locator(".steps")).to_contain_text("Tromsø")
-    save(other)
-    steps = stage.api(f"/v1/runs/{run}")["plan"]["steps"]
-    assert [step["inputs"]["city"] for step in steps] == ["Tromsø", "Bergen"]
-
-
 def test_where_no_plan_came_of_it_a_person_can_write_one(watched: Watched, stage: Stage) -> None:
     page = watched.tab()
     page.get_by_label("Your request").fill("nobody can plan this")

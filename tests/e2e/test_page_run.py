@@ -62,25 +62,20 @@ def test_a_live_run_opens_with_its_graph_and_lights_up_line_by_line(
     expect(page.locator(".steps.live .result").nth(1)).to_have_text("1 row: name, price")
 
 
-def finished(stage: Stage, watched: Watched) -> tuple[str, Page]:
-    """A run that asked a question, as the page showed it to its end."""
+def test_a_finished_run_is_replayed_and_its_timeline_hides_waiting(
+    watched: Watched, stage: Stage
+) -> None:
     run = stage.submit(NORTH, HOTEL, ASK, goal="A film")
     page = watched.tab(f"runs/{run}")
     page.get_by_role("button", name="Approve and run").click()
     page.get_by_role("button", name="Yes", exact=True).click()
     expect(page.locator(".run-head .badge.s-done")).to_be_visible()
-    return run, page
-
-
-def test_a_finished_run_is_replayed_and_a_link_leads_to_an_instant_of_it(
-    watched: Watched, stage: Stage
-) -> None:
-    run, page = finished(stage, watched)
     events = stage.api(f"/v1/runs/{run}/events")["items"]
     types = [each["body"]["type"] for each in events]
     until = [each["at"][:23] for each in events[: types.index("question_asked") + 1]]
     page.goto(f"{stage.url}#/runs/{run}/run?view=replay")
     # It plays by itself, and ends where the run did.
+    page.get_by_label("Speed").select_option("10")
     expect(page.locator(".replay .badge.s-done")).to_be_visible()
     expect(page.get_by_role("button", name="Play")).to_be_visible()
     slider = page.get_by_role("slider", name="Position")
@@ -94,18 +89,14 @@ def test_a_finished_run_is_replayed_and_a_link_leads_to_an_instant_of_it(
     expect(page.locator(".replay .node.s-asking")).to_have_attribute("data-step", "ask")
     # No button of what is past does anything now.
     expect(page.get_by_role("button", name="Skip this step")).to_have_count(0)
-    address = page.url
-    assert "view=replay&at=" in address
-    other = watched.tab(address.split("#/")[1])
-    expect(other.locator(".replay .badge.s-asking")).to_be_visible()
-    expect(other.locator(".replay .facts")).to_contain_text("2 of 3 steps")
-    expect(other.locator(".replay .clock")).to_have_text(
-        page.locator(".replay .clock").inner_text()
-    )
+    # The address leads to this instant.
+    assert "view=replay&at=" in page.url
+    clock = page.locator(".replay .clock").inner_text()
+    page.reload()
+    expect(page.locator(".replay .badge.s-asking")).to_be_visible()
+    expect(page.locator(".replay .facts")).to_contain_text("2 of 3 steps")
+    expect(page.locator(".replay .clock")).to_have_text(clock)
 
-
-def test_the_timeline_hides_waiting_and_shows_a_part_larger(watched: Watched, stage: Stage) -> None:
-    run, page = finished(stage, watched)
     page.goto(f"{stage.url}#/runs/{run}/run?view=timeline")
     person = page.locator(".gantt rect.person")
     wide = float(person.get_attribute("width") or 0)
@@ -116,9 +107,7 @@ def test_the_timeline_hides_waiting_and_shows_a_part_larger(watched: Watched, st
     expect(page.locator(".gantt .tip")).to_contain_text("Ask which one")
     page.get_by_role("button", name="Closer").click()
     expect(page.get_by_role("button", name="Fit")).to_be_enabled()
-    times = stage.api(f"/v1/runs/{run}")["times"]
-    assert times["waiting"] > 0
-    assert times["running"] + times["planning"] + times["waiting"] > 0
+    assert stage.api(f"/v1/runs/{run}")["times"]["waiting"] > 0
 
 
 def steps_of(count: int) -> list[dict[str, Any]]:
@@ -293,13 +282,13 @@ def test_two_fingers_zoom_the_graph_and_one_of_them_goes_on_moving_it(
 def test_a_result_of_more_than_a_megabyte_tells_its_size_and_is_saved_whole(
     watched: Watched, stage: Stage
 ) -> None:
-    city = "Oslo " * 300_000
+    city = "Oslo " * 220_000
     look = {**NORTH, "inputs": {"city": city}}
     run = stage.submit(look)
     approve(stage, run)
     until(stage, run, "done")
     page = watched.tab(f"runs/{run}/run/north")
-    expect(page.locator(".inspector")).to_contain_text("the whole result has 1.5 MB")
+    expect(page.locator(".inspector")).to_contain_text("the whole result has 1.1 MB")
     expect(page.get_by_role("button", name="Show the first")).to_be_visible()
     with page.expect_download() as saved:
         page.locator(".inspector").get_by_role("link", name="Download").click()
@@ -308,7 +297,7 @@ def test_a_result_of_more_than_a_megabyte_tells_its_size_and_is_saved_whole(
     # The same in the report; what is not there is told.
     page.goto(f"{stage.url}#/runs/{run}/report")
     page.locator(".evidence summary").first.click()
-    expect(page.locator(".evidence").first).to_contain_text("the whole result has 1.5 MB")
+    expect(page.locator(".evidence").first).to_contain_text("the whole result has 1.1 MB")
     with pytest.raises(HTTPError, match="404"):
         stage.api(f"/v1/runs/{run}/steps/nobody?download=true")
 
