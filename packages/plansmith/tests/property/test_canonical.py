@@ -105,14 +105,6 @@ def test_the_stored_text_of_an_answer_is_canonical_but_for_the_order_of_its_keys
     )
 
 
-@given(VALUES)
-def test_a_stored_value_keeps_its_keys_in_their_order(value: Any) -> None:
-    content = content_of(value)
-    assert content.text == slow(value, sort_keys=False)
-    assert content_of(content.value()) == content
-    assert content_hash(content.value()) == sha256(slow(value)).hexdigest()
-
-
 WRITTEN = st.decimals(allow_nan=False, allow_infinity=False, places=2).map(lambda n: f"{n:f}")
 
 
@@ -126,15 +118,6 @@ def test_a_stored_number_keeps_its_digits(rows: list[dict[str, str]]) -> None:
 
 def _object(row: dict[str, str]) -> str:
     return "{" + ",".join(f"{slow(key).decode()}:{number}" for key, number in row.items()) + "}"
-
-
-@given(st.text(), st.text(max_size=20), st.integers(min_value=0))
-def test_the_stored_text_of_a_step_is_canonical(step: str, key: str, size: int) -> None:
-    started = e.StepStarted(step=step, key=key)
-    assert started.canonical() == slow({"key": key, "step": step, "type": "step_started"})
-    done = e.StepDone(step=step, result=key, size=size)
-    rest = {"size": size} if size else {}
-    assert done.canonical() == slow({"step": step, "result": key, "type": "step_done", **rest})
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])

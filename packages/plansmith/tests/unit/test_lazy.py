@@ -13,7 +13,7 @@ import pytest
 
 from plansmith import Plan, Plansmith, tool
 from plansmith.errors import Misconfigured
-from plansmith.lazy import lazy_modules, lazy_pattern, made_once
+from plansmith.lazy import lazy_modules, lazy_pattern
 from plansmith.store.memory import MemoryStore
 
 
@@ -110,50 +110,6 @@ def test_threads_that_use_a_plansmith_at_the_same_time_share_its_parts() -> None
         each.join()
     assert len(found) == 8
     assert len(set(found)) == 1
-
-
-def test_a_part_is_made_once_by_two_threads_even_if_it_takes_long() -> None:
-    begun = threading.Event()
-    made: list[object] = []
-
-    class Whole:
-        @made_once
-        def part(self) -> object:
-            begun.set()
-            made.append(self)
-            other.join(0.2)  # the other thread is inside now, and has to wait
-            return object()
-
-    whole = Whole()
-    found: list[object] = []
-
-    def use() -> None:
-        begun.wait()
-        found.append(whole.part)
-
-    other = threading.Thread(target=use)
-    other.start()
-    first = whole.part
-    other.join()
-    assert found == [first]
-    assert made == [whole]
-
-
-def test_a_part_that_could_not_be_made_is_made_at_the_next_use() -> None:
-    class Whole:
-        tries = 0
-
-        @made_once
-        def part(self) -> int:
-            self.tries += 1
-            if self.tries == 1:
-                raise OSError("not now")
-            return self.tries
-
-    whole = Whole()
-    with pytest.raises(OSError, match="not now"):
-        _ = whole.part
-    assert (whole.part, whole.part) == (2, 2)
 
 
 def test_a_lazy_module_is_loaded_by_its_first_attribute_and_replaces_its_stand_in() -> None:

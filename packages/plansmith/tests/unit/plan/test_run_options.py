@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import canonical_json
-from plansmith.plan.events import PlanProposed, RunCreated
+from plansmith.plan.events import RunCreated
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run_options import Profile, RunOptions, read_options
@@ -99,24 +99,3 @@ def test_an_option_that_cannot_be_is_refused_by_its_name(
 ) -> None:
     with pytest.raises(Misconfigured, match=place):
         read_options(given_)
-
-
-@given(
-    st.fixed_dictionaries(
-        {},
-        optional={
-            "parsed": st.booleans(),
-            "degraded": st.booleans(),
-            "steps": st.integers(0, 9),
-            "iterations": st.integers(0, 3),
-            "cost_usd": st.none() | st.just("0.5"),
-            "seconds": st.dictionaries(TEXT, st.integers(0, 9) | st.floats(0, 9)),
-        },
-    )
-)
-def test_the_figures_of_a_plan_are_written_back_byte_for_byte(figures: dict[str, Any]) -> None:
-    picks = [{"name": "weather", "reason": ""}]
-    body: dict[str, Any] = {"plan": {"steps": []}, "metrics": figures, "picks": picks}
-    written = PlanProposed.from_json(body).to_json()
-    assert canonical_json(written["metrics"]) == canonical_json(figures)
-    assert written["picks"] == picks

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -9,7 +9,6 @@ from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.diff import rename_steps
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import in_language
-from plansmith.plan.steps import MapStep
 
 RULED: dict[str, Any] = {
     "id": "order",
@@ -34,40 +33,6 @@ def plan_of(*steps: dict[str, Any]) -> Plan:
 def test_each_rule_of_a_step_changes_the_hash_of_its_plan() -> None:
     plans = [plan_of({k: v for k, v in RULED.items() if k != rule}) for rule in RULES]
     assert len({plan_of(RULED).hash, *(each.hash for each in plans)}) == len(RULES) + 1
-
-
-def test_a_step_waits_for_what_its_rules_refer_to_but_not_for_itself() -> None:
-    step = plan_of(RULED).by_id["order"]
-    assert step.needed == {"stock", "shop"}
-    assert [*step.refs()] == []
-
-
-def test_a_step_whose_inputs_refer_to_itself_still_waits_for_itself() -> None:
-    step = plan_of(RULED | {"inputs": {"count": "{{order}}"}}).by_id["order"]
-    assert "order" in step.needed
-
-
-@pytest.mark.parametrize(
-    ("step", "skipped", "because"),
-    [
-        ({"inputs": {"x": "{{stock}}"}}, {"stock"}, "stock"),
-        ({"inputs": {"x": "{{stock}}"}}, {"shop"}, ""),
-        ({"after": ["shop"]}, {"shop"}, "shop"),
-        ({"when": {"empty": "{{shop}}"}}, {"shop"}, "shop"),
-        ({"inputs": {"x": {"$first": ["{{stock}}", "{{shop}}"]}}}, {"stock"}, ""),
-        ({"inputs": {"x": {"$first": ["{{stock}}", "{{shop}}"]}}}, {"stock", "shop"}, "stock"),
-    ],
-)
-def test_a_step_follows_a_skipped_one_that_it_needs(
-    step: dict[str, Any], skipped: set[str], because: str
-) -> None:
-    assert plan_of({"id": "a", "tool": "t", **step}).by_id["a"].skipped_with(skipped) == because
-
-
-def test_a_reply_is_skipped_only_with_everything_that_it_tells() -> None:
-    reply = plan_of({"id": "r", "instruction": "{{stock}} and {{shop}}"}).by_id["r"]
-    assert reply.skipped_with({"stock"}) == ""
-    assert reply.skipped_with({"stock", "shop"})
 
 
 def test_a_renamed_step_is_renamed_in_its_own_rules_and_in_those_of_others() -> None:
@@ -113,20 +78,3 @@ def test_the_rules_of_a_step_read_as_sentences() -> None:
     undo = rule_sentences(plan_of(RULED).by_id["order"])[-1]
     said = "可以用 cancel(id=它自己的结果中的 id, shop=shop 的结果) 撤销"
     assert in_language(undo, "zh") == said
-
-
-def test_the_call_that_undoes_an_item_tells_what_it_is_given_in_words() -> None:
-    inputs = {
-        "a": "{{item}}",
-        "b": "{{item.k[0]}}",
-        "c": "see {{item}}",
-        "d": 1,
-        "e": "{{params.x}}",
-    }
-    undo = {"tool": "cancel", "inputs": inputs}
-    listed = {"id": "all", "over": [1], "each": {"tool": "t", "undo_with": undo}}
-    [said] = rule_sentences(cast("MapStep", plan_of(listed).by_id["all"]).each)
-    assert said == (
-        "can be undone with cancel(a=the item, b=k[0] of the item, "
-        'c="see {{item}}", d=1, e=x of the parameters)'
-    )

@@ -303,16 +303,6 @@ def test_what_is_harmless_is_still_shown_as_meant() -> None:
         assert shown in written
 
 
-def test_lists_in_lists_and_quotes_keep_their_places() -> None:
-    answer = "1. one\n   - inner\n\n     ```\n     raw\n     ```\n2. two\n\n> said\n> so\n\n---"
-    written = to_markdown(report_of(answer))
-    for shown in ("\n1. one\n", "\n   - inner\n", "\n     ```text\n     raw\n", "\n2. two\n"):
-        assert shown in written
-    assert "\n> said\n> so\n" in written
-    tags = [tag for tag, _ in Seen(to_html(report_of(answer))).tags]
-    assert tags.count("blockquote") == tags.count("ol") == tags.count("hr") == 1
-
-
 @pytest.mark.parametrize(
     "answer",
     ["> " * 400 + "deep", "- " * 400 + "deep", "[" * 6000 + "deep", "a\n" * 250_000 + "deep"],

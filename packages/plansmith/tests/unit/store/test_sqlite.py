@@ -52,14 +52,6 @@ async def test_a_caller_that_gave_up_disturbs_nobody(tmp_path: Path) -> None:
     await store.close()
 
 
-def test_one_store_serves_one_event_loop_after_the_other(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "store.db")
-    for number in range(3):
-        asyncio.run(store.append(journal("a", number + 1)[number:]))
-    assert len(asyncio.run(store.events("a"))) == 3
-    asyncio.run(store.close())
-
-
 def test_two_event_loops_may_use_one_store_at_once(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
 

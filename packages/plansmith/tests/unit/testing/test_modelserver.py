@@ -122,16 +122,3 @@ async def test_a_gate_holds_pieces_back_and_a_client_that_leaves_is_noticed() ->
         writer.close()
         await writer.wait_closed()
         await server.requests[0].left.wait()
-
-
-@pytest.mark.parametrize("junk", [b"", b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\n"])
-async def test_a_client_that_talks_nonsense_is_hung_up_on(junk: bytes) -> None:
-    async with ModelServer() as server, asyncio.timeout(120):
-        port = int(server.url.rsplit(":", 1)[1].partition("/")[0])
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(junk)
-        writer.write_eof()
-        assert await reader.read() == b""
-        writer.close()
-        await writer.wait_closed()
-        assert server.requests == []
