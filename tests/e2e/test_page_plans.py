@@ -8,7 +8,6 @@ from typing import Any
 from playwright.sync_api import Browser, FilePayload, Page, expect
 from tests.web.browser import Stage, Watched
 from tests.web.screens import approve, until
-from tests.web.stage import trip
 
 SALES = "date,region,amount\n2026-01-02,North,120.5\n2026-01-03,South,80\n2026-01-04,North,7\n"
 
@@ -33,29 +32,6 @@ def look(name: str, city: str = "Oslo", **more: Any) -> dict[str, Any]:
 def save(page: Page) -> None:
     page.get_by_role("button", name="Save edits").click()
     expect(page.locator(".editbar.dirty")).to_have_count(0)
-
-
-def test_eight_steps_are_seen_at_once_with_what_the_plan_does(
-    watched: Watched, stage: Stage
-) -> None:
-    steps = [look(f"s{number}", f"City {number}") for number in range(7)]
-    says = " ".join(f"{{{{{step['id']}.sky}}}}" for step in steps)
-    plan = trip()
-    about = {"goal": plan["goal"], "assumptions": plan["assumptions"], "thought": plan["thought"]}
-    run = stage.submit(*steps, {"id": "tell", "instruction": f"Say {says}"}, **about)
-    page = watched.tab(f"runs/{run}", viewport={"width": 1280, "height": 800})
-    expect(page.locator(".hero")).to_contain_text("reads 7 · changes nothing")
-    expect(page.locator(".hero")).to_contain_text("about")
-    expect(page.locator(".hero")).to_contain_text(plan["thought"])
-    last = page.locator(".steps > li").nth(7).bounding_box()
-    decision = page.locator(".decision").bounding_box()
-    assert last
-    assert decision
-    assert last["y"] + last["height"] <= decision["y"] + 1
-    page.set_viewport_size({"width": 1600, "height": 900})
-    expect(page.locator(".beside .node")).to_have_count(8)
-    expect(page.locator(".steps > li")).to_have_count(8)
-    expect(page.get_by_role("button", name="Approve and run")).to_be_in_viewport()
 
 
 def test_a_problem_stands_in_its_step_and_one_press_mends_it(

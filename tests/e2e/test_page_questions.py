@@ -245,7 +245,8 @@ def test_a_question_takes_the_focus_is_announced_and_can_be_answered_without_scr
         expect(each.locator(".questions").get_by_role("alert")).to_contain_text("Which one?")
         expect(each.get_by_role("button", name="this")).to_be_in_viewport()
     page = tabs[-1]
-    typing = watched.tab(f"runs/{run}")
+    typing = tabs[0].context.new_page()
+    typing.goto(f"{stage.url}#/runs/{run}")
     box = typing.get_by_role("textbox", name="Follow up")
     box.fill("I am in the middle of")
     page.get_by_role("button", name="this").click()

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.error import HTTPError
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, expect
 from tests.web.browser import Stage, Watched
 from tests.web.screens import approve, until
 
@@ -177,8 +177,10 @@ def tasks_of(chrome: Browser, page: Page, act: Callable[[], None]) -> list[float
     return sorted(found, reverse=True)
 
 
-def reviewed_and_run(chrome: Browser, watched: Watched, stage: Stage, count: int) -> None:
-    """Opens, scrolls, approves and watches a plan, and counts how long the page is busy."""
+@pytest.mark.parametrize("count", [300, pytest.param(1000, marks=pytest.mark.long)])
+def test_many_steps_are_reviewed_and_run_without_a_long_task(
+    chrome: Browser, watched: Watched, stage: Stage, count: int
+) -> None:
     run = stage.submit(*steps_of(count), goal="many steps")
     page = watched.tab("runs")
     expect(page.get_by_role("heading", level=1)).to_be_visible()
@@ -204,34 +206,6 @@ def reviewed_and_run(chrome: Browser, watched: Watched, stage: Stage, count: int
     rows.first.locator("a").focus()
     page.keyboard.press("End")
     expect(page.locator(f'.steps [data-key="s{count - 1}"] a')).to_be_focused()
-
-
-def test_300_steps_are_reviewed_and_run_without_a_long_task(
-    chrome: Browser, watched: Watched, stage: Stage
-) -> None:
-    reviewed_and_run(chrome, watched, stage, 300)
-
-
-@pytest.mark.long
-def test_a_thousand_steps_are_reviewed_and_run_without_a_long_task(
-    chrome: Browser, watched: Watched, stage: Stage
-) -> None:
-    reviewed_and_run(chrome, watched, stage, 1000)
-
-
-def test_nothing_is_loaded_twice(watched: Watched, stage: Stage) -> None:
-    run = stage.submit(NORTH, HOTEL)
-    until(stage, run, "reviewing")
-    asked: list[str] = []
-    context = watched.context()
-    context.on("request", lambda each: asked.append(each.url.removeprefix(stage.url)))
-    page = context.new_page()
-    page.goto(f"{stage.url}#/runs/{run}")
-    expect(page.get_by_role("button", name="Approve and run")).to_be_enabled()
-    page.wait_for_load_state("load")
-    calls = [each.partition("?")[0] for each in asked if each.startswith("v1/")]
-    assert sorted(calls) == sorted(set(calls)), calls
-    assert "v1/inbox?count=true" in asked
 
 
 def test_two_fingers_zoom_the_graph_and_one_of_them_goes_on_moving_it(
@@ -318,28 +292,3 @@ def test_numbers_keep_their_digits_and_stand_on_the_right(watched: Watched, stag
     page.goto(f"{stage.url}#/runs/{run}/report")
     page.get_by_role("button", name="Save as template").click()
     expect(page.get_by_role("textbox", name="Save: path")).to_be_visible()
-
-
-def test_a_run_is_not_told_to_be_empty_while_its_journal_is_on_its_way(
-    watched: Watched, stage: Stage
-) -> None:
-    run = stage.submit(NORTH)
-    approve(stage, run)
-    until(stage, run, "done")
-    page = watched.tab(f"runs/{run}")
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route("**/events?after=0", hold)
-    page.goto(f"{stage.url}#/runs/{run}/run?view=timeline")
-    expect(page.locator(".running .loading")).to_be_visible()
-    expect(page.locator(".running")).not_to_contain_text("Nothing has started yet")
-    page.wait_for_function("() => true")
-    for each in held:
-        each.continue_()
-    expect(page.locator(".gantt a")).to_have_count(1)
-    # No bar to scroll where nothing is hidden.
-    tabs = page.locator(".run > .tabs")
-    assert tabs.evaluate("(each) => each.scrollHeight <= each.clientHeight")

@@ -10,16 +10,7 @@ from typing import Any
 
 import pytest
 
-from plansmith import (
-    NotApproved,
-    Plan,
-    PlanInvalid,
-    Plansmith,
-    Refused,
-    RunStatus,
-    read_plan,
-    tool,
-)
+from plansmith import NotApproved, Plan, PlanInvalid, Plansmith, Refused, RunStatus, read_plan, tool
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.events import Actor, PlanApproved, QuestionAsked
 from plansmith.testing import ScriptedModel

@@ -8,22 +8,20 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from tests.flow.plans import plan
 from tests.waiting import until
 
-from plansmith import Effect, Plan, Plansmith, RunStatus, StepStatus, ToolSpec, tool
+from plansmith import Plan, Plansmith, RunStatus, StepStatus, tool
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
-from plansmith.ports import Call
 
 
 def same(count: int, name: str, **inputs: Json) -> Plan:
@@ -264,64 +262,6 @@ async def test_a_function_may_change_a_list_without_harm_to_later_steps() -> Non
             kept.clear()
             run = await run_of(app, plan(first, *more))
             assert [run.steps[name].result for name in "abc"] == [[0, 1], [0, 1, 1], [0, 1, 1]]
-
-
-async def test_an_async_function_may_use_timeouts_groups_and_scopes_of_its_own() -> None:
-    @tool(effect="read")
-    async def scopes(call: Call) -> list[str]:
-        """Use what cancels the current task."""
-        found = [call.key.split("/")[1]]
-        try:
-            async with asyncio.timeout(0.01):
-                await asyncio.sleep(100)
-        except TimeoutError:
-            found.append("timeout")
-        async with asyncio.TaskGroup() as group:
-            part = group.create_task(asyncio.sleep(0, "group"))
-        found.append(part.result())
-        with anyio.move_on_after(0.01) as scope:
-            await anyio.sleep(100)
-        found.append("scope" if scope.cancelled_caught else "")
-        task = asyncio.current_task()
-        assert task is not None
-        return [*found, task.get_name(), str(task.cancelling())]
-
-    async with Plansmith(tools=[scopes]) as app:
-        run = await run_of(app, plan({"id": "a", "tool": "scopes"}))
-    assert run.steps["a"].result == ["a", "timeout", "group", "scope", "a", "0"]
-
-
-class SelfCancelling:
-    """A source whose call cancels the task that it runs in."""
-
-    async def tools(self) -> list[ToolSpec]:
-        return [ToolSpec(name="give_up", effect=Effect.READ)]
-
-    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        del tool, arguments, call
-        return await cancel_itself()
-
-
-async def cancel_itself() -> str:
-    """Cancel the task that runs now."""
-    task = asyncio.current_task()
-    assert task is not None
-    task.cancel()
-    await asyncio.sleep(0)
-    return "never"
-
-
-@pytest.mark.parametrize("kind", ["function", "source"])
-async def test_a_function_or_a_source_that_cancels_its_own_task_fails_and_the_run_ends(
-    kind: str,
-) -> None:
-    function = tool(effect="read", name="give_up")(cancel_itself)
-    given = function if kind == "function" else SelfCancelling()
-    async with Plansmith(tools=[given, echo], limits=Limits(tries=1)) as app:
-        wanted = plan({"id": "g", "tool": "give_up"}, {"id": "e", "tool": "echo"})
-        run = await asyncio.wait_for(run_of(app, wanted), 100)
-    assert run.status is RunStatus.PARTLY_DONE
-    assert run.steps["g"].error == "the call was cancelled from within"
 
 
 def test_a_loop_that_ends_in_mid_call_writes_no_end_of_the_async_function() -> None:

@@ -22,10 +22,7 @@ ERROR = {"error": {"kind": "tool", "message": "a person says that it did not hap
 
 
 def world() -> FakeTools:
-    return FakeTools(
-        FakeTool("pay", [_pay], effect=Effect.WRITE),
-        FakeTool("look", [dict]),
-    )
+    return FakeTools(FakeTool("pay", [_pay], effect=Effect.WRITE), FakeTool("look", [dict]))
 
 
 def _pay(given: Mapping[str, Any]) -> Any:

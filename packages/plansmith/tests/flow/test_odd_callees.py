@@ -113,9 +113,7 @@ FAILS: dict[str, Deed] = {
 
 
 @pytest.mark.parametrize("deed", FAILS.values(), ids=FAILS.keys())
-async def test_a_failure_that_cannot_be_kept_fails_its_step_alone(
-    deed: Deed,
-) -> None:
+async def test_a_failure_that_cannot_be_kept_fails_its_step_alone(deed: Deed) -> None:
     for effect in (Effect.WRITE, Effect.READ):
         run = await outcome(deed, effect)
         assert run.steps["o"].status is StepStatus.FAILED

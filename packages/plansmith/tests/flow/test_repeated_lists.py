@@ -85,17 +85,6 @@ async def test_an_item_whose_rounds_never_end_well_follows_on_error(
         assert found[1:] == ([] if result is None else [result])
 
 
-async def test_the_errors_that_a_repeated_list_collects_are_those_of_its_last_round() -> None:
-    counts = Counts()
-    inner = {"tool": "shaky", "inputs": {"of": "{{item}}"}}
-    wrong = {"contains": ["{{all[1]}}", "error"]}
-    listed = {"id": "all", "over": ["a", "b"], "each": inner, "on_error": "collect"}
-    _, run = await ran(counts, {**listed, "repeat": {"until": {"not": wrong}, "at_most": 3}})
-    assert run.status is RunStatus.DONE
-    assert run.steps["all"].result == ["ready", "ready"]
-    assert run.steps["all/1/1"].rule == "error"
-
-
 async def test_consent_to_a_long_repeated_list_tells_its_rounds() -> None:
     long: Any = [{"of": f"{n}", "needs": 1} for n in range(3)]
     source = FakeTool("list", [long])

@@ -173,14 +173,6 @@ PLANNED = {"goal": "look", "steps": [step("a"), {"id": "r", "instruction": "Say 
 TRIAGE = {"decision": "plan", "reason": "work", "query": "look", "answer": ""}
 
 
-async def test_a_planned_run_with_a_worded_answer(scripted: Scripted) -> None:
-    model = scripted(TRIAGE, PLANNED, Answer("Seen [step:a].", usage=Usage(10, 5)))
-    app = smith(model=model)
-    run = await app.plan("look at it", by="bob")
-    await app.run(run.id)
-    await assert_replays(app, run.id)
-
-
 async def test_a_run_that_was_planned_anew_after_a_failure(scripted: Scripted) -> None:
     other = {"goal": "look", "steps": [step("b", "bad"), step("c", inputs={"n": 1})]}
     changed = {"goal": "look", "steps": [step("c", inputs={"n": 1}), step("d")]}
@@ -189,19 +181,6 @@ async def test_a_run_that_was_planned_anew_after_a_failure(scripted: Scripted) -
     run = await app.plan("look at it")
     run = await app.run(run.id)
     assert run.replans == 1
-    await assert_replays(app, run.id)
-
-
-async def test_wishes_for_another_plan(scripted: Scripted) -> None:
-    act = FakeTool("act", effect=Effect.WRITE)
-    first = {"goal": "x", "steps": [step("w", "act")]}
-    second = {"goal": "x", "steps": [step("a"), step("w", "act", after=["a"])]}
-    app = smith(act, model=scripted(TRIAGE, first, second))
-    run = await app.plan("do it")
-    run = await app.request_changes(run.id, "look first", by="ada")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    await app.run(run.id)
     await assert_replays(app, run.id)
 
 
@@ -241,17 +220,6 @@ async def test_recorded_model_and_tool_replies_make_the_same_journal_through_the
         events = await app.store.events(run.id)
         texts.append([canonical_json(event.to_json()) for event in events])
     assert texts[0] == texts[1]
-
-
-async def test_a_run_that_is_not_over_is_replayed_as_far_as_it_came() -> None:
-    gate = Gate()
-    app = Plansmith(tools=[gate, FakeTools(LOOK)])
-    run = await app.submit(plan(step("a"), step("g", "gate", after=["a"])))
-    running = asyncio.create_task(app.run(run.id))
-    await gate.started.wait()
-    await assert_replays(app, run.id)
-    gate.open.set()
-    await running
 
 
 async def test_nothing_is_called_and_nothing_is_written() -> None:

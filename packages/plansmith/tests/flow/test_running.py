@@ -12,12 +12,7 @@ from tests.flow.plans import plan, step
 
 from plansmith import AgentSpec, Effect, RunStatus, StepStatus, try_read_plan
 from plansmith.app import Plansmith
-from plansmith.errors import (
-    Misconfigured,
-    PlanInvalid,
-    Refused,
-    StaleDecision,
-)
+from plansmith.errors import Misconfigured, PlanInvalid, Refused, StaleDecision
 from plansmith.plan.limits import Limits
 from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
@@ -277,21 +272,6 @@ async def test_replies_are_worded_by_the_model_after_their_steps_and_failures_ar
     assert run.steps["r"].result == "It saw 7."
     assert "Say 7" in model.prompts[0][0].text
     assert run.report.index("It saw 7.") < run.report.index("**a**")
-
-
-async def test_events_can_be_followed_while_the_run_goes_on() -> None:
-    app, _ = smith()
-    run = await app.submit(plan(step("a"), step("b", after=["a"])))
-
-    async def follow() -> list[str]:
-        return [event.body.type async for event in app.events(run.id, follow=True)]
-
-    following = asyncio.ensure_future(follow())
-    await asyncio.sleep(0)
-    await app.run(run.id)
-    seen = await following
-    assert seen[-1] == "run_finished"
-    assert seen.count("step_done") == 2
 
 
 async def test_a_run_that_waits_for_a_person_holds_no_task() -> None:

@@ -30,10 +30,7 @@ HOURLY = Timing(every_minutes=60)
 PAY = plan({"id": "p", "tool": "pay", "inputs": {"to": "x"}})
 PAY_MORE = plan({"id": "p", "tool": "pay", "inputs": {"to": "y"}})
 LOOK = plan({"id": "l", "tool": "look"})
-PAY_FOUND = plan(
-    {"id": "l", "tool": "look"},
-    {"id": "p", "tool": "pay", "inputs": {"to": "{{l}}"}},
-)
+PAY_FOUND = plan({"id": "l", "tool": "look"}, {"id": "p", "tool": "pay", "inputs": {"to": "{{l}}"}})
 
 
 class Bank:
@@ -121,9 +118,7 @@ async def test_the_journal_itself_refuses_an_approval_by_the_same_user(tmp_path:
         assert not (await smith.get(run.id)).is_approved
 
 
-async def test_another_process_with_laxer_settings_cannot_approve_it_either(
-    tmp_path: Path,
-) -> None:
+async def test_another_process_with_laxer_settings_cannot_approve_it_either(tmp_path: Path) -> None:
     bank = Bank(tmp_path)
     async with bank.smith as smith:
         run = await smith.submit(PAY, by=ANN)

@@ -193,20 +193,6 @@ async def test_a_skip_of_a_step_that_asks_answers_nothing() -> None:
     )
 
 
-async def test_a_skip_of_a_question_inside_a_template_leaves_the_template_step_out() -> None:
-    inner = plan({"id": "q", "question": "Really?"}, {"id": "w", "tool": "write", "after": ["q"]})
-    place = Place(inner=inner)
-    run = await place.approved(
-        plan({"id": "p", "template": "inner"}, {"id": "x", "tool": "look", "after": ["p"]})
-    )
-    run = await place.enter().run(run.id)
-    await place.enter().runs.stopping.skip(run.id, "p/q", by="ada")
-    run = await place.enter().run(run.id)
-    assert place.world.calls == []
-    assert run.steps["p"].status is StepStatus.SKIPPED
-    assert run.status.over
-
-
 async def test_what_may_have_happened_cannot_be_skipped() -> None:
     place = Place()
     run = await place.dead(plan({"id": "w", "tool": "slow_write"}))
@@ -214,14 +200,6 @@ async def test_what_may_have_happened_cannot_be_skipped() -> None:
     assert run.steps["w"].status is StepStatus.UNKNOWN
     with pytest.raises(Refused, match="done, not_done or retry"):
         await place.enter().runs.stopping.skip(run.id, "w", by="ada")
-
-
-async def test_a_run_of_which_everything_was_left_out_is_cancelled_and_not_failed() -> None:
-    place = Place()
-    run = await place.approved(plan({"id": "w", "tool": "write"}))
-    await place.enter().runs.stopping.skip(run.id, "w", by="ada")
-    run = await place.enter().run(run.id)
-    assert (run.status, run.reason) == (RunStatus.CANCELLED, "left out by a person: w")
 
 
 async def test_a_goal_that_is_met_early_is_done_only_if_nothing_that_acts_is_missing() -> None:

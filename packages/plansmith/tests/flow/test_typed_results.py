@@ -142,16 +142,6 @@ async def test_a_reference_to_a_field_that_the_return_type_lacks_is_an_error(
         await ran(step("s", "order"), {"id": "r", "say": reference})
 
 
-async def test_references_that_fit_their_types_and_those_to_untyped_tools_have_no_problem() -> None:
-    fits = {"text": "{{s.items[0].name}}", "number": {"$from": "s", "$path": ["number"]}}
-    free = {"text": "{{u.a.b.c}}", "number": {"$from": "u", "$path": ["x"]}}
-    maybe = {"id": "r", "say": "{{p.fullName}}"}
-    steps = step("s", "order"), step("u", "untyped"), step("p", "person")
-    assert (
-        await problems(*steps, step("l", "label", **fits), step("m", "label", **free), maybe) == []
-    )
-
-
 async def test_the_files_of_a_run_are_the_paths_that_its_writing_steps_returned() -> None:
     each = {"tool": "save", "inputs": {"path": "{{item}}"}}
     run = await ran(

@@ -6,12 +6,7 @@ from hypothesis import strategies as st
 from tests.property.strategies import plans
 
 from plansmith.errors import PlanInvalid
-from plansmith.plan.graph import (
-    cycles,
-    needs,
-    order,
-    upstream,
-)
+from plansmith.plan.graph import cycles, needs, order, upstream
 from plansmith.plan.plan import Plan
 
 GRAPHS = st.integers(1, 12).flatmap(

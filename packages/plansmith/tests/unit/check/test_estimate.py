@@ -42,15 +42,6 @@ def test_a_tool_that_nobody_knows_counts_as_a_write_and_an_empty_plan_takes_noth
     assert estimate(plan(), TOOLS).seconds == 0
 
 
-def test_a_map_counts_its_items_by_its_width() -> None:
-    past = {"look": [Cost(2, 10)]}
-    step = {"id": "m", "over": [1, 2, 3, 4, 5], "width": 2, "each": {"tool": "look"}}
-    found = estimate(plan(step), TOOLS, past=past)
-    assert (found.seconds, found.tokens) == (6, 50)
-    unknown = estimate(plan(step | {"over": {"$from": "x"}}), TOOLS, past=past)
-    assert any("assumed" in line for line in unknown.basis)
-
-
 def test_an_unknown_price_is_said_and_a_known_one_is_counted() -> None:
     reply = plan({"id": "r", "instruction": "say"}, {"id": "q", "question": "?"})
     free = estimate(reply, TOOLS)

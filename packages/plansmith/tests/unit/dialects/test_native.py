@@ -85,18 +85,6 @@ def test_a_value_that_is_very_deep_or_contains_itself_is_a_problem() -> None:
         assert codes({"steps": [STEP | {"inputs": {"x": value}}]}) == ["PS007"]
 
 
-def test_a_problem_names_its_place_and_the_nearest_name() -> None:
-    inner = {"id": "m", "over": [1], "each": {"tool": "", "x": 1}}
-    found = try_read_plan({"steps": [STEP | {"titel": "x"}, inner]})
-    assert isinstance(found, list)
-    assert {(each.step, each.path) for each in found} == {
-        ("a", ("titel",)),
-        ("m", ("each", "tool")),
-        ("m", ("each", "x")),
-    }
-    assert "'title'" in found[0].hint
-
-
 def test_thousands_of_problems_are_shortened_and_the_rest_is_counted() -> None:
     found = try_read_plan({"steps": [STEP | {"x": 1}] * 5_000})
     assert isinstance(found, list)

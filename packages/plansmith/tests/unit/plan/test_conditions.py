@@ -12,7 +12,7 @@ from plansmith.plan.conditions import MAX_DEPTH, MAX_SIZE, condition_flaws, cond
 
 COUNT: Any = {"$from": "stock", "$path": ["count"]}
 VALUES: dict[str, Any] = {
-    "stock": {"count": 7, "name": "bolt", "tags": ["a", "b"], "note": None, "open": True},
+    "stock": {"count": 7, "name": "bolt", "tags": ["a", "b"], "note": None, "open": True}
 }
 
 

@@ -131,17 +131,6 @@ def test_no_question_of_a_plan_lifts_a_limit_by_its_name(kind: str) -> None:
     assert lifted(kind=kind, question="replans:1", step="a") == {}
 
 
-def test_a_new_event_has_an_origin_of_fields_that_the_run_keeps() -> None:
-    origin = Origin(kind="run", id="first", event=4)
-    created = e.RunCreated(request="r", origin=origin)
-    assert created.to_json()["origin"] == {"kind": "run", "id": "first", "event": 4}
-    [event] = journal(created)
-    again = read_event(event.to_json())
-    assert again == event
-    assert again.fresh_hash() == event.hash
-    assert fold([again]).origin == origin
-
-
 @pytest.mark.parametrize("wrong", [{"kind": "moon"}, {"kind": "run", "to": "x"}, 7, ["schedule"]])
 def test_what_is_no_origin_is_refused(wrong: object) -> None:
     with pytest.raises(ValidationError):

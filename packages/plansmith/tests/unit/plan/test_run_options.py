@@ -6,59 +6,12 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from plansmith.errors import Misconfigured
-from plansmith.plan.data import canonical_json
-from plansmith.plan.events import RunCreated
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run_options import Profile, RunOptions, read_options
 from plansmith.ports import Message
-
-TEXT = st.text(min_size=1, max_size=9)
-MONEY = (
-    st.decimals(1, 99, places=4).map(str) | st.integers(1, 99) | st.floats(0.01, 9, allow_nan=False)
-)
-BUDGETS = st.fixed_dictionaries(
-    {},
-    optional={
-        "money": MONEY,
-        "tokens": st.integers(1),
-        "steps": st.integers(1),
-        "seconds": st.integers(1) | st.floats(0.5, 100),
-    },
-).filter(bool)
-OPTIONS = st.fixed_dictionaries(
-    {},
-    optional={
-        "locale": TEXT,
-        "target": TEXT,
-        "top_k": st.integers(1),
-        "max_steps": st.integers(1),
-        "mode": st.sampled_from(["review", "read_only"]),
-        "dialect": TEXT,
-        "budget": BUDGETS,
-        "history": st.lists(
-            st.tuples(st.sampled_from(["user", "assistant"]), TEXT).map(list), min_size=1
-        ),
-        "profile": st.fixed_dictionaries(
-            {"name": TEXT}, optional={"goals": st.lists(TEXT, min_size=1)}
-        ),
-    },
-)
-
-
-@given(OPTIONS)
-def test_stored_options_are_written_back_byte_for_byte(
-    options: dict[str, Any],
-) -> None:
-    stored = read_options(options).to_json()
-    body: dict[str, Any] = {"request": "r"} | ({"options": stored} if stored else {})
-    created = RunCreated.from_json(body)
-    assert canonical_json(created.to_json()) == canonical_json(body)
-    assert canonical_json(created.replace(folder="").to_json()) == canonical_json(body)
 
 
 def test_a_request_comes_back_from_its_options_as_it_was() -> None:

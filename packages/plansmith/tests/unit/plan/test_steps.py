@@ -7,11 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from plansmith.plan.plan import Plan
-from plansmith.plan.steps import (
-    MAX_OPTIONS,
-    AskStep,
-    ToolStep,
-)
+from plansmith.plan.steps import MAX_OPTIONS, AskStep, ToolStep
 
 
 @pytest.mark.parametrize(

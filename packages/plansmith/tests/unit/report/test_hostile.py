@@ -170,7 +170,7 @@ TAGS = {
     *("tr", "th", "td", "span", "hr"),
 }
 ATTRIBUTES = {
-    *("lang", "charset", "http-equiv", "content", "name", "href", "rel", "class", "id", "start"),
+    *("lang", "charset", "http-equiv", "content", "name", "href", "rel", "class", "id", "start")
 }
 HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"

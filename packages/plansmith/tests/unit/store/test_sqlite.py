@@ -52,30 +52,6 @@ async def test_a_caller_that_gave_up_disturbs_nobody(tmp_path: Path) -> None:
     await store.close()
 
 
-def test_two_event_loops_may_use_one_store_at_once(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "store.db")
-
-    def work(name: str) -> None:
-        async def story() -> None:
-            for event in journal(name, 50):
-                await store.append([event])
-
-        asyncio.run(story())
-
-    threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    async def look() -> None:
-        for name in "abc":
-            assert list(await store.events(name)) == journal(name, 50)
-        await store.close()
-
-    asyncio.run(look())
-
-
 def test_only_a_store_that_was_used_leaves_a_file_and_just_one(tmp_path: Path) -> None:
     async def story(*, used: bool) -> None:
         store = SqliteStore(tmp_path / "store.db")

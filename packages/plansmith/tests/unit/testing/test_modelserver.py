@@ -98,16 +98,6 @@ def test_abilities_can_be_taken_away_without_using_answers_up() -> None:
     server.finish()
 
 
-def test_models_are_listed_and_other_pages_are_not_there() -> None:
-    with ModelServer(model="llama").in_thread() as url:
-        with urllib.request.urlopen(f"{url}/models") as response:
-            assert json.load(response)["data"] == [{"id": "llama"}]
-        with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(f"{url}/other")
-        caught.value.close()
-    assert caught.value.code == 404
-
-
 async def test_a_gate_holds_pieces_back_and_a_client_that_leaves_is_noticed() -> None:
     gate = Gate()
     async with ModelServer(Reply("hello", gate=gate)) as server, asyncio.timeout(120):
