@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests import forked
 from tests.e2e.test_page_run import LONGEST_TASK_MS, WAIT, tasks_of
 from tests.web.browser import ROOT, Stage, Watched
-from tests.web.screens import approve, until
+from tests.web.screens import run_until
 
 SIZES = RUNS, WAITING = (5000, 500) if os.environ.get("PLANSMITH_LONG") else (330, 80)
 SCROLLED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
@@ -133,9 +133,7 @@ def test_rows_that_are_not_drawn_are_reached_by_keys_chosen_and_kept_up_to_date(
 def test_what_is_typed_into_an_open_row_of_the_inbox_stays_when_it_is_scrolled_away(
     own: Watched, many: Stage
 ) -> None:
-    run = many.submit({"id": "q", "question": "Where to?"}, goal="Ask for a place")
-    approve(many, run)
-    until(many, run, "asking")
+    run = run_until(many, "asking", {"id": "q", "question": "Where to?"}, goal="Ask for a place")
     page = own.tab("inbox")
     row = page.get_by_role("listitem").filter(has=page.get_by_text("Ask for a place"))
     row.get_by_role("button", name="Answer here").click()

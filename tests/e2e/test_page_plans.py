@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, FilePayload, Page, expect
 from tests.web.browser import Stage, Watched
-from tests.web.screens import approve, until
+from tests.web.screens import approve, run_until, until
 
 SALES = "date,region,amount\n2026-01-02,North,120.5\n2026-01-03,South,80\n2026-01-04,North,7\n"
 
@@ -55,9 +55,7 @@ def test_a_problem_stands_in_its_step_and_one_press_mends_it(
 def test_a_value_is_picked_from_the_result_of_an_earlier_step(
     watched: Watched, stage: Stage
 ) -> None:
-    done = stage.submit(look("a"))
-    approve(stage, done)
-    until(stage, done, "done")
+    run_until(stage, "done", look("a"))
     note: dict[str, Any] = {"id": "note", "tool": "notes.write", "inputs": {"path": "x.md"}}
     run = stage.submit(look("a"), {**note, "inputs": {**note["inputs"], "text": ""}})
     page = watched.tab(f"runs/{run}/plan/note")

@@ -10,7 +10,7 @@ from urllib.error import HTTPError
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.web.browser import Stage, Watched
-from tests.web.screens import approve, until
+from tests.web.screens import run_until
 
 NORTH: dict[str, Any] = {
     "id": "north",
@@ -126,7 +126,7 @@ def steps_of(count: int) -> list[dict[str, Any]]:
 def test_a_large_graph_is_moved_zoomed_searched_and_walked_by_keys(
     watched: Watched, stage: Stage
 ) -> None:
-    page = watched.tab(f"runs/{stage.submit(*steps_of(400))}/plan?view=graph")
+    page = watched.tab(f"runs/{stage.submit(*steps_of(200))}/plan?view=graph")
     nodes = page.locator(".graph .node")
     expect(nodes.first).to_be_visible()
     assert nodes.count() < 170
@@ -147,7 +147,7 @@ def test_a_large_graph_is_moved_zoomed_searched_and_walked_by_keys(
     page.mouse.wheel(0, 400)
     expect(frame).not_to_have_attribute("width", before[1] or "")
     page.get_by_role("button", name="Fit").click()
-    expect(page.get_by_text("400 steps are in view")).to_be_visible()
+    expect(page.get_by_text("200 steps are in view")).to_be_visible()
     assert nodes.count() == 0
     page.get_by_label("Find a step").fill("city 20")
     page.keyboard.press("Enter")
@@ -177,7 +177,7 @@ def tasks_of(chrome: Browser, page: Page, act: Callable[[], None]) -> list[float
     return sorted(found, reverse=True)
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [200, pytest.param(1000, marks=pytest.mark.long)])
 def test_many_steps_are_reviewed_and_run_without_a_long_task(
     chrome: Browser, watched: Watched, stage: Stage, count: int
 ) -> None:
@@ -258,9 +258,7 @@ def test_a_result_of_more_than_a_megabyte_tells_its_size_and_is_saved_whole(
 ) -> None:
     city = "Oslo " * 220_000
     look = {**NORTH, "inputs": {"city": city}}
-    run = stage.submit(look)
-    approve(stage, run)
-    until(stage, run, "done")
+    run = run_until(stage, "done", look)
     page = watched.tab(f"runs/{run}/run/north")
     expect(page.locator(".inspector")).to_contain_text("the whole result has 1.1 MB")
     expect(page.get_by_role("button", name="Show the first")).to_be_visible()
@@ -279,9 +277,9 @@ def test_a_result_of_more_than_a_megabyte_tells_its_size_and_is_saved_whole(
 def test_numbers_keep_their_digits_and_stand_on_the_right(watched: Watched, stage: Stage) -> None:
     rows = [{"id": 9007199254740993, "paid": 55.0, "who": "=1+1"}]
     inputs = {"path": "d.csv", "rows": rows}
-    run = stage.submit({"id": "save", "title": "Save", "tool": "tables.write", "inputs": inputs})
-    approve(stage, run)
-    until(stage, run, "done")
+    run = run_until(
+        stage, "done", {"id": "save", "title": "Save", "tool": "tables.write", "inputs": inputs}
+    )
     page = watched.tab(f"runs/{run}/run/save")
     table = page.locator(".inspector .table-view").first
     expect(table.locator("td.right")).to_have_text(["9007199254740993", "55.0"])

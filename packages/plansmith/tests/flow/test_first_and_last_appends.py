@@ -82,6 +82,16 @@ async def test_a_run_that_is_cancelled_before_its_first_append_calls_nothing() -
     assert not calls
 
 
+async def test_what_a_person_writes_before_the_last_append_comes_before_the_end() -> None:
+    store = MeddlingStore()
+    smith, _ = looking(store)
+    made = await smith.submit(PLAN)
+    store.before["run_finished"] = store.writes(e.CancelAsked(reason="no"))
+    run = await smith.run(made.id)
+    assert run.status is RunStatus.CANCELLED
+    assert [step.status for step in run.steps.values()] == ["done", "done", "done"]
+
+
 async def test_a_cancel_at_the_moment_at_which_a_run_ends_leaves_it_done() -> None:
     store = MeddlingStore()
     smith, _ = looking(store)

@@ -234,6 +234,15 @@ async def test_a_tool_that_will_not_stop_is_abandoned_after_its_grace_time() -> 
     await running
 
 
+async def test_a_parked_run_can_be_cancelled_and_its_question_is_withdrawn() -> None:
+    app, _ = smith()
+    run = await app.submit(plan({"id": "q", "question": "?"}))
+    await app.run(run.id)
+    run = await app.cancel(run.id)
+    assert run.status is RunStatus.CANCELLED
+    assert not run.questions
+
+
 async def test_steps_run_side_by_side_within_the_width_and_a_tools_own_limit() -> None:
     most: dict[str, int] = {}
     now: dict[str, int] = {}

@@ -126,6 +126,28 @@ async def test_a_run_whose_cancelling_process_died_starts_nothing_more() -> None
     assert runs[0].reason.startswith("cancelled by ada: enough")
 
 
+async def test_the_reason_of_a_cancelled_run_is_the_cancel_and_not_a_step_that_failed() -> None:
+    place = Place()
+    run = await place.approved(plan({"id": "d", "tool": "fail"}, {"id": "q", "question": "?"}))
+    app = place.enter()
+    run = await app.run(run.id)
+    assert run.steps["d"].status is StepStatus.FAILED
+    run = await app.cancel(run.id, by="ada", reason="no longer needed")
+    assert (run.status, run.reason) == (
+        RunStatus.CANCELLED,
+        "cancelled by ada: no longer needed",
+    )
+
+
+async def test_a_program_that_cancels_is_told_as_a_program() -> None:
+    place = Place()
+    run = await place.approved(plan({"id": "q", "question": "?"}))
+    app = place.enter()
+    await app.run(run.id)
+    run = await app.cancel(run.id, by=e.Actor(kind="program"))
+    assert run.reason == "cancelled by a program"
+
+
 async def test_a_skip_stops_nothing_else_and_the_conductor_heeds_it() -> None:
     place = Place()
     run = await place.approved(
@@ -193,6 +215,20 @@ async def test_a_skip_of_a_step_that_asks_answers_nothing() -> None:
     )
 
 
+async def test_a_skip_of_a_question_inside_a_template_leaves_the_template_step_out() -> None:
+    inner = plan({"id": "q", "question": "Really?"}, {"id": "w", "tool": "write", "after": ["q"]})
+    place = Place(inner=inner)
+    run = await place.approved(
+        plan({"id": "p", "template": "inner"}, {"id": "x", "tool": "look", "after": ["p"]})
+    )
+    run = await place.enter().run(run.id)
+    await place.enter().runs.stopping.skip(run.id, "p/q", by="ada")
+    run = await place.enter().run(run.id)
+    assert place.world.calls == []
+    assert run.steps["p"].status is StepStatus.SKIPPED
+    assert run.status.over
+
+
 async def test_what_may_have_happened_cannot_be_skipped() -> None:
     place = Place()
     run = await place.dead(plan({"id": "w", "tool": "slow_write"}))
@@ -200,6 +236,14 @@ async def test_what_may_have_happened_cannot_be_skipped() -> None:
     assert run.steps["w"].status is StepStatus.UNKNOWN
     with pytest.raises(Refused, match="done, not_done or retry"):
         await place.enter().runs.stopping.skip(run.id, "w", by="ada")
+
+
+async def test_a_run_of_which_everything_was_left_out_is_cancelled_and_not_failed() -> None:
+    place = Place()
+    run = await place.approved(plan({"id": "w", "tool": "write"}))
+    await place.enter().runs.stopping.skip(run.id, "w", by="ada")
+    run = await place.enter().run(run.id)
+    assert (run.status, run.reason) == (RunStatus.CANCELLED, "left out by a person: w")
 
 
 async def test_a_goal_that_is_met_early_is_done_only_if_nothing_that_acts_is_missing() -> None:

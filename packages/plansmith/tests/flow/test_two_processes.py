@@ -123,6 +123,28 @@ async def test_a_plan_is_not_edited_under_a_running_call(two: Two) -> None:
     await running
 
 
+async def test_a_run_created_here_begins_with_what_was_decided_elsewhere_meanwhile(
+    two: Two,
+) -> None:
+    paused, cancelled, edited = [
+        (await two.here.submit(plan(step("a", inputs={"x": name})))).id for name in "pce"
+    ]
+    await two.there.pause(paused, by="ann")
+    await two.there.cancel(cancelled, by="ann")
+    await two.there.edit(edited, plan(step("a", inputs={"x": "new"})), by="ann")
+    assert (await two.here.run(paused)).status is RunStatus.PAUSED
+    assert (await two.here.run(cancelled)).status is RunStatus.CANCELLED
+    assert (await two.here.run(edited)).status is RunStatus.DONE
+    assert two.calls == ["new"]
+
+
+async def test_a_run_created_here_and_executed_elsewhere_is_not_executed_again(two: Two) -> None:
+    run = await two.here.submit(plan(step("a", inputs={"x": 1})))
+    await two.there.run(run.id)
+    assert (await two.here.run(run.id)).status is RunStatus.DONE
+    assert two.calls == ["1"]
+
+
 async def test_a_run_deleted_while_all_are_resumed_keeps_no_other_from_going_on(two: Two) -> None:
     runs = [await two.here.submit(plan(step("a", "look", inputs={"x": n}))) for n in range(120)]
     for run in runs:

@@ -87,6 +87,14 @@ def test_true_one_and_one_point_zero_are_three_values() -> None:
     assert content_hash(told) == sha256(text.encode()).hexdigest()
 
 
+@given(VALUES)
+def test_a_stored_value_keeps_its_keys_in_their_order(value: Any) -> None:
+    content = content_of(value)
+    assert content.text == slow(value, sort_keys=False)
+    assert content_of(content.value()) == content
+    assert content_hash(content.value()) == sha256(slow(value)).hexdigest()
+
+
 WRITTEN = st.decimals(allow_nan=False, allow_infinity=False, places=2).map(lambda n: f"{n:f}")
 
 

@@ -182,6 +182,27 @@ def test_work_that_grows_without_bound_is_not_begun(takes: dict[str, Any], value
     assert next(validator(takes).iter_errors(value), None) is None
 
 
+def test_what_is_left_unevaluated_is_bounded_without_links() -> None:
+    takes: dict[str, Any] = schema({"x": WHOLE})
+    for _ in range(24):
+        takes = {"allOf": [takes], "unevaluatedProperties": False}
+    assert [each.code for each in check({"x": 1}, takes)] == ["PS209"]
+
+
+def test_choices_of_a_recursive_schema_are_checked_as_deep_as_that_is_quick() -> None:
+    link = {"$ref": "#/$defs/f"}
+    takes = schema({"f": link}) | {
+        "$defs": {"f": {"anyOf": [WHOLE, schema({"a": link}), schema({"a": link, "b": link})]}}
+    }
+    value: Any = "x"
+    codes: list[set[str]] = []
+    for _ in range(20):
+        codes.append({each.code for each in check({"f": value}, takes)})
+        value = {"a": value}
+    assert "PS209" not in set.union(*codes[:5])
+    assert codes[-1] == {"PS209"}
+
+
 GIVES = schema(
     {"n": WHOLE, "text": TEXT, "list": {"type": "array", "items": schema({"k": TEXT})}},
     additionalProperties=False,

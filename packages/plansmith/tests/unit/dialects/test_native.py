@@ -136,17 +136,3 @@ def test_the_schema_is_flat_and_refuses_what_is_no_plan() -> None:
         [],
     ]
     assert not any(map(jsonschema_rs.validator_for(schema()).is_valid, wrong))
-
-
-@pytest.mark.parametrize(
-    ("step", "hint"),
-    [
-        ({"id": "a", "tol": "t"}, "did you mean 'tool'?"),
-        ({"id": "a", "over": [1], "each": {"templat": "t"}}, "did you mean 'template'?"),
-        ({"id": "a", "colour": "t"}, 'give "kind" as one of tool, agent, ask, map, plan, reply'),
-    ],
-)
-def test_a_step_of_no_kind_gets_the_field_that_was_meant(step: dict[str, Any], hint: str) -> None:
-    found = try_read_plan({"steps": [step]})
-    assert isinstance(found, list)
-    assert [str(each.hint) for each in found] == [hint]

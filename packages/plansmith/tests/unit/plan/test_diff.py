@@ -15,6 +15,18 @@ def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
     return Plan.model_validate({"steps": list(steps)} | fields)
 
 
+def test_each_changed_field_is_named() -> None:
+    after = plan(A | {"inputs": {"x": True, "l": [1, 3], "new": None}, "title": "T"})
+    [change] = diff_plans(plan(A), after).changed
+    found = {(".".join(map(str, each.path)), each.change.value) for each in change.fields}
+    assert found == {
+        ("title", "added"),
+        ("inputs.x", "changed"),
+        ("inputs.l.1", "changed"),
+        ("inputs.new", "added"),
+    }
+
+
 A, B, C = ({"id": name, "tool": "t", "inputs": {"x": 1, "l": [1, 2]}} for name in "abc")
 
 

@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from plansmith.errors import Misconfigured
-from plansmith.plan.limits import BudgetLimits
-from plansmith.plan.planning import PlanRequest
-from plansmith.plan.run_options import Profile, RunOptions, read_options
-from plansmith.ports import Message
-
-
-def test_a_request_comes_back_from_its_options_as_it_was() -> None:
-    wanted = PlanRequest(
-        "r",
-        locale="zh",
-        target="coder",
-        profile=Profile(name="Ada", goals=("less",), tone="warm"),
-        history=(Message("user", "hello"), Message("assistant", "hi")),
-        top_k=3,
-        max_steps=9,
-        budget=BudgetLimits(money=Decimal("0.5")),
-        mode="review",
-        dialect="sage",
-    )
-    stored = RunOptions.model_validate(wanted.options().to_json())
-    assert PlanRequest.of("r", stored) == wanted
+from plansmith.plan.run_options import read_options
 
 
 @pytest.mark.parametrize(

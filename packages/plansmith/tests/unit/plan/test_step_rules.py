@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.diff import rename_steps
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import in_language
+from plansmith.plan.steps import MapStep
 
 RULED: dict[str, Any] = {
     "id": "order",
@@ -56,3 +57,20 @@ def test_the_rules_of_a_step_read_as_sentences() -> None:
     undo = rule_sentences(plan_of(RULED).by_id["order"])[-1]
     said = "可以用 cancel(id=它自己的结果中的 id, shop=shop 的结果) 撤销"
     assert in_language(undo, "zh") == said
+
+
+def test_the_call_that_undoes_an_item_tells_what_it_is_given_in_words() -> None:
+    inputs = {
+        "a": "{{item}}",
+        "b": "{{item.k[0]}}",
+        "c": "see {{item}}",
+        "d": 1,
+        "e": "{{params.x}}",
+    }
+    undo = {"tool": "cancel", "inputs": inputs}
+    listed = {"id": "all", "over": [1], "each": {"tool": "t", "undo_with": undo}}
+    [said] = rule_sentences(cast("MapStep", plan_of(listed).by_id["all"]).each)
+    assert said == (
+        "can be undone with cancel(a=the item, b=k[0] of the item, "
+        'c="see {{item}}", d=1, e=x of the parameters)'
+    )

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from plansmith.plan.plan import Plan
-from plansmith.plan.steps import MAX_OPTIONS, AskStep, ToolStep
+from plansmith.plan.steps import ToolStep
 
 
 @pytest.mark.parametrize(
@@ -25,10 +25,3 @@ def test_replace_validates_like_a_new_one() -> None:
     assert plan.replace(goal="b").goal == "b"
     with pytest.raises(ValidationError):
         plan.replace(revision=0)
-
-
-def test_a_question_has_a_limited_number_of_options() -> None:
-    options = tuple(f"way {number}" for number in range(MAX_OPTIONS + 1))
-    assert AskStep(id="a", question="Which?", options=options[1:]).options == options[1:]
-    with pytest.raises(ValidationError, match="at most 100 items"):
-        AskStep(id="a", question="Which?", options=options)

@@ -19,6 +19,16 @@ def at(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
+def test_intervals_count_from_the_anchor_whenever_one_looks() -> None:
+    anchor, timing = at("2026-01-01T00:01:07Z"), Timing(every_minutes=90)
+    for minutes in (0, 1, 89, 90, 91, 100_000):
+        [first] = next_fires(timing, after=anchor + timedelta(minutes=minutes), anchor=anchor)
+        assert (first - anchor) % timedelta(minutes=90) == timedelta(0)
+        assert timedelta(0) < first - anchor - timedelta(minutes=minutes) <= timedelta(minutes=90)
+    early = next_fires(timing, after=anchor - timedelta(days=1), anchor=anchor)
+    assert early == [anchor + timedelta(minutes=90)]
+
+
 # Zone, the night (UTC) and its wall-clock minutes that are skipped or come twice. Midnight in
 # Santiago; half an hour on Lord Howe; two hours at Troll.
 SKIPPED = [

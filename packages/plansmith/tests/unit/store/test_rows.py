@@ -143,18 +143,6 @@ def test_a_missing_row_is_found(taken: int) -> None:
         read("a", whole)
 
 
-@pytest.mark.parametrize("cell", [None, b"{}", "", 7, "text", "\udcff", "[]"], ids=repr)
-def test_a_cell_that_is_none_is_damage(cell: object) -> None:
-    [row] = stored(journal("a", 1))
-    for place in range(1, len(row)):
-        cells: list[object] = list(row)
-        cells[place] = cell
-        with pytest.raises(JournalDamaged):
-            read("a", [cells])
-    with pytest.raises(JournalDamaged):
-        rows.read_value(content_hash(1), cell)
-
-
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=400))
 def test_a_value_is_read_from_its_text_and_no_other(text: str) -> None:
     digest, whole = content_of(text)

@@ -52,21 +52,6 @@ async def test_a_caller_that_gave_up_disturbs_nobody(tmp_path: Path) -> None:
     await store.close()
 
 
-def test_only_a_store_that_was_used_leaves_a_file_and_just_one(tmp_path: Path) -> None:
-    async def story(*, used: bool) -> None:
-        store = SqliteStore(tmp_path / "store.db")
-        if used:
-            await store.append(journal("a", 1))
-            await store.runs()
-        await store.close()
-        await store.close()
-
-    asyncio.run(story(used=False))
-    assert not list(tmp_path.iterdir())
-    asyncio.run(story(used=True))
-    assert [path.name for path in tmp_path.iterdir()] == ["store.db"]
-
-
 @pytest.mark.parametrize("version", [VERSION + 1, 99])
 async def test_a_file_of_another_version_is_refused_and_not_touched(
     tmp_path: Path, version: int

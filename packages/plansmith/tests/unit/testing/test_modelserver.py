@@ -6,9 +6,6 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-import pytest
-
-from plansmith.errors import ScriptMismatch
 from plansmith.testing.modelserver import Gate, ModelServer, Page, Refusal, Reply
 
 
@@ -74,28 +71,6 @@ def test_answers_come_in_order_and_requests_are_kept() -> None:
         server.finish()
     assert [chat["n"] for chat in server.chats] == [1, 2, 3, 3]
     assert server.requests[0].headers["x-test"] == "1"
-
-
-def test_an_answer_can_depend_on_the_request_and_what_has_none_is_refused() -> None:
-    server = ModelServer(lambda request: Reply(request.json["q"]))
-    with server.in_thread() as url:
-        assert '"content": "why"' in post(url, {"q": "why"})[2]
-        assert post(url, {})[0] == 400
-    with pytest.raises(RuntimeError, match="not running"):
-        _ = server.url
-    with pytest.raises(ScriptMismatch, match="1 answers"):
-        ModelServer("never").finish()
-
-
-def test_abilities_can_be_taken_away_without_using_answers_up() -> None:
-    server = ModelServer("ok", json_mode=False, tools=False, key="k")
-    with server.in_thread() as url:
-        assert post(url, {})[0] == 401
-        good = {"Authorization": "Bearer k"}
-        assert "response_format" in post(url, {"response_format": {}}, **good)[2]
-        assert "tools" in post(url, {"tools": [1]}, **good)[2]
-        assert post(url, {}, **good)[0] == 200
-    server.finish()
 
 
 async def test_a_gate_holds_pieces_back_and_a_client_that_leaves_is_noticed() -> None:
