@@ -177,8 +177,8 @@ class Watched:
         return made
 
     def _opened(self, options: dict[str, Any]) -> BrowserContext:
-        given = {"locale": "en-US", "viewport": {"width": 1280, "height": 860}}
-        given |= {"reduced_motion": "reduce"} | options
+        given: dict[str, Any] = {"locale": "en-US", "reduced_motion": "reduce"}
+        given |= {"viewport": {"width": 1280, "height": 860}} | options
         made = self._browser.new_context(storage_state=self._state, **given)
         made.set_default_timeout(PATIENCE_MS)
         made.on("console", self._heard)
