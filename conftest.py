@@ -62,7 +62,6 @@ def own_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 def pytest_collection_finish() -> None:
     """Modules and collected tests stay to the end: the garbage collector need not visit them."""
-    gc.collect()
     gc.freeze()
     gc.enable()
 

@@ -22,10 +22,7 @@ class Told(NamedTuple):
 
 
 def typed(
-    *words: str,
-    folder: Path,
-    environment: Mapping[str, str],
-    capsys: pytest.CaptureFixture[str],
+    *words: str, folder: Path, environment: Mapping[str, str], capsys: pytest.CaptureFixture[str]
 ) -> Told:
     """A command in a folder, with this environment alone and nobody before it."""
     capsys.readouterr()

@@ -25,9 +25,7 @@ ANCHORED = {"match", "fullmatch"}
 ONLY_MATCHED = {"ANOTHER_FIELD", "BARE_KEY", "BARE_VALUE", "QUOTED_KEY", "WORD_KEY", "STRUCTURE"}
 LONGEST = 20_000
 # Whoever calls these makes sure that they see no longer texts.
-SEES_AT_MOST = {
-    "plansmith_cli.parser pattern": 400,
-}
+SEES_AT_MOST = {"plansmith_cli.parser pattern": 400}
 FEW = 30
 MOST_TEXTS = 6
 # Seconds of processor time: what a few hundred letters never take, what is surely linear, and what

@@ -15,7 +15,6 @@ from tests.contract.threads import entry, story
 from tests.postgres import Server
 
 from plansmith.errors import JournalDamaged, StaleWriter
-from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, RunFinished, next_event
 from plansmith.plan.thread import MessageAdded, MessageRead, ThreadOpened, ThreadState, fold_thread
 from plansmith.ports import Finding, PlanStore
@@ -95,20 +94,6 @@ async def test_entries_that_do_not_follow_the_last_of_their_thread_are_refused_t
     assert await store.thread_of("trip-later") == ""
 
 
-async def test_of_two_writers_of_the_same_entry_of_a_thread_exactly_one_wins(
-    store: ThreadKeeper,
-) -> None:
-    entries = story("trip")
-    assert await store.append_entries(entries[:1])
-    # The very same entry at the same moment, too: both were said.
-    rivals = [entries[1:3] for _ in range(5)]
-    outcomes = await asyncio.gather(*map(store.append_entries, rivals))
-    assert sorted(outcomes) == [False] * 4 + [True]
-    assert list(await store.thread_entries("trip")) == entries[:3]
-    [listed] = await store.threads(limit=5)
-    assert (listed.messages, listed.last) == (1, 3)
-
-
 async def test_threads_are_listed_by_their_newest_activity_and_by_owner(
     store: ThreadKeeper,
 ) -> None:
@@ -125,24 +110,6 @@ async def test_threads_are_listed_by_their_newest_activity_and_by_owner(
     assert await _names(store, before="b") == []
 
 
-async def test_pages_of_threads_that_were_active_at_one_moment_leave_none_out(
-    store: ThreadKeeper,
-) -> None:
-    for number in range(7):
-        await store.append_entries(story(f"t{number}"))
-    seen: list[str] = []
-    while page := await _names(store, before=seen[-1] if seen else "", limit=3):
-        seen += page
-    assert sorted(seen) == [f"t{number}" for number in range(7)]
-
-
-async def test_a_page_of_threads_behind_a_removed_one_begins_anew(store: ThreadKeeper) -> None:
-    for minute, thread in enumerate("abc"):
-        await store.append_entries(story(thread, minute=minute))
-    assert await store.remove_thread("b")
-    assert await _names(store, before="b") == ["c", "a"]
-
-
 async def test_the_headline_of_a_thread_says_what_its_fold_says(store: ThreadKeeper) -> None:
     entries = story("trip")
     for each in entries:
@@ -150,13 +117,7 @@ async def test_the_headline_of_a_thread_says_what_its_fold_says(store: ThreadKee
         state = fold_thread(ThreadState("trip"), await store.thread_entries("trip"))
         [listed] = await store.threads(limit=2)
         assert listed == ThreadHeadline(
-            "trip",
-            state.owner,
-            state.title,
-            state.folder,
-            len(state.messages),
-            state.last,
-            each.at,
+            "trip", state.owner, state.title, state.folder, len(state.messages), state.last, each.at
         )
     [listed] = await store.threads(limit=2)
     assert listed.title == "Where is it warm? “暖” ✓"
@@ -197,46 +158,11 @@ async def test_a_removed_thread_takes_its_entries_and_no_run(store: ThreadKeeper
     assert not await store.remove_thread("never")
     assert list(await store.thread_entries("trip")) == []
     assert await _names(store) == ["other"]
-    assert [await store.thread_of(f"{each}-run") for each in ("trip", "other")] == [
-        "",
-        "other",
-    ]
+    assert [await store.thread_of(f"{each}-run") for each in ("trip", "other")] == ["", "other"]
     assert list(await store.store.events("trip-run")) == journal("trip-run", 3)
     # Whoever still had it in hand does not bring half of it back.
     assert not await store.append_entries([entry("trip", 9, MessageAdded(text="still here?"))])
     assert await store.append_entries(story("trip")[:1])
-
-
-async def test_waiting_for_a_thread_ends_with_its_next_entry_and_no_other(
-    store: ThreadKeeper,
-) -> None:
-    entries = story("trip")
-    await store.append_entries(entries[:2])
-    await asyncio.wait_for(store.wait_thread("trip", after=1), 30)
-    waiting = asyncio.ensure_future(store.wait_thread("trip", after=2))
-    new = asyncio.ensure_future(store.wait_thread("new", after=0))
-    for _ in range(5):
-        await asyncio.sleep(0)
-    # Of another thread, and of a run of that name.
-    await store.append_entries(story("other"))
-    await store.store.append(journal("trip", 5))
-    assert not waiting.done()
-    await store.append_entries(entries[2:])
-    await asyncio.wait_for(waiting, 30)
-    assert not new.done()
-    await store.append_entries(story("new"))
-    await asyncio.wait_for(new, 30)
-
-
-async def test_an_entry_of_a_thread_cannot_be_changed_from_outside(store: ThreadKeeper) -> None:
-    cities: list[Json] = ["Rome"]
-    said = [entry("trip", 1, ThreadOpened()), entry("trip", 2, MessageAdded(text="Rome"))]
-    read = MessageRead(message=2, kind="answer", run="r", question="q", value={"city": cities})
-    await store.append_entries([*said, entry("trip", 3, read)])
-    cities.append("Oslo")
-    [found] = await store.thread_entries("trip", after=2)
-    assert isinstance(found.body, MessageRead)
-    assert found.body.value == {"city": ["Rome"]}
 
 
 async def _names(
@@ -251,17 +177,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path / 'runs.db'}"
     server: Server = request.getfixturevalue("postgres_server")
     return server.new_database(f"threads_{next(_numbers)}")
-
-
-async def test_threads_are_there_when_the_store_is_opened_again(url: str) -> None:
-    first = open_store(url)
-    assert await ThreadStore(first).append_entries(story("trip")[:5])
-    await first.close()
-    second = open_store(url)
-    assert await ThreadStore(second).append_entries(story("trip")[5:])
-    assert list(await ThreadStore(second).thread_entries("trip")) == story("trip")
-    assert await ThreadStore(second).thread_of("trip-run") == "trip"
-    await second.close()
 
 
 async def test_a_thread_outlives_its_runs(url: str) -> None:

@@ -152,9 +152,7 @@ async def test_a_process_stopped_between_the_start_of_a_step_and_its_call_does_n
     assert world.effects == ["a", "b"]
 
 
-async def test_a_run_is_taken_by_force_from_a_process_in_the_middle_of_a_call(
-    world: World,
-) -> None:
+async def test_a_run_is_taken_by_force_from_a_process_in_the_middle_of_a_call(world: World) -> None:
     run = await world.approved()
     first = await world.start(run, machine="one", lease_s=60)
     await until(lambda: world.effects == ["a"])

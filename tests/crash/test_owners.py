@@ -24,6 +24,7 @@ from plansmith.engine.ownership import Owners
 from plansmith.engine.processes import lives_here, this_process
 from plansmith.errors import RunBusy
 from plansmith.store.sqlite import SqliteStore
+from plansmith_cli.wiring import python_tools
 
 PLAN: dict[str, Any] = {
     "goal": "slow, then quick",
@@ -76,18 +77,8 @@ class Folder:
 
     async def approved(self) -> str:
         """An approved run that nobody has begun."""
-
-        @tool(effect="write")
-        def slow(name: str) -> str:
-            """Act, then wait for a file."""
-            return name
-
-        @tool(effect="write")
-        def quick(name: str) -> str:
-            """Act at once."""
-            return name
-
-        async with Plansmith(tools=[slow, quick], store=self.url) as smith:
+        tools = python_tools(self.path / "tools.py")
+        async with Plansmith(tools=tools, store=self.url) as smith:
             plan = Plan.model_validate(PLAN)
             run = await smith.submit(plan)
             await smith.decide(run.id, approve=plan.hash, by="ada")

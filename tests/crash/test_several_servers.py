@@ -21,23 +21,8 @@ from tests.needs import lacks
 from tests.postgres import Server, installed, private_server
 from tests.unit.server.house import plan
 from tests.waiting import until
+from tests.worker_processes import TOOLS
 
-TOOLS = '''
-import os, time
-from pathlib import Path
-from plansmith import tool
-
-HERE = Path(os.environ["HERE"])
-
-@tool(effect="write")
-def act(name: str) -> str:
-    """Act, then wait for a file."""
-    with (HERE / "effects").open("a") as file:
-        file.write(name + "\\n")
-    while not (HERE / f"go-{name}").exists():
-        time.sleep(0.02)
-    return name
-'''
 STEPS = (
     {"id": "a", "kind": "tool", "tool": "act", "inputs": {"name": "a"}},
     {"id": "q", "kind": "ask", "question": "Go on?"},
@@ -136,7 +121,8 @@ async def two(folder: Path, url: str, *options: str) -> AsyncIterator[tuple[Mach
 
 
 def effects(folder: Path) -> list[str]:
-    return (folder / "effects").read_text().split() if (folder / "effects").exists() else []
+    lines = (folder / "effects").read_text().splitlines() if (folder / "effects").exists() else []
+    return [line.split()[0] for line in lines]
 
 
 async def begun(machine: Machine) -> str:

@@ -61,17 +61,6 @@ async def test_a_follower_outlives_a_cut_session(postgres_server: Server, dsn: s
     await other.close()
 
 
-async def test_a_restarted_server_is_waited_for(postgres_server: Server, dsn: str) -> None:
-    store = PostgresStore(dsn, patience_s=60)
-    await store.append(journal("a", 2))
-    await asyncio.to_thread(postgres_server.stop)
-    appending = asyncio.ensure_future(store.append(journal("a", 3)[2:]))
-    await asyncio.to_thread(postgres_server.start)
-    await appending
-    assert await verify(store, "a") == 3
-    await store.close()
-
-
 class Wire:
     """A relay to the server; when told, it passes one more question and swallows the answer.
 

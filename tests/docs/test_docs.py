@@ -21,6 +21,7 @@ from plansmith.check.lint import lint_plan
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.problem import CODES
 from plansmith.testing.modelserver import ModelServer, Reply
+from plansmith_cli.main import main
 from plansmith_planner.language.left_out import DROPPED, MISSING, left_out
 from plansmith_planner.language.made_up import MADE_UP, made_up_values
 
@@ -243,3 +244,24 @@ def test_the_list_of_how_to_pages_has_every_page() -> None:
     folder = ROOT / "docs" / "how-to"
     listed = set(re.findall(r"\]\(([\w-]+\.md)\)", prose(folder / "index.md")))
     assert listed == {page.name for page in folder.glob("*.md")} - {"index.md"}
+
+
+def test_every_command_that_a_form_names_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    forms = (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")
+    text = "".join(form.read_text(encoding="utf-8") for form in forms)
+    commands = set(re.findall(r"`plansmith (\w+(?: [a-z]+)?)", text))
+    assert commands >= {"report", "store verify", "store doctor"}
+    for command in commands:
+        with pytest.raises(SystemExit) as end:
+            main([*command.split(), "--help"])
+        assert end.value.code == 0
+    assert "usage: plansmith" in capsys.readouterr().out
+
+
+def test_the_places_of_good_first_issues_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    _, _, issues = text.partition("## Good first issues")
+    places = re.findall(r"`([\w/]+\.py)`", issues)
+    assert len(places) >= 5
+    for place in places:
+        assert (ROOT / place).exists() or any(ROOT.glob(f"packages/*/src/{place}")), place

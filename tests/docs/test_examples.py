@@ -111,9 +111,7 @@ class TestLineStore(PlanStoreContract):
         return LineStore(self.path)
 
 
-def test_a_line_store_forgets_a_write_that_a_crash_cut_off_and_nothing_else(
-    tmp_path: Path,
-) -> None:
+def test_a_line_store_forgets_a_write_that_a_crash_cut_off_and_nothing_else(tmp_path: Path) -> None:
     path, events = tmp_path / "runs.jsonl", journal("a", 3)
 
     async def scenario() -> None:

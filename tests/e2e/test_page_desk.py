@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 from tests.web.browser import Stage, Watched
-from tests.web.screens import approve, until
+from tests.web.screens import approve, run_until, until
 
 LOOK: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": "Oslo"}}
 NOTE: dict[str, Any] = {
@@ -26,9 +26,7 @@ def test_the_inbox_is_titled_by_goal_and_decides_in_its_place(
 ) -> None:
     old = stage.submit(NOTE, goal="Note the older one")
     question = {"id": "q", "question": "Which city?", "options": ["Oslo", "Rome"]}
-    asking = stage.submit(question, goal="Ask for a city")
-    approve(stage, asking)
-    until(stage, asking, "asking")
+    asking = run_until(stage, "asking", question, goal="Ask for a city")
     new = stage.submit(NOTE, goal="Note the newer one")
     page = watched.tab("inbox")
     titles = page.locator(".waiting a[data-row] b")

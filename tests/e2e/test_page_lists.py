@@ -5,30 +5,25 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests import forked
 from tests.e2e.test_page_run import LONGEST_TASK_MS, WAIT, tasks_of
 from tests.web.browser import ROOT, Stage, Watched
-from tests.web.screens import approve, until
+from tests.web.screens import run_until
 
+SIZES = RUNS, WAITING = (5000, 500) if os.environ.get("PLANSMITH_LONG") else (330, 80)
 SCROLLED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-
-
-def filled(folder: Path, runs: int, waiting: int) -> Stage:
-    """A stage whose store has so many runs from the start."""
-    stage = Stage(folder)
-    command = [sys.executable, "-m", "tests.web.many_runs", str(folder), str(runs), str(waiting)]
-    forked.run(command, cwd=stage.work, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
-    stage.start()
-    return stage
 
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory, chrome: Browser) -> Iterator[Stage]:
-    stage = filled(tmp_path_factory.mktemp("many"), 330, 80)
+    """A stage whose store has so many runs from the start."""
+    stage = Stage(tmp_path_factory.mktemp("many"))
+    command = [sys.executable, "-m", "tests.web.many_runs", str(stage.folder), *map(str, SIZES)]
+    forked.run(command, cwd=stage.work, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
+    stage.start()
     yield stage
     stage.stop()
 
@@ -66,16 +61,17 @@ def to_the_end(page: Page, count: int) -> None:
     expect(page.locator(f'.rows > li[aria-setsize="{count}"]').first).to_be_attached()
 
 
-def runs_and_inbox(chrome: Browser, watched: Watched, runs: int, waiting: int) -> None:
-    """Open, scroll and filter both lists, and count how long the page is busy at a time."""
-    page = watched.tab("usage")
+def test_many_runs_and_waiting_things_are_scrolled_and_filtered_without_a_long_task(
+    chrome: Browser, own: Watched
+) -> None:
+    page = own.tab("usage")
     page.get_by_role("heading", level=1).wait_for()
 
     def list_runs() -> None:
         page.evaluate("() => { location.hash = '#/runs' }")
         page.evaluate(WAIT, ".rows a[data-row]")
         scroll(page, 8)
-        to_the_end(page, runs)
+        to_the_end(page, RUNS)
 
     def filter_runs() -> None:
         page.locator(".filters input[type=search]").press_sequentially("Lima")
@@ -93,26 +89,7 @@ def runs_and_inbox(chrome: Browser, watched: Watched, runs: int, waiting: int) -
         assert longest < LONGEST_TASK_MS, act.__name__
     assert page.locator(".waiting > li").count() < 80
     first = page.locator(".waiting > li").first
-    expect(first).to_have_attribute("aria-setsize", str(waiting))
-
-
-def test_many_runs_and_waiting_things_are_scrolled_and_filtered_without_a_long_task(
-    chrome: Browser, own: Watched
-) -> None:
-    runs_and_inbox(chrome, own, 330, 80)
-
-
-@pytest.mark.long
-def test_5000_runs_and_500_waiting_things_are_scrolled_and_filtered_without_a_long_task(
-    chrome: Browser, tmp_path: Path
-) -> None:
-    stage = filled(tmp_path / "stage", 5000, 500)
-    try:
-        watched = Watched(chrome, stage)
-        runs_and_inbox(chrome, watched, 5000, 500)
-        assert not watched.close()
-    finally:
-        stage.stop()
+    expect(first).to_have_attribute("aria-setsize", str(WAITING))
 
 
 def test_rows_that_are_not_drawn_are_reached_by_keys_chosen_and_kept_up_to_date(
@@ -121,28 +98,28 @@ def test_rows_that_are_not_drawn_are_reached_by_keys_chosen_and_kept_up_to_date(
     page = own.tab("runs?q=Oslo")
     rows = page.locator(".rows > li")
     expect(rows.first.get_by_role("link")).to_contain_text("to Oslo")
-    to_the_end(page, 66)
+    to_the_end(page, RUNS // 5)
     page.locator(".rows a[data-row]").first.focus()
     page.keyboard.press("End")
     expect(page.locator(":focus")).to_contain_text("Trip 0 to Oslo")
     page.keyboard.press("Home")
-    expect(page.locator(":focus")).to_contain_text("Trip 325 to Oslo")
+    expect(page.locator(":focus")).to_contain_text(f"Trip {RUNS - 5} to Oslo")
     # From the newest to the oldest by the shift key, though most of them are not drawn.
     rows.first.get_by_role("checkbox").click()
     page.locator(".rows a[data-row]").first.focus()
     page.keyboard.press("End")
     page.get_by_role("checkbox", name="Select: Trip 0 to Oslo").click(modifiers=["Shift"])
-    expect(page.locator(".chosen b")).to_have_text("66 selected")
+    expect(page.locator(".chosen b")).to_have_text(f"{RUNS // 5:,} selected")
     page.get_by_role("button", name="Clear selection").click()
 
     # A run far down changes: its row says so, wherever it stands.
     page.goto(f"{many.url}#/runs")
-    to_the_end(page, 330)
+    to_the_end(page, RUNS)
     waiting = many.api("/v1/runs?limit=100&status=reviewing")["items"]
     oldest = waiting[-1]["id"]
     many.api(f"/v1/runs/{oldest}/decision", {"reject": True})
     row = page.locator(f'.rows [data-key="{oldest}"]')
-    page.evaluate("scrollTo(0, 74 * 44)")
+    page.evaluate("rows => scrollTo(0, (rows - 6) * 44)", len(waiting))
     expect(row.locator(".badge")).to_have_text("Cancelled")
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
     expect(page.get_by_role("link", name="Trip 0 to Oslo")).to_be_visible()
@@ -156,9 +133,7 @@ def test_rows_that_are_not_drawn_are_reached_by_keys_chosen_and_kept_up_to_date(
 def test_what_is_typed_into_an_open_row_of_the_inbox_stays_when_it_is_scrolled_away(
     own: Watched, many: Stage
 ) -> None:
-    run = many.submit({"id": "q", "question": "Where to?"}, goal="Ask for a place")
-    approve(many, run)
-    until(many, run, "asking")
+    run = run_until(many, "asking", {"id": "q", "question": "Where to?"}, goal="Ask for a place")
     page = own.tab("inbox")
     row = page.get_by_role("listitem").filter(has=page.get_by_text("Ask for a place"))
     row.get_by_role("button", name="Answer here").click()

@@ -7,8 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, FilePayload, Page, expect
 from tests.web.browser import Stage, Watched
-from tests.web.screens import approve, until
-from tests.web.stage import trip
+from tests.web.screens import approve, run_until, until
 
 SALES = "date,region,amount\n2026-01-02,North,120.5\n2026-01-03,South,80\n2026-01-04,North,7\n"
 
@@ -35,29 +34,6 @@ def save(page: Page) -> None:
     expect(page.locator(".editbar.dirty")).to_have_count(0)
 
 
-def test_eight_steps_are_seen_at_once_with_what_the_plan_does(
-    watched: Watched, stage: Stage
-) -> None:
-    steps = [look(f"s{number}", f"City {number}") for number in range(7)]
-    says = " ".join(f"{{{{{step['id']}.sky}}}}" for step in steps)
-    plan = trip()
-    about = {"goal": plan["goal"], "assumptions": plan["assumptions"], "thought": plan["thought"]}
-    run = stage.submit(*steps, {"id": "tell", "instruction": f"Say {says}"}, **about)
-    page = watched.tab(f"runs/{run}", viewport={"width": 1280, "height": 800})
-    expect(page.locator(".hero")).to_contain_text("reads 7 · changes nothing")
-    expect(page.locator(".hero")).to_contain_text("about")
-    expect(page.locator(".hero")).to_contain_text(plan["thought"])
-    last = page.locator(".steps > li").nth(7).bounding_box()
-    decision = page.locator(".decision").bounding_box()
-    assert last
-    assert decision
-    assert last["y"] + last["height"] <= decision["y"] + 1
-    page.set_viewport_size({"width": 1600, "height": 900})
-    expect(page.locator(".beside .node")).to_have_count(8)
-    expect(page.locator(".steps > li")).to_have_count(8)
-    expect(page.get_by_role("button", name="Approve and run")).to_be_in_viewport()
-
-
 def test_a_problem_stands_in_its_step_and_one_press_mends_it(
     watched: Watched, stage: Stage
 ) -> None:
@@ -79,9 +55,7 @@ def test_a_problem_stands_in_its_step_and_one_press_mends_it(
 def test_a_value_is_picked_from_the_result_of_an_earlier_step(
     watched: Watched, stage: Stage
 ) -> None:
-    done = stage.submit(look("a"))
-    approve(stage, done)
-    until(stage, done, "done")
+    run_until(stage, "done", look("a"))
     note: dict[str, Any] = {"id": "note", "tool": "notes.write", "inputs": {"path": "x.md"}}
     run = stage.submit(look("a"), {**note, "inputs": {**note["inputs"], "text": ""}})
     page = watched.tab(f"runs/{run}/plan/note")
@@ -95,25 +69,6 @@ def test_a_value_is_picked_from_the_result_of_an_earlier_step(
     page.get_by_role("button", name="+ days").click()
     expect(page.get_by_role("textbox", name="days")).to_be_visible()
     expect(page.get_by_label("Name of the argument")).to_have_count(0)
-
-
-def test_edits_of_different_steps_in_two_tabs_meet_in_one_plan(
-    watched: Watched, stage: Stage
-) -> None:
-    run = stage.submit(look("a"), look("b", "Rome"))
-    context = watched.context()
-    one, other = context.new_page(), context.new_page()
-    one.goto(f"{stage.url}#/runs/{run}/plan/a")
-    other.goto(f"{stage.url}#/runs/{run}/plan/b")
-    other.get_by_role("textbox", name="city").fill("Bergen")
-    expect(other.get_by_role("button", name="Save edits")).to_be_enabled()
-    one.get_by_role("textbox", name="city").fill("Tromsø")
-    save(one)
-    expect(other.get_by_text("both edits are in this plan")).to_be_visible()
-    expect(other.locator(".steps")).to_contain_text("Tromsø")
-    save(other)
-    steps = stage.api(f"/v1/runs/{run}")["plan"]["steps"]
-    assert [step["inputs"]["city"] for step in steps] == ["Tromsø", "Bergen"]
 
 
 def test_where_no_plan_came_of_it_a_person_can_write_one(watched: Watched, stage: Stage) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Locator, Page, expect
 from tests.web.browser import Stage, Watched
-from tests.web.screens import NOTES, approve, consent, made, until
+from tests.web.screens import NOTES, consent, made, run_until, until
 
 LONG = "".join(f"{number:05d} " for number in range(2_000)) + "the end"
 FAKE = "Plansmith asks for your consent"
@@ -34,10 +34,9 @@ def asks(stage: Stage, path: str, text: str, **more: Any) -> str:
     """A run that asks for consent to write a text, which came out of a tool, into a file."""
     look: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": text}}
     inputs = {"path": path, "text": "{{look.city}}", **more}
-    run = stage.submit(look, {"id": "write", "tool": "files.write", "inputs": inputs})
-    approve(stage, run)
-    until(stage, run, "asking")
-    return run
+    return run_until(
+        stage, "asking", look, {"id": "write", "tool": "files.write", "inputs": inputs}
+    )
 
 
 def test_consent_and_a_question_of_the_plan_look_different_and_consent_is_whole(
@@ -48,9 +47,7 @@ def test_consent_and_a_question_of_the_plan_look_different_and_consent_is_whole(
     write: dict[str, Any] = {"id": "write", "tool": "notes.write", "inputs": inputs}
     options = ["Allow once", "Refuse", "Change the value"]
     ask: dict[str, Any] = {"id": "q", "question": FAKE, "options": options}
-    run = stage.submit(look, write, ask)
-    approve(stage, run)
-    until(stage, run, "asking")
+    run = run_until(stage, "asking", look, write, ask)
     page = watched.tab(f"runs/{run}")
     found = card(page)
     expect(found.get_by_role("heading")).to_have_text("Call notes.write")
@@ -180,9 +177,9 @@ def test_consent_to_many_calls_tells_their_number_on_the_page(
     look = {"tool": "weather.forecast", "inputs": {"city": "{{item}}"}}
     names: dict[str, Any] = {"id": "names", "over": ["Oslo", "Rome", "Bergen"], "each": look}
     write = {"tool": "notes.write", "inputs": {"path": "n.md", "text": "{{item.city}}"}}
-    run = stage.submit(names, {"id": "all", "over": "{{names}}", "each": write, "most": 2})
-    approve(stage, run)
-    until(stage, run, "asking")
+    run = run_until(
+        stage, "asking", names, {"id": "all", "over": "{{names}}", "each": write, "most": 2}
+    )
     page = watched.tab(f"runs/{run}")
     expect(card(page).get_by_role("heading", level=3)).to_have_text(
         "Call notes.write up to 3 times"
@@ -212,9 +209,7 @@ def test_all_calls_of_a_list_are_allowed_only_as_they_were_shown(
     look: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": "new"}}
     inputs = {"path": "{{item}}.md", "text": "{{look.city}}", "overwrite": True}
     each = {"tool": "files.write", "inputs": inputs}
-    run = stage.submit(look, {"id": "all", "over": ["one", "two"], "each": each})
-    approve(stage, run)
-    until(stage, run, "asking")
+    run = run_until(stage, "asking", look, {"id": "all", "over": ["one", "two"], "each": each})
     page = watched.tab(f"runs/{run}")
     table = card(page, "Allow all 2")
     (stage.work / "two.md").write_text("by somebody else")
@@ -235,9 +230,7 @@ def test_a_question_takes_the_focus_is_announced_and_can_be_answered_without_scr
     look: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": LONG}}
     inputs = {"path": "n.md", "text": "{{look.city}}\n" * 9}
     write = {"id": "write", "tool": "notes.write", "inputs": inputs, "after": ["ask"]}
-    run = stage.submit(ask, look, write)
-    approve(stage, run)
-    until(stage, run, "asking")
+    run = run_until(stage, "asking", ask, look, write)
     sizes = ({"width": 1280, "height": 700}, {"width": 390, "height": 700})
     tabs = [watched.tab(f"runs/{run}", viewport=size) for size in sizes]
     for each in tabs:
@@ -245,7 +238,8 @@ def test_a_question_takes_the_focus_is_announced_and_can_be_answered_without_scr
         expect(each.locator(".questions").get_by_role("alert")).to_contain_text("Which one?")
         expect(each.get_by_role("button", name="this")).to_be_in_viewport()
     page = tabs[-1]
-    typing = watched.tab(f"runs/{run}")
+    typing = tabs[0].context.new_page()
+    typing.goto(f"{stage.url}#/runs/{run}")
     box = typing.get_by_role("textbox", name="Follow up")
     box.fill("I am in the middle of")
     page.get_by_role("button", name="this").click()

@@ -73,19 +73,41 @@ def test_of_two_people_deciding_at_once_one_wins_and_the_other_is_told(
     assert types.count("plan_approved") == 1
 
 
-def test_an_edit_of_a_plan_that_someone_else_changed_is_refused_and_said(
+def test_edits_of_two_tabs_meet_in_one_plan_unless_they_are_of_the_same_step(
     watched: Watched, stage: Stage
 ) -> None:
-    run = stage.submit(LOOK)
+    run = stage.submit(LOOK, {**LOOK, "id": "then"})
     context = watched.context()
-    one, other = (opened(context, stage, f"runs/{run}/plan/look") for _ in range(2))
-    other.get_by_role("textbox", name="city").fill("Bergen")
-    expect(other.get_by_role("button", name="Save edits")).to_be_enabled()
-    one.get_by_role("textbox", name="city").fill("Rome")
-    one.get_by_role("button", name="Save edits").click()
+    one, other = (opened(context, stage, f"runs/{run}/plan/{name}") for name in ("look", "then"))
+
+    def cities() -> list[str]:
+        steps = stage.api(f"/v1/runs/{run}")["plan"]["steps"]
+        return [step["inputs"]["city"] for step in steps]
+
+    def edit(page: Page, city: str) -> None:
+        page.get_by_role("textbox", name="city").fill(city)
+        expect(page.get_by_role("button", name="Save edits")).to_be_enabled()
+
+    def save(page: Page) -> None:
+        page.get_by_role("button", name="Save edits").click()
+        expect(page.locator(".editbar.dirty")).to_have_count(0)
+
+    edit(other, "Bergen")
+    edit(one, "Tromsø")
+    save(one)
+    expect(other.get_by_text("both edits are in this plan")).to_be_visible()
+    expect(other.locator(".steps")).to_contain_text("Tromsø")
+    save(other)
+    assert cities() == ["Tromsø", "Bergen"]
+
+    expect(one.locator(".steps")).to_contain_text("Bergen")
+    one.goto(f"{stage.url}#/runs/{run}/plan/then")
+    edit(other, "Lima")
+    edit(one, "Rome")
+    save(one)
     expect(other.get_by_role("alert")).to_contain_text("has changed since you began")
     expect(other.get_by_role("button", name="Save edits")).to_be_disabled()
-    assert stage.api(f"/v1/runs/{run}")["plan"]["steps"][0]["inputs"] == {"city": "Rome"}
+    assert cities() == ["Tromsø", "Rome"]
     other.get_by_role("button", name="Drop edits").click()
     expect(other.get_by_role("textbox", name="city")).to_have_value("Rome")
 

@@ -30,11 +30,7 @@ class LookingModel:
     name = "looking"
 
     def __init__(
-        self,
-        plan: Plans,
-        *,
-        ask: Mapping[str, str] | None = None,
-        judge: Judges | None = None,
+        self, plan: Plans, *, ask: Mapping[str, str] | None = None, judge: Judges | None = None
     ) -> None:
         self._plan = plan
         self._ask = dict(ask or {})

@@ -1,6 +1,7 @@
 """A real browser before a real server, for the tests of the page.
 
-It needs Debian's packages chromium and fonts-noto-cjk, and what `scripts/page` installs.
+It needs Debian's packages chromium-headless-shell (or chromium, which costs half as much again)
+and fonts-noto-cjk, and what `scripts/page` installs.
 """
 
 from __future__ import annotations
@@ -28,7 +29,12 @@ from tests.needs import path_of
 from tests.time_limits import NEXT_TEST
 
 ROOT = Path(__file__).parents[2]
-ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+# One process draws all tabs, without a graphics card.
+ARGUMENTS = [
+    *("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-gpu-compositing"),
+    *("--in-process-gpu", "--renderer-process-limit=1", "--disable-site-isolation-trials"),
+    *("--disable-extensions", "--num-raster-threads=1"),
+]
 PATIENCE_MS = 30_000
 # All but the key of the log-in, without which the cookie is worth nothing.
 FORGET = """() => {
@@ -41,8 +47,9 @@ expect.set_options(timeout=PATIENCE_MS)
 
 
 def chromium() -> str:
-    """The browser of the machine."""
-    return shutil.which("chromium-browser") or path_of("chromium")
+    """The browser of the machine, best the one that has no windows."""
+    known = filter(None, map(shutil.which, ("chromium-headless-shell", "chromium-browser")))
+    return next(known, None) or path_of("chromium")
 
 
 def needs_packages() -> None:
@@ -164,20 +171,29 @@ class Watched:
 
     def context(self, **options: Any) -> BrowserContext:
         """A new context that is signed in."""
-        given = {"locale": "en-US", "viewport": {"width": 1280, "height": 860}} | options
+        made = self._opened(options)
+        if self._state is None:
+            self._sign_in(made).close()
+        return made
+
+    def _opened(self, options: dict[str, Any]) -> BrowserContext:
+        given: dict[str, Any] = {"locale": "en-US", "reduced_motion": "reduce"}
+        given |= {"viewport": {"width": 1280, "height": 860}} | options
         made = self._browser.new_context(storage_state=self._state, **given)
         made.set_default_timeout(PATIENCE_MS)
         made.on("console", self._heard)
         made.on("weberror", lambda error: self.faults.append(f"error: {error.error}"))
         made.on("request", self._asked)
         self.contexts.append(made)
-        if self._state is None:
-            first = made.new_page()
-            first.goto(self._stage.link)
-            first.get_by_role("heading", level=1).wait_for()
-            self._state = made.storage_state()
-            first.close()
         return made
+
+    def _sign_in(self, context: BrowserContext) -> Page:
+        """The link of the server works once: other contexts take over what it left."""
+        page = context.new_page()
+        page.goto(self._stage.link)
+        page.get_by_role("heading", level=1).wait_for()
+        self._state = context.storage_state()
+        return page
 
     def tab(self, address: str = "", **options: Any) -> Page:
         """A tab at an address of the page."""
@@ -192,11 +208,9 @@ class Watched:
         """One for all tests of a module, which remembers nothing: a new one costs a second."""
         self._is_free = False
         if self._kept is None:
-            self._kept = self.context().new_page()
-            self.contexts.remove(self._kept.context)
-        else:
-            self._kept.goto(f"{self._stage.url}healthz")
-            self._kept.evaluate(FORGET)
+            context = self._opened({})
+            self.contexts.remove(context)
+            self._kept = context.new_page() if self._state else self._sign_in(context)
         return self._kept
 
     def close(self) -> list[str]:
@@ -210,7 +224,8 @@ class Watched:
                 if page is not self._kept:
                     page.close()
             self._kept.unroute_all()
-            self._kept.goto("about:blank")
+            self._kept.goto(f"{self._stage.url}healthz")
+            self._kept.evaluate(FORGET)
         self._is_free = True
         self.faults = []  # without what was cut off just now
         return faults

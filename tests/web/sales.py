@@ -84,12 +84,6 @@ PLAN: dict[str, Any] = {
             "title": "Write the summary",
             "instruction": "Sum up for the board, {{tone}}: {{regions}} {{months}} {{best}}",
         },
-        _tool(
-            "save",
-            "Save it as summary.md",
-            "files.write",
-            path="summary.md",
-            text="{{words}}",
-        ),
+        _tool("save", "Save it as summary.md", "files.write", path="summary.md", text="{{words}}"),
     ],
 }

@@ -88,10 +88,7 @@ def consent(stage: Stage, **more: Any) -> str:
     (work / "summary.md").write_text(NOTES.replace("Rome", "Oslo").replace("**most**", "most"))
     read = {"id": "read", "tool": "files.read", "inputs": {"path": "draft.md"}}
     inputs = {"path": "summary.md", "text": "{{read.text}}", "overwrite": True, **more}
-    run = stage.submit(read, {"id": "save", "tool": "files.write", "inputs": inputs})
-    approve(stage, run)
-    until(stage, run, "asking")
-    return run
+    return run_until(stage, "asking", read, {"id": "save", "tool": "files.write", "inputs": inputs})
 
 
 def made(stage: Stage) -> str:
@@ -102,10 +99,7 @@ def made(stage: Stage) -> str:
     draw["inputs"] = {"rows": totals, "x": "city", "y": "sales", "path": "sales.svg"}  # type: ignore[assignment]
     save = {"id": "table", "tool": "tables.write", "inputs": {"path": "sales.csv", "rows": SALES}}
     text = {"id": "text", "tool": "files.write", "inputs": {"path": "notes.md", "text": NOTES}}
-    run = stage.submit(rows, draw, save, text, goal="Draw the sales of the summer")
-    approve(stage, run)
-    until(stage, run, "done")
-    return run
+    return run_until(stage, "done", rows, draw, save, text, goal="Draw the sales of the summer")
 
 
 def conversation(stage: Stage) -> str:
@@ -123,6 +117,14 @@ def conversation(stage: Stage) -> str:
 def approve(stage: Stage, run: str) -> None:
     hash_ = stage.api(f"/v1/runs/{run}")["hash"]
     stage.api(f"/v1/runs/{run}/decision", {"approve": hash_})
+
+
+def run_until(stage: Stage, status: str, *steps: dict[str, Any], **plan: Any) -> str:
+    """A run of an approved plan, once it stands there; its id."""
+    run = stage.submit(*steps, **plan)
+    approve(stage, run)
+    until(stage, run, status)
+    return run
 
 
 def until(stage: Stage, run: str, status: str) -> Any:

@@ -51,41 +51,19 @@ NOTE: dict[str, Any] = {
     "properties": {"path": {"type": "string"}, "text": {"type": "string"}},
     "required": ["path", "text"],
 }
-TOOLS = (
+READ, WRITE, FINAL = Effect.READ, Effect.WRITE, Effect.FINAL
+TO = {"type": "object", "properties": {"to": {"type": "string"}}}
+TOOLS = tuple(
     ToolSpec(
-        name="weather.forecast",
-        description="The weather of the next days in a city.",
-        input_schema=CITY,
-        effect=Effect.READ,
-        open_world=False,
-    ),
-    ToolSpec(
-        name="hotels.find",
-        description="Hotels in a city, from the old catalogue.",
-        input_schema=CITY,
-        effect=Effect.READ,
-        open_world=False,
-    ),
-    ToolSpec(
-        name="hotels.search",
-        description="Hotels in a city, from the new catalogue.",
-        input_schema=CITY,
-        effect=Effect.READ,
-        open_world=False,
-    ),
-    ToolSpec(
-        name="notes.write",
-        description="Write a note into a file.",
-        input_schema=NOTE,
-        effect=Effect.WRITE,
-        open_world=False,
-    ),
-    ToolSpec(
-        name="mail.send",
-        description="Send a mail. It cannot be taken back.",
-        input_schema={"type": "object", "properties": {"to": {"type": "string"}}},
-        effect=Effect.FINAL,
-    ),
+        name=name, description=about, input_schema=schema, effect=effect, open_world=effect is FINAL
+    )
+    for name, about, schema, effect in (
+        ("weather.forecast", "The weather of the next days in a city.", CITY, READ),
+        ("hotels.find", "Hotels in a city, from the old catalogue.", CITY, READ),
+        ("hotels.search", "Hotels in a city, from the new catalogue.", CITY, READ),
+        ("notes.write", "Write a note into a file.", NOTE, WRITE),
+        ("mail.send", "Send a mail. It cannot be taken back.", TO, FINAL),
+    )
 )
 
 

@@ -10,16 +10,7 @@ from typing import Any
 
 import pytest
 
-from plansmith import (
-    NotApproved,
-    Plan,
-    PlanInvalid,
-    Plansmith,
-    Refused,
-    RunStatus,
-    read_plan,
-    tool,
-)
+from plansmith import NotApproved, Plan, PlanInvalid, Plansmith, Refused, RunStatus, read_plan, tool
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.events import Actor, PlanApproved, QuestionAsked
 from plansmith.testing import ScriptedModel
@@ -165,13 +156,6 @@ async def test_a_value_that_a_tool_put_into_a_call_is_asked_about_beside_the_app
     assert "mallory" in str(asked[-1].text)
 
 
-async def test_questions_of_a_plan_go_to_the_answer_callback() -> None:
-    made = plan({"id": "q", "question": "To whom?"}, {"id": "r", "say": "You said {{q}}."})
-    async with Plansmith() as smith:
-        run = await smith.do(made, answer=lambda question: f"{question.text} Eve")
-    assert run.answer == "You said To whom? Eve."
-
-
 KEPT = {**mail(), "kind": "tool", "after": ["b"]}
 ADDED = {**mail("eve", "t"), "kind": "tool"}
 
@@ -225,9 +209,3 @@ async def test_do_sync_works_where_a_loop_runs_as_in_a_notebook_and_beside_do() 
         second = await smith.do(made, approve=lambda _: True)
         third = smith.do_sync(made, approve=lambda _: False)
     assert [each.status.value for each in (first, second, third)] == ["done", "done", "cancelled"]
-
-
-@pytest.mark.parametrize("request_", [5, {"goal": "Look", "steps": []}, None])
-async def test_do_says_what_it_takes_instead_of_words_or_a_plan(request_: Any) -> None:
-    with pytest.raises(TypeError, match="do takes a request in words or a Plan"):
-        await Plansmith(tools=[look]).do(request_)

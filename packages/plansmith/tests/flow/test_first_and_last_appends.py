@@ -60,20 +60,6 @@ def looking(store: MeddlingStore) -> tuple[Plansmith, list[str]]:
     return Plansmith(tools=[look], store=store), calls
 
 
-async def test_a_run_of_three_steps_is_five_appends() -> None:
-    store = MeddlingStore()
-    smith, _ = looking(store)
-    run = await smith.run((await smith.submit(PLAN)).id)
-    assert run.status is RunStatus.DONE
-    assert store.batches == [
-        ["run_created", "plan_proposed"],
-        ["run_started", "step_started"],
-        ["step_done", "step_started"],
-        ["step_done", "step_started"],
-        ["step_done", "run_finished"],
-    ]
-
-
 async def test_a_run_that_is_paused_before_its_first_append_does_not_begin() -> None:
     store = MeddlingStore()
     smith, calls = looking(store)
@@ -94,16 +80,6 @@ async def test_a_run_that_is_cancelled_before_its_first_append_calls_nothing() -
     run = await smith.run(made.id)  # whoever looks next ends it
     assert run.status is RunStatus.CANCELLED
     assert not calls
-
-
-async def test_a_run_that_was_paused_and_resumed_before_its_first_append_begins() -> None:
-    store = MeddlingStore()
-    smith, calls = looking(store)
-    made = await smith.submit(PLAN)
-    store.before["run_started"] = store.writes(e.RunPaused(reason="oh"), e.RunResumed())
-    run = await smith.run(made.id)
-    assert run.status is RunStatus.DONE
-    assert len(calls) == 3
 
 
 async def test_what_a_person_writes_before_the_last_append_comes_before_the_end() -> None:

@@ -8,24 +8,20 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from tests.flow.plans import plan
 from tests.waiting import until
 
-from plansmith import Effect, Plan, Plansmith, RunStatus, StepStatus, ToolSpec, tool
+from plansmith import Plan, Plansmith, RunStatus, StepStatus, tool
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
-from plansmith.plan.events import StepStarted
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
-from plansmith.ports import Call
 
 
 def same(count: int, name: str, **inputs: Json) -> Plan:
@@ -183,21 +179,6 @@ async def test_others_get_their_turn_while_functions_end_at_once_and_may_cancel_
     assert 100 not in made
 
 
-async def test_functions_one_after_the_other_share_threads_which_end_with_plansmith() -> None:
-    used: set[threading.Thread] = set()
-
-    @tool(effect="read")
-    def note(x: int) -> int:
-        """Note the thread."""
-        used.add(threading.current_thread())
-        return x
-
-    async with Plansmith(tools=[note]) as app:
-        assert (await run_of(app, chain(100, "note"))).status is RunStatus.DONE
-        assert len(used) <= 16
-    await until(lambda: not any(thread.is_alive() for thread in used))
-
-
 async def test_a_function_in_a_thread_is_given_up_when_its_run_is_cancelled() -> None:
     begun, go_on = threading.Event(), threading.Event()
 
@@ -281,131 +262,6 @@ async def test_a_function_may_change_a_list_without_harm_to_later_steps() -> Non
             kept.clear()
             run = await run_of(app, plan(first, *more))
             assert [run.steps[name].result for name in "abc"] == [[0, 1], [0, 1, 1], [0, 1, 1]]
-
-
-async def test_an_async_function_may_use_timeouts_groups_and_scopes_of_its_own() -> None:
-    @tool(effect="read")
-    async def scopes(call: Call) -> list[str]:
-        """Use what cancels the current task."""
-        found = [call.key.split("/")[1]]
-        try:
-            async with asyncio.timeout(0.01):
-                await asyncio.sleep(100)
-        except TimeoutError:
-            found.append("timeout")
-        async with asyncio.TaskGroup() as group:
-            part = group.create_task(asyncio.sleep(0, "group"))
-        found.append(part.result())
-        with anyio.move_on_after(0.01) as scope:
-            await anyio.sleep(100)
-        found.append("scope" if scope.cancelled_caught else "")
-        task = asyncio.current_task()
-        assert task is not None
-        return [*found, task.get_name(), str(task.cancelling())]
-
-    async with Plansmith(tools=[scopes]) as app:
-        run = await run_of(app, plan({"id": "a", "tool": "scopes"}))
-    assert run.steps["a"].result == ["a", "timeout", "group", "scope", "a", "0"]
-
-
-async def test_an_async_function_that_ends_well_in_spite_of_its_time_limit_is_done() -> None:
-    @tool(effect="read", timeout_s=0.02)
-    async def stubborn() -> str:
-        """Finish when it is told to stop."""
-        try:
-            await asyncio.sleep(100)
-        except asyncio.CancelledError:
-            return "finished"
-        return "slept"
-
-    @tool(effect="read", timeout_s=0.02)
-    async def slow() -> None:
-        """Take too long."""
-        await asyncio.sleep(100)
-
-    async with Plansmith(tools=[stubborn, slow], limits=Limits(tries=1)) as app:
-        run = await run_of(app, plan({"id": "a", "tool": "stubborn"}, {"id": "b", "tool": "slow"}))
-    assert run.steps["a"].result == "finished"
-    assert run.steps["b"].error == "no result after 0.02 s"
-
-
-def test_the_same_function_serves_event_loops_in_many_threads() -> None:
-    results: Counter[RunStatus] = Counter()
-
-    async def work() -> RunStatus:
-        async with Plansmith(tools=[echo]) as app:
-            return (await run_of(app, chain(10, "echo"))).status
-
-    def thread() -> None:
-        results[asyncio.run(work())] += 1
-
-    threads = [threading.Thread(target=thread) for _ in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert results == {RunStatus.DONE: 8}
-
-
-async def test_steps_start_in_the_order_of_their_own_plan_although_the_hash_is_the_same() -> None:
-    def listed(names: str) -> Plan:
-        return plan(*({"id": name, "tool": "echo", "inputs": {"x": 1}} for name in names))
-
-    assert listed("abcd").hash == listed("dcba").hash
-    async with Plansmith(tools=[echo], limits=Limits(width=1)) as app:
-        for names in ["abcd", "abcd", "dcba", "dcba", "bcad", "abcd"]:
-            run = await run_of(app, listed(names))
-            started = [
-                event.body.step
-                async for event in app.events(run.id)
-                if isinstance(event.body, StepStarted)
-            ]
-            assert "".join(started) == names
-
-
-async def test_a_function_that_raises_an_interrupt_in_a_thread_fails_alone() -> None:
-    @tool(effect="read")
-    def interrupt() -> None:
-        """Raise what a person's Ctrl-C raises."""
-        raise KeyboardInterrupt
-
-    async with Plansmith(tools=[interrupt, echo]) as app:
-        run = await run_of(app, plan({"id": "i", "tool": "interrupt"}, {"id": "e", "tool": "echo"}))
-    assert run.status is RunStatus.PARTLY_DONE
-    assert "KeyboardInterrupt" in run.steps["i"].error
-
-
-class SelfCancelling:
-    """A source whose call cancels the task that it runs in."""
-
-    async def tools(self) -> list[ToolSpec]:
-        return [ToolSpec(name="give_up", effect=Effect.READ)]
-
-    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        del tool, arguments, call
-        return await cancel_itself()
-
-
-async def cancel_itself() -> str:
-    """Cancel the task that runs now."""
-    task = asyncio.current_task()
-    assert task is not None
-    task.cancel()
-    await asyncio.sleep(0)
-    return "never"
-
-
-@pytest.mark.parametrize("kind", ["function", "source"])
-async def test_a_function_or_a_source_that_cancels_its_own_task_fails_and_the_run_ends(
-    kind: str,
-) -> None:
-    function = tool(effect="read", name="give_up")(cancel_itself)
-    given = function if kind == "function" else SelfCancelling()
-    async with Plansmith(tools=[given, echo], limits=Limits(tries=1)) as app:
-        wanted = plan({"id": "g", "tool": "give_up"}, {"id": "e", "tool": "echo"})
-        run = await asyncio.wait_for(run_of(app, wanted), 100)
-    assert run.status is RunStatus.PARTLY_DONE
-    assert run.steps["g"].error == "the call was cancelled from within"
 
 
 def test_a_loop_that_ends_in_mid_call_writes_no_end_of_the_async_function() -> None:

@@ -93,8 +93,7 @@ async def test_an_unanswered_question_inside_holds_its_effect_through_restarts(
 
 async def test_an_unknown_call_inside_a_template_holds_what_needs_it_through_a_restart() -> None:
     twice = plan(
-        {"id": "first", "tool": "book"},
-        {"id": "second", "tool": "pay", "after": ["first"]},
+        {"id": "first", "tool": "book"}, {"id": "second", "tool": "pay", "after": ["first"]}
     )
 
     def lost(_: Any) -> Any:

@@ -20,7 +20,6 @@ REQUEST = "Sort people.csv by age and save as sorted.csv"
 TOLD = "You asked to save sorted.csv; no step saves it"
 SORT = {"id": "sort", "tool": "sort_rows", "inputs": {"path": "people.csv"}}
 SAY = {"id": "say", "kind": "reply", "instruction": "Say that sorted.csv was saved: {{sort}}"}
-SAVE = {"id": "keep", "tool": "write_file", "inputs": {"path": "sorted.csv", "text": "{{sort}}"}}
 
 
 @tool(effect="read")
@@ -126,23 +125,6 @@ async def test_a_warning_of_the_planner_survives_a_restart_and_still_decides_not
     await later.close()
 
 
-async def test_a_change_that_the_person_takes_back_is_not_warned_about() -> None:
-    app = smith(decided("plan"), drafted(SORT, SAVE), drafted(SORT))
-    run = await app.plan(REQUEST)
-    assert suspected(run) == []
-    run = await app.request_changes(run.id, "Don't save it, just tell me")
-    assert suspected(run) == []
-    assert (await app.run(run.id)).status is RunStatus.DONE
-
-
-async def test_words_alone_do_not_answer_a_request_for_a_change() -> None:
-    said = "Done, I saved sorted.csv."
-    app = smith(decided("answer", said), drafted(SORT, SAVE))
-    run = await app.plan(REQUEST)
-    assert run.status is RunStatus.REVIEWING
-    assert run.plan is not None
-
-
 @tool(effect="write")
 def refund(order_id: str) -> str:
     """Pay an order back."""
@@ -159,10 +141,3 @@ async def test_the_clock_and_invented_values_are_shown_as_made_up_in_review(made
     assert run.status is RunStatus.REVIEWING
     (found,) = [each for each in run.problems if each.code == "PS505"]
     assert (found.step, found.path) == ("back", ("inputs", "order_id"))
-
-
-async def test_a_value_that_the_person_wrote_is_not_called_made_up() -> None:
-    steps = [{"id": "back", "tool": "refund", "inputs": {"order_id": "W-4711"}}]
-    model = ScriptedModel(decided("plan"), {"goal": "g", "enough_context": True, "steps": steps})
-    run = await Plansmith(tools=[refund], model=model).plan("Refund order W-4711")
-    assert [each.code for each in run.problems if each.code == "PS505"] == []

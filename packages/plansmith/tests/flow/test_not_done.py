@@ -22,10 +22,7 @@ ERROR = {"error": {"kind": "tool", "message": "a person says that it did not hap
 
 
 def world() -> FakeTools:
-    return FakeTools(
-        FakeTool("pay", [_pay], effect=Effect.WRITE),
-        FakeTool("look", [dict]),
-    )
+    return FakeTools(FakeTool("pay", [_pay], effect=Effect.WRITE), FakeTool("look", [dict]))
 
 
 def _pay(given: Mapping[str, Any]) -> Any:
@@ -74,12 +71,6 @@ async def test_a_call_that_did_not_happen_is_a_failure_that_the_plan_passes_over
     assert [each.arguments["x"] for each in tools.calls if each.tool == "pay"].count(2) == 1
 
 
-async def test_without_a_rule_what_needs_the_call_does_not_run() -> None:
-    run = await ended(world(), pay("a", 2), pay("b", 1, after=["a"]))
-    assert run.steps["a"].status.value == "failed"
-    assert run.steps["b"].status.value == "skipped"
-
-
 @pytest.mark.parametrize(
     ("whole", "each", "result"),
     [
@@ -94,19 +85,6 @@ async def test_an_item_that_did_not_happen_follows_the_rule_of_its_map(
     inner = {"tool": "pay", "inputs": {"x": "{{item}}"}, **each}
     run = await ended(world(), {"id": "all", "over": [1, 2, 3], "each": inner, **whole})
     assert run.steps["all"].result == result
-
-
-async def test_a_round_that_did_not_happen_follows_the_rule_of_the_repeated_step() -> None:
-    repeat = {"until": {"equals": ["{{a.paid}}", 2]}, "at_most": 3}
-    run = await ended(world(), pay("a", 2, repeat=repeat, on_error={"value": {"paid": 0}}))
-    assert run.steps["a/1"].status.value == "failed"
-    assert (run.steps["a"].status.value, run.steps["a"].result) == ("skipped", {"paid": 0})
-
-
-async def test_a_step_inside_a_template_that_did_not_happen_follows_its_own_rule() -> None:
-    inner = plan(pay("a", 2, on_error={"value": 0}), pay("b", 1, after=["a"]))
-    run = await ended(world(), {"id": "t", "template": "inner"}, inner=inner)
-    assert run.steps["t"].result == {"a": 0, "b": {"paid": 1}}
 
 
 async def seen(app: Plansmith, run_id: str, body: type[AnyBody]) -> None:

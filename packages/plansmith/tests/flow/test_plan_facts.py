@@ -13,8 +13,7 @@ from plansmith.errors import PlanInvalid
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call
-from plansmith.review.settings import ReviewPolicy
-from plansmith.testing import FakeTool, FakeTools, MemoryStore
+from plansmith.testing import FakeTool, FakeTools
 
 TEXT = {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}
 NUMBER = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
@@ -135,15 +134,6 @@ async def test_a_plan_is_checked_against_the_present_card_of_an_agent() -> None:
     assert "PS102" in await codes(app, wanted)
 
 
-async def test_two_services_with_one_store_keep_their_own_policy_for_one_plan() -> None:
-    store, wanted = MemoryStore(), plan(step())
-    strict = Plansmith(tools=[Changing(look())], store=store, policy=ReviewPolicy(ask="always"))
-    free = Plansmith(tools=[Changing(look())], store=store)
-    assert (await free.submit(wanted)).status is RunStatus.PLANNING
-    assert (await strict.submit(wanted)).status is RunStatus.REVIEWING
-    assert (await free.submit(wanted)).status is RunStatus.PLANNING
-
-
 async def test_a_secret_that_is_taken_away_is_missed_in_a_plan_checked_before() -> None:
     purse = Purse("key")
     app = Plansmith(tools=[Changing(look())], secrets=purse)
@@ -189,16 +179,3 @@ async def test_plans_that_hash_alike_and_differ_are_told_apart() -> None:
     assert (await app.submit(written)).status is RunStatus.PLANNING
     assert weak.hash == written.hash
     assert (await app.submit(weak)).status is RunStatus.REVIEWING
-
-
-async def test_an_estimate_of_a_known_plan_follows_what_calls_took() -> None:
-    app = Plansmith(tools=[Changing(look())])
-    wanted = plan(step())
-    before = (await app.submit(wanted)).estimate
-    await app.run((await app.submit(wanted)).id)
-    after = (await app.submit(wanted)).estimate
-    assert before is not None
-    assert after is not None
-    assert not before.measured
-    assert list(after.measured) == ["look"]
-    assert after.seconds < before.seconds

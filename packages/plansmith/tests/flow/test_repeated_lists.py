@@ -61,17 +61,6 @@ def each(**more: Any) -> dict[str, Any]:
 
 ITEMS = [{"of": "a", "needs": 1}, {"of": "b", "needs": 3}]
 OWN = {"equals": ["{{one.ready}}", True]}
-BOTH = {"all": [{"equals": [f"{{{{all[{n}].ready}}}}", True]} for n in (0, 1)]}
-
-
-async def test_each_item_of_a_list_has_rounds_of_its_own() -> None:
-    counts = Counts()
-    inner = each(repeat={"until": OWN, "at_most": 3})
-    _, run = await ran(counts, {"id": "all", "over": ITEMS, "each": inner, "width": 1})
-    assert run.status is RunStatus.DONE
-    assert run.steps["all"].result == [{"of": "a", "ready": True}, {"of": "b", "ready": True}]
-    assert counts.looks == {"a": 1, "b": 3}
-    assert {"all/0/1", "all/1/1", "all/1/2", "all/1/3"} <= run.steps.keys()
 
 
 @pytest.mark.parametrize(
@@ -94,30 +83,6 @@ async def test_an_item_whose_rounds_never_end_well_follows_on_error(
         assert "after 2 rounds" in found[1]["error"]["message"]
     else:
         assert found[1:] == ([] if result is None else [result])
-
-
-async def test_a_whole_list_is_run_again_until_a_condition_on_its_results_holds() -> None:
-    counts = Counts()
-    repeat = {"until": BOTH, "at_most": 4}
-    app, run = await ran(counts, {"id": "all", "over": ITEMS, "each": each(), "repeat": repeat})
-    assert run.status is RunStatus.DONE
-    assert run.steps["all"].result == [{"of": "a", "ready": True}, {"of": "b", "ready": True}]
-    assert counts.looks == {"a": 3, "b": 3}
-    assert "all/3/1" in run.steps
-    assert "all/4" not in run.steps
-    assert run.estimate is not None
-    await app.close()
-
-
-async def test_the_errors_that_a_repeated_list_collects_are_those_of_its_last_round() -> None:
-    counts = Counts()
-    inner = {"tool": "shaky", "inputs": {"of": "{{item}}"}}
-    wrong = {"contains": ["{{all[1]}}", "error"]}
-    listed = {"id": "all", "over": ["a", "b"], "each": inner, "on_error": "collect"}
-    _, run = await ran(counts, {**listed, "repeat": {"until": {"not": wrong}, "at_most": 3}})
-    assert run.status is RunStatus.DONE
-    assert run.steps["all"].result == ["ready", "ready"]
-    assert run.steps["all/1/1"].rule == "error"
 
 
 async def test_consent_to_a_long_repeated_list_tells_its_rounds() -> None:

@@ -11,9 +11,8 @@ from typing import Any
 
 from tests.flow.plans import approved, plan, step
 
-from plansmith import Effect, Plan, Plansmith, RunStatus, tool
+from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.clock import SystemClock
-from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import InputNeeded, ToolFailed
 from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.events import Actor, Event
@@ -54,20 +53,6 @@ async def assert_replays(app: Plansmith, run_id: str) -> list[Event]:
     return events
 
 
-async def test_results_that_come_one_by_one_on_the_real_clock(tmp_path: Path) -> None:
-    @tool(effect="read")
-    async def slow(n: int) -> dict[str, int]:
-        """Take a while, each call its own."""
-        await asyncio.sleep(0.002 * (n % 5))
-        return {"n": n}
-
-    app = Plansmith(tools=[slow], store=f"sqlite:///{tmp_path / 'a.db'}")
-    steps = [step(f"s{n}", "slow", inputs={"n": n}) for n in range(20)]
-    chained = [each | {"after": [f"s{n - 3}"]} if n >= 3 else each for n, each in enumerate(steps)]
-    await assert_replays(app, (await approved(app, plan(*chained))).id)
-    await app.close()
-
-
 async def test_a_program_that_begins_a_run_answers_and_cancels() -> None:
     app = smith()
     bot = Actor(kind="program", name="MCP client bot")
@@ -81,23 +66,6 @@ async def test_a_program_that_begins_a_run_answers_and_cancels() -> None:
     await app.run(other.id)
     await app.cancel(other.id, by=bot)
     await assert_replays(app, other.id)
-
-
-async def test_maps_templates_and_their_parts() -> None:
-    inner = plan(step("x", inputs={"n": "{{params.n}}"}), step("y", inputs={"v": "{{x}}"}))
-    app = smith(templates={"inner": inner})
-    wanted = plan(
-        step("a"),
-        {
-            "id": "m",
-            "over": "{{a.list}}",
-            "width": 2,
-            "each": {"tool": "look", "inputs": {"i": "{{item}}"}},
-        },
-        {"id": "t", "template": "inner", "inputs": {"n": "{{m[0]}}"}},
-        {"id": "r", "instruction": "{{t}}"},
-    )
-    await assert_replays(app, (await approved(app, wanted)).id)
 
 
 class Gate:
@@ -176,17 +144,6 @@ async def test_a_run_whose_process_died_and_that_another_one_took_up() -> None:
     await assert_replays(again, run.id)
 
 
-async def test_a_budget_that_was_used_up_and_extended() -> None:
-    app = smith(budget=BudgetLimits(steps=2))
-    run = await app.submit(plan(*(step(f"s{n}") for n in range(3))))
-    run = await app.run(run.id)
-    assert list(run.questions) == ["budget:1"]
-    await app.answer(run.id, "budget:1", "go_on", by="ada")
-    run = await app.run(run.id)
-    assert run.status is RunStatus.DONE
-    await assert_replays(app, run.id)
-
-
 async def test_a_call_that_asked_the_person() -> None:
     class Asking(FakeTools):
         async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
@@ -216,14 +173,6 @@ PLANNED = {"goal": "look", "steps": [step("a"), {"id": "r", "instruction": "Say 
 TRIAGE = {"decision": "plan", "reason": "work", "query": "look", "answer": ""}
 
 
-async def test_a_planned_run_with_a_worded_answer(scripted: Scripted) -> None:
-    model = scripted(TRIAGE, PLANNED, Answer("Seen [step:a].", usage=Usage(10, 5)))
-    app = smith(model=model)
-    run = await app.plan("look at it", by="bob")
-    await app.run(run.id)
-    await assert_replays(app, run.id)
-
-
 async def test_a_run_that_was_planned_anew_after_a_failure(scripted: Scripted) -> None:
     other = {"goal": "look", "steps": [step("b", "bad"), step("c", inputs={"n": 1})]}
     changed = {"goal": "look", "steps": [step("c", inputs={"n": 1}), step("d")]}
@@ -232,19 +181,6 @@ async def test_a_run_that_was_planned_anew_after_a_failure(scripted: Scripted) -
     run = await app.plan("look at it")
     run = await app.run(run.id)
     assert run.replans == 1
-    await assert_replays(app, run.id)
-
-
-async def test_wishes_for_another_plan(scripted: Scripted) -> None:
-    act = FakeTool("act", effect=Effect.WRITE)
-    first = {"goal": "x", "steps": [step("w", "act")]}
-    second = {"goal": "x", "steps": [step("a"), step("w", "act", after=["a"])]}
-    app = smith(act, model=scripted(TRIAGE, first, second))
-    run = await app.plan("do it")
-    run = await app.request_changes(run.id, "look first", by="ada")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    await app.run(run.id)
     await assert_replays(app, run.id)
 
 
@@ -284,17 +220,6 @@ async def test_recorded_model_and_tool_replies_make_the_same_journal_through_the
         events = await app.store.events(run.id)
         texts.append([canonical_json(event.to_json()) for event in events])
     assert texts[0] == texts[1]
-
-
-async def test_a_run_that_is_not_over_is_replayed_as_far_as_it_came() -> None:
-    gate = Gate()
-    app = Plansmith(tools=[gate, FakeTools(LOOK)])
-    run = await app.submit(plan(step("a"), step("g", "gate", after=["a"])))
-    running = asyncio.create_task(app.run(run.id))
-    await gate.started.wait()
-    await assert_replays(app, run.id)
-    gate.open.set()
-    await running
 
 
 async def test_nothing_is_called_and_nothing_is_written() -> None:

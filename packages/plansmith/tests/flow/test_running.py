@@ -12,13 +12,7 @@ from tests.flow.plans import plan, step
 
 from plansmith import AgentSpec, Effect, RunStatus, StepStatus, try_read_plan
 from plansmith.app import Plansmith
-from plansmith.errors import (
-    Misconfigured,
-    PlanInvalid,
-    Refused,
-    StaleDecision,
-    ToolBusy,
-)
+from plansmith.errors import Misconfigured, PlanInvalid, Refused, StaleDecision
 from plansmith.plan.limits import Limits
 from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
@@ -34,16 +28,6 @@ def smith(*tools: FakeTool, **options: Any) -> tuple[Plansmith, FakeTools]:
 
 def statuses(run: Any) -> dict[str, str]:
     return {name: each.status.value for name, each in run.steps.items()}
-
-
-async def test_a_plan_that_only_reads_runs_without_asking() -> None:
-    app, tools = smith()
-    run = await app.submit(plan(step("a"), step("b", inputs={"x": "{{a.list[1]}}"})))
-    assert run.status is RunStatus.PLANNING
-    run = await app.run(run.id)
-    assert run.status is RunStatus.DONE
-    assert run.steps["b"].result == {"seen": {"x": 2}, "list": [1, 2, 3]}
-    assert [call.tool for call in tools.calls] == ["look", "look"]
 
 
 async def test_nothing_with_an_effect_happens_before_the_approval_of_that_hash() -> None:
@@ -96,15 +80,6 @@ async def test_a_run_that_several_callers_run_at_once_is_over_for_all_of_them(
             runs = await asyncio.gather(*(app.run(run.id) for _ in range(3)))
             assert [each.status for each in runs] == [RunStatus.DONE] * 3
     assert len(source.calls) == 6
-
-
-async def test_the_error_of_an_unusable_plan_names_the_step_and_what_is_probably_meant() -> None:
-    app, _ = smith(FakeTool("search"))
-    with pytest.raises(
-        PlanInvalid, match=r"PS101 .*a\.tool: .*'serch' \(did you mean 'search'\?\)"
-    ):
-        await app.submit(plan(step("a", "serch")))
-    assert await app.runs() == []
 
 
 async def test_a_plan_that_could_not_be_read_is_refused_with_its_problems() -> None:
@@ -162,15 +137,6 @@ async def test_a_failed_step_is_never_done_and_what_needs_it_is_skipped() -> Non
     assert "Only part of it was done." in run.report
 
 
-async def test_a_passing_failure_is_tried_again_and_another_one_is_not() -> None:
-    app, tools = smith(FakeTool("busy", [ToolBusy("later"), ToolBusy("later"), 1]))
-    run = await app.submit(plan(step("b", "busy")))
-    run = await app.run(run.id)
-    assert (run.status, run.steps["b"].result) == (RunStatus.DONE, 1)
-    assert len({call.key for call in tools.calls}) == 1
-    assert tools.calls[0].key.startswith(f"{run.id}/b/")
-
-
 async def test_a_reference_to_what_is_not_there_fails_its_step_only() -> None:
     app, _ = smith()
     run = await app.submit(plan(step("a"), step("b", inputs={"x": "{{a.nothing}}"}), step("c")))
@@ -203,50 +169,6 @@ async def test_a_write_that_runs_out_of_time_is_unknown_and_asks() -> None:
     run = await app.run(run.id)
     assert run.status is RunStatus.FAILED
     assert statuses(run) == {"s": "failed", "after": "skipped"}
-
-
-@pytest.mark.parametrize("word", ["done", "retry"])
-async def test_a_person_settles_what_nobody_knows(word: str) -> None:
-    calls: list[int] = []
-
-    @tool(effect="write", timeout_s=0.01)
-    async def once() -> str:
-        calls.append(1)
-        if len(calls) == 1:
-            await asyncio.Event().wait()
-        return "ok"
-
-    app = Plansmith(tools=[once])
-    wanted = plan(step("s", "once"))
-    run = await app.submit(wanted)
-    await app.decide(run.id, approve=wanted.hash)
-    run = await app.run(run.id)
-    await app.answer(run.id, "unknown:s", word)
-    run = await app.run(run.id)
-    assert run.status is RunStatus.DONE
-    assert len(calls) == (1 if word == "done" else 2)
-
-
-async def test_after_a_cancel_nothing_new_starts_and_what_runs_is_stopped() -> None:
-    entered, stopped = asyncio.Event(), asyncio.Event()
-
-    @tool(effect="read")
-    async def forever() -> None:
-        entered.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            stopped.set()
-
-    app = Plansmith(tools=[forever])
-    run = await app.submit(plan(step("f", "forever"), step("g", "forever", after=["f"])))
-    running = asyncio.ensure_future(app.run(run.id))
-    await entered.wait()
-    run = await app.cancel(run.id, by="ada")
-    assert stopped.is_set()
-    assert run.status is RunStatus.CANCELLED
-    assert statuses(run) == {"f": "cancelled", "g": "cancelled"}
-    assert (await running).status is RunStatus.CANCELLED
 
 
 async def test_a_cancel_reaches_agents_map_parts_and_steps_of_templates() -> None:
@@ -359,21 +281,6 @@ async def test_replies_are_worded_by_the_model_after_their_steps_and_failures_ar
     assert run.steps["r"].result == "It saw 7."
     assert "Say 7" in model.prompts[0][0].text
     assert run.report.index("It saw 7.") < run.report.index("**a**")
-
-
-async def test_events_can_be_followed_while_the_run_goes_on() -> None:
-    app, _ = smith()
-    run = await app.submit(plan(step("a"), step("b", after=["a"])))
-
-    async def follow() -> list[str]:
-        return [event.body.type async for event in app.events(run.id, follow=True)]
-
-    following = asyncio.ensure_future(follow())
-    await asyncio.sleep(0)
-    await app.run(run.id)
-    seen = await following
-    assert seen[-1] == "run_finished"
-    assert seen.count("step_done") == 2
 
 
 async def test_a_run_that_waits_for_a_person_holds_no_task() -> None:

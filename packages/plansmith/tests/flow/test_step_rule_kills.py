@@ -178,7 +178,7 @@ STORIES: dict[str, Story] = {
                     "at_most": 2,
                     "every": LONG_PAUSE_S,
                 },
-            },
+            }
         ]
     ),
     "a template with rules that is repeated": Story(

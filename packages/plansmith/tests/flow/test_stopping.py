@@ -111,15 +111,6 @@ async def test_a_cancel_after_a_crash_does_not_say_that_a_write_did_not_happen(t
     assert ("nobody knows whether it happened" in run.report) is unknown
 
 
-async def test_a_keyed_write_that_died_is_unknown_once_its_run_is_cancelled() -> None:
-    place = Place()
-    run = await place.approved(plan({"id": "k", "tool": "keyed"}))
-    journal = await place.enter().runs.journals.load(run.id)
-    await journal.append(e.RunStarted(hash=journal.plan_hash), *started("k"))
-    run = await place.enter().cancel(run.id)
-    assert run.steps["k"].status is StepStatus.UNKNOWN
-
-
 async def test_a_run_whose_cancelling_process_died_starts_nothing_more() -> None:
     place = Place()
     run = await place.approved(
@@ -155,17 +146,6 @@ async def test_a_program_that_cancels_is_told_as_a_program() -> None:
     await app.run(run.id)
     run = await app.cancel(run.id, by=e.Actor(kind="program"))
     assert run.reason == "cancelled by a program"
-
-
-async def test_the_reason_of_a_run_that_is_partly_done_names_what_is_missing() -> None:
-    place = Place()
-    run = await place.approved(
-        plan({"id": "a", "tool": "look"}, {"id": "d", "tool": "fail"}, {"id": "w", "tool": "write"})
-    )
-    await place.enter().runs.stopping.skip(run.id, "w", by="ada")
-    run = await place.enter().run(run.id)
-    assert run.status is RunStatus.PARTLY_DONE
-    assert run.reason == "failed: d; left out by a person: w"
 
 
 async def test_a_skip_stops_nothing_else_and_the_conductor_heeds_it() -> None:

@@ -118,13 +118,3 @@ def test_a_merge_keeps_the_order_a_person_chose(triple: tuple[Plan, Plan, Plan])
     merged = [step.id for step in merge_plans(base, person, replan).plan.steps]
     kept = [step.id for step in person.steps if step.id in merged]
     assert [step_id for step_id in merged if step_id in person.by_id] == kept
-
-
-@given(PAIRS)
-def test_a_merge_with_one_idle_side_is_the_other_side(pair: tuple[Plan, Plan]) -> None:
-    base, other = pair
-    assert merge_plans(base, base, other).plan == other
-    assert merge_plans(base, other, other).plan == other
-    alone = merge_plans(base, other, base)
-    assert alone.plan == other
-    assert not alone.notes

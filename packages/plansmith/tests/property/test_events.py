@@ -3,11 +3,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.strategies import plans, ready
 
-from plansmith import RunStatus, StepStatus
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.events import Event, next_event, read_event, verify_chain
@@ -94,22 +93,6 @@ def test_folding_on_equals_folding_at_once(events: list[Event], data: st.DataObj
 def test_events_survive_json(events: list[Event]) -> None:
     assert [read_event(event.to_json()) for event in events] == events
     assert verify_chain(events) == events[-1]
-
-
-@given(journals(), st.data())
-def test_a_step_is_ready_exactly_when_its_needs_are_done(
-    events: list[Event], data: st.DataObject
-) -> None:
-    run = fold(events[: data.draw(st.integers(6, len(events)))])
-    assert run.plan is not None
-    assume(run.phase is RunStatus.RUNNING)
-    graph = needs(run.plan)
-    done = {name for name, step in run.steps.items() if step.status is StepStatus.DONE}
-    for name, step in run.steps.items():
-        if step.status is StepStatus.READY:
-            assert graph[name] <= done
-        if step.status is StepStatus.WAITING:
-            assert not graph[name] <= done
 
 
 @given(journals(), st.data())

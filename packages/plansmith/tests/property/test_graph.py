@@ -1,22 +1,12 @@
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.strategies import plans
 
 from plansmith.errors import PlanInvalid
-from plansmith.plan.graph import (
-    critical_path,
-    cycles,
-    downstream,
-    levels,
-    needs,
-    order,
-    upstream,
-)
+from plansmith.plan.graph import cycles, needs, order, upstream
 from plansmith.plan.plan import Plan
 
 GRAPHS = st.integers(1, 12).flatmap(
@@ -58,35 +48,3 @@ def test_a_graph_has_an_order_exactly_when_it_has_no_ring(graph: dict[str, froze
             order(graph)
     else:
         assert len(order(graph)) == len(graph)
-
-
-@given(plans(10))
-def test_levels_put_each_step_behind_its_needs(plan: Plan) -> None:
-    graph = needs(plan)
-    rows = levels(graph)
-    depth = {node: index for index, row in enumerate(rows) for node in row}
-    assert sorted(depth) == sorted(graph)
-    for node, before in graph.items():
-        assert depth[node] == max((depth[need] + 1 for need in before), default=0)
-
-
-@given(plans(10))
-def test_downstream_is_upstream_seen_from_the_other_end(plan: Plan) -> None:
-    graph = needs(plan)
-    for node in graph:
-        assert downstream(graph, [node]) == {
-            other for other in graph if node in upstream(graph, [other])
-        }
-
-
-@given(plans(10), st.data())
-def test_the_critical_path_is_the_longest_way(plan: Plan, data: st.DataObject) -> None:
-    graph = needs(plan)
-    durations = {node: float(data.draw(st.integers(0, 9))) for node in graph}
-    path, total = critical_path(graph, durations)
-    assert total == sum(durations[node] for node in path)
-    ends: dict[str, float] = {}
-    for node in order(graph):
-        ends[node] = durations[node] + max((ends[need] for need in graph[node]), default=0.0)
-    assert total == max(ends.values(), default=0.0)
-    assert all(need in graph[node] for need, node in pairwise(path))

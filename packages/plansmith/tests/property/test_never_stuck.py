@@ -148,10 +148,7 @@ def _edited(plan: Plan, choice: int) -> Plan:
     st.lists(st.tuples(st.integers(0, 8), st.booleans()), max_size=3),
 )
 async def test_a_run_to_which_anything_was_done_still_comes_to_an_end(
-    story: Story,
-    deeds: list[tuple[str, int]],
-    fates: list[str],
-    crashes: list[tuple[int, bool]],
+    story: Story, deeds: list[tuple[str, int]], fates: list[str], crashes: list[tuple[int, bool]]
 ) -> None:
     world = World(fates)
     teller = Teller(story, world)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +11,6 @@ import pytest
 
 from plansmith import Plan, Plansmith, tool
 from plansmith.errors import Misconfigured
-from plansmith.lazy import lazy_modules, lazy_pattern, made_once
 from plansmith.store.memory import MemoryStore
 
 
@@ -110,82 +107,3 @@ def test_threads_that_use_a_plansmith_at_the_same_time_share_its_parts() -> None
         each.join()
     assert len(found) == 8
     assert len(set(found)) == 1
-
-
-def test_a_part_is_made_once_by_two_threads_even_if_it_takes_long() -> None:
-    begun = threading.Event()
-    made: list[object] = []
-
-    class Whole:
-        @made_once
-        def part(self) -> object:
-            begun.set()
-            made.append(self)
-            other.join(0.2)  # the other thread is inside now, and has to wait
-            return object()
-
-    whole = Whole()
-    found: list[object] = []
-
-    def use() -> None:
-        begun.wait()
-        found.append(whole.part)
-
-    other = threading.Thread(target=use)
-    other.start()
-    first = whole.part
-    other.join()
-    assert found == [first]
-    assert made == [whole]
-
-
-def test_a_part_that_could_not_be_made_is_made_at_the_next_use() -> None:
-    class Whole:
-        tries = 0
-
-        @made_once
-        def part(self) -> int:
-            self.tries += 1
-            if self.tries == 1:
-                raise OSError("not now")
-            return self.tries
-
-    whole = Whole()
-    with pytest.raises(OSError, match="not now"):
-        _ = whole.part
-    assert (whole.part, whole.part) == (2, 2)
-
-
-def test_a_lazy_module_is_loaded_by_its_first_attribute_and_replaces_its_stand_in() -> None:
-    user: dict[str, Any] = {}
-    lazy_modules(user, words="plansmith.report.prose")
-    stand_in = user["words"]
-    assert not hasattr(stand_in, "__path__")  # what inspection asks of a module loads nothing
-    assert user["words"] is stand_in
-    assert callable(stand_in.read_prose)
-    assert user["words"] is sys.modules["plansmith.report.prose"]
-    with pytest.raises(AttributeError, match="no_such_name"):
-        _ = stand_in.no_such_name
-
-
-def test_a_lazy_module_that_is_missing_says_so_at_every_use() -> None:
-    user: dict[str, Any] = {}
-    lazy_modules(user, gone="plansmith.no_such_module")
-    for _ in range(2):
-        with pytest.raises(ModuleNotFoundError, match="no_such_module"):
-            _ = user["gone"].anything
-
-
-def test_a_lazy_pattern_finds_what_a_compiled_pattern_finds() -> None:
-    given = r"(?P<word>\w+)\s+(\d+)"
-    lazy, compiled = lazy_pattern(given, re.IGNORECASE), re.compile(given, re.IGNORECASE)
-    for text in ("", "abc 12 def 3", "12", "\ud800 1", "x" * 1000 + " 7"):
-        assert lazy.findall(text) == compiled.findall(text)
-        assert lazy.sub("-", text) == compiled.sub("-", text)
-        assert lazy.split(text) == compiled.split(text)
-        assert [each.span() for each in lazy.finditer(text)] == [
-            each.span() for each in compiled.finditer(text)
-        ]
-    assert (lazy.pattern, lazy.flags) == (compiled.pattern, compiled.flags)
-    with pytest.raises(re.error):
-        lazy_pattern("(").search("")

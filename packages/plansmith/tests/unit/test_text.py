@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith.plan.sentence import did_you_mean
-from plansmith.text import CJK_RANGE, HAN, clip, safe, visible
+from plansmith.text import CJK_RANGE, HAN, clip, safe
 
 HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
@@ -57,7 +57,3 @@ def test_a_wrong_name_gets_the_known_one_most_like_it_or_the_other_hint() -> Non
     )
     assert did_you_mean("colour", ["width"], otherwise="remove it") == "remove it"
     assert did_you_mean("", [], otherwise="remove it") == "remove it"
-
-
-def test_visible_text_keeps_its_lines_and_shows_what_was_hidden() -> None:
-    assert visible("a\r\nb\tc\u202e") == "a\nb\tc\\u202e"

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from plansmith import AgentSpec, Plan
+from plansmith import Plan
 from plansmith.check.autofix import Autofixed, autofix
 from plansmith.check.check_plan import check_plan
-from plansmith.check.names import Names
 
 TAKES: dict[str, Any] = {
     "type": "object",
@@ -114,18 +113,6 @@ def test_a_name_is_mended_only_when_it_can_mean_one_thing(wrong: str, right: str
     assert [note.code for note in done.problems] == (["PS206"] if right else [])
 
 
-def test_a_name_between_two_others_is_not_mended() -> None:
-    assert Names(["create_user", "create_users"]).obvious("create_userr") is None
-    assert Names(["createUser", "create_user"]).obvious("CREATE-USER") is None
-
-
-def test_agents_that_are_not_available_are_no_names_to_mend_to() -> None:
-    plan = Plan.model_validate({"steps": [{"id": "a", "agent": "Researchr", "task": "find"}]})
-    shown, hidden = AgentSpec(name="researcher"), AgentSpec(name="researcher", hidden=True)
-    assert [note.code for note in autofix(plan, {}, agents=[shown]).problems] == ["PS206"]
-    assert autofix(plan, {}, agents=[hidden]).plan is plan
-
-
 @pytest.mark.parametrize(("locale", "word"), [("en", "What should"), ("zh-CN", "请提供")])
 def test_missing_arguments_become_questions_in_the_plans_language(locale: str, word: str) -> None:
     steps = [{"id": "ask_a_city", "tool": "lock_door"}, {"id": "a", "tool": "ask_city"}]
@@ -163,11 +150,3 @@ def test_braces_in_a_description_do_not_become_a_reference() -> None:
     plan = Plan.model_validate({"steps": [{"id": "a", "tool": "t"}]})
     done = autofix(plan, {"t": {"input_schema": takes}})
     assert check_plan(done.plan, {"t": {"input_schema": takes}}) == []
-
-
-def test_a_plan_that_needs_nothing_comes_back_as_it_was_and_nothing_is_asked_unless_wanted() -> (
-    None
-):
-    plan = Plan.model_validate({"steps": [{"id": "a", "tool": "lock_door"}]})
-    assert autofix(plan, TOOLS).plan is plan
-    assert mended("ask_city", {}, ask_for_missing=False).problems == []

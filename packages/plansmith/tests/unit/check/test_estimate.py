@@ -42,21 +42,6 @@ def test_a_tool_that_nobody_knows_counts_as_a_write_and_an_empty_plan_takes_noth
     assert estimate(plan(), TOOLS).seconds == 0
 
 
-def test_a_map_counts_its_items_by_its_width() -> None:
-    past = {"look": [Cost(2, 10)]}
-    step = {"id": "m", "over": [1, 2, 3, 4, 5], "width": 2, "each": {"tool": "look"}}
-    found = estimate(plan(step), TOOLS, past=past)
-    assert (found.seconds, found.tokens) == (6, 50)
-    unknown = estimate(plan(step | {"over": {"$from": "x"}}), TOOLS, past=past)
-    assert any("assumed" in line for line in unknown.basis)
-
-
-def test_the_median_of_past_runs_counts_and_a_switched_off_step_does_not() -> None:
-    past = {"look": [Cost(1, 0), Cost(2, 0), Cost(900, 0)]}
-    look = {"id": "a", "tool": "look"}
-    assert estimate(plan(look, look | {"id": "b", "disabled": True}), TOOLS, past=past).seconds == 2
-
-
 def test_an_unknown_price_is_said_and_a_known_one_is_counted() -> None:
     reply = plan({"id": "r", "instruction": "say"}, {"id": "q", "question": "?"})
     free = estimate(reply, TOOLS)
@@ -67,17 +52,6 @@ def test_an_unknown_price_is_said_and_a_known_one_is_counted() -> None:
     assert priced.cost_usd is not None
     assert Decimal(priced.cost_usd) == Decimal(priced.tokens) * 10 / 1_000_000
     assert priced.to_json()["cost_usd"] == priced.cost_usd
-
-
-def test_a_reply_that_no_model_words_needs_no_tokens() -> None:
-    look, past = {"id": "a", "tool": "look"}, {"reply": [Cost(4, 900)], "look": [Cost(1, 0)]}
-    said = plan(look, {"id": "r", "say": "{{a}}"})
-    shown = plan(look, {"id": "r", "instruction": "Tell {{a}}", "style": "results"})
-    by_rules = shown.replace(degraded="made by rules")
-    for each in (said, by_rules):
-        assert estimate(each, TOOLS, past=past).tokens == estimate(each, TOOLS).tokens == 0
-    assert estimate(shown, TOOLS, past=past).tokens == 900
-    assert estimate(said, TOOLS, past=past).basis[0].startswith("1 of 1 steps from past runs")
 
 
 def test_totals_are_what_the_authors_of_deer_go_want_to_know() -> None:

@@ -103,14 +103,6 @@ def test_what_has_a_reason_is_not_told(code: str, step: dict[str, Any]) -> None:
     assert code not in {each for each, _, _ in found}
 
 
-def test_looking_again_later_is_only_noted_and_after_a_change_it_is_fine() -> None:
-    first = look("a", "x")
-    assert ("PS404", "note", "b") in lint(first, look("b", "x", after=["a"]), reply("a", "b"))
-    change = SAVE | {"inputs": {"x": "{{a}}"}}
-    found = lint(first, change, look("b", "x", after=["s"]), reply("a", "b"))
-    assert "PS404" not in {code for code, _, _ in found}
-
-
 def test_a_map_that_acts_on_a_list_of_unknown_length_is_told() -> None:
     each = {"tool": "save", "inputs": {"x": "{{item}}"}}
 

@@ -5,8 +5,6 @@ from typing import Any
 import pytest
 
 from plansmith.check.check_plan import check_plan
-from plansmith.check.estimate import estimate
-from plansmith.check.lint import lint_plan
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.plan import Plan
 from plansmith.review.coverage import PlanCalls, coverage
@@ -126,48 +124,6 @@ def test_a_rule_that_a_kind_of_step_cannot_keep_is_a_problem_with_what_to_write_
     assert hint in str(found.hint)
 
 
-def test_a_list_and_its_inner_step_may_both_be_repeated() -> None:
-    own = {"until": {"empty": "{{one.items}}"}, "at_most": 2, "every": 10}
-    repeat = {"until": {"empty": "{{a}}"}, "at_most": 3, "every": 60}
-    inner = {"id": "one", "tool": "stock", "repeat": own}
-    plan = plan_of({"id": "a", "over": [1, 2], "each": inner, "repeat": repeat, "width": 2})
-    assert codes(plan) == []
-    # Three rounds of the list, in each of them two rounds of each item, side by side.
-    assert estimate(plan, TOOLS).seconds >= 3 * 10 + 2 * 60
-
-
-def test_the_rules_of_an_inner_step_are_checked_at_its_place() -> None:
-    inner = {"tool": "order", "inputs": {"count": 1}, "when": {"below": ["{{stock.name}}", 1]}}
-    found = check_plan(plan_of({"id": "all", "over": [1, 2], "each": inner}), TOOLS)
-    assert [(each.step, each.path) for each in found] == [("all", ("each", "when", "below"))]
-
-
-def test_a_value_that_may_be_a_stand_in_is_not_held_to_the_schema_of_the_tool() -> None:
-    other = {"id": "b", "tool": "order", "inputs": {"count": "{{stock.count}}"}}
-    plan = Plan.model_validate(
-        {"steps": [{"id": "stock", "tool": "stock", "on_error": {"value": {"count": 0}}}, other]}
-    )
-    assert codes(plan) == []
-
-
-def test_lint_tells_of_a_change_whose_failure_is_passed_over_and_of_no_twin_under_a_condition() -> (
-    None
-):
-    twin = {"id": "b", "tool": "order", "inputs": {"count": 10}, "when": {"not": LOW}}
-    found = [each.code for each in lint_plan(plan_of(twin, when=LOW, on_error="skip"), TOOLS)]
-    assert "PS408" in found
-    assert "PS404" not in found
-    assert "PS406" not in found
-
-
-def test_an_estimate_counts_rounds_and_tells_of_steps_that_may_not_run() -> None:
-    until = {"equals": ["{{order.state}}", "open"]}
-    made = estimate(plan_of(when=LOW, repeat={"until": until, "at_most": 5, "every": 60}), TOOLS)
-    assert made.seconds > 240
-    assert any("1 of 2 steps" in each for each in made.basis)
-    assert any("rounds" in each for each in made.basis)
-
-
 def test_a_review_tells_under_which_condition_and_how_often_a_change_is_made() -> None:
     until = {"equals": ["{{order.state}}", "open"]}
     plan = plan_of(when=LOW, repeat={"until": until, "at_most": 5})
@@ -179,10 +135,7 @@ def test_a_review_tells_under_which_condition_and_how_often_a_change_is_made() -
     assert "     only if stock.count is below 10" in plan_lines(plan)
 
 
-RULED: dict[str, Any] = {
-    "when": LOW,
-    "repeat": {"until": {"empty": "{{order.x}}"}, "at_most": 3},
-}
+RULED: dict[str, Any] = {"when": LOW, "repeat": {"until": {"empty": "{{order.x}}"}, "at_most": 3}}
 ASK = {"id": "sure", "question": "Sure?"}
 EACH = {"id": "all", "over": [1], "each": {"tool": "order", "inputs": {"count": 1}}}
 

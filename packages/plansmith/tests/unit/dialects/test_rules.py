@@ -49,12 +49,6 @@ def test_no_rule_is_lost_in_a_foreign_format_without_a_word(
     assert gone or in_words or any(_SENTENCES[rule] in each for each in told)
 
 
-def test_openmanus_gets_rules_as_words_for_its_agent() -> None:
-    written = dialect("openmanus").write(_plan(tool="shop.order", when=_RULES["when"]), None)
-    assert "(only if s1.count is below 10)" in str(written.value)
-    assert any("has no rules" in str(each.message) for each in written.lost)
-
-
 @pytest.mark.parametrize("rule", sorted(RULES))
 def test_a_rule_survives_our_own_formats(rule: str) -> None:
     plan = _plan(tool="shop.order", **{rule: _RULES[rule]})

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.conditions import MAX_DEPTH, MAX_SIZE, condition_flaws, condition_text, holds
-from plansmith.plan.sentence import in_language
 
 COUNT: Any = {"$from": "stock", "$path": ["count"]}
 VALUES: dict[str, Any] = {
-    "stock": {"count": 7, "name": "bolt", "tags": ["a", "b"], "note": None, "open": True},
+    "stock": {"count": 7, "name": "bolt", "tags": ["a", "b"], "note": None, "open": True}
 }
 
 
@@ -103,14 +102,6 @@ def test_a_condition_that_is_too_deep_or_too_large_has_a_flaw() -> None:
     assert "more than" in condition_flaws(large)[0].why
     large["all"].pop()
     assert not condition_flaws(large)
-
-
-def test_a_condition_reads_as_a_sentence_in_english_and_chinese() -> None:
-    low: Any = {"below": [COUNT, 10]}
-    text = condition_text({"all": [low, {"any": [{"empty": "{{stock.tags}}"}, {"not": low}]}]})
-    low_text = "stock.count is below 10"
-    assert text == f"{low_text} and (stock.tags is empty or not ({low_text}))"
-    assert in_language(condition_text(low), "zh") == "stock.count 小于 10"
 
 
 def test_a_condition_with_hidden_characters_shows_them_escaped() -> None:

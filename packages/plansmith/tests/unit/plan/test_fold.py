@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import ValidationError
 
-from plansmith import Plan, Run, RunStatus, StepStatus
+from plansmith import Plan, Run
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.events import Event, next_event, read_event, verify_chain
@@ -57,72 +57,6 @@ def run(*bodies: e.AnyBody) -> Run:
 )
 def test_the_status_follows_the_events(bodies: tuple[e.AnyBody, ...], status: str) -> None:
     assert run(*bodies).status == status
-
-
-def test_steps_wait_then_are_ready_then_run_and_end() -> None:
-    assert run(*BEGINNING).steps["a"].status is StepStatus.WAITING
-    now = run(*RUNNING)
-    assert [step.status.value for step in now.steps.values()] == ["ready", "waiting"]
-    now = run(*RUNNING, e.StepStarted(step="a", key="k", attempt=1))
-    assert (now.steps["a"].status, now.steps["a"].key) == (StepStatus.RUNNING, "k")
-    now = run(*RUNNING, e.StepStarted(step="a", key="k"), e.StepDone(step="a", result="h"))
-    assert [step.status.value for step in now.steps.values()] == ["done", "ready"]
-    assert now.steps["a"].finished_at == now.updated_at
-
-
-def test_a_failed_step_that_is_tried_again_waits() -> None:
-    started = (*RUNNING, e.StepStarted(step="a", key="k"))
-    again = run(*started, e.StepFailed(step="a", error="busy", again=True))
-    assert (again.steps["a"].status, again.steps["a"].error) == (StepStatus.READY, "busy")
-    assert run(*started, e.StepFailed(step="a", error="no")).steps["a"].status == "failed"
-
-
-def test_an_unknown_step_is_settled_by_a_person() -> None:
-    lost = (*RUNNING, e.StepStarted(step="a", key="k"), e.StepUnknown(step="a"))
-    asked = (*lost, e.QuestionAsked(question="q", text="did it happen?", step="a", kind="unknown"))
-    assert run(*asked).status is RunStatus.ASKING
-    assert run(*asked).steps["a"].status is StepStatus.UNKNOWN
-    answered = (*asked, e.QuestionAnswered(question="q", answer="done"))
-    assert run(*answered, e.StepDone(step="a", result="h")).steps["a"].status == "done"
-    assert run(*answered, e.StepReset(step="a")).steps["a"].status == "ready"
-
-
-def test_a_run_that_asks_while_another_step_runs_is_running() -> None:
-    both = Plan.model_validate({"steps": [{"id": "a", "tool": "t"}, {"id": "q", "question": "?"}]})
-    asking = run(
-        *BEGINNING[:2],
-        e.PlanProposed(plan=both),
-        e.RunStarted(hash=both.hash),
-        e.StepStarted(step="a", key="k"),
-        e.QuestionAsked(question="1", text="?", step="q", kind="step"),
-    )
-    assert asking.status is RunStatus.RUNNING
-    assert asking.steps["q"].status is StepStatus.ASKING
-
-
-def test_a_replan_keeps_what_is_known_of_the_steps_that_stay() -> None:
-    revised = Plan.model_validate({"steps": [{"id": "a", "tool": "t"}, {"id": "c", "tool": "t"}]})
-    now = run(
-        *RUNNING,
-        e.StepStarted(step="a", key="k"),
-        e.StepDone(step="a", result="h"),
-        e.ReplanStarted(cause="b is not needed"),
-        e.PlanProposed(plan=revised, origin="model"),
-    )
-    assert {name: step.status.value for name, step in now.steps.items()} == {
-        "a": "done",
-        "c": "waiting",
-    }
-    assert now.revisions == 2
-
-
-def test_the_end_of_a_run_withdraws_its_questions() -> None:
-    ended = run(
-        *RUNNING,
-        e.QuestionAsked(question="q", text="?", kind="request"),
-        e.RunFinished(status="cancelled"),
-    )
-    assert not ended.questions
 
 
 @pytest.mark.parametrize(
@@ -195,22 +129,6 @@ def test_a_limit_is_lifted_by_the_field_whatever_the_name() -> None:
 def test_no_question_of_a_plan_lifts_a_limit_by_its_name(kind: str) -> None:
     assert lifted(kind=kind, question="budget:1") == {}
     assert lifted(kind=kind, question="replans:1", step="a") == {}
-
-
-def test_a_limit_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(ValueError, match="limit"):
-        e.QuestionAsked.from_json({"question": "q", "text": "?", "kind": "limit", "limit": "moon"})
-
-
-def test_a_new_event_has_an_origin_of_fields_that_the_run_keeps() -> None:
-    origin = Origin(kind="run", id="first", event=4)
-    created = e.RunCreated(request="r", origin=origin)
-    assert created.to_json()["origin"] == {"kind": "run", "id": "first", "event": 4}
-    [event] = journal(created)
-    again = read_event(event.to_json())
-    assert again == event
-    assert again.fresh_hash() == event.hash
-    assert fold([again]).origin == origin
 
 
 @pytest.mark.parametrize("wrong", [{"kind": "moon"}, {"kind": "run", "to": "x"}, 7, ["schedule"]])

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 from plansmith.plan.ids import Ids, uuid7
@@ -21,10 +20,3 @@ def test_ids_rise_within_one_millisecond_and_when_the_clock_steps_back() -> None
     ):
         made = [ids() for _ in range(6)]
         assert made == sorted(set(made))
-
-
-def test_many_threads_get_distinct_ids() -> None:
-    ids = Ids()
-    with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: ids(), range(4000)))
-    assert len(set(made)) == 4000

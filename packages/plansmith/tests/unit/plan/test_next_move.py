@@ -69,10 +69,7 @@ def under_way(questions: Any = (), **steps: StepStatus) -> Run:
         (under_way(ASKED, a=StepStatus.ASKING, b=StepStatus.READY), Execute()),
         (under_way(ASKED, a=StepStatus.ASKING, b=StepStatus.WAITING), AwaitAnswer(("q",), True)),
         (under_way(ASKED, a=StepStatus.ASKING, b=StepStatus.RUNNING), Execute()),
-        (
-            under_way(ASKED, m=StepStatus.RUNNING, m__0=StepStatus.ASKING),
-            AwaitAnswer(("q",), True),
-        ),
+        (under_way(ASKED, m=StepStatus.RUNNING, m__0=StepStatus.ASKING), AwaitAnswer(("q",), True)),
         (
             under_way(ASKED, m=StepStatus.RUNNING, m__0=StepStatus.ASKING, m__1=StepStatus.WAITING),
             Execute(),

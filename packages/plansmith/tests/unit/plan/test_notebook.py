@@ -65,13 +65,6 @@ async def test_the_table_of_a_run_escapes_requests_results_errors_and_answers() 
     assert html_of(waiting).count("<tr>") == 3
 
 
-def test_the_table_of_a_large_plan_ends_with_how_many_more_there_are() -> None:
-    steps = [{"id": f"s{number}", "tool": "look"} for number in range(250)]
-    shown = html_of(read_plan({"goal": "g", "steps": steps}))
-    assert shown.count("<tr>") == 101
-    assert "and 150 more steps" in shown
-
-
 def test_a_printed_plan_tells_the_rules_of_its_steps_however_long_their_values_are() -> None:
     order = {"id": "o", "tool": "look", "inputs": {"q": "x" * 1000}}
     rules = {"when": {"below": ["{{a.count}}", 10]}, "on_error": "skip"}

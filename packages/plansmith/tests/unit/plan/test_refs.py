@@ -14,7 +14,6 @@ from plansmith.plan.refs import (
     is_earlier,
     pieces,
 )
-from plansmith.plan.steps import ToolStep
 
 
 @pytest.mark.parametrize(
@@ -64,23 +63,6 @@ def test_braces_that_are_no_reference_are_told(text: str) -> None:
     [found] = find(text)
     assert found.ref is None
     assert "not a reference" in found.flaw
-
-
-@pytest.mark.parametrize(
-    ("template", "value"),
-    [
-        ("{{a.n}}", 5),  # one reference and nothing else is the value itself
-        ({"x": ["{{a.list}}"]}, {"x": [[1, 2]]}),
-        ("{{a.n}} is {{a.s}} {{a.l}} {{a.no}}", '5 is five ["é"] null'),
-        ('{{"{{"}}name}} and {{a.s}}', "{{name}} and five"),
-        ({"$from": "a", "$path": ["list", "1"]}, 2),
-        ({"$from": "run:x/a", "$path": ["b", 0]}, 2),  # beside a step of that name
-        ("{{run:x/a.b}}", [2]),
-    ],
-)
-def test_a_template_is_filled_with_what_it_refers_to(template: Json, value: Json) -> None:
-    a: Json = {"n": 5, "s": "five", "l": ["é"], "no": None, "list": [1, 2]}
-    assert fill(template, {"a": a, "run:x/a": {"b": [2]}}) == value
 
 
 @pytest.mark.parametrize(
@@ -137,8 +119,3 @@ def test_a_result_of_an_earlier_run_is_named_by_run_and_step() -> None:
     assert [earlier_source(*each) for each in (("a/b", "c"), ("a", "m/0"), ("a b", "c"))] == [
         ""
     ] * 3
-
-
-def test_a_step_waits_for_no_result_of_an_earlier_run() -> None:
-    step = ToolStep(id="a", tool="t", inputs={"x": {"$from": "run:y/b"}, "z": "{{b}}"})
-    assert step.needs() == {"b"}

@@ -2,9 +2,6 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import pytest
-from pydantic import ValidationError
-
 from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.diff import rename_steps
 from plansmith.plan.plan import Plan
@@ -36,40 +33,6 @@ def test_each_rule_of_a_step_changes_the_hash_of_its_plan() -> None:
     assert len({plan_of(RULED).hash, *(each.hash for each in plans)}) == len(RULES) + 1
 
 
-def test_a_step_waits_for_what_its_rules_refer_to_but_not_for_itself() -> None:
-    step = plan_of(RULED).by_id["order"]
-    assert step.needed == {"stock", "shop"}
-    assert [*step.refs()] == []
-
-
-def test_a_step_whose_inputs_refer_to_itself_still_waits_for_itself() -> None:
-    step = plan_of(RULED | {"inputs": {"count": "{{order}}"}}).by_id["order"]
-    assert "order" in step.needed
-
-
-@pytest.mark.parametrize(
-    ("step", "skipped", "because"),
-    [
-        ({"inputs": {"x": "{{stock}}"}}, {"stock"}, "stock"),
-        ({"inputs": {"x": "{{stock}}"}}, {"shop"}, ""),
-        ({"after": ["shop"]}, {"shop"}, "shop"),
-        ({"when": {"empty": "{{shop}}"}}, {"shop"}, "shop"),
-        ({"inputs": {"x": {"$first": ["{{stock}}", "{{shop}}"]}}}, {"stock"}, ""),
-        ({"inputs": {"x": {"$first": ["{{stock}}", "{{shop}}"]}}}, {"stock", "shop"}, "stock"),
-    ],
-)
-def test_a_step_follows_a_skipped_one_that_it_needs(
-    step: dict[str, Any], skipped: set[str], because: str
-) -> None:
-    assert plan_of({"id": "a", "tool": "t", **step}).by_id["a"].skipped_with(skipped) == because
-
-
-def test_a_reply_is_skipped_only_with_everything_that_it_tells() -> None:
-    reply = plan_of({"id": "r", "instruction": "{{stock}} and {{shop}}"}).by_id["r"]
-    assert reply.skipped_with({"stock"}) == ""
-    assert reply.skipped_with({"stock", "shop"})
-
-
 def test_a_renamed_step_is_renamed_in_its_own_rules_and_in_those_of_others() -> None:
     later = {"id": "b", "tool": "t", "when": {"empty": {"$from": "order", "$path": ["id"]}}}
     plan = rename_steps(plan_of(RULED, later), {"order": "buy", "stock": "store"})
@@ -78,25 +41,6 @@ def test_a_renamed_step_is_renamed_in_its_own_rules_and_in_those_of_others() -> 
     assert b'"$from":"order"' not in text
     assert b"{{store.count}}" in text
     assert b"{{buy.state}}" in text
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"when": "stock < 10"},
-        {"otherwise": 0},
-        {"repeat": {"until": {}, "at_most": 0}},
-        {"repeat": {"until": {}, "at_most": 5000}},
-        {"repeat": {"until": {}}},
-        {"on_error": "ignore"},
-        {"retry": {"at_most": 2, "every": -1}},
-        {"undo_with": {"inputs": {}}},
-        {"undo_with": {"tool": "t", "kind": "tool"}},
-    ],
-)
-def test_a_rule_of_another_form_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        plan_of({"id": "a", "tool": "t", **wrong})
 
 
 def test_the_rules_of_a_step_read_as_sentences() -> None:

@@ -19,18 +19,6 @@ def at(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def seconds_to_first(now: str, **fields: Any) -> float:
-    [first] = next_fires(make_timing(**fields), after=at(now))
-    return (first - at(now)).total_seconds()
-
-
-def test_intervals_and_daily_times_take_the_seconds_they_should() -> None:
-    assert seconds_to_first("2026-05-04T12:34:56Z", every_minutes=5) == 300
-    assert seconds_to_first("2026-05-04T08:00:00Z", daily_at="09:30") == 5400
-    assert seconds_to_first("2026-05-04T20:00:00Z", daily_at="07:15") == 40_500
-    assert seconds_to_first("2026-05-04T09:30:00Z", daily_at="09:30") == 86_400
-
-
 def test_intervals_count_from_the_anchor_whenever_one_looks() -> None:
     anchor, timing = at("2026-01-01T00:01:07Z"), Timing(every_minutes=90)
     for minutes in (0, 1, 89, 90, 91, 100_000):

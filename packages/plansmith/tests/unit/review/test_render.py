@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-from typing import get_args
-
 from plansmith import Plan, diff_plans
 from plansmith.plan.data import Json, WrittenNumber
-from plansmith.plan.steps import ReplyStep, ReplyStyle
 from plansmith.review.draw import mermaid, tree
-from plansmith.review.render import action, diff_lines, named_lines, plan_lines
+from plansmith.review.render import diff_lines, named_lines, plan_lines
 from plansmith.text import safe
 
 PLAN = Plan.model_validate(
@@ -153,14 +150,6 @@ def test_mermaid_escapes_what_it_would_read_as_markup() -> None:
     body = mermaid(plan).splitlines()[1]
     assert body.count('"') == 2
     assert "<" not in body
-
-
-def test_a_reply_tells_whether_a_model_words_it() -> None:
-    shown = [
-        action(ReplyStep(id="r", instruction="Hello", style=style))
-        for style in get_args(ReplyStyle)
-    ]
-    assert shown == ["reply: Hello", "say exactly: Hello", "show the results: Hello"]
 
 
 def test_a_value_is_shown_with_the_digits_with_which_it_would_be_sent() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from plansmith.errors import JournalDamaged, StaleWriter
+from plansmith.errors import JournalDamaged
 from plansmith.plan.data import Json, content_hash, content_of
 from plansmith.plan.events import (
     Actor,
@@ -141,29 +141,6 @@ def test_a_missing_row_is_found(taken: int) -> None:
     del whole[taken]
     with pytest.raises(JournalDamaged, match=f"event {taken + 1} of run a is missing"):
         read("a", whole)
-
-
-@pytest.mark.parametrize("cell", [None, b"{}", "", 7, "text", "\udcff", "[]"], ids=repr)
-def test_a_cell_that_is_none_is_damage(cell: object) -> None:
-    [row] = stored(journal("a", 1))
-    for place in range(1, len(row)):
-        cells: list[object] = list(row)
-        cells[place] = cell
-        with pytest.raises(JournalDamaged):
-            read("a", [cells])
-    with pytest.raises(JournalDamaged):
-        rows.read_value(content_hash(1), cell)
-
-
-def test_events_that_do_not_follow_each_other_are_refused() -> None:
-    a, b = journal("a", 3), journal("b", 3)
-    for events in ([a[0], b[1]], [a[0], a[2]], [a[1], a[0]]):
-        with pytest.raises(StaleWriter):
-            rows.need_following(events)
-    odd = next_event(a[1].body, run="a", by=a[0].by, at=a[0].at, last=a[0])
-    forged = odd.replace(before="not hexadecimal", hash="0" * 64)
-    with pytest.raises(JournalDamaged):
-        rows.rows_of([forged])
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=400))

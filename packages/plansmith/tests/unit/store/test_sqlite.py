@@ -52,53 +52,6 @@ async def test_a_caller_that_gave_up_disturbs_nobody(tmp_path: Path) -> None:
     await store.close()
 
 
-def test_one_store_serves_one_event_loop_after_the_other(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "store.db")
-    for number in range(3):
-        asyncio.run(store.append(journal("a", number + 1)[number:]))
-    assert len(asyncio.run(store.events("a"))) == 3
-    asyncio.run(store.close())
-
-
-def test_two_event_loops_may_use_one_store_at_once(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "store.db")
-
-    def work(name: str) -> None:
-        async def story() -> None:
-            for event in journal(name, 50):
-                await store.append([event])
-
-        asyncio.run(story())
-
-    threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    async def look() -> None:
-        for name in "abc":
-            assert list(await store.events(name)) == journal(name, 50)
-        await store.close()
-
-    asyncio.run(look())
-
-
-def test_only_a_store_that_was_used_leaves_a_file_and_just_one(tmp_path: Path) -> None:
-    async def story(*, used: bool) -> None:
-        store = SqliteStore(tmp_path / "store.db")
-        if used:
-            await store.append(journal("a", 1))
-            await store.runs()
-        await store.close()
-        await store.close()
-
-    asyncio.run(story(used=False))
-    assert not list(tmp_path.iterdir())
-    asyncio.run(story(used=True))
-    assert [path.name for path in tmp_path.iterdir()] == ["store.db"]
-
-
 @pytest.mark.parametrize("version", [VERSION + 1, 99])
 async def test_a_file_of_another_version_is_refused_and_not_touched(
     tmp_path: Path, version: int

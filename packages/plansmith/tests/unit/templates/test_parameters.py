@@ -108,21 +108,6 @@ def test_what_cannot_be_a_parameter_is_refused_with_the_reason(
         parametrise(OSLO, chosen, tools=TOOLS, required=["y"])
 
 
-def test_without_a_usable_schema_the_type_is_that_of_the_value() -> None:
-    values: dict[str, Json] = {"t": True, "f": 1.5, "l": [1], "o": {"a": 1}, "z": None, "odd": "s"}
-    made = parametrise(
-        plan({"id": "w", "tool": "weather", "inputs": values}),
-        {name: [f"w.inputs.{name}"] for name in values},
-        tools=TOOLS,
-    )
-    properties: Any = made.parameters["properties"]
-    assert [properties[name].get("type") for name in values] == [
-        *("boolean", "number", "array", "object"),
-        None,
-        "string",
-    ]
-
-
 @given(JSON)
 def test_a_bound_value_is_what_a_run_reads_and_never_a_reference(value: Json) -> None:
     ref: Json = {"$from": "params", "$path": ["v"]}

@@ -47,14 +47,6 @@ async def test_the_plugins_fixture_complains_of_left_over_answers(
     result.assert_outcomes(passed=1, errors=1)
 
 
-async def test_a_scripted_failure_is_raised() -> None:
-    model = ScriptedModel(ModelBusy("try later"), {"a": 1})
-    with pytest.raises(ModelBusy):
-        await ask(model)
-    assert await ask(model)
-    model.finish()
-
-
 async def test_a_recorded_call_plays_back_piece_by_piece_the_same(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     source = ScriptedModel("第一 answer", Answer({"plan": 1}, tool="plan"), ModelBusy("later"))

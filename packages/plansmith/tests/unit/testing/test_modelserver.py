@@ -6,9 +6,6 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-import pytest
-
-from plansmith.errors import ScriptMismatch
 from plansmith.testing.modelserver import Gate, ModelServer, Page, Refusal, Reply
 
 
@@ -76,38 +73,6 @@ def test_answers_come_in_order_and_requests_are_kept() -> None:
     assert server.requests[0].headers["x-test"] == "1"
 
 
-def test_an_answer_can_depend_on_the_request_and_what_has_none_is_refused() -> None:
-    server = ModelServer(lambda request: Reply(request.json["q"]))
-    with server.in_thread() as url:
-        assert '"content": "why"' in post(url, {"q": "why"})[2]
-        assert post(url, {})[0] == 400
-    with pytest.raises(RuntimeError, match="not running"):
-        _ = server.url
-    with pytest.raises(ScriptMismatch, match="1 answers"):
-        ModelServer("never").finish()
-
-
-def test_abilities_can_be_taken_away_without_using_answers_up() -> None:
-    server = ModelServer("ok", json_mode=False, tools=False, key="k")
-    with server.in_thread() as url:
-        assert post(url, {})[0] == 401
-        good = {"Authorization": "Bearer k"}
-        assert "response_format" in post(url, {"response_format": {}}, **good)[2]
-        assert "tools" in post(url, {"tools": [1]}, **good)[2]
-        assert post(url, {}, **good)[0] == 200
-    server.finish()
-
-
-def test_models_are_listed_and_other_pages_are_not_there() -> None:
-    with ModelServer(model="llama").in_thread() as url:
-        with urllib.request.urlopen(f"{url}/models") as response:
-            assert json.load(response)["data"] == [{"id": "llama"}]
-        with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(f"{url}/other")
-        caught.value.close()
-    assert caught.value.code == 404
-
-
 async def test_a_gate_holds_pieces_back_and_a_client_that_leaves_is_noticed() -> None:
     gate = Gate()
     async with ModelServer(Reply("hello", gate=gate)) as server, asyncio.timeout(120):
@@ -122,16 +87,3 @@ async def test_a_gate_holds_pieces_back_and_a_client_that_leaves_is_noticed() ->
         writer.close()
         await writer.wait_closed()
         await server.requests[0].left.wait()
-
-
-@pytest.mark.parametrize("junk", [b"", b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\n"])
-async def test_a_client_that_talks_nonsense_is_hung_up_on(junk: bytes) -> None:
-    async with ModelServer() as server, asyncio.timeout(120):
-        port = int(server.url.rsplit(":", 1)[1].partition("/")[0])
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(junk)
-        writer.write_eof()
-        assert await reader.read() == b""
-        writer.close()
-        await writer.wait_closed()
-        assert server.requests == []
