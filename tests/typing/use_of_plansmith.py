@@ -41,7 +41,7 @@ from plansmith.templates.book import Template
 from plansmith.testing import ScriptedModel
 from plansmith_desk.files.tools import FileTools
 from plansmith_planner.threads.thread import Thread
-from plansmith_planner.threads.turn import Turn
+from plansmith_planner.threads.thread import Turn
 
 
 @tool(effect="read")

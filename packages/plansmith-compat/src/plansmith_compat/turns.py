@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from plansmith.plan.run import Run
     from plansmith.plan.run_options import Origin
     from plansmith_planner.threads.thread import Thread
-    from plansmith_planner.threads.turn import Turn
+    from plansmith_planner.threads.thread import Turn
 
 
 async def planned(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
@@ -12,8 +12,6 @@ from plansmith.plan.refs import escape_text
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import MapStep, ReplyStep
 from plansmith_planner.settings import Fallback
-
-_MOST_TEXT: Final = 2000
 
 
 def fallback(
@@ -48,7 +46,7 @@ def fallback(
             steps.append({"id": name, "title": title, "after": after, **action})
     else:
         # The model's text, which is probably the answer.
-        answer = text.strip()[:_MOST_TEXT].encode("utf-8", "replace").decode()
+        answer = text.strip()[:2000].encode("utf-8", "replace").decode()
         says = escape_text(answer) or in_language(Sentence("(no plan is available)"), locale)
         steps = [{"id": "reply", "kind": "reply", "instruction": says}]
     goal = f"Plan for: {request[:50]}{'...' * (len(request) > 50)}"
@@ -63,22 +61,21 @@ def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan 
     fewer steps than `max_steps` counts too. Returns None if nothing is left.
     """
     errors = [each for each in problems if each.severity is Severity.ERROR]
-    max_steps = min([max_steps, *_ruled(errors)])
+    for each in errors:  # how many steps the broken rules allow
+        broken = each.message
+        if isinstance(broken, Sentence) and broken.key == "ps.by_rule":
+            broken = broken.fields["problem"]
+        if isinstance(broken, Sentence) and broken.key == "ps.many_steps":
+            max_steps = min(max_steps, int(broken.fields["most"]))
     inner = {step.each.id: step.id for step in plan.steps if isinstance(step, MapStep)}
     bad = {inner.get(each.step, each.step) for each in errors if each.step is not None}
     # What a step refers to, in its rules too.
-    using = {
-        step.id: frozenset(each.ref.step for each in step.references if each.ref)
-        & plan.by_id.keys()
-        for step in plan.steps
-    }
+    refs = {step.id: {each.ref.step for each in step.references if each.ref} for step in plan.steps}
+    using = {name: frozenset(each & plan.by_id.keys()) for name, each in refs.items()}
     gone = bad | downstream(using, [name for name in bad if name in using])
     behind = downstream(needs(plan), [name for name in gone if name in using])
-    kept = [
-        step
-        for step in plan.steps
-        if step.id not in gone and not (isinstance(step, ReplyStep) and step.id in behind)
-    ]
+    reports = {step.id for step in plan.steps if isinstance(step, ReplyStep)} & behind
+    kept = [step for step in plan.steps if step.id not in gone | reports]
     steps = kept[:max_steps]
     # A reply alone would have nothing to report.
     if len(kept) > max_steps > 1 and isinstance(kept[-1], ReplyStep):
@@ -86,13 +83,3 @@ def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan 
     names = {step.id for step in steps}
     loose = [step.replace(after=tuple(n for n in step.after if n in names)) for step in steps]
     return plan.replace(steps=tuple(loose)) if steps else None
-
-
-def _ruled(errors: Sequence[Problem]) -> Iterator[int]:
-    """Yields how many steps the broken rules allow."""
-    for each in errors:
-        found = each.message
-        if isinstance(found, Sentence) and found.key == "ps.by_rule":
-            found = found.fields["problem"]
-        if isinstance(found, Sentence) and found.key == "ps.many_steps":
-            yield int(found.fields["most"])

@@ -139,10 +139,8 @@ def agent_plan(agent: str, query: str, locale: str) -> Plan:
 def _decided(reply: ModelAnswer, request: str) -> Triage:
     value = read_json(reply.text)
     if not isinstance(value, dict) or value.get("decision") not in list(Decision):
-        begins = reply.text[:80]
-        raise UnreadableText(
-            Sentence("the model's answer is not a decision: '{text}'", text=begins)
-        )
+        other = Sentence("the model's answer is not a decision: '{text}'", text=reply.text[:80])
+        raise UnreadableText(other)
     decision = Decision(str(value["decision"]))
     # The text of a whole value would mean nothing, and one nested deep has none.
     plain = {name: each for name, each in value.items() if not isinstance(each, (dict, list))}

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 from tests.edited import change_step, remove_step
-from tests.flow.smiths import LIMITS, Script, bodies, plan, smith, statuses, step
+from tests.flow.smiths import LIMITS, Script, approved, bodies, plan, smith, statuses, step
 
 from plansmith import AgentSpec, Effect, RunStatus
 from plansmith.app import Plansmith
@@ -383,9 +383,7 @@ async def test_a_replan_that_died_is_made_again_after_the_restart(
     await app.runs.resume_all()
     run = await app.run(run.id)
     if run.status is RunStatus.REVIEWING:
-        assert run.plan is not None
-        await app.decide(run.id, approve=run.plan.hash, by="ada")
-        run = await app.run(run.id)
+        run = await approved(app, run)
     assert run.status is RunStatus.DONE
     assert run.replans == (0 if wish else 1)
     assert [call.arguments for call in tools.calls] == [{"n": 1}]
@@ -423,16 +421,6 @@ async def test_a_run_can_be_stopped_while_it_is_planned_anew(word: str) -> None:
 
 
 # Budget and estimate
-
-
-async def test_the_shared_budget_is_lifted_for_all_by_a_person() -> None:
-    app, tools = smith(shared_budget=BudgetLimits(steps=2))
-    run = await app.run((await app.submit(plan(*[step(f"s{n}") for n in range(4)]))).id)
-    assert list(run.questions) == ["shared_budget:1"]
-    await app.answer(run.id, "shared_budget:1", "go_on", by="ada")
-    run = await app.run(run.id)
-    assert run.status is RunStatus.DONE
-    assert len(tools.calls) == 4
 
 
 async def test_planning_counts_and_a_replan_beyond_the_budget_asks(scripted: Script) -> None:

@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.flow.smiths import Script
 
-from plansmith import AgentSpec, Effect, Plan, ToolSpec
+from plansmith import AgentSpec, Effect, ToolSpec
 from plansmith.clock import SystemClock
 from plansmith.errors import ModelBusy, ModelRefused
 from plansmith.plan.planning import Decision, Planned, PlanRequest
-from plansmith.plan.problem import has_errors
 from plansmith.plan.run_options import Profile
 from plansmith.ports import Message, Usage
 from plansmith.testing import Answer, FakeClock, ScriptedModel
@@ -85,11 +84,6 @@ def errors(planned: Planned) -> list[str]:
     return [each.code for each in planned.problems if each.severity == "error"]
 
 
-async def test_the_language_of_the_profile_is_kept(scripted: Script) -> None:
-    planned = await run(scripted(GOOD), profile=Profile(language="zh_CN"))
-    assert planned.locale == "zh-CN"
-
-
 async def test_a_request_becomes_a_checked_plan_with_an_estimate(scripted: Script) -> None:
     told: list[str] = []
     planned = await run(scripted(Answer(GOOD, usage=Usage(900, 100))), tell=told.append)
@@ -153,20 +147,6 @@ async def test_a_text_without_a_plan_is_asked_for_whole(scripted: Script) -> Non
     assert planned.plan is not None
     assert not planned.plan.degraded
     assert (planned.metrics.parsed_at_once, planned.metrics.repairs) == (False, 1)
-
-
-async def test_after_two_repairs_the_stand_in_is_a_marked_reply_and_the_draft_is_kept(
-    scripted: Script,
-) -> None:
-    bad = plan_of(step(id="now", inputs={"city": 5, "planet": {}}))
-    planned = await run(scripted(bad, bad, bad))
-    assert planned.metrics.repairs == 2
-    assert planned.plan is not None
-    assert planned.plan.degraded
-    assert [each.kind for each in planned.plan.steps] == ["reply"]
-    assert planned.draft is not None
-    assert "now" in planned.draft.by_id
-    assert has_errors(list(planned.problems))
 
 
 @pytest.mark.parametrize(
@@ -263,15 +243,6 @@ async def test_a_plan_that_is_too_long_is_not_cut(scripted: Script) -> None:
     assert len(planned.draft.steps) == 6
     assert planned.draft.steps[-1].kind == "reply"
     assert "PS313" in errors(planned)
-
-
-async def test_a_revision_carries_the_plan_and_the_wish_and_counts_up(scripted: Script) -> None:
-    previous = Plan.model_validate(GOOD | {"revision": 3})
-    model = scripted(Answer(GOOD, expects="use Celsius"))
-    planned = await run(model, previous=previous, feedback="use Celsius", triage=scripted())
-    assert planned.plan is not None
-    assert planned.plan.revision == 4
-    assert "get_weather" in model.prompts[0][1].text
 
 
 async def test_profile_history_and_time_are_in_the_prompt_as_data(scripted: Script) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, step
+from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, Stepwise, step
 
 from plansmith import Effect, Plan, Plansmith, Run, RunStatus
 from plansmith.errors import ModelRefused, Refused, ToolFailed
@@ -74,24 +74,8 @@ async def test_a_continued_run_keeps_the_limits_and_the_wish_to_see_plans_first(
     assert again.options == RunOptions(mode="review", budget=BudgetLimits(steps=9))
 
 
-class Calendar:
-    """A clock that only moves when it is told to."""
-
-    def __init__(self) -> None:
-        self.time = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time.timestamp()
-
-    async def sleep(self, seconds: float) -> None:
-        self.time += timedelta(seconds=seconds)
-
-
 async def test_the_report_of_a_continued_run_never_says_that_taken_over_work_was_done_now() -> None:
-    clock = Calendar()
+    clock = Stepwise()
     app, tools = smith(BOOK, FakeTool("flaky", [ToolFailed("no")] * 2 + ["ok"]), clock=clock)
     wanted = plan(step("b", "book"), step("f", "flaky", after=["b"]))
     first = await through(app, await app.submit(wanted))

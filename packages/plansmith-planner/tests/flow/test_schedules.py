@@ -293,15 +293,6 @@ async def test_a_plan_that_is_not_the_approved_one_waits_in_the_inbox(intake: De
     assert intake.calls == ["look 1", "look 2", "look 2"]
 
 
-async def test_the_run_of_a_fire_replays_byte_for_byte(intake: Desk) -> None:
-    schedule = await intake.add(NOTE)
-    [fire] = await intake.later(hours=1)
-    assert (await replay(fire.run, intake.smith)).identical
-    await intake.smith.schedules.firing.changed(schedule, approved="0" * 64)
-    [waiting] = await intake.later(hours=1)
-    assert (await replay(waiting.run, intake.smith)).identical
-
-
 async def test_a_request_is_planned_anew_and_runs_only_as_the_approved_plan(
     tmp_path: Path,
 ) -> None:
@@ -589,17 +580,6 @@ async def test_the_loop_wakes_for_what_is_due_and_sees_schedules_of_others(intak
     await asyncio.gather(keeping, return_exceptions=True)
     await intake.smith.schedules.carried()
     await other.close()
-
-
-async def test_a_store_without_room_for_schedules_says_so(intake: Desk) -> None:
-    class Bare:
-        async def append(self, *events: object) -> None: ...
-        async def close(self) -> None: ...
-
-    bare: Any = Bare()
-    smith = Plansmith(store=bare)
-    with pytest.raises(Misconfigured, match="cannot keep schedules"):
-        await smith.schedules.all()
 
 
 async def test_a_fire_whose_step_fails_runs_no_other_plan_and_says_so(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 from tests.flow.smiths import NO_TRIAGE
 
 from plansmith import Plansmith, RunStatus, tool
-from plansmith.errors import Misconfigured
 from plansmith.plan.run_options import Origin
 from plansmith.testing import MemoryStore, ScriptedModel
 
@@ -55,11 +54,3 @@ async def test_the_options_of_a_message_hold_when_another_process_takes_it_up() 
     assert (first.options.mode, first.origin) == ("review", origin)
     assert (first.status, second.status) == (RunStatus.REVIEWING, RunStatus.DONE)
     assert looked == ["x"]
-
-
-async def test_a_wrong_option_of_a_message_is_told_before_anything_is_stored() -> None:
-    smith = smith_of(MemoryStore())
-    thread = await smith.thread("journey")
-    with pytest.raises(Misconfigured, match="mode"):
-        await thread.say("look at x", mode="rewiew")
-    assert await smith.threads.list() == []

@@ -120,11 +120,6 @@ def test_a_well_formed_text_of_many_levels_reads_as_itself(levels: int) -> None:
     assert (depth, value) == (levels, 1)
 
 
-@given(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=4))
-def test_a_fenced_document_reads_as_itself(value: dict[str, Json]) -> None:
-    assert read_json(f"Here:\n```json\n{json.dumps(value)}\n```\nDone [1].") == value
-
-
 @given(STEPS, st.sampled_from(["json", "python", "fence"]), st.data())
 def test_a_stream_reports_each_step_of_a_text_that_is_written_to_its_end(
     steps: list[dict[str, Json]], style: str, data: st.DataObject

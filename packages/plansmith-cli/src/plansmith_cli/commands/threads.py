@@ -30,7 +30,7 @@ from plansmith_planner.threads.store import ThreadHeadline, ThreadStore
 
 if TYPE_CHECKING:
     from plansmith_planner.threads.thread import Thread
-    from plansmith_planner.threads.turn import Turn
+    from plansmith_planner.threads.thread import Turn
 
 
 _PAGE: Final = 200

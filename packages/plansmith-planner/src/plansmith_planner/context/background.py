@@ -16,7 +16,6 @@ from plansmith_planner.context.timeouts import Failed, with_timeout
 from plansmith_planner.context.token_budget import Count, clipped
 from plansmith_planner.language.verbs import says_it_searches
 
-_SECONDS: Final = 15.0
 TOKENS: Final = 1500
 HEADING: Final = "background investigation results of user query:"
 _QUERY_NAMES: Final = (
@@ -75,7 +74,7 @@ async def investigate(
                 return _text(await search.tools.call(asked, arguments, call)).strip()
         return ""
 
-    text = await with_timeout(found(), seconds=_SECONDS, clock=clock)
+    text = await with_timeout(found(), seconds=15.0, clock=clock)
     if isinstance(text, Failed):
         about = Sentence("no background investigation: {reason}", reason=text.reason)
         if asked:

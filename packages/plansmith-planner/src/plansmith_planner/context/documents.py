@@ -95,7 +95,6 @@ def _next_start(lines: Sequence[_Line], start: int, end: int, overlap: int) -> i
     return at
 
 
-_BLOCKS: Final = 12
 _WORTH: Final = 0.25  # of the best score; what fits less is noise
 _TABLES: Final = frozenset({".csv", ".tsv"})
 _HEADED: Final = frozenset({".md", ".markdown", ".html", ".htm"})
@@ -186,7 +185,7 @@ class DocumentSource:
         pieces = [(name, each) for name, doc in documents.items() for each in doc.chunks]
         searched = tuple(f"{name} {each.heading}\n{each.text}" for name, each in pieces)
         scores = self._ranker.scores(query, searched)
-        order = sorted(range(len(pieces)), key=lambda at: (-scores[at], at))[:_BLOCKS]
+        order = sorted(range(len(pieces)), key=lambda at: (-scores[at], at))[:12]
         taken: list[ContextBlock] = []
         for at in order:
             block = _block(*pieces[at])

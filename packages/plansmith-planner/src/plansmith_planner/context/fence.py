@@ -15,7 +15,6 @@ RULE: Final = (
     "your answer."
 )
 
-_MARK_LENGTH: Final = 8
 _LONGEST_LABEL: Final = 160
 _NOT_WORD: Final = re.compile(r"[\W_]+")
 _IN_LABELS: Final = str.maketrans({"<": "‹", ">": "›", '"': "'"})
@@ -46,6 +45,6 @@ def _mark(labels: str, body: str) -> str:
     """Returns a mark derived from the content and not contained in it."""
     squeezed = _NOT_WORD.sub("", unicodedata.normalize("NFKC", labels + body)).casefold()
     digest = hashlib.sha256(f"{labels}\n{body}".encode())
-    while (mark := digest.hexdigest()[:_MARK_LENGTH]) in squeezed:
+    while (mark := digest.hexdigest()[:8]) in squeezed:
         digest.update(b"again")
     return mark

@@ -17,7 +17,6 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, StepFields, ToolStep
 
 MADE_UP: Final = "PS505"
-_LONGEST: Final = 100
 _COUNTED: Final = 12  # counts such as "two people" and "once" may be given in words
 # Names of arguments whose value says whom or what a call acts on, or how much of it.
 _NAMING: Final = frozenset((
@@ -91,7 +90,7 @@ def _names_something(value: str | float, name_words: set[str]) -> bool:
     if not isinstance(value, str):
         return is_naming and abs(value) > _COUNTED
     text = value.strip()
-    if not text or len(text) > _LONGEST or (name_words & _TIMES and not is_naming):
+    if not text or len(text) > 100 or (name_words & _TIMES and not is_naming):
         return False
     if name_words & _TIMES and _MOMENT.match(text):
         return False

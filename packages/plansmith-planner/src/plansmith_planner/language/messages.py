@@ -10,7 +10,6 @@ from plansmith.text import visible
 from plansmith_planner.language.verbs import ORDERS, ORDERS_ZH
 from plansmith_planner.language.yes_or_no import EDGE, LONGEST_YES
 
-_BEGINNING: Final = 300  # of a message, which tells whether it asks why
 _REJECTION: Final = lazy_pattern(
     r"(?:(?:n|no|nope|nah|reject(?:ed)?|declined?|refused?|den(?:y|ied)|cancel(?:led)?|stop|abort"
     r"|don['’]?t|do not|forget|never ?mind)\b"
@@ -90,7 +89,7 @@ def option_number(text: str) -> int:
 
 def is_why(text: str) -> bool:
     """Tells whether a message asks why something is as it is."""
-    return bool(_WHY.match(text.strip(EDGE)[:_BEGINNING].casefold()))
+    return bool(_WHY.match(text.strip(EDGE)[:300].casefold()))
 
 
 def asks(text: str) -> bool:

@@ -106,7 +106,6 @@ _CLOSING: Final = re.compile(
     r"|(?<![\d)])!|[呢呀啊哦])$",
     re.IGNORECASE,
 )
-_MOST_TRIMS: Final = 8
 # "(tell me) what time it is", as the question itself.
 _INDIRECT: Final = (
     (
@@ -123,7 +122,7 @@ def without_courtesies(text: str) -> str:
     """Returns a request without courtesies around it, on one line, with narrow digits and signs."""
     narrow = (str(unicodedata.decimal(each, each)) for each in text.translate(_WIDE))
     bare = " ".join("".join(narrow).replace("’", "'").split())
-    for _ in range(_MOST_TRIMS):
+    for _ in range(8):
         opening = _OPENING.match(bare)
         shorter = bare[opening.end() :] if opening else _CLOSING.sub("", bare)
         # Nothing but courtesy is small talk, and read elsewhere.

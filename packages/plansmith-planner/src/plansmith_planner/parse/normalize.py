@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple, get_args
 
 from plansmith.formats.dialect import PRIMARY
+from plansmith.plan import steps as s
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.conditions import LISTS, OPERATORS, PAIRS
 from plansmith.plan.data import Json, Path
@@ -19,17 +21,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, LITERAL, PATH, STEP_ID, Ref, escape_text, pieces
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import (
-    KINDS,
-    RULES,
-    SAY,
-    STEP_TYPES,
-    AgentStep,
-    AnyStep,
-    ReplyStep,
-    ReplyStyle,
-    kind_of,
-)
+from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
 from plansmith_planner.parse.habits import Ids, Notes
 
 # Other names of the fields of a step; those of `_NEGATED` hold the opposite of a condition.
@@ -60,11 +52,17 @@ _PLAN_ALIASES: Final = {
     "has_enough_context": "enough_context",
 }
 _FOREIGN_REF: Final = re.compile(rf"\$\{{\s*({STEP_ID})((?:\.[\w-]+|\[\d+\])*)\s*\}}")
-_FIELDS: Final = frozenset({SAY, *(name for kind in STEP_TYPES for name in kind.model_fields)})
-_REFERRING: Final = (
-    *("inputs", "over", "task", "question", "instruction"),
-    *("when", "repeat", "undo_with"),
-)
+_FIELDS: Final = frozenset({s.SAY, *(name for kind in s.STEP_TYPES for name in kind.model_fields)})
+_REFERRING: Final = [
+    "inputs",
+    "over",
+    "task",
+    "question",
+    "instruction",
+    "when",
+    "repeat",
+    "undo_with",
+]
 _NOT_SLUG: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -83,10 +81,10 @@ class Shape:
         for name, each in value.items():
             known = _PLAN_ALIASES.get(name, name)
             if known not in Plan.model_fields or known == "steps" or known in fields:
-                message = Sentence(
+                gone = Sentence(
                     "the field '{name}' is not part of a plan and is left out", name=name
                 )
-                self._noted.leave_out(name, each, message)
+                self._noted.leave_out(name, each, gone)
             elif each is not None:
                 fields[known] = each
         fields.pop("schema_version", None)
@@ -95,24 +93,21 @@ class Shape:
     def step(self, value: Json, place: int) -> dict[str, Json] | None:
         """Returns one step in the plan language, or None with a problem."""
         if not isinstance(value, dict):
-            shown = repr(str(value)[:80])
-            message = Sentence(
-                "entry {place} of the steps is not a step: {text}", place=place, text=shown
-            )
+            told = {"place": place, "text": repr(str(value)[:80])}
+            message = Sentence("entry {place} of the steps is not a step: {text}", **told)
             hint = Sentence("write each step as an object")
             self._noted.drop(message, hint=hint, path=("steps", place - 1))
             return None
         fields = self._known_fields(value, place)
         step = fields["id"] = self._id(fields.get("id"), place)
-        kind = kind_of(fields)
-        if kind is not None and kind not in KINDS:
-            implied = kind_of({name: each for name, each in fields.items() if name != "kind"})
-            if implied is not None:
-                fields["kind"] = implied
-                message = Sentence(
-                    "the kind '{kind}' is read as '{known}'", kind=str(kind), known=implied
-                )
-                self._noted.say(message, step=step, path=("kind",))
+        kind = s.kind_of(fields)
+        implied = s.kind_of({name: each for name, each in fields.items() if name != "kind"})
+        if kind is not None and kind not in s.KINDS and implied is not None:
+            fields["kind"] = implied
+            message = Sentence(
+                "the kind '{kind}' is read as '{known}'", kind=str(kind), known=implied
+            )
+            self._noted.say(message, step=step, path=("kind",))
         if isinstance(each := fields.get("each"), dict):
             inner = self._known_fields(each, place)
             if "id" in inner:
@@ -128,21 +123,21 @@ class Shape:
     def _known_fields(self, value: dict[str, Json], place: int) -> dict[str, Json]:
         fields: dict[str, Json] = {}
         step = str(value.get("id", place))
-        kind = kind_of({_ALIASES.get(name, name): each for name, each in value.items()})
+        kind = s.kind_of({_ALIASES.get(name, name): each for name, each in value.items()})
         for name, each in value.items():
             if each is None:
                 continue
             known = _field_name(name, kind, value)
             # A style of anything but a reply means something else, such as a tone.
-            tone = known == "style" and (kind != "reply" or each not in get_args(ReplyStyle))
+            tone = known == "style" and (kind != "reply" or each not in get_args(s.ReplyStyle))
             if known not in _FIELDS or known in fields or tone:
-                message = Sentence(
+                gone = Sentence(
                     "the field '{name}' is not part of a step and is left out", name=name
                 )
-                self._noted.leave_out(name, each, message, step=step)
+                self._noted.leave_out(name, each, gone, step=step)
                 continue
             fields[known] = {name: each} if name in _NEGATED else each
-            if known in RULES and name != known:
+            if known in s.RULES and name != known:
                 message = Sentence(
                     "the field '{name}' is read as '{known}'", name=name, known=known
                 )
@@ -173,7 +168,7 @@ class Shape:
         if after is not None:
             names = after if isinstance(after, list) else [after]
             step["after"] = [self._renamed.get(str(each), str(each)) for each in names]
-        for rule in sorted(RULES & step.keys()):
+        for rule in sorted(s.RULES & step.keys()):
             meant = _rule_as_meant(rule, step[rule], ids | self._renamed.keys())
             if meant != step[rule]:
                 text = json.dumps(meant, ensure_ascii=False)
@@ -188,21 +183,19 @@ class Shape:
         return step
 
     def _references(self, value: Json, ids: set[str], step: str, path: Path) -> Json:
-        written = value
+        if isinstance(value, list):
+            return [self._references(each, ids, step, (*path, at)) for at, each in enumerate(value)]
+        written: Json
         if isinstance(value, str):
             written, changed = self._text(value, ids)
-        elif isinstance(value, list):
-            return [self._references(each, ids, step, (*path, at)) for at, each in enumerate(value)]
         elif not isinstance(value, dict) or LITERAL in value:
             return value
         elif FROM in value:
             written = self._reference(value)
             changed = written != value and value.get(PATH) != []
         else:
-            return {
-                name: self._references(each, ids, step, (*path, name))
-                for name, each in value.items()
-            }
+            inner = value.items()
+            return {name: self._references(one, ids, step, (*path, name)) for name, one in inner}
         if changed:
             message = Sentence("a reference was written in another way")
             self._noted.say(message, step=step, path=path)
@@ -306,9 +299,8 @@ def _rule_as_meant(rule: str, value: Json, ids: Collection[str]) -> Json:
         case "on_error", str():
             return _ON_ERROR.get(value, value)
         case _:
-            return (
-                {"value": value} if rule == "otherwise" and not isinstance(value, dict) else value
-            )
+            plain = rule == "otherwise" and not isinstance(value, dict)
+            return {"value": value} if plain else value
 
 
 def _with_names(value: dict[str, Json], others: Mapping[str, Collection[str]]) -> dict[str, Json]:
@@ -328,7 +320,10 @@ def _with_names(value: dict[str, Json], others: Mapping[str, Collection[str]]) -
 
 def _condition(value: Json, ids: Collection[str]) -> Json:
     if not isinstance(value, dict):
-        return _comparison(value, ids) if isinstance(value, str) else value
+        # Such as `{{stock.count}} < 10`; a text that is not one comparison stays as it is.
+        sides = _SIDES.fullmatch(value.strip()) if isinstance(value, str) else None
+        left, right = (_operand(sides[at], ids) if sides else None for at in (1, 3))
+        return {_OPERATORS[sides[2]]: [left[0], right[0]]} if sides and left and right else value
     spelled = _with_names(value, {"operator": ("op",)})
     name = spelled.get("operator")
     if spelled.keys() == {"operator", "left", "right"} and isinstance(name, str):
@@ -337,9 +332,11 @@ def _condition(value: Json, ids: Collection[str]) -> Json:
         known = name if opposite else _OPERATORS.get(name, name)
         if opposite or known in PAIRS:
             value = {known: [spelled["left"], spelled["right"]]}
-    if len(value) != 1:
-        return value
-    name, given = next(iter(value.items()))
+    return _operator(value, ids) if len(value) == 1 else value
+
+
+def _operator(value: dict[str, Json], ids: Collection[str]) -> Json:
+    [(name, given)] = value.items()
     if name in _OPPOSITES:
         return {"not": {_OPPOSITES[name]: given}}
     known = name if name in OPERATORS else _OPERATORS.get(name, name)
@@ -348,17 +345,6 @@ def _condition(value: Json, ids: Collection[str]) -> Json:
     if known == "not" or name in _NEGATED:
         return {"not": _condition(given, ids)}
     return {known: given}
-
-
-def _comparison(text: str, ids: Collection[str]) -> Json:
-    """Reads `{{stock.count}} < 10`; a text that is not one comparison stays as it is."""
-    sides = _SIDES.fullmatch(text.strip())
-    if sides is None:
-        return text
-    left, right = _operand(sides[1], ids), _operand(sides[3], ids)
-    if left is None or right is None:
-        return text
-    return {_OPERATORS[sides[2]]: [left[0], right[0]]}
 
 
 def _operand(text: str, ids: Collection[str]) -> tuple[Json] | None:
@@ -427,27 +413,25 @@ def with_results(plan: Plan, names: Mapping[str, str]) -> Plan:
     An agent gets it as an input, so that it is data and no part of the task. In these systems a
     plan cannot name its own steps, so a name is always that of an earlier result.
     """
+
+    def named(found: re.Match[str], given: dict[str, Json] | None) -> str:
+        ref = pieces("{{" + found[1] + "}}")[0]
+        if not isinstance(ref, Ref) or ref.step not in names:
+            return found[0]
+        ref = Ref(names[ref.step], ref.path)
+        if given is None:
+            return str(ref)
+        given[f"earlier_{len(given) + 1}"] = ref.to_json()
+        return f"earlier_{len(given)}"
+
     steps: list[AnyStep] = []
     for step in plan.steps:
-        given: dict[str, Json] = {}
-
-        def named(
-            found: re.Match[str], step: AnyStep = step, given: dict[str, Json] = given
-        ) -> str:
-            ref = pieces("{{" + found[1] + "}}")[0]
-            if not isinstance(ref, Ref) or ref.step not in names:
-                return found[0]
-            ref = Ref(names[ref.step], ref.path)
-            if isinstance(step, ReplyStep):
-                return str(ref)
-            name = f"earlier_{len(given) + 1}"
-            given[name] = ref.to_json()
-            return name
-
+        made, given = step, dict[str, Json]()
         if isinstance(step, ReplyStep):
-            steps.append(step.replace(instruction=_BRACES.sub(named, step.instruction)))
-        elif isinstance(step, AgentStep) and (task := _BRACES.sub(named, step.task)) != step.task:
-            steps.append(step.replace(task=task, inputs={**step.inputs, **given}))
-        else:
-            steps.append(step)
+            told = _BRACES.sub(partial(named, given=None), step.instruction)
+            made = step.replace(instruction=told)
+        elif isinstance(step, AgentStep):
+            task = _BRACES.sub(partial(named, given=given), step.task)
+            made = step.replace(task=task, inputs={**step.inputs, **given}) if given else step
+        steps.append(made)
     return plan if tuple(steps) == plan.steps else plan.replace(steps=tuple(steps))

@@ -15,18 +15,9 @@ from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import SURROGATES
+from plansmith_planner.parse import tolerant as t
 from plansmith_planner.parse.scalars import clean, finite, number
-from plansmith_planner.parse.tolerant import (
-    ANOTHER_FIELD,
-    GAP,
-    GROUPED,
-    OPENING_QUOTES,
-    QUOTED_KEY,
-    Escaped,
-    Repaired,
-    Tolerant,
-    TooDeep,
-)
+from plansmith_planner.parse.tolerant import Escaped, Repaired, Tolerant, TooDeep
 
 Fits = Callable[[Json], float]
 _LANDMARK: Final = re.compile(
@@ -42,8 +33,8 @@ _BARE_START: Final = re.compile(
 _ESCAPED_ONCE: Final = re.compile(r"\\([\"'\\/])")
 _SENTENCE: Final = re.compile(r"[.!?。！？…]\Z|\A[^\w\"'“‘/+.-]+\Z")
 _NOISE: Final = re.compile(r"[\s,;)\]}]*")
-_MAX_RETRIES: Final = 16
-_MAX_BARE_WORDS: Final = 4
+# Only white space, commas and comments.
+_BETWEEN: Final = re.compile(rf"(?>{t.GAP.pattern})(?:[,，;](?>{t.GAP.pattern}))*+")
 # Reads what is in no standard, and says where a value ends.
 _DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None, parse_float=finite)
 
@@ -100,9 +91,9 @@ def _read(text: str, fits: Fits | None, *, again: bool = False) -> Json:
     body = text.strip()
     if _REGEX_LITERAL.fullmatch(body):
         return body
-    if body and body[0] in OPENING_QUOTES and not body.startswith("```"):
+    if body and body[0] in t.OPENING_QUOTES and not body.startswith("```"):
         # A list of fields, or one quoted string.
-        if QUOTED_KEY.match(body):
+        if t.QUOTED_KEY.match(body):
             return Tolerant("{" + body).read().value
         whole = Tolerant(body).read()
         if not body[whole.end :].strip(" \n\t,;"):
@@ -188,7 +179,7 @@ class _Scanner:
             return None
         end, fenced = found.end, bool(self._fence)
         # A stray bracket in prose is read as a value up to the end.
-        if not found.closed and not fenced and self._retries < _MAX_RETRIES:
+        if not found.closed and not fenced and self._retries < 16:
             inner = _LANDMARK.search(self.text, start + 1)
             if _BARE_START.match(self.text, start + 1) and inner and inner["open"]:
                 self._retries += 1
@@ -198,7 +189,6 @@ class _Scanner:
         )
 
     def _strict(self, start: int) -> Repaired | None:
-        """Returns the well-formed value at a place, if no field follows it."""
         if self.text[start] not in "{[" or self._patience < 0:
             return None
         try:
@@ -206,7 +196,7 @@ class _Scanner:
         except (ValueError, RecursionError):
             self._patience -= len(self.text)
             return None
-        if self.text[start] == "{" and ANOTHER_FIELD.match(self.text, end):
+        if self.text[start] == "{" and t.ANOTHER_FIELD.match(self.text, end):
             return None
         return Repaired(_scrubbed(value, self.text[start:end]), end)
 
@@ -226,7 +216,8 @@ def _choose(text: str, found: Sequence[_Candidate], fits: Fits | None) -> Json:
     groups: list[list[_Candidate]] = []
     for one in found:
         last = groups[-1][-1] if groups else None
-        if last and last.thought == one.thought and _only_gap(text, last.end, one.start):
+        between = _BETWEEN.fullmatch(text, last.end, one.start) if last else None
+        if last and last.thought == one.thought and between:
             groups[-1].append(one)
         else:
             groups.append([one])
@@ -236,17 +227,6 @@ def _choose(text: str, found: Sequence[_Candidate], fits: Fits | None) -> Json:
         return max(joined, key=lambda one: one.merit).value
     pool = [*joined, *(one for one in found if not any(one is other for other in joined))]
     return max(pool, key=lambda one: (not one.thought, fits(one.value), one.merit)).value
-
-
-def _only_gap(text: str, start: int, end: int) -> bool:
-    """Whether only white space, commas and comments are between two places."""
-    while start < end:
-        gap = GAP.match(text, start, end)
-        start = gap.end() if gap else start
-        if start < end and text[start] not in ",，;":
-            return False
-        start += 1
-    return True
 
 
 def _joined(group: Sequence[_Candidate], *, alone: bool) -> _Candidate:
@@ -266,19 +246,19 @@ def _joined(group: Sequence[_Candidate], *, alone: bool) -> _Candidate:
 def _bare(text: str) -> Json:
     """Returns the value of a text without brackets: a word, a number, or a list of them."""
     body = re.sub(r"(?:```+|~~~+)\w*", "", text).strip()
-    if GROUPED.fullmatch(body):
+    if t.GROUPED.fullmatch(body):
         return number(body.replace(",", ""))
     values: list[Json] = []
     words = 0
-    position = 0 if any(char.isalnum() or char in OPENING_QUOTES for char in body) else len(body)
+    position = 0 if any(char.isalnum() or char in t.OPENING_QUOTES for char in body) else len(body)
     while position < len(body):
         found = Tolerant(body, position).read()
         piece = body[position : found.end]
-        words = max(words, 1 if piece[:1] in OPENING_QUOTES else len(piece.split()))
+        words = max(words, 1 if piece[:1] in t.OPENING_QUOTES else len(piece.split()))
         values.append(found.value)
         noise = _NOISE.match(body, max(found.end, position + 1))
         position = noise.end() if noise else found.end
-    limit = _MAX_BARE_WORDS if len(values) == 1 else 1
+    limit = 4 if len(values) == 1 else 1
     if not values or words > limit or (words > 1 and _SENTENCE.search(body)):
         raise UnreadableText(Sentence("there is no JSON value in the text"))
     return values[0] if len(values) == 1 else values

@@ -60,8 +60,6 @@ _JSON_WORD: Final = re.compile(r"true|false|null|-?\d[\d.eE+-]*")
 STRUCTURE: Final = re.compile(r"(?:\s*+[}\]])*+(?:\s*+[,，]|[^\S\n]*+\n)\s*+(?:[{\[]\s*+)*+")
 _KEY_AND_COLON: Final = re.compile(r"[^\"'“”:：,，{}\[\]\n]{1,80}[:：]\s*(?:[\[{(]\s*)*\Z")
 _WINDOW: Final = 200
-_LONGEST_LOST: Final = 400
-_MAX_LEVELS: Final = 5000
 
 # What a string or word is used for; it decides what may follow it.
 _Role = Literal["key", "value", "item", "root"]
@@ -182,7 +180,7 @@ class Tolerant:
             self._value("item")
 
     def _push(self, kind: str) -> None:
-        if len(self._stack) >= _MAX_LEVELS:
+        if len(self._stack) >= 5000:
             raise TooDeep
         self._stack.append(_Frame(kind))
         self._opened[kind] += 1
@@ -355,7 +353,7 @@ class Tolerant:
 
     def _lost_opening(self, role: _Role) -> int:
         """Returns where a string without an opening quote ends, else 0."""
-        found = _HANGING_QUOTE.match(self.text, self.pos, min(self.end, self.pos + _LONGEST_LOST))
+        found = _HANGING_QUOTE.match(self.text, self.pos, min(self.end, self.pos + 400))
         if found is None or role == "root" or (role == "item" and "," in found[0]):
             return 0
         follow = self._after_gap(found.end())

@@ -21,8 +21,6 @@ Catalogue = Sequence[Entry] | Mapping[str, Entry]
 _Pairs = list[tuple[str, Entry]]
 
 _FORMAT: Final = 5
-_MOST_INDEXES: Final = 8
-_MOST_CARDS: Final = 50_000
 
 
 class CatalogueIndex:
@@ -74,7 +72,7 @@ class IndexCache:
                 f"{each.name.replace('_', ' ')}: {each.fields[1]}" for each in sources.values()
             ]
             known = CatalogueIndex(_copied(pairs), folder, self._read(sources, folder), texts)
-        self._indexes = [known, *self._indexes][:_MOST_INDEXES]
+        self._indexes = [known, *self._indexes][:8]
         return known
 
     def _read(self, sources: Mapping[str, Source], folder: Path | None) -> list[Card]:
@@ -86,7 +84,7 @@ class IndexCache:
             for key, given in sources.items()
         }
         self._cards.update(cards)
-        while len(self._cards) > _MOST_CARDS:
+        while len(self._cards) > 50_000:
             self._cards.popitem(last=False)
         if file is not None and not rows:
             keep(file, json.dumps(cards).encode())

@@ -22,13 +22,7 @@ from plansmith_planner.ranking.card import Card
 
 _HEAD: Final = 12_000
 _TAIL: Final = 4_000
-_MOST_TERMS: Final = 120
-_MOST_CLAUSES: Final = 12
-_SHORTEST_CLAUSE: Final = 5
-_LONE_CHARACTER: Final = 0.6
 _REPEATS: Final = 1.0
-_HINT: Final = 0.2
-_QUOTED_WEIGHT: Final = 0.5
 
 # So many characters in a row are data (base64, a key, a hash), not language.
 _BLOB: Final = re.compile(r"[A-Za-z0-9+/=_-]{120,}")
@@ -78,15 +72,6 @@ _QUOTED: Final = re.compile(
     r"[`'\"“‘「]([^`'\"”’」\n]{1,200})[`'\"”’」]|([\w.:/-]{2,200})(?=\()"
     r"|\b([^\W\d_][^\W_]{0,64}(?:[_.:/]{1,3}[^\W_]{1,64}){1,8}|[A-Za-z]?[a-z]{1,64}[A-Z]\w{1,64})\b"
 )
-_KIN_OF_KNOWN: Final = 0.4
-_KIN_OF_UNKNOWN: Final = 0.6
-_TITLE: Final = 0.3
-_CLAUSE_SHARE: Final = 0.75
-_CLAUSE_EASE: Final = 0.5
-_FINDER: Final = 0.3
-_MOST_FINDERS: Final = 3
-_LEADERS: Final = 5
-_CONTENDERS: Final = 70
 # For each term in cards: the matching terms of the request, and the value of a match.
 Worth = dict[str, list[tuple[str, float]]]
 
@@ -111,11 +96,11 @@ def read_request(text: str) -> Request:
     for pattern, hint in _VALUES:
         if pattern.search(short):
             for term in hint:
-                weights[term] = weights.get(term, 0.0) + _HINT
-    strongest = sorted(weights.items(), key=lambda item: -item[1])[:_MOST_TERMS]
+                weights[term] = weights.get(term, 0.0) + 0.2
+    strongest = sorted(weights.items(), key=lambda item: -item[1])[:120]
     quoted = ("".join(found) for found in _QUOTED.findall(short))
-    clauses = [part.strip() for part in _CLAUSE.split(short) if len(part) > _SHORTEST_CLAUSE]
-    parts = tuple(clauses) if 1 < len(clauses) <= _MOST_CLAUSES else ()
+    clauses = [part.strip() for part in _CLAUSE.split(short) if len(part) > 5]
+    parts = tuple(clauses) if 1 < len(clauses) <= 12 else ()
     return Request(
         terms=dict(strongest),
         clauses=tuple(frozenset(term for _, term in terms(part)) for part in parts),
@@ -131,13 +116,13 @@ def _weights(text: str) -> tuple[dict[str, float], dict[str, str]]:
     surface: dict[str, str] = {}
     for word, term in terms(text):
         surface.setdefault(term, word)
-        lone = _LONE_CHARACTER if len(word) == 1 and is_cjk(word) else 1.0
+        lone = 0.6 if len(word) == 1 and is_cjk(word) else 1.0
         counts[term] = counts.get(term, 0.0) + lone * word_weight(word)
     weights = {t: x * (1 + _REPEATS) / (x + _REPEATS) for t, x in counts.items()}
     # Quoted text is mostly a value to work on, not what to do.
     unquoted = {term for _, term in terms(_VALUE_TEXT.sub(" ", text))}
     for term in weights.keys() - unquoted:
-        weights[term] *= _QUOTED_WEIGHT
+        weights[term] *= 0.5
     return weights, surface
 
 
@@ -179,7 +164,7 @@ class LexicalIndex:
             known = term in self._holders
             if known:
                 worth.setdefault(term, []).append((term, rarity))
-            trust = _KIN_OF_KNOWN if known else _KIN_OF_UNKNOWN
+            trust = 0.4 if known else 0.6
             for other, likeness in synonyms(term).items():
                 if other in self._holders:
                     gain = trust * likeness * min(rarity, self._rarity(other))
@@ -193,11 +178,11 @@ class LexicalIndex:
 
     def scores(self, request: Request, worth: Worth, least: int) -> dict[int, float]:
         """Scores at least `least` of the best cards, if so many share words with the request."""
-        slots = self._contenders(worth, request, max(_CONTENDERS, 3 * least))
+        slots = self._contenders(worth, request, max(70, 3 * least))
         shares = {slot: _shares(self._cards[slot], worth) for slot in slots}
         total = {
             slot: math.fsum(request.terms[term] * value for term, value in share.items())
-            * (1 + _TITLE * self._title_share(slot, request))
+            * (1 + 0.3 * self._title_share(slot, request))
             for slot, share in shares.items()
         }
         if total:
@@ -239,7 +224,7 @@ class LexicalIndex:
         self, total: dict[int, float], request: Request, shares: Mapping[int, dict[str, float]]
     ) -> None:
         """Raises the best card of each clause, so that a long request cannot hide it."""
-        ease = _CLAUSE_EASE * math.log(1 + (len(self._cards) + 0.5) / 1.5)
+        ease = 0.5 * math.log(1 + (len(self._cards) + 0.5) / 1.5)
         best: dict[int, float] = {}
         for clause in request.clauses:
             part = {
@@ -251,20 +236,20 @@ class LexicalIndex:
                 best[slot] = max(best.get(slot, 0.0), value / top)
         most = max(total.values())
         for slot, value in best.items():
-            total[slot] += _CLAUSE_SHARE * most * value
+            total[slot] += 0.75 * most * value
 
     def _reward_finders(self, total: dict[int, float]) -> None:
         """Raises tools that look up an identifier which a found tool needs."""
-        leaders = nlargest(_LEADERS, total.items(), key=lambda item: (item[1], -item[0]))
+        leaders = nlargest(5, total.items(), key=lambda item: (item[1], -item[0]))
         wanted: dict[str, float] = {}
         for slot, score in leaders:
             for thing in self._cards[slot].needs:
                 wanted[thing] = max(score, wanted.get(thing, 0.0))
         for thing, score in wanted.items():
             finders = self._finders.get(thing, [])
-            if len(finders) <= _MOST_FINDERS:
+            if len(finders) <= 3:
                 for slot in finders:
-                    total[slot] = total.get(slot, 0.0) + _FINDER * score
+                    total[slot] = total.get(slot, 0.0) + 0.3 * score
 
 
 def _shares(card: Card, worth: Worth) -> dict[str, float]:

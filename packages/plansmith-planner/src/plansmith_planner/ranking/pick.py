@@ -17,9 +17,6 @@ from plansmith_planner.ranking.card import Kind
 from plansmith_planner.ranking.index import Catalogue, CatalogueIndex, IndexCache
 from plansmith_planner.ranking.lexical import LexicalIndex, Request, read_request
 
-_LONGEST_NAME: Final = 10
-_WORDS_SHOWN: Final = 3
-_NEAR: Final = 0.5
 _NO_REASON: Final = "fills the list, nothing in the request matches"
 # The weight of meaning beside words: small if words match the whole request, else larger.
 _MEANING: Final = 0.3
@@ -29,7 +26,6 @@ _NAME: Final = r"[^\s\"'“”‘’《》()（）,，。:：;；]"
 _FILE: Final = re.compile(rf"(?<!{_NAME}){_NAME}+\.[A-Za-z][A-Za-z0-9]{{1,5}}(?![\w.])")
 _URL: Final = re.compile(r"(?<!\w)\w++://\S+|(?<!\S)\S+@\S+")
 _TABLE: Final = re.compile(r"\.(?:csv|tsv|jsonl?|xlsx|db3?|sqlite3?)(?:/[^/]*)?$", re.IGNORECASE)
-_SHORTEST_STEM: Final = 3
 _SHELF: Final = IndexCache()
 
 
@@ -99,7 +95,7 @@ def shortlist(
                         index.lexical.matches(slot, request, worth),
                         request,
                         named=slot in named,
-                        near=semantic.get(slot, 0.0) > _NEAR,
+                        near=semantic.get(slot, 0.0) > 0.5,
                     )
                 )
                 or _NO_REASON,
@@ -115,7 +111,7 @@ def _named(request: Request, lexical: LexicalIndex) -> Iterator[int]:
     for start, first in enumerate(words):
         if not lexical.opens_a_name(first):
             continue
-        for end in range(start + 1, min(start + _LONGEST_NAME, len(words)) + 1):
+        for end in range(start + 1, min(start + 10, len(words)) + 1):
             phrase = " ".join(words[start:end])
             full = lexical.named(phrase)
             quoted = phrase in request.quoted
@@ -161,7 +157,7 @@ def _reasons(
     """Says in a few words why a card was picked."""
     if named:
         yield "named in the request"
-    shown = [(t, held) for t, held in matches[:_WORDS_SHOWN] if t in request.surface]
+    shown = [(t, held) for t, held in matches[:3] if t in request.surface]
     same = [request.surface[term] for term, held in shown if term == held]
     if same:
         yield f"matches {', '.join(same)}"
@@ -180,7 +176,7 @@ def reader_picks(query: str, files: Sequence[str], tools: Sequence[ToolSpec]) ->
     for path in files:  # whose name, with or without its ending, the request contains
         stem = path.casefold().rpartition("/")[2].partition(".")[0]
         word = rf"(?<![a-z0-9_]){re.escape(stem)}(?![a-z0-9_])"
-        if len(stem) >= _SHORTEST_STEM and re.search(word, query.casefold()):
+        if len(stem) >= 3 and re.search(word, query.casefold()):
             named.append(path)
     wanted = {"table" if _TABLE.search(name) else "path" for name in named}
     return [Pick(tool.name, 0.0, _READS, "tool") for tool in tools if wanted & {*_takes(tool)}]

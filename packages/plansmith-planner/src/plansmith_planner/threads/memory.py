@@ -52,12 +52,10 @@ class ThreadMemory:
         """Returns runs with their results and events; those that are gone are left out."""
         found: list[RunDigest] = []
         for name in names:
-            journal = await self._journals.readable(name)
-            if journal is None:
-                continue
             with suppress(JournalDamaged):  # a result is gone
-                whole = await self._journals.whole(journal)
-                found.append(RunDigest(whole, tuple(journal.events)))
+                if (journal := await self._journals.readable(name)) is not None:
+                    whole = await self._journals.whole(journal)
+                    found.append(RunDigest(whole, tuple(journal.events)))
         return found
 
     async def results(self, thread: str, message: int | None) -> Sequence[EarlierResult]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _AROUND: Final = 60
 _LONGEST: Final = 400
-_MOST: Final = 3
 
 
 class _Answer(NamedTuple):
@@ -43,15 +42,15 @@ def why(question: str, digests: Sequence[RunDigest]) -> ThreadReply | None:
     words = subject_words(question)
     for way in (_of_run, _origins, _of_plan):
         for digest in digests:
-            found = [*way(question, words, digest)][:_MOST]
+            found = [*way(question, words, digest)][:3]
             if found:
                 step = next((each.step for each in found if each.step), "")
-                return ThreadReply(_all(each.text for each in found), digest.run.id, step)
+                return ThreadReply(_all(*(each.text for each in found)), digest.run.id, step)
     return None
 
 
-def _all(texts: Iterable[str]) -> str:
-    return joined([*texts], "thread.both")
+def _all(*texts: str) -> str:
+    return joined([each for each in texts if each], "thread.both")
 
 
 def _of_run(question: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answer]:
@@ -59,52 +58,43 @@ def _of_run(question: str, words: Sequence[str], digest: RunDigest) -> Iterator[
     run, plan = digest.run, digest.run.plan
     if plan is None:
         return
-    failed = {name: each for name, each in run.steps.items() if each.status is StepStatus.FAILED}
     errors = [
         _Answer(Sentence("The step {step} failed: {error}", step=name, error=state.error), name)
-        for name, state in failed.items()
+        for name, state in run.steps.items()
+        if state.status is StepStatus.FAILED
     ]
-    if not failed and run.reason and run.status.over:
+    if not errors and run.reason and run.status.over:
         errors = [_Answer(run.reason)]
     names = ((step, name) for step in plan.steps for name in (step.id, step.title))
     named = next((step for step, name in names if len(name) > 2 and _has(question, name)), None)
     if errors and asks_about_failure(question):
         # All of them belong together, so that they are one answer.
-        yield _Answer(_all(each.text for each in errors), errors[0].step)
+        yield _Answer(_all(*(each.text for each in errors)), errors[0].step)
     elif named is not None:
-        yield _Answer(_all(_of_step(named, run)), named.id)
+        callee, title = _callee(named), named.title or named.id
+        told = Sentence("The step {step}: {title}.", step=named.id, title=title)
+        if callee:
+            told = Sentence("The step {step} calls {callee}.", step=named.id, callee=callee)
+        sources = sorted({ref.step for ref in named.refs()})
+        uses = Sentence("It uses the results of {steps}.", steps=sources) if sources else ""
+        failed = [each.text for each in errors if each.step == named.id]
+        yield _Answer(_all(told, _reason(named.why), uses, *failed), named.id)
     elif not words:
-        thought = clip(plan.thought or plan.goal, _LONGEST)
         steps = [step.title or step.id for step in plan.steps[:12]]
-        text = Sentence(
-            "The plan says: “{thought}” Its steps: {steps}.", thought=thought, steps=steps
+        said = clip(plan.thought or plan.goal, _LONGEST)
+        yield _Answer(
+            Sentence("The plan says: “{thought}” Its steps: {steps}.", thought=said, steps=steps)
         )
-        yield _Answer(text)
 
 
-def _of_step(step: AnyStep, run: Run) -> Iterator[str]:
-    callee = _callee(step)
-    if callee:
-        yield Sentence("The step {step} calls {callee}.", step=step.id, callee=callee)
-    else:
-        yield Sentence("The step {step}: {title}.", step=step.id, title=step.title or step.id)
-    yield from _reason(step.why)
-    sources = sorted({ref.step for ref in step.refs()})
-    if sources:
-        yield Sentence("It uses the results of {steps}.", steps=sources)
-    state = run.steps.get(step.id)
-    if state is not None and state.error:
-        yield Sentence("The step {step} failed: {error}", step=step.id, error=state.error)
-
-
-def _reason(text: str) -> Iterator[str]:
-    if text:
-        yield Sentence("The plan gives this reason: {why}", why=clip(text, _LONGEST))
+def _reason(text: str) -> str:
+    return Sentence("The plan gives this reason: {why}", why=clip(text, _LONGEST)) if text else ""
 
 
 def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answer]:
     """Yields where each word comes from, a person or a result, in the order in which it came up."""
-    run = digest.run
+    run, bodies = digest.run, [event.body for event in digest.events]
+    asked = {each.question: each for each in bodies if isinstance(each, e.QuestionAsked)}
     steps = run.plan.by_id if run.plan and words else {}
     texts = {  # once for all words: results may be large
         name: _text(state.result)
@@ -117,42 +107,28 @@ def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answe
         if _has(run.request, word):
             quoted = _snippet(run.request, word)
             yield _Answer(Sentence("Your request says so: “{text}”.", text=quoted))
-        yield from _in_events(word, digest, _sources(word, run, steps, texts), texts)
-
-
-def _in_events(
-    word: str, digest: RunDigest, sources: set[str], texts: Mapping[str, str]
-) -> Iterator[_Answer]:
-    run, plan = digest.run, digest.run.plan
-    asked: dict[str, e.QuestionAsked] = {}
-    for event in digest.events:
-        match event.body:
-            case e.QuestionAsked() as question:
-                asked[question.question] = question
-            case e.QuestionAnswered(question=name, answer=answer) if name in asked and _has(
-                _text(answer), word
-            ):
-                said = Sentence(
-                    "You answered “{answer}” to the question: {question}",
-                    answer=_snippet(_text(answer), word),
-                    question=asked[name].text,
-                )
-                yield _Answer(said, asked[name].step or "")
-            case e.ChangesAsked(text=text) if _has(text, word):
-                quoted = _snippet(text, word)
-                yield _Answer(Sentence("You asked for this change: “{text}”.", text=quoted))
-            case e.StepDone(step=name) if name in sources and plan is not None:
-                sources.remove(name)
-                step = plan.by_id[name]
-                found = Sentence(
-                    "It comes from the step {step} ({callee}), whose result has: “{text}”.",
-                    step=name,
-                    callee=run.steps[name].callee or _callee(step) or step.kind,
-                    text=_snippet(texts[name], word),
-                )
-                yield _Answer(_all([found, *_reason(step.why)]), name)
-            case _:
-                continue
+        sources = _sources(word, run, steps, texts)
+        for body in bodies:
+            match body:
+                case e.QuestionAnswered(question=name, answer=given) if name in asked:
+                    told = {"answer": _snippet(_text(given), word), "question": asked[name].text}
+                    said = Sentence("You answered “{answer}” to the question: {question}", **told)
+                    if _has(_text(given), word):
+                        yield _Answer(said, asked[name].step or "")
+                case e.ChangesAsked(text=text) if _has(text, word):
+                    quoted = _snippet(text, word)
+                    yield _Answer(Sentence("You asked for this change: “{text}”.", text=quoted))
+                case e.StepDone(step=name) if name in sources:
+                    sources.remove(name)
+                    found = Sentence(
+                        "It comes from the step {step} ({callee}), whose result has: “{text}”.",
+                        step=name,
+                        callee=run.steps[name].callee or _callee(steps[name]) or steps[name].kind,
+                        text=_snippet(texts[name], word),
+                    )
+                    yield _Answer(_all(found, _reason(steps[name].why)), name)
+                case _:
+                    continue
 
 
 def _sources(
@@ -185,21 +161,20 @@ def _sources(
 def _of_plan(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answer]:
     """Yields where a plan itself has a word that nobody said and nothing returned."""
     plan = digest.run.plan
-    if plan is None:
-        return
     for word in words:
+        if plan is None:
+            return
         if _has(plan.thought, word):
-            yield from map(_Answer, _reason(plan.thought))
+            yield _Answer(_reason(plan.thought))
         for step in plan.steps:
             fields = {key: value for key, value in step.to_json().items() if key != "id"}
             if _has(_text(fields), word):
-                told = next((each for each in _phrases(fields) if _has(each, word)), _text(fields))
-                found = Sentence(
-                    "The plan itself has it, in the step {step}: “{text}”.",
-                    step=step.id,
-                    text=_snippet(told, word),
+                phrase = next(
+                    (each for each in _phrases(fields) if _has(each, word)), _text(fields)
                 )
-                yield _Answer(_all([found, *_reason(step.why)]), step.id)
+                told = {"step": step.id, "text": _snippet(phrase, word)}
+                found = Sentence("The plan itself has it, in the step {step}: “{text}”.", **told)
+                yield _Answer(_all(found, _reason(step.why)), step.id)
                 break
 
 

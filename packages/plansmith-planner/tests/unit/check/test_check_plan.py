@@ -74,11 +74,6 @@ def test_an_unknown_tool_gets_the_nearest_name(wrong: str, right: str) -> None:
     assert repr(right) in problem.hint
 
 
-def test_without_anything_near_some_names_are_listed() -> None:
-    [problem] = check(tool("a", tool="zzz"))
-    assert "get_weather" in problem.hint
-
-
 def test_agents_and_templates_are_looked_up_when_they_are_given() -> None:
     steps = [{"id": "a", "agent": "x", "task": "do"}, {"id": "p", "template": "y"}]
     assert check(*steps) == []
@@ -107,11 +102,6 @@ def test_a_map_over_a_list_a_reference_and_a_text_reference_is_fine() -> None:
     for over in ([1, 2], {"$from": "a"}, "{{ a.items }}"):
         each = tool("e", inputs={"x": "{{item}}", "y": {"$from": "item", "$path": ["z"]}})
         assert check(tool("a"), {"id": "m", "over": over, "each": each}) == []
-
-
-def test_tools_as_a_table_of_descriptions_are_taken() -> None:
-    plan = Plan.model_validate({"steps": [tool("a")]})
-    assert check_plan(plan, {"get_weather": {"description": "d", "input_schema": {}}}) == []
 
 
 def test_two_rings_are_two_problems_and_each_names_its_members() -> None:

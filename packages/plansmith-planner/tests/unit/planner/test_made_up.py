@@ -65,10 +65,6 @@ def test_a_value_that_was_given_or_that_names_nothing_is_not_made_up(
     assert made_up("Refund order a77, all 1,250 of it", **inputs) == []
 
 
-def test_a_made_up_value_of_a_step_that_only_reads_changes_nothing() -> None:
-    assert made_up("Refund my last order", tool="look", order_id="A-77") == []
-
-
 def test_a_made_up_value_is_found_inside_a_map() -> None:
     each = {"id": "e", "tool": "refund", "inputs": {"order_id": "A-77"}}
     plan = Plan.model_validate({"goal": "g", "steps": [{"id": "m", "over": [1], "each": each}]})

@@ -21,7 +21,7 @@ from plansmith.plan.thread import Judge, MessageKind, Reading, ThreadMessage, Th
 from plansmith.text import clip
 from plansmith_planner.threads.memory import answer_text
 from plansmith_planner.threads.thread import Thread
-from plansmith_planner.threads.turn import Turn
+from plansmith_planner.threads.thread import Turn
 from plansmith_server import bodies as b
 from plansmith_server import views as v
 from plansmith_server.api import Answer, Ask, route

@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith.plan.capability import ToolSpec
-from plansmith.ports import Message
-from plansmith_planner.models.tokens import count_prompt_tokens, count_tokens
+from plansmith_planner.models.tokens import count_tokens
 
 # The right column is the largest count of GPT-4, GPT-4o, Qwen, DeepSeek and Claude 2, measured
 # once with their vocabularies.
@@ -67,12 +65,3 @@ def test_the_estimate_is_on_the_high_side_but_not_far_off(kind: str) -> None:
 def test_any_text_has_a_count_and_more_text_never_has_a_much_smaller_one(a: str, b: str) -> None:
     # Two words may grow together at the seam.
     assert count_tokens(a + b) + 3 >= max(count_tokens(a), count_tokens(b))
-
-
-def test_a_prompt_counts_all_that_is_sent() -> None:
-    messages = [Message("system", "be kind"), Message("user", "hello")]
-    plain = count_prompt_tokens(messages)
-    tool = ToolSpec(name="send_mail", description="Sends a mail.")
-    assert plain > count_tokens("be kind") + count_tokens("hello")
-    assert count_prompt_tokens(messages, schema={"type": "object"}) > plain
-    assert count_prompt_tokens(messages, tools=[tool]) > plain

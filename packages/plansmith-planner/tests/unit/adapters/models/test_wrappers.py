@@ -15,8 +15,6 @@ from plansmith.plan.data import Json
 from plansmith.ports import ChatModel, Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing import FakeClock, ScriptedModel
 from plansmith.testing.clock import settle
-from plansmith.testing.modelserver import ModelServer, Refusal, Reply
-from plansmith_planner.models.provider import ProviderModel
 from plansmith_planner.models.wrappers import LimitedModel, RetryingModel, TimedModel
 
 HELLO = [Message("user", "hello")]
@@ -128,28 +126,6 @@ async def test_thinking_aloud_is_nothing_said() -> None:
     assert model.calls == 3
 
 
-async def test_a_wait_can_be_cancelled() -> None:
-    clock = FakeClock()
-    busy = ScriptedModel(ModelBusy("1", retry_after=30), "never")
-    task = asyncio.create_task(said(RetryingModel(busy, clock=clock)))
-    await settle()
-    assert clock.sleepers == 1
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert len(busy.prompts) == 1
-
-
-async def test_over_http_a_rate_limit_and_a_broken_server_are_waited_out() -> None:
-    clock = HastyClock()
-    script = (Refusal(429, retry_after="7"), Reply("", ends="cut"), Reply("fine"))
-    async with ModelServer(*script) as server:
-        provider = ProviderModel("openai:test", base_url=server.url)
-        assert await said(RetryingModel(provider, clock=clock, chance=lambda: 0.0)) == "fine"
-        server.finish()
-    assert clock.slept == [7.0, 0.0]
-
-
 async def test_silence_is_given_up_and_the_stream_let_go() -> None:
     clock = FakeClock()
     slow = SlowModel(clock, 1, 100)
@@ -201,17 +177,6 @@ async def test_a_cancelled_caller_stays_cancelled() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert slow.closed
-
-
-async def test_silence_before_the_first_piece_is_tried_again() -> None:
-    clock = FakeClock()
-    slow = SlowModel(clock, 100)
-    timed = TimedModel(slow, clock=clock, silence_s=5)
-    task = asyncio.create_task(said(RetryingModel(timed, clock=clock, chance=lambda: 0.0)))
-    await clock.advance(60)
-    with pytest.raises(ModelBusy):
-        await task
-    assert slow.calls == 3
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,6 @@ def test_a_block_stands_between_marks_with_its_title_and_source() -> None:
     assert last == f"</{mark[1]}>"
 
 
-def test_the_same_text_has_the_same_marks_and_another_text_others() -> None:
-    assert fence("t", "x") == fence("t", "x")
-    assert fence("t", "x").split("\n")[-1] != fence("t", "y").split("\n")[-1]
-
-
 @given(ANY_TEXT, ANY_TEXT, ANY_TEXT)
 def test_a_text_never_holds_its_own_end(title: str, text: str, source: str) -> None:
     block = fence(title, text, source)

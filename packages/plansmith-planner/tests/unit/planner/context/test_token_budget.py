@@ -66,14 +66,3 @@ def test_no_room_at_all_is_told(tokens: int) -> None:
     fitted = fit([Part((ContextBlock("a", "b"),))], tokens=tokens, count=rough_count)
     assert (fitted.text, fitted.blocks) == ("", ())
     assert "not enough" in fitted.notes[0]
-
-
-def test_a_huge_block_is_cut_without_counting_it() -> None:
-    counted: list[int] = []
-
-    def count(text: str) -> int:
-        counted.append(len(text))
-        return rough_count(text)
-
-    fit([Part((ContextBlock("huge", "x" * 5_000_000),))], tokens=500, count=count)
-    assert max(counted) < 100_000

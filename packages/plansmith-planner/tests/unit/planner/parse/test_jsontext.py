@@ -147,15 +147,6 @@ def test_the_value_that_fits_best_is_chosen() -> None:
     }
 
 
-def test_a_thousand_levels_are_read() -> None:
-    value = read_json("[" * 1000 + "1," + "]" * 1000)
-
-    depth = 0
-    while isinstance(value, list):
-        value, depth = value[0], depth + 1
-    assert (depth, value) == (1000, 1)
-
-
 @pytest.mark.parametrize("piece", ["[", '{"a":', '{"a":[', "(["])
 def test_endless_nesting_is_unreadable_and_does_not_overflow(piece: str) -> None:
     with pytest.raises(UnreadableText):

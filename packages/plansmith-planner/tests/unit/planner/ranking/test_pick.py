@@ -187,11 +187,6 @@ def test_a_semantic_ranker_brings_in_what_no_word_matches() -> None:
     assert (pick.name, pick.reason) == ("send_email", "similar meaning")
 
 
-def test_a_semantic_ranker_is_weighed_with_the_words() -> None:
-    picks = shortlist("weather", TOOLS, 2, ranker=Meaning("send email"))
-    assert set(names(picks)) == {"get_weather", "send_email"}
-
-
 class Near:
     """A ranker for which a text is near to what contains its first word."""
 
@@ -244,17 +239,6 @@ def test_a_change_of_a_tool_is_seen_even_in_place() -> None:
     assert names(shortlist("pizza", tools, 2)) == ["three", "one"]
 
 
-def test_a_changed_catalogue_ranks_as_a_fresh_one_would() -> None:
-    tools = many(30)
-    shortlist("report", tools)
-    changed = [*tools[5:], WEATHER, MAIL]
-    first = shortlist("weather in a city", changed, 5)
-    others = [ToolSpec(name=f"n{at}", description="else") for at in range(40)]
-    shortlist("else", others)
-    again = shortlist("weather in a city", [spec.replace() for spec in changed], 5)
-    assert first == again
-
-
 def anew(monkeypatch: pytest.MonkeyPatch, cache: Path, mark: str = "kept") -> list[Pick]:
     """What another program picks, which has no index in memory."""
     monkeypatch.setattr("plansmith_planner.ranking.pick._SHELF", IndexCache())
@@ -284,10 +268,3 @@ def test_a_damaged_index_is_built_again(
     kept.write_bytes(damage)
     assert anew(monkeypatch, tmp_path) == first
     assert kept.read_bytes() == whole
-
-
-def test_an_index_that_cannot_be_kept_is_no_reason_to_fail(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").touch()
-    assert anew(monkeypatch, tmp_path / "file" / "folder")
