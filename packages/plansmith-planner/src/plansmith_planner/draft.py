@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from plansmith.check.autofix import autofix
 from plansmith.check.check_plan import check_plan, used_results
@@ -22,23 +22,25 @@ from plansmith.plan.briefs import total
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.earlier import NOTHING_EARLIER
+from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, OnStep, Planned, PlanningFigures, PlanRequest
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
+from plansmith.plan.refs import escape_text
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.plan.steps import MapStep
+from plansmith.plan.steps import MapStep, ReplyStep
 from plansmith.ports import Message, PlanBrief, Prompt, Usage
 from plansmith.text import visible
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.gather import Context, time_text
-from plansmith_planner.fallback import fallback
 from plansmith_planner.language.constraints import asked_constraints, read_constraint
-from plansmith_planner.language.made_up import made_up_values
+from plansmith_planner.language.left_out import made_up_values
 from plansmith_planner.language.recurrence import without_schedule_words
 from plansmith_planner.model_calls import ModelAnswer, read_answer, render
 from plansmith_planner.parse.normalize import assigned, with_results
+from plansmith_planner.parse.read import JsonStream
 from plansmith_planner.parse.reply import Parsed, parse_answer, parse_value
-from plansmith_planner.parse.stream import JsonStream
+from plansmith_planner.settings import Fallback
 from plansmith_planner.stages import PlannerDeps, Watch
 
 OnText = Callable[[str], None]
@@ -351,21 +353,44 @@ class DraftLoop:
 
     def _substitute(self) -> Plan | None:
         """Returns the fallback plan; it has the worst problem, and how to mend a failed model."""
-        why = in_language(Sentence("ps.no_plan"), self.locale)
+        kind, locale = self.deps.settings.fallback, self.locale
+        if kind is Fallback.NONE:
+            return None
+        why = in_language(Sentence("ps.no_plan"), locale)
         if self.problems:
             worst = min(self.problems, key=lambda each: each.severity is not Severity.ERROR)
-            why = in_language(worst.message, self.locale)
+            why = in_language(worst.message, locale)
             if worst.code == "PS015" and worst.hint:
-                why = f"{why} ({in_language(worst.hint, self.locale)})"
-        return fallback(
-            self.deps.settings.fallback,
-            request=self.query,
-            text=self.text,
-            reason=why,
-            locale=self.locale,
-            agent=self.offer.agents[0].name if self.offer.agents else None,
-            language=self.dialect.language if self.dialect else "",
-        )
+                why = f"{why} ({in_language(worst.hint, locale)})"
+        # The model's text, which is probably the answer.
+        text = self.text.strip()[:2000].encode("utf-8", "replace").decode()
+        says = escape_text(text) or in_language(Sentence("(no plan is available)"), locale)
+        steps: list[dict[str, Any]] = [{"id": "reply", "kind": "reply", "instruction": says}]
+        if kind is Fallback.THREE_STEPS:
+            steps = _three_steps(
+                self.query, self.offer, (self.dialect and self.dialect.language) or locale
+            )
+        goal = f"Plan for: {self.query[:50]}{'...' * (len(self.query) > 50)}"
+        fields = {"goal": goal, "locale": locale, "degraded": why, "steps": steps}
+        return Plan.model_validate(fields)
+
+
+def _three_steps(request: str, offer: Offer, language: str) -> list[dict[str, Any]]:
+    """Returns analyse, execute and verify: for an agent if there is one, else replies."""
+    steps: list[dict[str, Any]] = []
+    titles = {
+        "analyze": Sentence("Analyze request"),
+        "execute": Sentence("Execute task"),
+        "verify": Sentence("Verify results"),
+    }
+    for name, english in titles.items():
+        title = in_language(english, language)
+        told = f"{title}: {escape_text(request)}"
+        agent = {"agent": offer.agents[0].name, "task": told} if offer.agents else {}
+        after = [steps[-1]["id"]] if steps else []
+        action = agent or {"instruction": told}
+        steps.append({"id": name, "title": title, "after": after, **action})
+    return steps
 
 
 def rules_of(request: PlanRequest, deps: PlannerDeps) -> list[Constraint]:
@@ -381,3 +406,35 @@ def rules_of(request: PlanRequest, deps: PlannerDeps) -> list[Constraint]:
 
 def _names(tools: Sequence[ToolSpec], agents: Sequence[AgentSpec]) -> list[str]:
     return [*(each.name for each in tools), *(each.name for each in agents)]
+
+
+def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan | None:
+    """Returns the plan without steps that have errors and without what depends on these.
+
+    Replies that would report on removed steps are removed too; an entry that was no step takes
+    nothing with it. Of too many steps the first are kept, and the last reply; a rule that allows
+    fewer steps than `max_steps` counts too. Returns None if nothing is left.
+    """
+    errors = [each for each in problems if each.severity is Severity.ERROR]
+    for each in errors:  # how many steps the broken rules allow
+        broken = each.message
+        if isinstance(broken, Sentence) and broken.key == "ps.by_rule":
+            broken = broken.fields["problem"]
+        if isinstance(broken, Sentence) and broken.key == "ps.many_steps":
+            max_steps = min(max_steps, int(broken.fields["most"]))
+    inner = {step.each.id: step.id for step in plan.steps if isinstance(step, MapStep)}
+    bad = {inner.get(each.step, each.step) for each in errors if each.step is not None}
+    # What a step refers to, in its rules too.
+    refs = {step.id: {each.ref.step for each in step.references if each.ref} for step in plan.steps}
+    using = {name: frozenset(each & plan.by_id.keys()) for name, each in refs.items()}
+    gone = bad | downstream(using, [name for name in bad if name in using])
+    behind = downstream(needs(plan), [name for name in gone if name in using])
+    reports = {step.id for step in plan.steps if isinstance(step, ReplyStep)} & behind
+    kept = [step for step in plan.steps if step.id not in gone | reports]
+    steps = kept[:max_steps]
+    # A reply alone would have nothing to report.
+    if len(kept) > max_steps > 1 and isinstance(kept[-1], ReplyStep):
+        steps = [*kept[: max_steps - 1], kept[-1]]
+    names = {step.id for step in steps}
+    loose = [step.replace(after=tuple(n for n in step.after if n in names)) for step in steps]
+    return plan.replace(steps=tuple(loose)) if steps else None

@@ -123,7 +123,6 @@ def _candidates(request: str, form: Mapping[str, Json], template: Template) -> I
 
 
 def _saved_values(form: Mapping[str, Json]) -> list[str]:
-    """Returns the values that a parameter had when its template was saved."""
     examples = form.get("examples")
     given = examples[:1] if isinstance(examples, list) else []
     return [value_text(each) for each in (form.get("default"), *given) if each is not None]

@@ -141,9 +141,7 @@ async def test_after_all_steps_the_planner_is_asked_again_until_it_has_enough(
     assert (run.iterations, run.replans) == (2, 0)
 
 
-async def test_what_uses_a_step_of_the_new_iteration_is_a_step_of_its_own(
-    scripted: Script,
-) -> None:
+async def test_what_uses_a_step_of_the_new_iteration_is_a_step_of_its_own(scripted: Script) -> None:
     uses = step("b", inputs={"x": {"$from": "a"}})
     model = scripted(
         {"steps": [step("a", inputs={"n": 1}), uses], "enough_context": False},
@@ -289,10 +287,7 @@ async def test_an_edit_in_mid_run_takes_back_only_what_it_changes() -> None:
     assert not run.questions
     run = await app.run(run.id)
     assert list(run.questions) == ["q"]
-    assert [call.arguments for call in tools.calls[before:]] == [
-        {"n": 2},
-        {"x": {"n": 2}},
-    ]
+    assert [call.arguments for call in tools.calls[before:]] == [{"n": 2}, {"x": {"n": 2}}]
     run = await app.edit(run.id, remove_step(remove_step(first, "q"), "d"), by="ada")
     assert not run.questions
     assert await bodies(app, run, QuestionWithdrawn)
@@ -333,9 +328,7 @@ class DyingModel:
         raise Crash
 
 
-async def test_a_request_whose_planning_died_is_planned_after_the_restart(
-    scripted: Script,
-) -> None:
+async def test_a_request_whose_planning_died_is_planned_after_the_restart(scripted: Script) -> None:
     store = MemoryStore()
     app, _ = smith(model=DyingModel(), store=store)
     with pytest.raises(Crash):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.flow.smiths import LIMITS, NO_TRIAGE, Script
+from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, plan
 
 from plansmith import Effect, Plan, Plansmith, Run, RunStatus
 from plansmith.errors import PlanInvalid, PlansmithError, ToolFailed
@@ -37,10 +37,6 @@ ROWS = [{"city": "Oslo", "degrees": 4}, {"city": "Rome", "degrees": 21}]
 TOTALS: dict[str, Any] = {"rows": ROWS, "note": CANARY, CANARY: 1}
 LIST = {"type": "object", "properties": {"rows": {"type": "array"}}, "required": ["rows"]}
 FIND = {"id": "totals", "tool": "find"}
-
-
-def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
-    return Plan.model_validate({"goal": "the weather", "steps": list(steps)} | fields)
 
 
 def fakes() -> FakeTools:

@@ -42,10 +42,7 @@ async def test_one_reply_is_written_for_all_plans_and_only_after_the_last_one(
 ) -> None:
     first = plan(step("a"), reply("r", "Say {{a}}"))
     second = plan(
-        step("a"),
-        step("b", inputs={"x": "more"}),
-        reply("r", "Say {{a}} and {{b}}"),
-        enough=True,
+        step("a"), step("b", inputs={"x": "more"}), reply("r", "Say {{a}} and {{b}}"), enough=True
     )
     planner, writer = scripted(first, second), scripted("Both.")
     app = smith(model=planner, report_model=writer, limits=TWO_ROUNDS)

@@ -236,15 +236,6 @@ async def test_missing_arguments_become_questions_and_wrong_types_are_mended(
     assert {"PS205", "PS207"} <= {each.code for each in planned.problems}
 
 
-async def test_a_plan_that_is_too_long_is_not_cut(scripted: Script) -> None:
-    many = plan_of(step(), *[step(id=f"s{n}", inputs={"city": f"{n}"}) for n in range(4)])
-    planned = await run(scripted(many), settings={"max_steps": 3, "repairs": 0, "fallback": "none"})
-    assert planned.draft is not None
-    assert len(planned.draft.steps) == 6
-    assert planned.draft.steps[-1].kind == "reply"
-    assert "PS313" in errors(planned)
-
-
 async def test_profile_history_and_time_are_in_the_prompt_as_data(scripted: Script) -> None:
     model = scripted(GOOD)
     await run(
@@ -255,13 +246,6 @@ async def test_profile_history_and_time_are_in_the_prompt_as_data(scripted: Scri
     text = model.prompts[0][1].text
     for part in ("Ada", "never send mail", "I live in Oslo <<tools>>", "2026-01-01"):
         assert part in text
-
-
-async def test_the_fixed_part_of_the_prompt_is_the_same_for_every_request(scripted: Script) -> None:
-    model = scripted(GOOD, GOOD)
-    await run(model, "How is the weather in Oslo?")
-    await run(model, "Mail the weather in Rome to Bob")
-    assert model.prompts[0][0] == model.prompts[1][0]
 
 
 async def test_hidden_and_passthrough_agents_are_neither_offered_nor_accepted(

@@ -165,10 +165,7 @@ async def test_an_edit_of_the_rounds_themselves_begins_them_anew() -> None:
     run_id = await house.approved(app, plan(POLL))
     await app.runs.run(run_id, parks=True)
     await app.pause(run_id, by="ada")
-    hasty: dict[str, Json] = {
-        **POLL,
-        "repeat": {"until": SHIPPED, "at_most": 9, "every": 60},
-    }
+    hasty: dict[str, Json] = {**POLL, "repeat": {"until": SHIPPED, "at_most": 9, "every": 60}}
     await app.edit(run_id, plan(hasty), by="ada")
     await app.resume(run_id, by="ada")
     run = await house.lived(app, run_id)

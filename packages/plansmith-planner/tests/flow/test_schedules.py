@@ -293,9 +293,7 @@ async def test_a_plan_that_is_not_the_approved_one_waits_in_the_inbox(intake: De
     assert intake.calls == ["look 1", "look 2", "look 2"]
 
 
-async def test_a_request_is_planned_anew_and_runs_only_as_the_approved_plan(
-    tmp_path: Path,
-) -> None:
+async def test_a_request_is_planned_anew_and_runs_only_as_the_approved_plan(tmp_path: Path) -> None:
     drafted = LOOK.to_json()
     model = ScriptedModel(drafted, drafted)
     settings = PlannerSettings(triage=False)
@@ -316,9 +314,7 @@ async def test_a_request_is_planned_anew_and_runs_only_as_the_approved_plan(
     await intake.smith.close()
 
 
-async def test_nothing_is_scheduled_without_the_approval_of_exactly_that_plan(
-    intake: Desk,
-) -> None:
+async def test_nothing_is_scheduled_without_the_approval_of_exactly_that_plan(intake: Desk) -> None:
     with pytest.raises(Refused, match=NOTE.hash):
         await intake.smith.schedules.create(timing=HOURLY, plan=NOTE)
     with pytest.raises(StaleDecision, match=NOTE.hash):
@@ -516,20 +512,6 @@ async def test_a_claim_whose_process_died_before_the_run_heals_on_the_next_tick(
     assert await intake.history(schedule) == [("due", "done")]
 
 
-async def test_a_run_left_behind_is_gone_on_with_when_its_process_is_silent(intake: Desk) -> None:
-    schedule = await intake.add(HOLD)
-    await intake.later(hours=1)
-    other = intake.another()
-    assert await other.schedules.tick() == []
-    await intake.smith.close()  # leaves it to the next process at once
-    intake.leave.set()
-    await other.schedules.tick()
-    await other.schedules.carried()
-    [row] = await other.schedules.history(schedule.id)
-    assert (row.state.value, intake.calls) == ("done", ["hold", "hold"])
-    intake.smith = other
-
-
 async def test_a_living_process_keeps_its_run_however_long_it_takes(intake: Desk) -> None:
     await intake.add(HOLD)
     await intake.later(hours=1)
@@ -549,20 +531,6 @@ async def test_a_living_process_keeps_its_run_however_long_it_takes(intake: Desk
     intake.leave.set()
     await intake.smith.schedules.carried()
     await other.close()
-
-
-async def test_many_processes_on_one_store_start_each_instant_once(intake: Desk) -> None:
-    schedule = await intake.add(timing=Timing(every_minutes=1))
-    others = [intake.another() for _ in range(3)]
-    for _ in range(10):
-        intake.clock._elapsed += 60
-        await asyncio.gather(*(each.schedules.tick() for each in [intake.smith, *others]))
-        for each in [intake.smith, *others]:
-            await each.schedules.carried()
-    assert len(intake.calls) == 10
-    assert await intake.history(schedule) == [("due", "done")] * 10
-    for each in others:
-        await each.close()
 
 
 async def test_the_loop_wakes_for_what_is_due_and_sees_schedules_of_others(intake: Desk) -> None:

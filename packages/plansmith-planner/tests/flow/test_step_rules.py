@@ -388,10 +388,7 @@ async def test_a_new_plan_keeps_what_was_skipped_and_which_rounds_were_made(
     tools = world(count=70)
     model = scripted({"steps": [STOCK, poll, order, passed, other]})
     app = Plansmith(
-        tools=[tools],
-        model=model,
-        limits=NO_WAIT,
-        settings=PlannerSettings(triage=False),
+        tools=[tools], model=model, limits=NO_WAIT, settings=PlannerSettings(triage=False)
     )
     run = await app.run(await started(app, plan(STOCK, poll, order, passed, ends)))
     assert run.status is RunStatus.DONE

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.flow.smiths import plan
+from tests.flow.smiths import approved, plan
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import Refused, ToolFailed
@@ -34,16 +34,7 @@ def order(name: str, n: Any = 1, **fields: Any) -> dict[str, Any]:
 
 
 async def ran(app: Plansmith, wanted: Plan) -> Run:
-    run = await app.submit(wanted, by="bob")
-    if run.status is RunStatus.REVIEWING:
-        await app.decide(run.id, approve=wanted.hash, by="ada")
-    return await app.run(run.id)
-
-
-async def approved(app: Plansmith, run: Run) -> Run:
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    return await app.run(run.id)
+    return await approved(app, await app.submit(wanted, by="bob"))
 
 
 def cancelled(tools: FakeTools) -> list[Any]:

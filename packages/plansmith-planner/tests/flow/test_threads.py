@@ -460,9 +460,7 @@ async def test_a_thread_is_deleted_with_its_runs_once_they_are_over(desk: Desk) 
         await smith.threads.delete("gone", by="ann")
 
 
-async def test_a_run_that_is_tried_again_stands_for_the_first_one_in_its_thread(
-    desk: Desk,
-) -> None:
+async def test_a_run_that_is_tried_again_stands_for_the_first_one_in_its_thread(desk: Desk) -> None:
     down = [True]
 
     @tool(effect="read")

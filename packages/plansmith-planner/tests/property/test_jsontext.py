@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
-from plansmith_planner.parse.read import read_json
-from plansmith_planner.parse.stream import JsonStream
+from plansmith_planner.parse.read import JsonStream, read_json
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SCALARS = (

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from plansmith.text import CJK_RANGE
 from plansmith_planner.context.documents import Chunk, chunks
-from plansmith_planner.context.lexical import terms
+from plansmith_planner.context.documents import terms
 from plansmith_planner.language.words import FILLER, STOP, is_cjk, stem
 
 _MOST_LETTERS: Final = 1_800

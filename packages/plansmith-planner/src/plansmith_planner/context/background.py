@@ -63,8 +63,7 @@ async def investigate(
             elif key is None:
                 notes.append(
                     Sentence(
-                        "{name} is marked as search but takes no single text: not called",
-                        name=name,
+                        "{name} is marked as search but takes no single text: not called", name=name
                     )
                 )
             else:

@@ -70,10 +70,7 @@ async def summarise(
 ) -> ModelAnswer | None:
     """Returns a conversation in short, as a model words it; None if it gives nothing."""
     read = clipped(
-        "\n".join(_lines(history)),
-        tokens=summariser.reads_tokens,
-        count=rough_count,
-        keep_end=True,
+        "\n".join(_lines(history)), tokens=summariser.reads_tokens, count=rough_count, keep_end=True
     )
     summary = await _summary(read, words, summariser)
     return None if isinstance(summary, Failed) else summary

@@ -31,13 +31,7 @@ _QUESTION: Final = lazy_pattern(
     r"[?？]\s*$|^(?:what|when|where|who|which|whose|how|is|are|was|were|does|do|did|can|could"
     r"|would|will|should)\b|[吗呢么]\s*[?？。]?$|^(?:什么|谁|哪|多少|几|如何|怎么)"
 )
-_CHANGE_VERBS: Final = {
-    "add",
-    "append",
-    "put",
-    "replace",
-    "use",
-}  # of a plan, no new task
+_CHANGE_VERBS: Final = {"add", "append", "put", "replace", "use"}  # of a plan, no new task
 _ORDER: Final = lazy_pattern(
     r"^(?:please |now |then |also |next |instead |actually |ok(?:ay)?[, ]+|and )*"
     rf"(?:{'|'.join(sorted(ORDERS - _CHANGE_VERBS))}|(?:do )?(?:the )?same)\b"

@@ -34,7 +34,6 @@ def read_question(text: str, language: Language) -> InstantCall | None:
 
 
 def _found(field: str) -> str:
-    """Returns a reference to a field of the call's result."""
     return "{{" + f"{STEP}.{field}" + "}}"
 
 
@@ -295,11 +294,7 @@ _FORMS: Final = tuple(
             rf"when is {_D}",
             rf"{_D}\s?(?:是)?{_HAN_WHICH}",
         ),
-        (
-            _year_end,
-            r"how many days are left in (?:the|this) year",
-            rf"今年{_HAN_DAYS}",
-        ),
+        (_year_end, r"how many days are left in (?:the|this) year", rf"今年{_HAN_DAYS}"),
         (
             _until,
             rf"(?:(?:how many )?days(?: are left| left)?|how long) (?:until|till|to) {_D}",

@@ -227,7 +227,6 @@ def _piece(event: Any, names: Mapping[str, str], calls: dict[int, str]) -> Delta
 
 
 def _library() -> Any:
-    """Returns pydantic-ai with the parts that are used here."""
     for name in ("direct", "messages", "models", "output", "providers", "tools"):
         importlib.import_module(f"pydantic_ai.{name}")
     return importlib.import_module("pydantic_ai")

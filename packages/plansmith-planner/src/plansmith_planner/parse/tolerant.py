@@ -159,7 +159,6 @@ class Tolerant:
     # Containers
 
     def _advance(self, frame: _Frame, char: str) -> None:
-        """Reads the next sign, key, or value of the innermost container."""
         if frame.key is not None:
             self._value("value")
         elif char in _CLOSERS:
@@ -186,7 +185,6 @@ class Tolerant:
         self._opened[kind] += 1
 
     def _close(self, *, cut: bool = False) -> None:
-        """Closes the innermost container and puts it into the one around it."""
         frame = self._stack.pop()
         self._opened[frame.kind] -= 1
         if frame.key is not None:
@@ -318,7 +316,6 @@ class Tolerant:
             raise Escaped
 
     def _bare_word(self, role: _Role) -> None:
-        """Reads unquoted text: a call with a plain argument, a number, literals, or words."""
         text, start = self.text, self.pos
         self.flaws += 1
         if call := _SIMPLE_CALL.match(text, start, self.end):
@@ -380,7 +377,6 @@ class Tolerant:
     # Strings
 
     def _string(self, role: _Role) -> str:
-        """Reads the string whose opening quote is here."""
         text, start = self.text, self.pos
         quote = text[start]
         self.flaws += quote != '"'
@@ -424,7 +420,6 @@ class Tolerant:
             position = stop + 1
 
     def _judge(self, string: _String, at: int) -> _Verdict:
-        """Decides what the quote at `at` is, by the text around it."""
         role, even = string.role, string.inner % 2 == 0
         follow = self._after_gap(at + 1)
         char = self._char(follow)

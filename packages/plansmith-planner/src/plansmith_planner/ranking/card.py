@@ -105,17 +105,12 @@ def _properties(schema: object) -> Iterator[tuple[str, str, list[str]]]:
         for key, inner in cast("Mapping[object, object]", properties).items():
             seen += 1
             note = _part(inner, "description")
-            yield (
-                str(key),
-                note if isinstance(note, str) else "",
-                _texts(inner, "enum")[:20],
-            )
+            yield (str(key), note if isinstance(note, str) else "", _texts(inner, "enum")[:20])
             pending.append((inner, depth + 1))
             pending.append((_part(inner, "items"), depth + 1))
 
 
 def _texts(node: object, key: str) -> list[str]:
-    """Returns the texts in a list of a schema."""
     listed = _part(node, key)
     if not isinstance(listed, list):
         return []

@@ -1,4 +1,4 @@
-"""Keeps the shortlist's indexes: in memory by content, and on disk in a given folder."""
+"""Keeps the shortlist's indexes: in memory by content, and on disk, whole or as good as none."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Final
 
+from plansmith.files import replace_file
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith_planner.ranking.card import Card, Source, read_card, source
-from plansmith_planner.ranking.kept import keep, read_kept
 from plansmith_planner.ranking.lexical import LexicalIndex
 
 Entry = ToolSpec | AgentSpec | Mapping[str, Any]
@@ -100,3 +100,22 @@ def _copied(pairs: _Pairs) -> _Pairs | None:
         ]
     except (RecursionError, TypeError, ValueError):
         return None
+
+
+def read_kept(path: Path) -> bytes:
+    """Returns what was kept in a file; nothing if it is missing or damaged."""
+    try:
+        raw = path.read_bytes()
+    except OSError:
+        return b""
+    body = raw[32:]
+    return body if hashlib.sha256(body).digest() == raw[:32] else b""
+
+
+def keep(path: Path, body: bytes) -> None:
+    """Writes a file completely or not at all; ignores a folder that cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, hashlib.sha256(body).digest() + body)
+    except OSError:
+        return

@@ -10,14 +10,7 @@ from heapq import nlargest
 from typing import Final
 
 from plansmith_planner.language.numbers import MONTHS
-from plansmith_planner.language.words import (
-    is_cjk,
-    spelling,
-    stem,
-    synonyms,
-    terms,
-    word_weight,
-)
+from plansmith_planner.language.words import is_cjk, spelling, stem, synonyms, terms, word_weight
 from plansmith_planner.ranking.card import Card
 
 _HEAD: Final = 12_000
@@ -201,7 +194,6 @@ class LexicalIndex:
         return [(term, held) for term, (_, held) in strongest]
 
     def _contenders(self, worth: Worth, request: Request, most: int) -> list[int]:
-        """Returns the cards worth scoring: those with the most significant terms."""
         rough: dict[int, float] = {}
         for held, pairs in worth.items():
             value = sum(gain * request.terms[term] for term, gain in pairs)
@@ -214,7 +206,6 @@ class LexicalIndex:
         return math.log(1 + (len(self._cards) - held + 0.5) / (max(held, 1) + 0.5))
 
     def _title_share(self, slot: int, request: Request) -> float:
-        """Scores the share of a card's name that the request contains."""
         rarities = [(term, self._rarity(term)) for term in self._cards[slot].title]
         whole = sum(rarity for _, rarity in rarities)
         held = sum(rarity for term, rarity in rarities if term in request.terms)

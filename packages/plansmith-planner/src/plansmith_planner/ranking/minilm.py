@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
-from plansmith_planner.ranking.kept import keep, read_kept
+from plansmith_planner.ranking.index import keep, read_kept
 
 _UNKNOWN: Final = "[UNK]"
 
@@ -180,7 +180,6 @@ class Encoder:
 
 
 def _arrays(path: Path, words: int, np: Any) -> dict[str, Any]:
-    """Reads the arrays of a safetensors file."""
     layers = [f"encoder.layer.{n}.{part}" for n in range(_LAYERS) for part in _OF_A_LAYER]
     parts = ("embeddings.LayerNorm", *layers)
     pairs = [f"{at}.{kind}" for at in parts for kind in ("weight", "bias")]

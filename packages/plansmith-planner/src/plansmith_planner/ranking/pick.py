@@ -106,7 +106,6 @@ def shortlist(
 
 
 def _named(request: Request, lexical: LexicalIndex) -> Iterator[int]:
-    """Returns the slots whose name the request contains, in any usual spelling."""
     words = request.words
     for start, first in enumerate(words):
         if not lexical.opens_a_name(first):
@@ -154,7 +153,6 @@ def _semantic(
 def _reasons(
     matches: Sequence[tuple[str, str]], request: Request, *, named: bool, near: bool
 ) -> Iterator[str]:
-    """Says in a few words why a card was picked."""
     if named:
         yield "named in the request"
     shown = [(t, held) for t, held in matches[:3] if t in request.surface]

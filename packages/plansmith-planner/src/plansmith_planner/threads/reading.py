@@ -261,7 +261,6 @@ def _value(asked: QuestionAsked, text: str, *, words: bool) -> Json:
 
 
 def _option(asked: QuestionAsked, text: str) -> str | None:
-    """Returns the option that a message is, by its words or by its number."""
     said = text.strip(EDGE).casefold()
     for option in asked.options:
         if said == option.strip(EDGE).casefold():

@@ -23,7 +23,7 @@ from plansmith.runs.editing import versions
 from plansmith.runs.intake import NewRun
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.threads import reading as r
-from plansmith_planner.threads.why import why
+from plansmith_planner.threads.memory import why
 
 if TYPE_CHECKING:
     from plansmith.plan.run import Run
@@ -418,7 +418,6 @@ def _message_added(
 
 
 def _change_asked(said: t.ThreadMessage, events: Sequence[e.Event]) -> e.Event | None:
-    """Returns the event in which the change that a message asks for was asked for."""
     for each in events:
         asked = each.body.text if isinstance(each.body, e.ChangesAsked) else None
         if asked == said.text and each.at >= said.at:

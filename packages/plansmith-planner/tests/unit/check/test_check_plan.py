@@ -7,7 +7,9 @@ import pytest
 from plansmith import AgentSpec, Plan, Problem
 from plansmith.check.check_plan import check_plan
 from plansmith.check.constraints import Constraint
+from plansmith.check.names import reads
 from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.planning import PlanningFigures, stands_in
 from plansmith_planner.language.constraints import read_constraint
 
 TOOLS = [ToolSpec(name=name) for name in ("get_weather", "send.mail", "搜索")]
@@ -185,10 +187,7 @@ def test_a_schedule_that_cannot_be_computed_is_told(schedule: dict[str, Any], to
         (Constraint(require_tools=("send*",)), [("PS502", "error", None, ("steps",))]),
         (Constraint(require_tools=("get_weather",)), []),
         (Constraint(max_steps=0), [("PS502", "error", None, ("steps",))]),
-        (
-            Constraint(forbid_words=("OSLO",)),
-            [("PS502", "error", "a", ("inputs", "list", 1))],
-        ),
+        (Constraint(forbid_words=("OSLO",)), [("PS502", "error", "a", ("inputs", "list", 1))]),
         (Constraint(text="be kind"), [("PS503", "warning", None, ())]),
         ("be kind", [("PS503", "warning", None, ())]),
         ("Never use get_weather.", [("PS502", "error", "a", ("tool",))]),
@@ -207,3 +206,47 @@ def test_constraints_reject_or_warn(
         constraints=[read_constraint(rule) if isinstance(rule, str) else rule],
     )
     assert [(each.code, str(each.severity), each.step, each.path) for each in found] == told
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("get_order", True),
+        ("FlightSearch", True),
+        ("查询天气", True),
+        ("search_and_book", False),
+        ("order_pizza", False),
+        ("thing", False),
+    ],
+)
+def test_a_tool_that_says_nothing_of_its_effect_is_judged_by_its_name(
+    name: str, expected: bool
+) -> None:
+    assert reads(ToolSpec(name=name)) is expected
+    assert not reads(ToolSpec(name=name, effect=Effect.WRITE))
+    assert reads(ToolSpec(name=name, effect=Effect.READ))
+
+
+CALL = {"id": "a", "kind": "tool", "tool": "x", "inputs": {}}
+SAYS = {"id": "a", "kind": "reply", "instruction": "…"}
+
+
+def plan(step: dict[str, Any], degraded: str | None = "why") -> Plan:
+    return Plan.model_validate({"goal": "g", "degraded": degraded, "steps": [step]})
+
+
+@pytest.mark.parametrize(
+    ("made", "failed", "expected"),
+    [
+        (plan(CALL, None), True, False),  # a plan that nobody marked
+        (plan(CALL), False, False),  # made by rules, which did not fail
+        (plan(CALL), None, False),  # the same, run again: nobody planned
+        (plan(CALL), True, True),
+        (plan(SAYS), None, True),  # a text in place of a plan, whoever brings it
+    ],
+)
+def test_a_plan_stands_in_where_planning_failed(
+    made: Plan, failed: bool | None, expected: bool
+) -> None:
+    figures = None if failed is None else PlanningFigures(degraded=failed)
+    assert stands_in(made, figures) is expected

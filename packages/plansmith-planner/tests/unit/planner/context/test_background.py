@@ -9,12 +9,7 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.testing import FakeClock, FakeTool, FakeTools
-from plansmith_planner.context.background import (
-    Search,
-    investigate,
-    is_search,
-    query_argument,
-)
+from plansmith_planner.context.background import Search, investigate, is_search, query_argument
 from plansmith_planner.context.token_budget import rough_count
 
 QUERY: dict[str, Json] = {

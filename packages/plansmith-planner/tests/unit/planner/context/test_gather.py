@@ -288,10 +288,7 @@ BLOCKS = st.builds(ContextBlock, st.text(min_size=1, max_size=30), WORDS, st.tex
     st.integers(0, 2000),
 )
 async def test_the_limit_is_kept_for_any_blocks(
-    blocks: list[ContextBlock],
-    history: list[Message],
-    feedback: str,
-    tokens: int,
+    blocks: list[ContextBlock], history: list[Message], feedback: str, tokens: int
 ) -> None:
     source = Blocks(*blocks)
     context = await gather_context(

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from plansmith.plan.capability import AgentSpec, Skill, ToolSpec
+from plansmith_planner.language.words import stem, synonyms, word_list
 from plansmith_planner.ranking.index import IndexCache
 from plansmith_planner.ranking.pick import Pick, shortlist
 
@@ -100,8 +102,7 @@ def test_each_part_of_a_request_gets_its_tool() -> None:
 
 
 @pytest.mark.parametrize(
-    "spelling",
-    ["crm.lookupUser", "`crm.lookupUser`", "lookup_user", "lookupUser", "`lookup user`"],
+    "spelling", ["crm.lookupUser", "`crm.lookupUser`", "lookup_user", "lookupUser", "`lookup user`"]
 )
 def test_a_named_tool_is_always_kept_and_comes_first(spelling: str) -> None:
     named = ToolSpec(name="crm.lookupUser", description="")
@@ -268,3 +269,23 @@ def test_a_damaged_index_is_built_again(
     kept.write_bytes(damage)
     assert anew(monkeypatch, tmp_path) == first
     assert kept.read_bytes() == whole
+
+
+LIST = files("plansmith_planner.language").joinpath("neighbours.txt").read_text(encoding="utf-8")
+
+
+def test_the_list_of_neighbours_says_where_it_comes_from() -> None:
+    header = [line for line in LIST.splitlines() if line.startswith("#")]
+    assert "scripts/make_neighbours.py" in " ".join(header)
+    assert "Apache-2.0" in " ".join(header)
+
+
+def test_the_list_puts_the_commonest_terms_first() -> None:
+    places = [entry.place for entry in word_list().values()]
+    assert places == sorted(set(places))
+    assert len(places) == LIST.count("\n") - LIST.count("#")
+
+
+def test_a_term_may_lead_to_another_but_not_back() -> None:
+    assert stem("translate") in synonyms("danish")
+    assert "danish" not in synonyms(stem("translate"))
