@@ -171,6 +171,10 @@ def _block(name: str, chunk: Chunk) -> ContextBlock:
     return ContextBlock(f"document{under}", chunk.text, f"{name}:{chunk.first}-{chunk.last}")
 
 
+def _cost(blocks: Sequence[ContextBlock]) -> int:
+    return sum(count_tokens(f"{each.title} {each.source}\n{each.text}") for each in blocks)
+
+
 class DocumentSource:
     """Files and folders as context; calls `tell` for every file that is left out."""
 
@@ -206,7 +210,14 @@ class DocumentSource:
             documents = {each.name: self._document(each, note) for each in found}
             self._read = {each.path: documents[each.name] for each in found}
             filled = {name: each for name, each in documents.items() if each.chunks}
-            return self._all_documents(filled, tokens) or self._best_chunks(filled, query, tokens)
+            if sum(len(each.text) for each in filled.values()) <= tokens * 16:
+                whole = [
+                    _block(name, Chunk(each.text.strip("\n"), 1, each.chunks[-1].last))
+                    for name, each in filled.items()
+                ]
+                if _cost(whole) <= tokens:
+                    return whole
+            return self._best_chunks(filled, query, tokens)
 
     def _document(self, found: Found, note: Callable[[str], None]) -> _Document:
         known = self._read.get(found.path)
@@ -222,18 +233,6 @@ class DocumentSource:
             note(known.note)
         return known
 
-    def _all_documents(self, documents: dict[str, _Document], tokens: int) -> list[ContextBlock]:
-        if sum(len(each.text) for each in documents.values()) > tokens * 16:
-            return []
-        blocks = [
-            _block(name, Chunk(each.text.strip("\n"), 1, each.chunks[-1].last))
-            for name, each in documents.items()
-        ]
-        return blocks if self._cost(blocks) <= tokens else []
-
-    def _cost(self, blocks: Sequence[ContextBlock]) -> int:
-        return sum(count_tokens(f"{each.title} {each.source}\n{each.text}") for each in blocks)
-
     def _best_chunks(
         self, documents: dict[str, _Document], query: str, tokens: int
     ) -> list[ContextBlock]:
@@ -246,10 +245,10 @@ class DocumentSource:
             block = _block(*pieces[at])
             if scores[at] <= 0 or scores[at] < _WORTH * scores[order[0]]:
                 break
-            if self._cost([*taken, block]) <= tokens:
+            if _cost([*taken, block]) <= tokens:
                 taken.append(block)
             elif not taken:
-                left = tokens - self._cost([replace(block, text="")])
+                left = tokens - _cost([replace(block, text="")])
                 text = clipped(block.text, tokens=max(left, 0), count=count_tokens)
                 return [replace(block, text=text)] if text else []
         return taken

@@ -110,8 +110,12 @@ class _Sharing:
         taken: dict[int, list[ContextBlock]] = {}
         for rank in sorted({part.rank for part in parts}):
             group = [at for at, part in enumerate(parts) if part.rank == rank]
-            needs = [sum(map(self._cost, parts[at].blocks)) for at in group]
-            for at, share in zip(group, equal_shares(needs, left), strict=True):
+            needs = {at: sum(map(self._cost, parts[at].blocks)) for at in group}
+            room = max(left, 0)
+            # Each gets what it needs, or an equal share of what is left.
+            for place, at in enumerate(sorted(group, key=needs.__getitem__)):
+                share = min(needs[at], room // (len(group) - place))
+                room -= share
                 taken[at] = [*self._take(parts[at], share)]
             left -= sum(self._cost(block) for at in group for block in taken[at])
         return tuple(block for at in sorted(taken) for block in taken[at])
@@ -143,14 +147,3 @@ class _Sharing:
             else:
                 self.cut.append(name)
                 self.notes.append(Sentence("left out for lack of room: {name}", name=label(name)))
-
-
-def equal_shares(needs: Sequence[int], left: int) -> list[int]:
-    """Returns what each gets: what it needs, or an equal share of what is left."""
-    shares = [0] * len(needs)
-    left = max(left, 0)
-    order = sorted(range(len(needs)), key=needs.__getitem__)
-    for place, at in enumerate(order):
-        shares[at] = min(needs[at], left // (len(order) - place))
-        left -= shares[at]
-    return shares

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final
 
 from plansmith_planner.language.numbers import MONTHS
-from plansmith_planner.language.words import is_cjk, spelling, stem, synonyms, terms, word_weight
+from plansmith_planner.language.words import (
+    FILLER,
+    STOP,
+    is_cjk,
+    is_everyday,
+    spelling,
+    stem,
+    synonyms,
+    terms,
+    word_weight,
+)
 from plansmith_planner.ranking.card import Card
 
 _HEAD: Final = 12_000
@@ -137,17 +147,24 @@ class LexicalIndex:
             self._tails.setdefault(card.tail, []).append(slot)
         self._openings = {each.partition(" ")[0] for each in (*self._phrases, *self._tails)}
 
-    def opens_a_name(self, word: str) -> bool:
-        """Whether the name of a card begins with this word."""
-        return word in self._openings
-
-    def named(self, phrase: str) -> Collection[int]:
-        """Returns the slots whose full name is this phrase."""
-        return self._phrases.get(phrase, ())
-
-    def named_without_namespace(self, phrase: str) -> Collection[int]:
-        """Returns the slots whose name without its namespace is this phrase."""
-        return self._tails.get(phrase, ())
+    def named(self, request: Request) -> Iterator[int]:
+        """Yields the slots whose name the request contains, in any usual spelling."""
+        words = request.words
+        for start, first in enumerate(words):
+            if first not in self._openings:
+                continue
+            for end in range(start + 1, min(start + 10, len(words)) + 1):
+                plain = words[start:end]
+                phrase = " ".join(plain)
+                everyday = all(word in STOP or word in FILLER for word in plain)
+                if end - start == 1:
+                    everyday = is_everyday(first)
+                quoted = phrase in request.quoted
+                if quoted or not everyday:
+                    yield from self._phrases.get(phrase, ())
+                # Plain words in a row, such as "get user", need not mean `crm.get_user`.
+                if quoted:
+                    yield from self._tails.get(phrase, ())
 
     def worth(self, request: Request) -> Worth:
         """Returns how much each indexed term counts for a request."""

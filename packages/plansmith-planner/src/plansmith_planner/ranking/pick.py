@@ -12,10 +12,9 @@ from typing import Any, Final, cast
 
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.ports import Ranker
-from plansmith_planner.language.words import FILLER, STOP, is_everyday
 from plansmith_planner.ranking.card import Kind
 from plansmith_planner.ranking.index import Catalogue, CatalogueIndex, IndexCache
-from plansmith_planner.ranking.lexical import LexicalIndex, Request, read_request
+from plansmith_planner.ranking.lexical import Request, read_request
 
 _NO_REASON: Final = "fills the list, nothing in the request matches"
 # The weight of meaning beside words: small if words match the whole request, else larger.
@@ -71,7 +70,7 @@ def shortlist(
     request = read_request(query)
     with _SHELF.lock:
         index = _SHELF.index(tools, Path(cache) if cache is not None else None)
-        named = frozenset(_named(request, index.lexical))
+        named = frozenset(index.lexical.named(request))
         worth = index.lexical.worth(request)
         scores = index.lexical.scores(request, worth, k)
         semantic = _semantic(ranker, (query, *request.parts), index)
@@ -103,26 +102,6 @@ def shortlist(
             )
             for slot in islice(chain(ranked, rest), k)  # ties keep the catalogue's order
         ]
-
-
-def _named(request: Request, lexical: LexicalIndex) -> Iterator[int]:
-    words = request.words
-    for start, first in enumerate(words):
-        if not lexical.opens_a_name(first):
-            continue
-        for end in range(start + 1, min(start + 10, len(words)) + 1):
-            phrase = " ".join(words[start:end])
-            full = lexical.named(phrase)
-            quoted = phrase in request.quoted
-            plain = words[start:end]
-            everyday = all(word in STOP or word in FILLER for word in plain)
-            if end - start == 1:
-                everyday = is_everyday(first)
-            if full and (quoted or not everyday):
-                yield from full
-            # Plain words in a row, such as "get user", need not mean `crm.get_user`.
-            if quoted:
-                yield from lexical.named_without_namespace(phrase)
 
 
 def _semantic(
