@@ -16,7 +16,7 @@ from plansmith.text import READ_BY_RULES
 from plansmith_planner.context import gather
 from plansmith_planner.context.background import HEADING
 from plansmith_planner.context.history import TITLE, Summariser, recall
-from plansmith_planner.context.token_budget import clipped, rough_count
+from plansmith_planner.context.token_budget import clipped
 from plansmith_planner.draft import DraftLoop, Offer, OnText
 from plansmith_planner.instant import instant
 from plansmith_planner.language.left_out import left_out
@@ -115,9 +115,9 @@ async def _triage(request: p.PlanRequest, deps: PlannerDeps, locale: str) -> Tri
     if model is not None:
         # The conversation, shortened to a third of the context, and the time.
         room = settings.context_tokens // 3
-        said = await recall(request.history, tokens=room, count=rough_count)
+        said = await recall(request.history, tokens=room)
         results = gather.earlier_text([*deps.earlier.results.values()]) if deps.earlier else ""
-        shown = clipped(results, tokens=room, count=rough_count, keep_end=True)
+        shown = clipped(results, tokens=room, keep_end=True)
         told = {TITLE: said.text, gather.EARLIER: shown}
         told |= {gather.TIME: gather.time_text(deps.clock, settings.timezone)}
         known = [ContextBlock(title, text) for title, text in told.items() if text]

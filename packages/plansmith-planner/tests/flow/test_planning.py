@@ -204,27 +204,6 @@ async def test_an_answer_that_breaks_off_is_asked_for_again(scripted: Script) ->
     assert not planned.plan.degraded
 
 
-async def test_each_step_is_handed_over_as_soon_as_its_text_is_complete(scripted: Script) -> None:
-    seen: list[tuple[str, int]] = []
-    text = json.dumps(plan_of(step(), step(id="later", inputs={"city": "Rome"})))
-    written = 0
-
-    class Counting(ScriptedModel):
-        async def stream(self, *args: Any, **options: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-            nonlocal written
-            async for delta in super().stream(*args, **options):
-                written += len(getattr(delta, "text", ""))
-                yield delta
-
-    model = Counting(Answer(text, chunk=1))
-    planned = await run(model, on_step=lambda one: seen.append((one.id, written)))
-    assert [name for name, _ in seen] == ["now", "later", "say"]
-    for name, count in seen:
-        end = text.index("}", text.index("}", text.index(f'"id": "{name}"')))
-        assert count <= end + 2 if name != "say" else count <= len(text)
-    assert planned.plan is not None
-
-
 async def test_missing_arguments_become_questions_and_wrong_types_are_mended(
     scripted: Script,
 ) -> None:

@@ -13,7 +13,7 @@ from plansmith.ports import Available, Call, Clock, ContextBlock, ToolSource
 from plansmith.text import visible
 from plansmith_planner.context.fence import label
 from plansmith_planner.context.timeouts import Failed, with_timeout
-from plansmith_planner.context.token_budget import Count, clipped
+from plansmith_planner.context.token_budget import Count, clipped, rough_count
 from plansmith_planner.language.verbs import says_it_searches
 
 TOKENS: Final = 1500
@@ -43,7 +43,7 @@ class Investigated(NamedTuple):
 
 
 async def investigate(
-    request: str, *, search: Search, clock: Clock, tokens: int, count: Count
+    request: str, *, search: Search, clock: Clock, tokens: int, count: Count = rough_count
 ) -> Investigated:
     """Calls the first tool that searches and only reads; a failure becomes a note."""
     notes: list[str] = []

@@ -40,7 +40,9 @@ class Fitted(NamedTuple):
     notes: tuple[str, ...]
 
 
-def fit(parts: Sequence[Part], *, tokens: int, count: Count, missing: Sequence[str] = ()) -> Fitted:
+def fit(
+    parts: Sequence[Part], *, tokens: int, count: Count = rough_count, missing: Sequence[str] = ()
+) -> Fitted:
     """Fits parts into a number of tokens: by rank, then in equal shares, in their order."""
     blocks = tuple(block for part in parts for block in part.blocks)
     if sum(len(block.text) for block in blocks) <= tokens * _LONGEST_TOKEN:
@@ -73,7 +75,7 @@ def rendered(blocks: Sequence[ContextBlock], missing: Sequence[str] = ()) -> str
     return "\n\n".join([RULE, *fences]) if fences else ""
 
 
-def clipped(text: str, *, tokens: int, count: Count, keep_end: bool = False) -> str:
+def clipped(text: str, *, tokens: int, count: Count = rough_count, keep_end: bool = False) -> str:
     """Cuts a text to a number of tokens; a line says how much is missing."""
     if len(text) <= tokens * _LONGEST_TOKEN and count(text) <= tokens:
         return text

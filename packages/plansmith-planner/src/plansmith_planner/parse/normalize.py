@@ -41,14 +41,7 @@ _PLAN_ALIASES: Final = {
 _FOREIGN_REF: Final = re.compile(rf"\$\{{\s*({STEP_ID})((?:\.[\w-]+|\[\d+\])*)\s*\}}")
 _FIELDS: Final = frozenset({s.SAY, *(name for kind in s.STEP_TYPES for name in kind.model_fields)})
 _REFERRING: Final = [
-    "inputs",
-    "over",
-    "task",
-    "question",
-    "instruction",
-    "when",
-    "repeat",
-    "undo_with",
+    *("inputs", "over", "task", "question", "instruction", "when", "repeat", "undo_with"),
 ]
 _NOT_SLUG: Final = re.compile(r"[^A-Za-z0-9_-]+")
 

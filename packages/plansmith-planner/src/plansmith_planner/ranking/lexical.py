@@ -9,18 +9,8 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final
 
+from plansmith_planner.language import words as w
 from plansmith_planner.language.numbers import MONTHS
-from plansmith_planner.language.words import (
-    FILLER,
-    STOP,
-    is_cjk,
-    is_everyday,
-    spelling,
-    stem,
-    synonyms,
-    terms,
-    word_weight,
-)
 from plansmith_planner.ranking.card import Card
 
 _HEAD: Final = 12_000
@@ -40,7 +30,7 @@ _ASKING: Final = (
     r"|wh(?:o|at) (?:is|are|was))\b|最新|是什么|什么是"
 )
 _VALUES: Final = tuple(
-    (re.compile(pattern), tuple(stem(word) for word in hint.split()))
+    (re.compile(pattern), tuple(w.stem(word) for word in hint.split()))
     for pattern, hint in (
         (r"[\w.+-]{1,64}@[\w-]{1,64}\.\w", "email mail address contact"),
         (r"https?://|www\.", "url link web website page"),
@@ -106,24 +96,24 @@ def read_request(text: str) -> Request:
     parts = tuple(clauses) if 1 < len(clauses) <= 12 else ()
     return Request(
         terms=dict(strongest),
-        clauses=tuple(frozenset(term for _, term in terms(part)) for part in parts),
+        clauses=tuple(frozenset(term for _, term in w.terms(part)) for part in parts),
         parts=parts,
         surface=surface,
-        words=tuple(spelling(short)),
-        quoted=frozenset(" ".join(spelling(name)) for name in quoted),
+        words=tuple(w.spelling(short)),
+        quoted=frozenset(" ".join(w.spelling(name)) for name in quoted),
     )
 
 
 def _weights(text: str) -> tuple[dict[str, float], dict[str, str]]:
     counts: dict[str, float] = {}
     surface: dict[str, str] = {}
-    for word, term in terms(text):
+    for word, term in w.terms(text):
         surface.setdefault(term, word)
-        lone = 0.6 if len(word) == 1 and is_cjk(word) else 1.0
-        counts[term] = counts.get(term, 0.0) + lone * word_weight(word)
+        lone = 0.6 if len(word) == 1 and w.is_cjk(word) else 1.0
+        counts[term] = counts.get(term, 0.0) + lone * w.word_weight(word)
     weights = {t: x * (1 + _REPEATS) / (x + _REPEATS) for t, x in counts.items()}
     # Quoted text is mostly a value to work on, not what to do.
-    unquoted = {term for _, term in terms(_VALUE_TEXT.sub(" ", text))}
+    unquoted = {term for _, term in w.terms(_VALUE_TEXT.sub(" ", text))}
     for term in weights.keys() - unquoted:
         weights[term] *= 0.5
     return weights, surface
@@ -156,9 +146,9 @@ class LexicalIndex:
             for end in range(start + 1, min(start + 10, len(words)) + 1):
                 plain = words[start:end]
                 phrase = " ".join(plain)
-                everyday = all(word in STOP or word in FILLER for word in plain)
+                everyday = all(word in w.STOP or word in w.FILLER for word in plain)
                 if end - start == 1:
-                    everyday = is_everyday(first)
+                    everyday = w.is_everyday(first)
                 quoted = phrase in request.quoted
                 if quoted or not everyday:
                     yield from self._phrases.get(phrase, ())
@@ -175,7 +165,7 @@ class LexicalIndex:
             if known:
                 worth.setdefault(term, []).append((term, rarity))
             trust = 0.4 if known else 0.6
-            for other, likeness in synonyms(term).items():
+            for other, likeness in w.synonyms(term).items():
                 if other in self._holders:
                     gain = trust * likeness * min(rarity, self._rarity(other))
                     worth.setdefault(other, []).append((term, gain))

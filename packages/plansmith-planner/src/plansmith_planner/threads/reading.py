@@ -33,7 +33,7 @@ from plansmith_planner.context.fence import fence
 from plansmith_planner.context.timeouts import Failed, with_timeout
 from plansmith_planner.language import messages as m
 from plansmith_planner.language.yes_or_no import EDGE, is_yes, says_no, yes_or_no
-from plansmith_planner.model_calls import read_answer, render
+from plansmith_planner.model_calls import read_answer, render, text_fields
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.threads.memory import MOST_RUNS
 
@@ -44,17 +44,9 @@ if TYPE_CHECKING:
     from plansmith.plan.thread import ThreadState
     from plansmith.runs.service import RunService
 
-SCHEMA: Final[dict[str, Json]] = {
-    "type": "object",
-    "properties": {
-        "kind": {"type": "string", "enum": ["answer", "change", "why", "request"]},
-        "question": {"type": "string"},
-        "option": {"type": "string"},
-        "reason": {"type": "string"},
-    },
-    "required": ["kind", "question", "option", "reason"],
-    "additionalProperties": False,
-}
+SCHEMA: Final = text_fields(
+    kind=("answer", "change", "why", "request"), question=(), option=(), reason=()
+)
 JUDGING_S: Final = 15.0
 _LONGEST: Final = 2_000
 # What the system itself asks before an effect or beyond a limit: no message answers that.

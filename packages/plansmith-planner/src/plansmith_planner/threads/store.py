@@ -74,9 +74,9 @@ class ThreadStore:
     ) -> t.ThreadState | None:
         """Appends entries after the last one of this state; None if somebody else came first."""
         entries: list[t.ThreadEntry] = []
+        at, thread = self._clock.now(), state.id
         for number, body in enumerate(bodies, start=state.last + 1):
             who = SYSTEM if isinstance(body, _OURS) else by
-            at, thread = self._clock.now(), state.id
             entries.append(t.ThreadEntry(thread=thread, number=number, at=at, by=who, body=body))
         return await self.read(state.id) if await self.append_entries(entries) else None
 

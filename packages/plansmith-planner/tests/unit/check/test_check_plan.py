@@ -91,21 +91,6 @@ def test_a_templates_parameters_may_be_used() -> None:
     assert "'cities'" in problem.hint
 
 
-def test_a_switched_off_step_may_use_another_one() -> None:
-    steps = [
-        tool("a", disabled=True),
-        tool("b", disabled=True, inputs={"x": "{{a}}"}),
-        tool("c", after=["a"]),
-    ]
-    assert check(*steps) == []
-
-
-def test_a_map_over_a_list_a_reference_and_a_text_reference_is_fine() -> None:
-    for over in ([1, 2], {"$from": "a"}, "{{ a.items }}"):
-        each = tool("e", inputs={"x": "{{item}}", "y": {"$from": "item", "$path": ["z"]}})
-        assert check(tool("a"), {"id": "m", "over": over, "each": each}) == []
-
-
 def test_two_rings_are_two_problems_and_each_names_its_members() -> None:
     steps = [
         tool("a", after=["b"]),

@@ -34,21 +34,8 @@ def situation(*questions: Waiting, runs: tuple[Run, ...] = (DONE,)) -> Situation
 @pytest.mark.parametrize(
     "text",
     [
-        "yes",
-        "y",
-        "Yes!",
-        "ok",
-        "go ahead",
-        "please proceed",
-        "looks good",
-        "approve it",
-        "do it now",
-        "好",
-        "好的，执行吧",
-        "同意",
-        "可以，开始吧",
-        "没问题",
-        "批准这个计划",
+        *("yes", "y", "Yes!", "ok", "go ahead", "please proceed", "looks good", "approve it"),
+        *("do it now", "好", "好的，执行吧", "同意", "可以，开始吧", "没问题", "批准这个计划"),
     ],
 )
 def test_a_mere_yes_in_a_message_is_an_approval(text: str) -> None:
@@ -58,18 +45,8 @@ def test_a_mere_yes_in_a_message_is_an_approval(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "yes, but cheaper",
-        "ok, and book a hotel",
-        "go to Rome",
-        "no",
-        "it",
-        "please",
-        "不",
-        "可以便宜点吗",
-        "run the sales report",
-        "start with the cheapest",
-        "好的，但换火车",
-        "",
+        *("yes, but cheaper", "ok, and book a hotel", "go to Rome", "no", "it", "please", "不"),
+        *("可以便宜点吗", "run the sales report", "start with the cheapest", "好的，但换火车", ""),
     ],
 )
 def test_a_message_that_says_more_than_yes_is_no_approval(text: str) -> None:
@@ -85,20 +62,8 @@ def test_options_that_repeat_a_yes_in_many_readings_are_read_at_once() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "no",
-        "n",
-        "No!",
-        "no, thanks",
-        "reject it",
-        "don't do it",
-        "cancel",
-        "never mind",
-        "不",
-        "不要",
-        "拒绝",
-        "取消吧",
-        "不要执行",
-        "算了",
+        *("no", "n", "No!", "no, thanks", "reject it", "don't do it", "cancel", "never mind", "不"),
+        *("不要", "拒绝", "取消吧", "不要执行", "算了"),
     ],
 )
 def test_a_mere_no_in_a_message_rejects_nothing_and_is_no_new_request(text: str) -> None:
@@ -115,17 +80,8 @@ def test_a_mere_no_in_a_message_rejects_nothing_and_is_no_new_request(text: str)
 @pytest.mark.parametrize(
     "text",
     [
-        "no hotel",
-        "cancel my flight to Rome",
-        "stop at Rome first",
-        "not so expensive",
-        "n = 5",
-        "don't use the train",
-        "不要酒店",
-        "取消酒店",
-        "norway",
-        "it",
-        "",
+        *("no hotel", "cancel my flight to Rome", "stop at Rome first", "not so expensive"),
+        *("n = 5", "don't use the train", "不要酒店", "取消酒店", "norway", "it", ""),
     ],
 )
 def test_a_message_that_says_more_than_no_is_no_rejection(text: str) -> None:
@@ -141,15 +97,9 @@ def test_a_message_that_says_no_answers_the_one_question_that_takes_it() -> None
 @pytest.mark.parametrize(
     "text",
     [
-        "why Rome?",
-        "Why is it so expensive",
-        "and why that one?",
-        "how come it failed?",
-        "where does the number 42 come from?",
-        "how did you choose this?",
-        "为什么是罗马？",
-        "罗马是从哪来的？",
-        "那为什么这么贵",
+        *("why Rome?", "Why is it so expensive", "and why that one?", "how come it failed?"),
+        *("where does the number 42 come from?", "how did you choose this?", "为什么是罗马？"),
+        *("罗马是从哪来的？", "那为什么这么贵"),
     ],
 )
 def test_a_message_that_asks_why_is_known_by_its_words(text: str) -> None:

@@ -119,14 +119,6 @@ async def test_thinking_shows_as_empty_pieces_only() -> None:
     assert deltas[:-1] == [TextDelta(""), TextDelta("4")]
 
 
-async def test_the_limit_of_a_prompt_reaches_the_server() -> None:
-    async with ModelServer("ok") as server:
-        async for _ in model_of(server).stream(Prompt(HELLO, max_tokens=80)):
-            pass
-        [chat] = server.chats
-    assert chat.get("max_completion_tokens", chat.get("max_tokens")) == 80
-
-
 @pytest.mark.parametrize("output", ["json_schema", "tool", "text"])
 async def test_calls_that_start_alike_send_the_same_first_bytes(output: Any) -> None:
     longer = [*HELLO, Message("assistant", "no"), Message("user", "again")]
@@ -431,3 +423,11 @@ async def test_a_server_that_keeps_its_counts_to_itself_leaves_the_cost_unknown(
 
 async def test_a_content_filter_is_a_refusal() -> None:
     assert isinstance(await failure(Reply("I", finish="content_filter")), ModelRefused)
+
+
+async def test_the_limit_of_a_prompt_reaches_the_server() -> None:
+    async with ModelServer("ok") as server:
+        async for _ in model_of(server).stream(Prompt(HELLO, max_tokens=80)):
+            pass
+        [chat] = server.chats
+    assert chat.get("max_completion_tokens", chat.get("max_tokens")) == 80

@@ -126,13 +126,6 @@ async def test_what_was_said_is_never_said_twice() -> None:
     assert model.calls == 1
 
 
-async def test_thinking_aloud_is_nothing_said() -> None:
-    model = FaltersModel("", "")
-    with pytest.raises(ModelBusy):
-        await said(RetryingModel(model, clock=HastyClock()))
-    assert model.calls == 3
-
-
 async def test_silence_is_given_up_and_the_stream_let_go() -> None:
     clock = FakeClock()
     slow = SlowModel(clock, 1, 100)
@@ -162,17 +155,6 @@ async def test_time_that_ran_out_while_the_caller_was_away_is_noticed() -> None:
     await clock.advance(60)
     with pytest.raises(ModelBusy, match="took longer"):
         await anext(stream)
-
-
-async def test_the_callers_own_time_is_no_silence() -> None:
-    clock = FakeClock()
-    stream = TimedModel(SlowModel(clock, 0, 1), clock=clock, silence_s=5).stream(Prompt(HELLO))
-    assert await anext(stream) == TextDelta("0 ")
-    await clock.advance(60)
-    second = asyncio.ensure_future(anext(stream))
-    await clock.advance(1)
-    assert await second == TextDelta("1 ")
-    await stream.aclose()  # type: ignore[attr-defined]
 
 
 async def test_a_cancelled_caller_stays_cancelled() -> None:
@@ -351,3 +333,21 @@ def test_a_server_of_ones_own_has_no_price_but_a_providers_address_has() -> None
 def test_without_the_library_no_price_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "genai_prices", None)
     assert cost_of(MILLION, "openai:gpt-4o") is None
+
+
+async def test_thinking_aloud_is_nothing_said() -> None:
+    model = FaltersModel("", "")
+    with pytest.raises(ModelBusy):
+        await said(RetryingModel(model, clock=HastyClock()))
+    assert model.calls == 3
+
+
+async def test_the_callers_own_time_is_no_silence() -> None:
+    clock = FakeClock()
+    stream = TimedModel(SlowModel(clock, 0, 1), clock=clock, silence_s=5).stream(Prompt(HELLO))
+    assert await anext(stream) == TextDelta("0 ")
+    await clock.advance(60)
+    second = asyncio.ensure_future(anext(stream))
+    await clock.advance(1)
+    assert await second == TextDelta("1 ")
+    await stream.aclose()  # type: ignore[attr-defined]

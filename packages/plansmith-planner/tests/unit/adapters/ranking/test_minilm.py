@@ -132,20 +132,6 @@ def test_vectors_are_kept_in_a_folder_and_read_again(
 
 
 @needs_numpy
-@pytest.mark.parametrize("damage", [b"", b"short", b"\x00" * 200])
-def test_a_damaged_file_of_vectors_is_made_again(
-    tmp_path: Path, model: Path, damage: bytes
-) -> None:
-    kept = tmp_path / "kept"
-    first = MiniLmRanker(model, cache=kept).scores("city", ["mail"])
-    (file,) = kept.iterdir()
-    whole = file.read_bytes()
-    file.write_bytes(damage)
-    assert MiniLmRanker(model, cache=kept).scores("city", ["mail"]) == first
-    assert file.read_bytes() == whole
-
-
-@needs_numpy
 def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(tmp_path: Path, model: Path) -> None:
     taken = tmp_path / "file"
     taken.write_text("")

@@ -10,7 +10,6 @@ from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.testing import FakeClock, FakeTool, FakeTools
 from plansmith_planner.context.background import Search, investigate, is_search, query_argument
-from plansmith_planner.context.token_budget import rough_count
 
 QUERY: dict[str, Json] = {
     "type": "object",
@@ -32,7 +31,7 @@ def tool(name: str, *outcomes: Any, **options: Any) -> FakeTool:
 async def ask(clock: FakeClock, *tools: FakeTool, tokens: int = 500) -> tuple[Any, FakeTools]:
     source = FakeTools(*tools, clock=clock)
     search = Search(source)
-    found = await investigate("bolts", search=search, clock=clock, tokens=tokens, count=rough_count)
+    found = await investigate("bolts", search=search, clock=clock, tokens=tokens)
     return found, source
 
 

@@ -60,13 +60,13 @@ def test_a_clipped_text_fits_and_says_so(
 
 def test_a_long_block_does_not_push_out_a_short_one_of_its_rank() -> None:
     parts = [Part((ContextBlock("long", "x " * 9000),)), Part((ContextBlock("short", "y " * 50),))]
-    fitted = fit(parts, tokens=500, count=rough_count)
+    fitted = fit(parts, tokens=500)
     assert fitted.blocks[1] == parts[1].blocks[0]
 
 
 @pytest.mark.parametrize("tokens", [-1, 0, 1, 20])
 def test_no_room_at_all_is_told(tokens: int) -> None:
-    fitted = fit([Part((ContextBlock("a", "b"),))], tokens=tokens, count=rough_count)
+    fitted = fit([Part((ContextBlock("a", "b"),))], tokens=tokens)
     assert (fitted.text, fitted.blocks) == ("", ())
     assert "not enough" in fitted.notes[0]
 

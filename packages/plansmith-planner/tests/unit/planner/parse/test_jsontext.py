@@ -156,22 +156,8 @@ def test_endless_nesting_is_unreadable_and_does_not_overflow(piece: str) -> None
 @pytest.mark.parametrize(
     "piece",
     [
-        '"',
-        "'",
-        '{"',
-        '["',
-        '"a" ',
-        "\\",
-        "`",
-        "}",
-        ",",
-        "[1] ",
-        '{"a":"b" c',
-        '"a" x ',
-        "1 true ",
-        "{a 1}",
-        "```{ ",
-        '{"a: [',
+        *('"', "'", '{"', '["', '"a" ', "\\", "`", "}", ",", "[1] ", '{"a":"b" c', '"a" x '),
+        *("1 true ", "{a 1}", "```{ ", '{"a: ['),
     ],
 )
 def test_endless_repeats_come_to_an_end(piece: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from plansmith.plan.capability import AgentSpec, Skill, ToolSpec
-from plansmith_planner.language.words import stem, synonyms, word_list
+from plansmith_planner.language.words import word_list
 from plansmith_planner.ranking.index import IndexCache
 from plansmith_planner.ranking.pick import Pick, shortlist
 
@@ -188,37 +188,7 @@ def test_a_semantic_ranker_brings_in_what_no_word_matches() -> None:
     assert (pick.name, pick.reason) == ("send_email", "similar meaning")
 
 
-class Near:
-    """A ranker for which a text is near to what contains its first word."""
-
-    def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        return [float(text.split()[0].strip(":") in query.lower().split()) for text in texts]
-
-
-def test_what_is_near_to_one_part_of_a_request_is_brought_in() -> None:
-    tools = {
-        "zeta": {"description": "alpha"},
-        "eta": {"description": "beta"},
-        **{f"theta{at}": {"description": "gamma"} for at in range(9)},
-    }
-    picks = shortlist("Please do the usual zeta. Then eta it again", tools, 2, ranker=Near())
-    assert set(names(picks)) == {"zeta", "eta"}
-
-
 UNHEARD = ("zeppelin", "quark", "gluon", "boson", "lepton", "muon", "tau", "axion", "hadron")
-
-
-def test_meaning_weighs_more_where_words_answer_little() -> None:
-    meaning = Meaning("send email")
-    sure = shortlist("weather", TOOLS, ranker=meaning)
-    unsure = shortlist(f"weather {' '.join(UNHEARD)}", TOOLS, ranker=meaning)
-    assert names(sure)[0] == "get_weather"
-    assert names(unsure)[0] == "send_email"
-
-
-def test_a_ranker_without_an_opinion_changes_nothing() -> None:
-    flat = Meaning("", [float("nan")] * len(TOOLS))
-    assert names(shortlist("weather", TOOLS, ranker=flat)) == names(shortlist("weather", TOOLS))
 
 
 def test_a_ranker_that_loses_texts_is_refused() -> None:
@@ -286,6 +256,14 @@ def test_the_list_puts_the_commonest_terms_first() -> None:
     assert len(places) == LIST.count("\n") - LIST.count("#")
 
 
-def test_a_term_may_lead_to_another_but_not_back() -> None:
-    assert stem("translate") in synonyms("danish")
-    assert "danish" not in synonyms(stem("translate"))
+def test_meaning_weighs_more_where_words_answer_little() -> None:
+    meaning = Meaning("send email")
+    sure = shortlist("weather", TOOLS, ranker=meaning)
+    unsure = shortlist(f"weather {' '.join(UNHEARD)}", TOOLS, ranker=meaning)
+    assert names(sure)[0] == "get_weather"
+    assert names(unsure)[0] == "send_email"
+
+
+def test_a_ranker_without_an_opinion_changes_nothing() -> None:
+    flat = Meaning("", [float("nan")] * len(TOOLS))
+    assert names(shortlist("weather", TOOLS, ranker=flat)) == names(shortlist("weather", TOOLS))
