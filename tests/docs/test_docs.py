@@ -21,8 +21,7 @@ from plansmith.check.lint import lint_plan
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.problem import CODES
 from plansmith.testing.modelserver import ModelServer, Reply
-from plansmith_planner.language.left_out import DROPPED, MISSING, left_out
-from plansmith_planner.language.left_out import MADE_UP, made_up_values
+from plansmith_planner.language.left_out import DROPPED, MADE_UP, MISSING, left_out, made_up_values
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
