@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plansmith_planner.parse.read import read_json
-from plansmith_planner.parse.stream import JsonStream
+from plansmith_planner.parse.read import JsonStream, read_json
 
 Reader = Callable[[str], Any]
 SETS = ("json_repair", "jsonrepair", "baml", "jsontestsuite", "workbench_raw", "ultratool_raw")

@@ -40,8 +40,7 @@ from plansmith.store.memory import MemoryStore
 from plansmith.templates.book import Template
 from plansmith.testing import ScriptedModel
 from plansmith_desk.files.tools import FileTools
-from plansmith_planner.threads.thread import Thread
-from plansmith_planner.threads.turn import Turn
+from plansmith_planner.threads.thread import Thread, Turn
 
 
 @tool(effect="read")

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from plansmith.plan.data import Json
     from plansmith.plan.run import Run
     from plansmith.plan.run_options import Origin
-    from plansmith_planner.threads.thread import Thread
-    from plansmith_planner.threads.turn import Turn
+    from plansmith_planner.threads.thread import Thread, Turn
 
 
 async def planned(

@@ -1,25 +1,50 @@
-"""What a model is told to draft a plan, and its steps as soon as each is complete."""
+"""Drafts a plan: what a model is told, and its errors sent back until the plan is usable."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
+from plansmith.check.autofix import autofix
+from plansmith.check.check_plan import check_plan, used_results
+from plansmith.check.constraints import Constraint, constraint_problems, step_limit
+from plansmith.check.lint import lint_plan
+from plansmith.check.names import Catalogue
+from plansmith.check.rehearsal import WOULD_FAIL, rehearsal_problems, to_repair, to_show
+from plansmith.errors import ModelBusy, ModelFailed
 from plansmith.formats.dialect import dialect
 from plansmith.formats.native import schema
+from plansmith.plan.briefs import total
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
-from plansmith.plan.steps import AnyStep
-from plansmith.ports import Message
+from plansmith.plan.earlier import NOTHING_EARLIER
+from plansmith.plan.graph import downstream, needs
+from plansmith.plan.plan import Plan
+from plansmith.plan.planning import Decision, OnStep, Planned, PlanningFigures, PlanRequest
+from plansmith.plan.problem import Problem, Severity, has_errors, problem
+from plansmith.plan.refs import escape_text
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.steps import MapStep, ReplyStep
+from plansmith.ports import Message, PlanBrief, Prompt, Usage
+from plansmith.text import visible
 from plansmith_planner.context.fence import fence
-from plansmith_planner.model_calls import render
-from plansmith_planner.parse.reply import parse_value
-from plansmith_planner.parse.stream import JsonStream
+from plansmith_planner.context.gather import Context, time_text
+from plansmith_planner.language.constraints import asked_constraints, read_constraint
+from plansmith_planner.language.left_out import made_up_values
+from plansmith_planner.language.recurrence import without_schedule_words
+from plansmith_planner.model_calls import ModelAnswer, read_answer, render
+from plansmith_planner.parse.normalize import assigned, with_results
+from plansmith_planner.parse.read import JsonStream
+from plansmith_planner.parse.reply import Parsed, parse_answer, parse_value
+from plansmith_planner.settings import Fallback
+from plansmith_planner.stages import PlannerDeps, Watch
 
-OnStep = Callable[[AnyStep], None]
 OnText = Callable[[str], None]
+_DRAFTS: Final = 3
 
 
 class Offer(NamedTuple):
@@ -45,17 +70,20 @@ def draft_messages(
 
     `shape` is the dialect to draft in; empty means the plan language itself.
     """
+
+    def listed(title: str, lines: Iterable[Json]) -> str:
+        # Servers and agents of others describe themselves: their words are data too.
+        text = "\n".join(json.dumps(each, ensure_ascii=False) for each in lines)
+        return fence(title, text) if text else "(none)"
+
     user = render(
         "request",
         folder=prompts,
         max_steps=str(max_steps),
         locale=locale,
-        # Servers and agents of others describe themselves: their words are data too.
-        tools=_fenced("tools", map(tool_line, offer.tools)),
-        agents=_fenced("agents", map(agent_line, offer.agents)),
-        templates=_fenced(
-            "templates", (json.dumps(name, ensure_ascii=False) for name in offer.templates)
-        ),
+        tools=listed("tools", map(_about_tool, offer.tools)),
+        agents=listed("agents", map(_about_agent, offer.agents)),
+        templates=listed("templates", offer.templates),
         context=context or "(no further context)",
         request=fence("request", request),
     )
@@ -63,9 +91,15 @@ def draft_messages(
     return [Message("system", rules), Message("user", user)]
 
 
-def draft_schema(shape: str = "") -> dict[str, Json]:
-    """Returns the JSON Schema of a draft, in the plan language or in another system's shape."""
-    return dialect(shape).schema() if shape else schema(for_models=True)
+def _about_tool(tool: ToolSpec) -> Json:
+    given = {"name": tool.name, "does": tool.description, "effect": tool.effect.value}
+    gives = {"gives": tool.output_schema} if tool.output_schema is not None else {}
+    return {**given, "inputs": tool.input_schema, **gives}
+
+
+def _about_agent(agent: AgentSpec) -> Json:
+    skills: list[Json] = [skill.to_json() for skill in agent.skills]
+    return {"name": agent.name, "does": agent.description, "skills": skills}
 
 
 class StepStream:
@@ -86,26 +120,321 @@ class StepStream:
                 self._on_step(plan.steps[0])
 
 
-def tool_line(tool: ToolSpec) -> str:
-    """Describes a tool to the model as one line of JSON."""
-    fields: dict[str, Json] = {
-        "name": tool.name,
-        "does": tool.description,
-        "effect": tool.effect.value,
-        "inputs": tool.input_schema,
+@dataclass
+class DraftLoop:
+    """The drafts and repairs of one request."""
+
+    request: PlanRequest
+    query: str
+    locale: str
+    deps: PlannerDeps
+    offer: Offer
+    context: Context
+    watch: Watch
+    given: str = ""
+    text: str = ""
+    usage: Usage = field(default_factory=Usage)
+    repairs: int = 0
+    parsed_at_once: bool = False
+    plan: Plan | None = None
+    problems: tuple[Problem, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.dialect = dialect(self.request.dialect) if self.request.dialect else None
+        self.rules = rules_of(self.request, self.deps)
+        messages = draft_messages(
+            self.query,
+            offer=self.offer,
+            context=self.context.text,
+            max_steps=step_limit(self.rules, self.deps.settings.max_steps),
+            locale=self.locale,
+            prompts=self.deps.settings.prompts,
+            shape=self.request.dialect,
+        )
+        self.brief = PlanBrief(
+            visible(self.query),
+            locale=self.locale,
+            tools=tuple(self.offer.tools),
+            agents=tuple(self.offer.agents),
+            known=self.context.facts,
+            now=time_text(self.deps.clock, self.deps.settings.timezone),
+            previous=self.request.previous,
+            feedback=visible(self.request.feedback),
+            enabled=tuple(self.offer.enabled),
+        )
+        form = self.dialect.schema() if self.dialect else schema(for_models=True)
+        self.prompt = Prompt(messages, schema=form, brief=self.brief)
+
+    async def run(self, on_step: OnStep, on_text: OnText) -> Planned:
+        """Returns a usable plan, or a fallback plan with all problems."""
+        try:
+            self.text, self.usage = await self._draft(on_step, on_text)
+            with self.watch("parse", Sentence("{count} characters", count=f"{len(self.text):,}")):
+                parsed = await self._parsed(self.text)
+            self.parsed_at_once = parsed.plan is not None
+            await self._check(parsed)
+            while not self._usable and self.repairs < self.deps.settings.repairs:
+                before = self.plan, self.problems, self.text
+                await self._repair()
+                # A plan whose calls may fail is better than none.
+                if not has_errors([*to_show(before[1])]) and has_errors([*to_show(self.problems)]):
+                    self.plan, self.problems, self.text = before
+                    break
+        except ModelFailed as failure:
+            hint = failure.hint or Sentence("look at the model's settings, or try again")
+            message = Sentence("the model gave no usable answer: {reason}", reason=failure.message)
+            self.problems = (*self.problems, problem("PS015", message, hint=hint))
+        return self._outcome()
+
+    @property
+    def _usable(self) -> bool:
+        return self.plan is not None and not has_errors(list(self.problems))
+
+    async def _draft(self, on_step: OnStep, on_text: OnText) -> ModelAnswer:
+        """Returns the model's text; asks again from the start if an answer breaks off."""
+        model, note, number = self.deps.plan_model, partial(self.watch.note, "draft"), 0
+        while True:
+            number += 1
+            last, steps = number == _DRAFTS, StepStream(on_step)
+            told = Sentence(
+                "{model} writes, last try" if last else "{model} writes", model=model.name
+            )
+
+            def on_piece(piece: str, steps: StepStream = steps) -> None:
+                on_text(piece)
+                steps.feed(piece)
+
+            try:
+                with self.watch("draft", told):
+                    return await read_answer(model.stream(self.prompt), on_piece, note)
+            except ModelBusy as busy:
+                if last:
+                    raise
+                why = busy.message
+                broke = Sentence("try {number} broke off: {reason}", number=number, reason=why)
+                note(broke, begins=True)
+
+    async def _parsed(self, text: str) -> Parsed:
+        shape = self.request.dialect
+        return await parse_answer(text, goal=self.query, locale=self.locale, shape=shape)
+
+    async def _check(self, parsed: Parsed) -> None:
+        """Corrects obvious mistakes of a plan, and keeps it with the problems that are left."""
+        plan, known, deps = parsed.plan, self.deps.earlier, self.deps
+        self.plan, self.problems = plan, tuple(parsed.problems)
+        if plan is None:
+            return
+        if known is not None:
+            if self.request.dialect and known.results:  # our own language has references
+                plan = with_results(plan, {**known.names, **{ref: ref for ref in known.results}})
+            plan = known.named(plan)
+        step_text = self.dialect.step_text if self.dialect else None
+        plan, notes = assigned(plan, deps.agents, step_text)
+        with self.watch("check", Sentence("{count} steps", count=len(plan.steps))):
+            earlier = await used_results(plan, known) if known else NOTHING_EARLIER
+            bare, bared = without_schedule_words(plan)
+            ask = deps.settings.ask_for_missing
+            fixed = autofix(bare, deps.tools, agents=deps.agents, ask_for_missing=ask)
+            self.plan = plan = fixed.plan
+            found = check_plan(
+                plan,
+                deps.tools,
+                agents=deps.agents,
+                templates=deps.templates,
+                max_steps=deps.settings.max_steps,
+                earlier=earlier,
+            )
+            # The rules hold for the plan with the steps that are kept in it.
+            kept = {step.id: step for step in self.request.kept}
+            others = (step for step in plan.steps if step.id not in kept)
+            whole = plan.replace(steps=(*kept.values(), *others)) if kept else plan
+            catalogue = Catalogue.of(deps.tools), self.rules, deps.agents, deps.templates
+            self.problems += (
+                *(*notes, *bared, *fixed.problems, *found),
+                *constraint_problems(whole, *catalogue),
+                *lint_plan(plan, deps.tools),
+                *made_up_values(plan, deps.tools, self.given),
+                *self._not_offered(plan),
+            )
+            if not has_errors(list(self.problems)):
+                # What the tools say about the calls of a plan that is right in itself.
+                tools = {spec.name: spec for spec in deps.tools}
+                self.problems += to_repair(await rehearsal_problems(plan, tools, deps.rehearse))
+
+    def _not_offered(self, plan: Plan) -> Iterator[Problem]:
+        """Yields the calls of what exists but was not offered, where the shortlist is strict."""
+        if not self.deps.settings.strict_shortlist:
+            return
+        offered = _names(self.offer.tools, self.offer.agents)
+        others = _names(self.deps.tools, self.deps.agents)
+        for step in plan.steps:
+            inner = step.each if isinstance(step, MapStep) else step
+            for kind, code in (("tool", "PS101"), ("agent", "PS102")):
+                name = getattr(inner, kind, "")
+                if name in others and name not in offered:
+                    text = Sentence("'{name}' was not offered for this request", name=name)
+                    hint = Sentence("use one of {tools}", tools=offered)
+                    yield problem(code, text, hint=hint, step=inner.id, path=(kind,))
+
+    async def _repair(self) -> None:
+        """Has the model rewrite what is wrong: only the broken steps where these are few.
+
+        A plan in another system's shape is always rewritten whole, since its steps have no ids.
+        """
+        self.repairs += 1
+        errors = [each for each in self.problems if each.severity is Severity.ERROR]
+        plan, broken = self.plan, list[str]()
+        if plan is not None and errors and not self.request.dialect:
+            inner = {step.each.id: step.id for step in plan.steps if isinstance(step, MapStep)}
+            named = {inner.get(each.step or "", each.step) for each in errors}
+            if named <= plan.by_id.keys() and len(named) * 2 <= len(plan.steps):
+                broken = [step.id for step in plan.steps if step.id in named]
+        count = len(errors)
+        told = Sentence("round {number}, {errors} errors", number=self.repairs, errors=count)
+        with self.watch("repair", told):
+            answer = await read_answer(self.deps.plan_model.stream(self._asking(errors, broken)))
+            parsed = await self._parsed(answer.text)
+            # An answer with a whole plan replaces it.
+            if broken and plan and parsed.plan and len(parsed.plan.steps) < len(plan.steps):
+                fresh = dict(parsed.plan.by_id)
+                kept = [fresh.pop(s.id, s) if s.id in broken else s for s in plan.steps]
+                new = [step for name, step in fresh.items() if name not in plan.by_id]
+                parsed = parsed._replace(plan=plan.replace(steps=(*new, *kept)))
+        self.usage = total(self.usage, answer.usage)
+        self.text = answer.text or self.text
+        await self._check(parsed)
+
+    def _asking(self, errors: Sequence[Problem], broken: Sequence[str]) -> Prompt:
+        """Returns a prompt with the errors of a plan; without `broken` it asks for all of it."""
+        what = "Write the whole plan again."
+        if broken:
+            names = json.dumps(broken, ensure_ascii=False)
+            what = f'Write only these steps again, under their ids: {names}, as {{"steps": […]}}.'
+        shown, lines, told = errors[:20], list[str](), list[str]()
+        for each in shown:
+            about = {"code": each.code, "step": each.step, "field": ".".join(map(str, each.path))}
+            line = {**about, "problem": each.message, "hint": each.hint}
+            # What a tool says may hold words of files: it is data.
+            heap = told if each.code == WOULD_FAIL else lines
+            heap.append(json.dumps(line, ensure_ascii=False))
+        lines += [fence("what the tools say about these calls", "\n".join(told))] if told else []
+        if len(errors) > len(shown):
+            lines.append(json.dumps({"problem": f"and {len(errors) - len(shown)} more"}))
+        own, problems = self.deps.settings.prompts, "\n".join(lines)
+        asked = render("repair", folder=own, problems=problems, what=what)
+        answered = [Message("assistant", self.text), Message("user", asked)]
+        brief = replace(self.brief, problems=tuple(each.message for each in shown))
+        return Prompt([*self.prompt.messages, *answered], brief=brief)
+
+    def _outcome(self) -> Planned:
+        self.problems = to_show(self.problems)
+        usable = self._usable
+        final = self.plan if usable else self._substitute()
+        if final is not None and self.request.previous is not None:
+            final = final.replace(revision=self.request.previous.revision + 1)
+        # As in the limit on steps, what only asks or answers does not count.
+        counted = [s for s in final.steps if s.kind not in ("ask", "reply")] if final else []
+        return Planned(
+            Decision.PLAN,
+            locale=self.locale,
+            plan=final,
+            draft=None if usable else self.plan,
+            problems=self.problems,
+            text=self.text,
+            metrics=PlanningFigures(
+                parsed=self.plan is not None,
+                parsed_at_once=self.parsed_at_once,
+                enough_context=self.plan is not None and self.plan.enough_context,
+                degraded=not usable and final is not None,
+                steps=len(counted),
+                repairs=self.repairs,
+            ).spent(self.usage),
+        )
+
+    def _substitute(self) -> Plan | None:
+        """Returns the fallback plan; it has the worst problem, and how to mend a failed model."""
+        kind, locale = self.deps.settings.fallback, self.locale
+        if kind is Fallback.NONE:
+            return None
+        why = in_language(Sentence("ps.no_plan"), locale)
+        if self.problems:
+            worst = min(self.problems, key=lambda each: each.severity is not Severity.ERROR)
+            why = in_language(worst.message, locale)
+            if worst.code == "PS015" and worst.hint:
+                why = f"{why} ({in_language(worst.hint, locale)})"
+        # The model's text, which is probably the answer.
+        text = self.text.strip()[:2000].encode("utf-8", "replace").decode()
+        says = escape_text(text) or in_language(Sentence("(no plan is available)"), locale)
+        steps: list[dict[str, Any]] = [{"id": "reply", "kind": "reply", "instruction": says}]
+        if kind is Fallback.THREE_STEPS:
+            steps = _three_steps(
+                self.query, self.offer, (self.dialect and self.dialect.language) or locale
+            )
+        goal = f"Plan for: {self.query[:50]}{'...' * (len(self.query) > 50)}"
+        fields = {"goal": goal, "locale": locale, "degraded": why, "steps": steps}
+        return Plan.model_validate(fields)
+
+
+def _three_steps(request: str, offer: Offer, language: str) -> list[dict[str, Any]]:
+    """Returns analyse, execute and verify: for an agent if there is one, else replies."""
+    steps: list[dict[str, Any]] = []
+    titles = {
+        "analyze": Sentence("Analyze request"),
+        "execute": Sentence("Execute task"),
+        "verify": Sentence("Verify results"),
     }
-    if tool.output_schema is not None:
-        fields["gives"] = tool.output_schema
-    return json.dumps(fields, ensure_ascii=False)
+    for name, english in titles.items():
+        title = in_language(english, language)
+        told = f"{title}: {escape_text(request)}"
+        agent = {"agent": offer.agents[0].name, "task": told} if offer.agents else {}
+        after = [steps[-1]["id"]] if steps else []
+        action = agent or {"instruction": told}
+        steps.append({"id": name, "title": title, "after": after, **action})
+    return steps
 
 
-def agent_line(agent: AgentSpec) -> str:
-    """Describes an agent to the model as one line of JSON."""
-    skills = [skill.to_json() for skill in agent.skills]
-    fields = {"name": agent.name, "does": agent.description, "skills": skills}
-    return json.dumps(fields, ensure_ascii=False)
+def rules_of(request: PlanRequest, deps: PlannerDeps) -> list[Constraint]:
+    """Returns the rules for a plan: those of the profile, and those in the person's words."""
+    rules = asked_constraints(request.text, _names(deps.tools, deps.agents))
+    profile = request.profile
+    if profile is None:
+        return rules
+    hard = [read_constraint(text) for text in profile.hard_constraints]
+    soft = [read_constraint(text, hard=False) for text in profile.soft_constraints]
+    return [*hard, *soft, *rules]
 
 
-def _fenced(title: str, lines: Iterable[str]) -> str:
-    text = "\n".join(lines)
-    return fence(title, text) if text else "(none)"
+def _names(tools: Sequence[ToolSpec], agents: Sequence[AgentSpec]) -> list[str]:
+    return [*(each.name for each in tools), *(each.name for each in agents)]
+
+
+def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan | None:
+    """Returns the plan without steps that have errors and without what depends on these.
+
+    Replies that would report on removed steps are removed too; an entry that was no step takes
+    nothing with it. Of too many steps the first are kept, and the last reply; a rule that allows
+    fewer steps than `max_steps` counts too. Returns None if nothing is left.
+    """
+    errors = [each for each in problems if each.severity is Severity.ERROR]
+    for each in errors:  # how many steps the broken rules allow
+        broken = each.message
+        if isinstance(broken, Sentence) and broken.key == "ps.by_rule":
+            broken = broken.fields["problem"]
+        if isinstance(broken, Sentence) and broken.key == "ps.many_steps":
+            max_steps = min(max_steps, int(broken.fields["most"]))
+    inner = {step.each.id: step.id for step in plan.steps if isinstance(step, MapStep)}
+    bad = {inner.get(each.step, each.step) for each in errors if each.step is not None}
+    # What a step refers to, in its rules too.
+    refs = {step.id: {each.ref.step for each in step.references if each.ref} for step in plan.steps}
+    using = {name: frozenset(each & plan.by_id.keys()) for name, each in refs.items()}
+    gone = bad | downstream(using, [name for name in bad if name in using])
+    behind = downstream(needs(plan), [name for name in gone if name in using])
+    reports = {step.id for step in plan.steps if isinstance(step, ReplyStep)} & behind
+    kept = [step for step in plan.steps if step.id not in gone | reports]
+    steps = kept[:max_steps]
+    # A reply alone would have nothing to report.
+    if len(kept) > max_steps > 1 and isinstance(kept[-1], ReplyStep):
+        steps = [*kept[: max_steps - 1], kept[-1]]
+    names = {step.id for step in steps}
+    loose = [step.replace(after=tuple(n for n in step.after if n in names)) for step in steps]
+    return plan.replace(steps=tuple(loose)) if steps else None

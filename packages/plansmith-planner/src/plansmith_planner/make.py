@@ -86,7 +86,6 @@ def model(
 
 
 def _given_model(given: ChatModel | str | None) -> ChatModel | None:
-    """Returns a model by its name, or the given one."""
     return model(given) if isinstance(given, str) else given
 
 
@@ -198,7 +197,6 @@ def _is_brought(kind: str) -> bool:
 def _auto(
     settings: ModelSettings, *, clock: Clock, tell: Tell, api_key: str | None
 ) -> choose.AutoModel:
-    """Makes a model that is looked for when it is first needed."""
     variable = settings.api_key_env
     if (variable or api_key) and not settings.base_url:
         hint = Sentence("name the model that the key is for, too")

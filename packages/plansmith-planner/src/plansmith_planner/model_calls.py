@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from functools import cache
 from importlib.resources import files
@@ -67,6 +67,14 @@ def prompt_names() -> list[str]:
     entries = (files("plansmith_planner") / "prompts").iterdir()
     own = {each.name.removesuffix(".md") for each in entries if each.name.endswith(".md")}
     return sorted(own | {*dialect_names()})
+
+
+def text_fields(**choices: Sequence[str]) -> dict[str, Json]:
+    """Returns the schema of an object of texts, all required, each free or one of the choices."""
+    fields: dict[str, Json] = {name: {"type": "string"} for name in choices}
+    fields |= {name: {"type": "string", "enum": [*of]} for name, of in choices.items() if of}
+    closed: dict[str, Json] = {"required": [*choices], "additionalProperties": False}
+    return {"type": "object", "properties": fields, **closed}
 
 
 class ModelAnswer(NamedTuple):

@@ -9,18 +9,9 @@ from typing import TYPE_CHECKING, Final
 from plansmith.lazy import lazy_modules
 
 if TYPE_CHECKING:
+    from plansmith import ports
     from plansmith.check import rehearsal
     from plansmith.plan.planning import OnStep, Planned, PlanRequest, Tell
-    from plansmith.ports import (
-        Available,
-        Call,
-        ChatModel,
-        Clock,
-        ContextSource,
-        Message,
-        Ranker,
-        ReplyBrief,
-    )
     from plansmith_planner import model_calls, pipeline, replies, stages
     from plansmith_planner import settings as planner_settings
     from plansmith_planner.context import background
@@ -44,13 +35,13 @@ class ModelPlanner:
 
     def __init__(
         self,
-        model: ChatModel,
+        model: ports.ChatModel,
         *,
-        clock: Clock,
-        triage_model: ChatModel | None = None,
-        report_model: ChatModel | None = None,
-        context: Sequence[ContextSource] = (),
-        ranker: Ranker | None = None,
+        clock: ports.Clock,
+        triage_model: ports.ChatModel | None = None,
+        report_model: ports.ChatModel | None = None,
+        context: Sequence[ports.ContextSource] = (),
+        ranker: ports.Ranker | None = None,
         settings: planner_settings.PlannerSettings | None = None,
     ) -> None:
         self.model = model
@@ -67,12 +58,12 @@ class ModelPlanner:
         return self.model.name
 
     @property
-    def judging_model(self) -> ChatModel | None:
+    def judging_model(self) -> ports.ChatModel | None:
         """The model that judges messages and shortens conversations; none where rules plan."""
         return None if self._triage_model.name == RULES else self._triage_model
 
     async def make(
-        self, request: PlanRequest, available: Available, *, tell: Tell, on_step: OnStep
+        self, request: PlanRequest, available: ports.Available, *, tell: Tell, on_step: OnStep
     ) -> Planned:
         """Returns a checked plan, an answer, a question, or why there is none."""
         transcript = model_calls.Transcript()
@@ -99,7 +90,9 @@ class ModelPlanner:
             origin="model" if asked - {RULES} else "rules",
         )
 
-    async def write(self, brief: ReplyBrief, said: Sequence[Message], call: Call) -> str:
+    async def write(
+        self, brief: ports.ReplyBrief, said: Sequence[ports.Message], call: ports.Call
+    ) -> str:
         """Returns the text of one reply, which may be empty."""
         prompts = self.settings.prompts
         return await replies.write_reply(

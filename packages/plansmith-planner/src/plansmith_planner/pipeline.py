@@ -9,7 +9,6 @@ from plansmith.check.check_plan import check_plan
 from plansmith.formats.dialect import dialect
 from plansmith.plan import planning as p
 from plansmith.plan.briefs import total
-from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import ContextBlock, Usage
@@ -17,9 +16,8 @@ from plansmith.text import READ_BY_RULES
 from plansmith_planner.context import gather
 from plansmith_planner.context.background import HEADING
 from plansmith_planner.context.history import TITLE, Summariser, recall
-from plansmith_planner.context.token_budget import clipped, rough_count
-from plansmith_planner.draft import Offer, OnText
-from plansmith_planner.draft_loop import DraftLoop
+from plansmith_planner.context.token_budget import clipped
+from plansmith_planner.draft import DraftLoop, Offer, OnText
 from plansmith_planner.instant import instant
 from plansmith_planner.language.left_out import left_out
 from plansmith_planner.language.locales import locale_of
@@ -42,52 +40,52 @@ async def make_plan(
     """
     language = request.profile.language if request.profile else ""
     locale = locale_of(request.text, request.locale or language)
-    watch = Watch(deps.clock, tell, locale)
+    watch, settings = Watch(deps.clock, tell, locale), deps.settings
     with watch("triage", Sentence("in {locale}", locale=locale)):
         decided = await _by_rules(request, deps, locale, tell)
         decided = decided or await _triage(request, deps, locale)
-    if decided.decision is not p.Decision.PLAN:
+    query, decision, reason, made = decided.query, decided.decision, decided.reason, decided.plan
+    if decision is not p.Decision.PLAN:
         spent = p.PlanningFigures().spent(decided.usage, watch.seconds)
-        return p.Planned(
-            decided.decision, decided.reason, decided.answer, locale=locale, metrics=spent
-        )
-    if decided.plan is not None:
-        return _without_model(decided.plan, decided.reason, deps, watch)
+        return p.Planned(decision, reason, decided.answer, locale=locale, metrics=spent)
+    if made is not None:  # without a model
+        with watch("check", Sentence("{count} steps", count=len(made.steps))):
+            found = tuple(check_plan(made, deps.tools, templates=deps.templates))
+        figures = p.PlanningFigures(parsed=True, parsed_at_once=True, steps=len(made.steps))
+        spent = figures.spent(Usage(), watch.seconds)
+        done = p.Planned(decision, reason, locale=made.locale, plan=made)
+        return replace(done, problems=found, metrics=spent)
     with watch("context", Sentence("{count} sources", count=len(deps.sources))):
         model = deps.triage_model or deps.plan_model
-        summariser = Summariser(model, deps.clock, prompts=deps.settings.prompts)
+        summariser = Summariser(model, deps.clock, prompts=settings.prompts)
         context = await gather.gather_context(
-            decided.query,
+            query,
             clock=deps.clock,
             known=request,
             earlier=[*deps.earlier.results.values()] if deps.earlier else (),
             sources=deps.sources,
-            search=deps.search if deps.settings.background_search else None,
+            search=deps.search if settings.background_search else None,
             # A thread keeps a summary of its own.
             summariser=None if request.thread else summariser,
-            settings=deps.settings,
+            settings=settings,
             tell=partial(watch.note, "context", begins=True),
         )
     known = Sentence(
         "of {tools} tools and {agents} agents", tools=len(deps.tools), agents=len(deps.agents)
     )
     with watch("shortlist", known):
-        picks, offer = _shortlist(decided.query, request, deps, context)
+        picks, offer = _shortlist(query, request, deps, context)
     # All text from which values may come: the person's words and what was looked up.
-    said, found = (m.text for m in request.history), (block.text for block in context.facts)
-    given = "\n".join([request.text, request.feedback, *said, *found])
-    loop = DraftLoop(request, decided.query, locale, deps, offer, context, watch, given)
-    planned = await loop.run(on_step, on_text)
+    said, facts = (m.text for m in request.history), (block.text for block in context.facts)
+    given = "\n".join([request.text, request.feedback, *said, *facts])
+    loop = DraftLoop(request, query, locale, deps, offer, context, watch, given)
+    planned = _reviewed(await loop.run(on_step, on_text), decided, request, deps)
     usage = total(decided.usage, context.usage, planned.metrics.usage)
     return replace(
-        _with_schedule(planned, decided, request),
-        reason=decided.reason,
+        planned,
+        reason=reason,
         picks=tuple(p.PickedTool(name=each.name, reason=each.reason) for each in picks),
-        problems=(
-            *_context_notes(context),
-            *planned.problems,
-            *_left_out(planned.plan, request, deps),
-        ),
+        problems=(*_context_notes(context), *planned.problems),
         metrics=planned.metrics.spent(usage, watch.seconds),
     )
 
@@ -117,9 +115,9 @@ async def _triage(request: p.PlanRequest, deps: PlannerDeps, locale: str) -> Tri
     if model is not None:
         # The conversation, shortened to a third of the context, and the time.
         room = settings.context_tokens // 3
-        said = await recall(request.history, tokens=room, count=rough_count)
+        said = await recall(request.history, tokens=room)
         results = gather.earlier_text([*deps.earlier.results.values()]) if deps.earlier else ""
-        shown = clipped(results, tokens=room, count=rough_count, keep_end=True)
+        shown = clipped(results, tokens=room, keep_end=True)
         told = {TITLE: said.text, gather.EARLIER: shown}
         told |= {gather.TIME: gather.time_text(deps.clock, settings.timezone)}
         known = [ContextBlock(title, text) for title, text in told.items() if text]
@@ -134,21 +132,6 @@ async def _triage(request: p.PlanRequest, deps: PlannerDeps, locale: str) -> Tri
         locale=locale,
         timezone=settings.timezone,
         prompts=settings.prompts,
-    )
-
-
-def _without_model(plan: Plan, reason: str, deps: PlannerDeps, watch: Watch) -> p.Planned:
-    """Checks and returns a plan that triage made without a model."""
-    with watch("check", Sentence("{count} steps", count=len(plan.steps))):
-        found = check_plan(plan, deps.tools, templates=deps.templates)
-    figures = p.PlanningFigures(parsed=True, parsed_at_once=True, steps=len(plan.steps))
-    return p.Planned(
-        p.Decision.PLAN,
-        reason=reason,
-        locale=plan.locale,
-        plan=plan,
-        problems=tuple(found),
-        metrics=figures.spent(Usage(), watch.seconds),
     )
 
 
@@ -184,11 +167,24 @@ def _shortlist(
     )
 
 
-def _with_schedule(planned: p.Planned, decided: Triage, request: p.PlanRequest) -> p.Planned:
-    """Adds when to repeat the plan; one that first asks for something is not a plan yet."""
+def _reviewed(
+    planned: p.Planned, decided: Triage, request: p.PlanRequest, deps: PlannerDeps
+) -> p.Planned:
+    """Adds when to repeat a plan, and warnings of what it seems to leave out of the request.
+
+    One that first asks for something is not a plan yet.
+    """
     plan = planned.plan
     if plan is None:
         return planned
+    if not plan.degraded:
+        earlier = request.kept
+        if request.previous is not None and not request.changes:
+            earlier = earlier or request.previous.steps  # what a new round adds to
+        kept = (step for step in earlier if step.id not in plan.by_id)
+        whole = plan.replace(steps=(*kept, *plan.steps))
+        lacks = left_out([request.text, *request.changes], whole, deps.tools, deps.agents)
+        planned = replace(planned, problems=(*planned.problems, *lacks))
     asked = dialect(request.dialect).asks(plan) if request.dialect else ()
     if asked:
         text = "\n".join(asked)
@@ -212,15 +208,3 @@ def _context_notes(context: gather.Context) -> list[Problem]:
             )
             notes.append(problem("PS018", text, hint=hint))
     return notes
-
-
-def _left_out(plan: Plan | None, request: p.PlanRequest, deps: PlannerDeps) -> list[Problem]:
-    """Returns warnings of what the person asked for and a drafted plan seems to leave out."""
-    if plan is None or plan.degraded:
-        return []
-    earlier = request.kept
-    if request.previous is not None and not request.changes:
-        earlier = earlier or request.previous.steps  # what a new round adds to
-    kept = (step for step in earlier if step.id not in plan.by_id)
-    whole = plan.replace(steps=(*kept, *plan.steps))
-    return left_out([request.text, *request.changes], whole, deps.tools, deps.agents)

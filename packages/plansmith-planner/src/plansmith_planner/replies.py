@@ -15,8 +15,6 @@ from plansmith_planner.context.token_budget import Part, clipped, fit, rough_cou
 from plansmith_planner.model_calls import read_answer, render
 
 MAX_TOKENS: Final = 24_000
-_SAID_TOKENS: Final = 1_500
-_SMALL: Final = 200
 _CITE: Final = (
     "Put the step that a statement rests on behind it, in this form: [step:ID]. "
     "These are the steps there are: {names}."
@@ -36,7 +34,7 @@ async def write_reply(
     """Returns the model's text; clips results that do not fit into the prompt, with a note."""
     prompt = _material(brief.instruction, brief.results, tokens)
     if said:  # the conversation before the request, so that a reply fits into it
-        recalled = await recall(said, tokens=_SAID_TOKENS, count=rough_count)
+        recalled = await recall(said, tokens=1_500)
         prompt = f"{fence(TITLE, recalled.text)}\n\n{prompt}"
     prompt += _AS_RESULTS if brief.style == "results" else ""
     text = render("reply", folder=prompts, locale=brief.locale, instruction=prompt)
@@ -49,12 +47,12 @@ async def write_reply(
 def _material(instruction: str, results: Mapping[str, Json], tokens: int) -> str:
     """Returns the model's material: the instruction first, then each result in equal shares."""
     if not results:
-        whole = clipped(instruction, tokens=tokens, count=rough_count)
+        whole = clipped(instruction, tokens=tokens)
         return fence("what to say, and the results", whole)
     # A small value stays in its place; a large one would bury the instruction.
-    small = {name: each for name, each in results.items() if len(value_text(each)) <= _SMALL}
+    small = {name: each for name, each in results.items() if len(value_text(each)) <= 200}
     task = filled(instruction, small)
-    short = clipped(task, tokens=tokens // 2, count=rough_count)
+    short = clipped(task, tokens=tokens // 2)
     names = ", ".join(dict.fromkeys(_step_of(name) for name in results))
     head = f"{fence('what to say', short)}\n\n{_CITE.format(names=names)}\n\n"
     parts = [
@@ -62,7 +60,7 @@ def _material(instruction: str, results: Mapping[str, Json], tokens: int) -> str
         for name, value in results.items()
     ]
     left = tokens - rough_count(head) - 1
-    fitted = fit(parts, tokens=max(left, 0), count=rough_count)
+    fitted = fit(parts, tokens=max(left, 0))
     return head + (fitted.text or "; ".join(fitted.notes))
 
 

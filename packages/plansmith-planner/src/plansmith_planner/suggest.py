@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +18,6 @@ from plansmith_planner.ranking.lexical import LexicalIndex, Request, read_reques
 # Half of the words of both must be the same; with less it is a different task.
 MIN_SIMILARITY: Final = 0.5
 MOST: Final = 3
-_LONGEST_VALUE: Final = 80
 _FORMATS: Final = {
     "email": r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,5}",
     "uri": r"https?://[^\s<>\"'，。、）)]{1,500}",
@@ -82,23 +81,19 @@ def ranked(request: str, templates: Sequence[Template]) -> list[tuple[Template, 
 
 def _similarity(request: str, asked: Request, shared: Sequence[str], template: Template) -> float:
     """Returns how much both texts have in common; values of parameters do not count."""
-    values = _terms(map(value_text, found_inputs(request, template).values()))
+    given = [*map(value_text, found_inputs(request, template).values())]
+    before = [value for form in template.properties.values() for value in _saved_values(form)]
+    values, old = ({term for text in each for _, term in terms(text)} for each in (given, before))
     said = asked.surface.keys() - values
     request_terms = {term: weight for term, weight in asked.terms.items() if term in said}
     earlier = read_request(template.request or template.plan.goal)
-    before = [value for form in template.properties.values() for value in _saved_values(form)]
-    template_terms = (earlier.terms.keys() & earlier.surface.keys()) - _terms(before)
+    template_terms = (earlier.terms.keys() & earlier.surface.keys()) - old
     if not request_terms or not template_terms:
         return 0.0
-    answered = sum(request_terms[term] for term in shared if term in request_terms) / sum(
-        request_terms.values()
-    )
+    matched = sum(request_terms[term] for term in shared if term in request_terms)
+    answered = matched / sum(request_terms.values())
     covered = len(template_terms & (request_terms.keys() | set(shared))) / len(template_terms)
     return 2 * answered * covered / (answered + covered) if answered + covered else 0.0
-
-
-def _terms(texts: Iterable[str]) -> set[str]:
-    return {term for text in texts for _, term in terms(text)}
 
 
 def found_inputs(request: str, template: Template) -> dict[str, Json]:
@@ -128,7 +123,6 @@ def _candidates(request: str, form: Mapping[str, Json], template: Template) -> I
 
 
 def _saved_values(form: Mapping[str, Json]) -> list[str]:
-    """Returns the values that a parameter had when its template was saved."""
     examples = form.get("examples")
     given = examples[:1] if isinstance(examples, list) else []
     return [value_text(each) for each in (form.get("default"), *given) if each is not None]
@@ -147,7 +141,7 @@ def _value_at_same_place(request: str, default: str, before: str) -> Iterator[st
         return
     start = rf"(?:^|(?<![^\W_])){re.escape(left[0])}\s*" if left else r"^\s*"
     end = rf"\s*{re.escape(right[0])}" if right else r"[\s.?!。？！]*$"
-    pattern = rf"{start}(?P<value>\S(?:[^\n]{{0,{_LONGEST_VALUE}}}?\S)?){end}"
+    pattern = rf"{start}(?P<value>\S(?:[^\n]{{0,{80}}}?\S)?){end}"
     yield from (match["value"] for match in re.finditer(pattern, request, re.IGNORECASE))
 
 

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 
 from plansmith.errors import ModelFailed, PlansmithError, UnreadableText
 from plansmith.plan.capability import AgentSpec
-from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision
 from plansmith.plan.refs import escape_text
@@ -19,20 +18,12 @@ from plansmith.text import visible
 from plansmith_planner.context.fence import fence
 from plansmith_planner.language.left_out import find_changes
 from plansmith_planner.language.recurrence import recurrence
-from plansmith_planner.model_calls import ModelAnswer, read_answer, render
+from plansmith_planner.model_calls import ModelAnswer, read_answer, render, text_fields
 from plansmith_planner.parse.read import read_json
 
-SCHEMA: Final[dict[str, Json]] = {
-    "type": "object",
-    "properties": {
-        "decision": {"type": "string", "enum": ["answer", "plan", "ask", "refuse"]},
-        "reason": {"type": "string"},
-        "query": {"type": "string"},
-        "answer": {"type": "string"},
-    },
-    "required": ["decision", "reason", "query", "answer"],
-    "additionalProperties": False,
-}
+SCHEMA: Final = text_fields(
+    decision=("answer", "plan", "ask", "refuse"), reason=(), query=(), answer=()
+)
 
 
 class Triage(NamedTuple):
@@ -139,10 +130,8 @@ def agent_plan(agent: str, query: str, locale: str) -> Plan:
 def _decided(reply: ModelAnswer, request: str) -> Triage:
     value = read_json(reply.text)
     if not isinstance(value, dict) or value.get("decision") not in list(Decision):
-        begins = reply.text[:80]
-        raise UnreadableText(
-            Sentence("the model's answer is not a decision: '{text}'", text=begins)
-        )
+        other = Sentence("the model's answer is not a decision: '{text}'", text=reply.text[:80])
+        raise UnreadableText(other)
     decision = Decision(str(value["decision"]))
     # The text of a whole value would mean nothing, and one nested deep has none.
     plain = {name: each for name, each in value.items() if not isinstance(each, (dict, list))}

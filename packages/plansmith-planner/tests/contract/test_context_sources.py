@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from plansmith.testing.contracts import ContextSourceContract, RankerContract
-from plansmith_planner.context.documents import DocumentSource
-from plansmith_planner.context.lexical import LexicalRanker
+from plansmith_planner.context.documents import DocumentSource, LexicalRanker
 
 WORDS = "hello to all of you who read this\n"
 

@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from plansmith import Plan
+from plansmith import Plan, Run, RunStatus
 from plansmith.app import Plansmith
+from plansmith.plan.events import Who
 from plansmith.plan.limits import Limits
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 from plansmith_planner.settings import PlannerSettings
+from plansmith_planner.threads.thread import Thread
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = PlannerSettings(triage=False)
 LIMITS = Limits(first_wait_s=0)
+
+
+class Stepwise:
+    """A clock that only moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time.timestamp()
+
+    def forward(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+    async def sleep(self, seconds: float) -> None:
+        self.forward(seconds)
 
 
 def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
@@ -38,3 +60,26 @@ def statuses(run: Any) -> dict[str, str]:
 
 async def bodies(app: Plansmith, run: Any, kind: type[Any]) -> list[Any]:
     return [event.body async for event in app.events(run.id) if isinstance(event.body, kind)]
+
+
+async def approve(app: Plansmith, run: Run, by: str = "ada") -> None:
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by=by)
+
+
+async def approved(app: Plansmith, run: Run, by: str = "ada") -> Run:
+    """Approves the plan of a run if it waits for that, and runs it."""
+    if run.status is RunStatus.REVIEWING:
+        await approve(app, run, by)
+    return await app.run(run.id)
+
+
+async def begun(thread: Thread, text: str, by: Who = "ann", key: str = "") -> Run:
+    """Says something in a thread; returns the run that came of it."""
+    turn = await thread.say(text, by=by, key=key)
+    assert turn.run is not None
+    return turn.run
+
+
+async def done(app: Plansmith, thread: Thread, text: str) -> Run:
+    return await app.run((await begun(thread, text)).id)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -13,24 +12,15 @@ from typing import Any, cast
 
 import pytest
 from tests.edited import change_step, remove_step
-from tests.flow.smiths import LIMITS, Script, bodies, plan, smith, statuses, step
+from tests.flow.smiths import LIMITS, Script, approved, bodies, plan, smith, statuses, step
 
 from plansmith import AgentSpec, Effect, RunStatus
-from plansmith.app import Plansmith
 from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import InputNeeded, Refused, ToolFailed
+from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json
-from plansmith.plan.events import (
-    Event,
-    PlanProposed,
-    QuestionAnswered,
-    QuestionWithdrawn,
-    ReplanStarted,
-    StepProgressed,
-)
 from plansmith.plan.run_options import Origin
 from plansmith.ports import Call, ModelDone, TextDelta, Usage
-from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import Answer, FakeClock, FakeTool, MemoryStore
 from plansmith.tools.functions import tool
 from plansmith_planner.settings import PlannerSettings
@@ -81,7 +71,7 @@ async def test_a_step_can_ask_for_another_plan_and_its_words_do_not_reach_the_pl
     assert statuses(run) == {"a": "done", "c": "done"}
     assert [call.arguments for call in tools.calls] == [{"x": "a surprise"}]
     assert "CANARY" not in model.prompts[1][1].text
-    [started] = await bodies(app, run, ReplanStarted)
+    [started] = await bodies(app, run, e.ReplanStarted)
     assert started.kind == "advice"
 
 
@@ -115,7 +105,7 @@ async def test_progress_is_written_down_also_from_threads() -> None:
     run = await app.submit(plan(step("a", "slow")))
     running = asyncio.ensure_future(app.run(run.id))
     async for event in app.events(run.id, follow=True):
-        if isinstance(event.body, StepProgressed):
+        if isinstance(event.body, e.StepProgressed):
             assert event.body.text == "half way"
             written.set()
     run = await running
@@ -141,9 +131,7 @@ async def test_after_all_steps_the_planner_is_asked_again_until_it_has_enough(
     assert (run.iterations, run.replans) == (2, 0)
 
 
-async def test_what_uses_a_step_of_the_new_iteration_is_a_step_of_its_own(
-    scripted: Script,
-) -> None:
+async def test_what_uses_a_step_of_the_new_iteration_is_a_step_of_its_own(scripted: Script) -> None:
     uses = step("b", inputs={"x": {"$from": "a"}})
     model = scripted(
         {"steps": [step("a", inputs={"n": 1}), uses], "enough_context": False},
@@ -258,7 +246,7 @@ async def test_a_question_with_a_time_limit_ends_without_an_answer_and_never_wit
         await app.answer(run.id, "q", "yes")
     run = await app.run(run.id)
     assert statuses(run) == {"q": "failed", "b": "skipped", "c": "done"}
-    [answered] = await bodies(app, run, QuestionAnswered)
+    [answered] = await bodies(app, run, e.QuestionAnswered)
     assert answered.no_answer
     assert answered.answer is None
 
@@ -289,13 +277,10 @@ async def test_an_edit_in_mid_run_takes_back_only_what_it_changes() -> None:
     assert not run.questions
     run = await app.run(run.id)
     assert list(run.questions) == ["q"]
-    assert [call.arguments for call in tools.calls[before:]] == [
-        {"n": 2},
-        {"x": {"n": 2}},
-    ]
+    assert [call.arguments for call in tools.calls[before:]] == [{"n": 2}, {"x": {"n": 2}}]
     run = await app.edit(run.id, remove_step(remove_step(first, "q"), "d"), by="ada")
     assert not run.questions
-    assert await bodies(app, run, QuestionWithdrawn)
+    assert await bodies(app, run, e.QuestionWithdrawn)
     run = await app.run(run.id)
     assert run.status is RunStatus.DONE
 
@@ -333,9 +318,7 @@ class DyingModel:
         raise Crash
 
 
-async def test_a_request_whose_planning_died_is_planned_after_the_restart(
-    scripted: Script,
-) -> None:
+async def test_a_request_whose_planning_died_is_planned_after_the_restart(scripted: Script) -> None:
     store = MemoryStore()
     app, _ = smith(model=DyingModel(), store=store)
     with pytest.raises(Crash):
@@ -356,7 +339,7 @@ class DyingStore(MemoryStore):
     dies_at = ""
 
     async def append(
-        self, events: Sequence[Event], values: Sequence[Json | Content] = (), **told: Any
+        self, events: Sequence[e.Event], values: Sequence[Json | Content] = (), **told: Any
     ) -> None:
         if any(event.body.type == self.dies_at for event in events):
             raise Crash
@@ -383,9 +366,7 @@ async def test_a_replan_that_died_is_made_again_after_the_restart(
     await app.runs.resume_all()
     run = await app.run(run.id)
     if run.status is RunStatus.REVIEWING:
-        assert run.plan is not None
-        await app.decide(run.id, approve=run.plan.hash, by="ada")
-        run = await app.run(run.id)
+        run = await approved(app, run)
     assert run.status is RunStatus.DONE
     assert run.replans == (0 if wish else 1)
     assert [call.arguments for call in tools.calls] == [{"n": 1}]
@@ -425,16 +406,6 @@ async def test_a_run_can_be_stopped_while_it_is_planned_anew(word: str) -> None:
 # Budget and estimate
 
 
-async def test_the_shared_budget_is_lifted_for_all_by_a_person() -> None:
-    app, tools = smith(shared_budget=BudgetLimits(steps=2))
-    run = await app.run((await app.submit(plan(*[step(f"s{n}") for n in range(4)]))).id)
-    assert list(run.questions) == ["shared_budget:1"]
-    await app.answer(run.id, "shared_budget:1", "go_on", by="ada")
-    run = await app.run(run.id)
-    assert run.status is RunStatus.DONE
-    assert len(tools.calls) == 4
-
-
 async def test_planning_counts_and_a_replan_beyond_the_budget_asks(scripted: Script) -> None:
     used = Usage(1500, 500)
     model = scripted(Answer({"steps": [step("a", "flaky")]}, usage=used))
@@ -448,30 +419,6 @@ async def test_planning_counts_and_a_replan_beyond_the_budget_asks(scripted: Scr
     assert list(run.questions) == ["budget:1"]
     run = await app.answer(run.id, "budget:1", "stop", by="ada")
     assert run.status is RunStatus.CANCELLED
-
-
-async def test_the_estimate_learns_from_runs_and_is_kept_with_the_plan() -> None:
-    clock = FakeClock()
-
-    @tool(effect="read")
-    async def slow() -> str:
-        """Take three seconds."""
-        await clock.advance(3)
-        return "ok"
-
-    store = MemoryStore()
-    app, _ = smith(slow, clock=clock, store=store)
-    run = await app.submit(plan(step("a", "slow")))
-    assert run.estimate is not None
-    assert run.estimate.measured == {}
-    await app.run(run.id)
-    app, _ = smith(slow, clock=clock, store=store)
-    run = await app.submit(plan(step("a", "slow"), step("b", "slow", after=["a"])))
-    assert run.estimate is not None
-    assert run.estimate.measured["slow"].seconds == 3
-    assert run.estimate.seconds == 6
-    [proposed] = await bodies(app, run, PlanProposed)
-    assert proposed.estimate == run.estimate
 
 
 async def test_metrics_are_kept_by_run_and_in_total(scripted: Script) -> None:
@@ -489,33 +436,10 @@ async def test_metrics_are_kept_by_run_and_in_total(scripted: Script) -> None:
     assert (totals["requests"], totals["mean_steps"], totals["parse_success"]) == (4, 1.5, 0.5)
 
 
-async def test_the_models_that_planned_are_counted_from_the_summaries_of_runs(
-    scripted: Script, tmp_path: Path
-) -> None:
-    path = tmp_path / "store.db"
-    model = scripted({"steps": [step("a")]}, {"steps": [step("a")]})
-    app, _ = smith(model=model, store=SqliteStore(path))
-    for request in ("one", "two"):
-        await app.run((await app.plan(request)).id)
-    told = (await app.runs.lists.sums()).models
-    asked = [
-        str(each["model"])
-        for run in await app.store.runs()
-        for event in await app.store.events(run)
-        if isinstance(event.body, PlanProposed)
-        for each in cast("list[dict[str, Any]]", await app.store.get(event.body.record))
-    ]
-    assert {name: use.calls for name, use in told.items()} == Counter(asked)
-    await app.close()
-    again, _ = smith(model=scripted(), store=SqliteStore(path))
-    assert (await again.runs.lists.sums()).models == told
-    await again.close()
-
-
 async def test_what_models_were_asked_and_said_is_kept_word_for_word(scripted: Script) -> None:
     app, _ = smith(model=scripted("no plan", {"steps": [step("a")]}))
     run = await app.plan("look at it")
-    [proposed] = await bodies(app, run, PlanProposed)
+    [proposed] = await bodies(app, run, e.PlanProposed)
     first, second = cast("list[dict[str, Any]]", await app.store.get(proposed.record))
     assert first["text"] == "no plan"
     assert "look at it" in first["prompt"][1]["text"]
@@ -564,26 +488,6 @@ async def test_a_call_can_ask_the_person_and_goes_on_with_the_answer_also_after_
     assert run.status is RunStatus.DONE
     assert run.steps["b"].result == {"booked": 3, "with": {"task": "book", "day": "mon"}}
     assert len(intake.calls) == 3
-
-
-async def test_the_last_of_many_words_is_told_while_the_call_still_runs() -> None:
-    heard = asyncio.Event()
-
-    @tool(effect="read")
-    async def talk(call: Call) -> str:
-        for word in ("one", "two", "three"):
-            call.progress(word)
-            await asyncio.sleep(0.01)
-        await heard.wait()
-        return "done"
-
-    app = Plansmith(tools=[talk])
-    run = await app.submit(plan(step("a", "talk")))
-    running = asyncio.ensure_future(app.run(run.id))
-    async for event in app.events(run.id, follow=True):
-        if getattr(event.body, "text", "") == "three":
-            heard.set()
-    assert (await running).status is RunStatus.DONE
 
 
 async def test_the_shared_budget_counts_what_other_processes_spent(tmp_path: Path) -> None:

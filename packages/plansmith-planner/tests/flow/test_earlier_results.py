@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.flow.smiths import LIMITS, NO_TRIAGE, Script
+from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, plan
 
 from plansmith import Effect, Plan, Plansmith, Run, RunStatus
 from plansmith.errors import PlanInvalid, PlansmithError, ToolFailed
@@ -37,10 +37,6 @@ ROWS = [{"city": "Oslo", "degrees": 4}, {"city": "Rome", "degrees": 21}]
 TOTALS: dict[str, Any] = {"rows": ROWS, "note": CANARY, CANARY: 1}
 LIST = {"type": "object", "properties": {"rows": {"type": "array"}}, "required": ["rows"]}
 FIND = {"id": "totals", "tool": "find"}
-
-
-def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
-    return Plan.model_validate({"goal": "the weather", "steps": list(steps)} | fields)
 
 
 def fakes() -> FakeTools:
@@ -480,20 +476,6 @@ async def test_a_value_that_an_earlier_result_showed_is_not_made_up(
     assert ("PS505" in [each.code for each in run.problems]) is made_up
 
 
-async def test_a_thread_of_somebody_else_gives_no_earlier_result_to_a_plan(
-    scripted: Script,
-) -> None:
-    model = scripted({"goal": "x", "steps": [FIND]}, drafted(x="own"))
-    app = Plansmith(model=model, tools=[fakes()], settings=NO_TRIAGE, limits=LIMITS)
-    [first] = await told(app, "Find the totals")
-    other = await app.thread("other")
-    await other.say("Show mine", by="eve")
-    given = plan({"id": "a", "tool": "look", "inputs": {"x": {"$from": f"run:{first.id}/totals"}}})
-    options = RunOptions(thread="other", message=9)
-    with pytest.raises(PlanInvalid):
-        await app.runs.create(NewRun("x", given, options=options, by="eve"))
-
-
 async def test_a_schedule_and_a_template_of_an_earlier_result_are_refused() -> None:
     talk, _ = talks()
     ref = await talk.first()
@@ -549,16 +531,3 @@ async def test_a_replan_that_takes_another_earlier_result_for_a_change_is_review
     assert second in str(run.plan.to_json())
     assert run.earlier == {first: content_of(TOTALS).digest, second: content_of(TOTALS).digest}
     assert len(arguments(tools, "send")) == 1
-
-
-async def test_a_retry_keeps_the_earlier_result_when_its_conversation_is_gone() -> None:
-    send = FakeTool("send", [ToolFailed("no"), "sent"], effect=Effect.WRITE)
-    tools = FakeTools(FakeTool("find", [TOTALS]), send)
-    talk = Talks(Plansmith(tools=[tools], limits=LIMITS, settings=NO_TRIAGE))
-    failed = await through(talk.app, await talk.submit(sending(await talk.first(), "rows")))
-    assert failed.status is RunStatus.FAILED
-    talk.threads.clear()
-    again = await through(talk.app, await talk.app.retry(failed.id, by="ada"))
-    assert again.status is RunStatus.DONE
-    assert again.earlier == failed.earlier
-    assert arguments(tools, "send") == [{"rows": ROWS}] * 2

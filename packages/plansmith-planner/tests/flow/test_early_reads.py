@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.flow.smiths import NO_TRIAGE
+from tests.flow.smiths import NO_TRIAGE, Stepwise, approve, approved
 
 from plansmith import Effect, Plansmith, Run, RunStatus, ToolSpec
 from plansmith.errors import ToolFailed
@@ -21,35 +20,12 @@ from plansmith.plan.events import PrefetchEnded, PrefetchStarted, verify_chain
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.replay.player import replay
-from plansmith.report.build import load_report
-from plansmith.report.markdown import to_markdown
 from plansmith.review.settings import ReviewPolicy
 from plansmith.store.memory import MemoryStore
-from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeTool, FakeTools
-from plansmith_planner.settings import PlannerSettings
 
 READ = {"id": "a", "tool": "look", "inputs": {"q": "x"}}
 MAIL = {"id": "m", "tool": "mail", "inputs": {"to": "bob"}, "after": ["a"]}
-
-
-class Stepwise:
-    """A clock that only moves when it is told to."""
-
-    def __init__(self) -> None:
-        self.time = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time.timestamp()
-
-    def forward(self, seconds: float) -> None:
-        self.time += timedelta(seconds=seconds)
-
-    async def sleep(self, seconds: float) -> None:
-        self.forward(seconds)
 
 
 class Slow:
@@ -159,9 +135,7 @@ async def test_an_early_read_is_journaled_before_it_is_made_and_used_once() -> N
     [started] = [b for b in await bodies(app, run.id) if isinstance(b, PrefetchStarted)]
     assert (started.tool, await app.store.get(started.inputs)) == ("look", {"q": "x"})
     assert 'early read: look {"q": "x"}' in told
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash)
-    run = await app.run(run.id)
+    run = await approved(app, run)
     assert run.status is RunStatus.DONE
     assert gate.calls == ["look", "mail"]
     starts = [b for b in await bodies(app, run.id) if isinstance(b, e.StepStarted)]
@@ -200,9 +174,7 @@ async def test_the_times_of_a_step_that_took_an_early_read_are_those_of_the_read
     clock.forward(60)
     model.go_on.set()
     run = await planning
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash)
-    run = await app.run(run.id)
+    run = await approved(app, run)
     step = run.steps["a"]
     assert (step.started_at, step.finished_at) == (began, began + timedelta(seconds=3))
     assert run.started_at == began + timedelta(seconds=63)
@@ -215,9 +187,7 @@ async def test_an_early_read_that_is_old_at_the_approval_is_made_again() -> None
     app = app_of(model, gate, clock=clock)
     run = await planned(app, model, gate)
     clock.forward(3600)
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash)
-    run = await app.run(run.id)
+    run = await approved(app, run)
     assert gate.calls == ["look", "look", "mail"]
     assert run.steps["a"].prefetched == ""
 
@@ -234,8 +204,7 @@ async def test_nothing_runs_on_while_a_person_looks_at_the_plan() -> None:
     assert prefetch.over
     assert "stopped" in prefetch.error
     gate.answer.set()
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash)
+    await approve(app, run)
     assert (await app.run(run.id)).status is RunStatus.DONE
     assert gate.calls == ["look", "look", "mail"]
 
@@ -267,19 +236,6 @@ async def test_the_journal_of_a_rejected_plan_still_tells_what_was_read() -> Non
     assert await app.store.get(prefetch.result) == {"secretary": "ada"}
 
 
-async def test_the_journal_of_failed_planning_still_tells_what_was_read() -> None:
-    model, gate = Slow(READ, rest="and then nothing that anybody could read"), Gate()
-    app = app_of(model, gate, settings=PlannerSettings(triage=False, repairs=0))
-    run = await planned(app, model, gate)
-    assert run.status is RunStatus.FAILED
-    [prefetch] = run.prefetches.values()
-    assert prefetch.result
-    text = to_markdown(await load_report(app.store, run.id))
-    assert "No plan could be made; nothing was changed." in text
-    assert "look was read early, before the plan was complete" in text
-    assert (await replay(run.id, app)).identical
-
-
 async def test_a_failed_early_read_is_told_and_the_step_calls_for_itself() -> None:
     tools = FakeTools(FakeTool("look", [ToolFailed("down"), "seen"]))
     model = Slow(READ)
@@ -304,36 +260,6 @@ async def test_two_equal_steps_share_no_early_read() -> None:
     assert run.status is RunStatus.DONE
     assert gate.calls == ["look", "look"]
     assert [bool(each.prefetched) for each in run.steps.values()] == [True, False]
-
-
-async def test_an_early_read_of_a_process_that_died_is_told_as_unknown(tmp_path: Path) -> None:
-    url = tmp_path / "runs.db"
-    model, gate = Slow(READ, MAIL), Gate()
-    first = app_of(model, gate, store=SqliteStore(url))
-    planning = asyncio.create_task(first.plan("look, then mail"))
-    await gate.called.wait()
-    first.runs.journals.owners.close()  # as if its process had died
-    other, free = Slow(READ, MAIL), Gate()
-    free.answer.set()
-    other.go_on.set()
-    second = app_of(other, free, store=SqliteStore(url))
-    await second.runs.resume_all()
-    [run] = await second.runs()
-    assert run.status is RunStatus.REVIEWING
-    dead = run.prefetches[f"{run.id}/early/1"]
-    assert dead.over
-    assert dead.ended_at is None
-    assert "not known how it ended" in dead.error
-    assert run.plan is not None
-    await second.decide(run.id, approve=run.plan.hash)
-    run = await second.run(run.id)
-    assert run.status is RunStatus.DONE
-    assert free.calls.count("mail") == 1
-    assert (await replay(run.id, second)).identical
-    planning.cancel()
-    await asyncio.gather(planning, return_exceptions=True)
-    await first.close()
-    await second.close()
 
 
 async def test_reads_early_take_part_in_the_tokens_and_the_money_of_the_run() -> None:

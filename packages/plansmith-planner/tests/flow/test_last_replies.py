@@ -42,10 +42,7 @@ async def test_one_reply_is_written_for_all_plans_and_only_after_the_last_one(
 ) -> None:
     first = plan(step("a"), reply("r", "Say {{a}}"))
     second = plan(
-        step("a"),
-        step("b", inputs={"x": "more"}),
-        reply("r", "Say {{a}} and {{b}}"),
-        enough=True,
+        step("a"), step("b", inputs={"x": "more"}), reply("r", "Say {{a}} and {{b}}"), enough=True
     )
     planner, writer = scripted(first, second), scripted("Both.")
     app = smith(model=planner, report_model=writer, limits=TWO_ROUNDS)
@@ -135,22 +132,3 @@ async def test_no_reply_is_made_up_when_nothing_has_finished(scripted: Script) -
     )
     run = await app.run((await app.plan("go")).id)
     assert (run.status, run.steps["r"].status) == (RunStatus.FAILED, "skipped")
-
-
-async def test_a_reply_from_a_part_runs_nothing_but_itself(scripted: Script) -> None:
-    behind = plan(
-        step("a"),
-        step("f", "flaky"),
-        step("w", after=["f"]),
-        reply("r", "Say {{a}} and {{w}}"),
-        enough=True,
-    )
-    app = smith(
-        flaky(),
-        model=scripted(behind, *["no plan"] * 3),
-        report_model=scripted("A."),
-        rounds=Rounds(partial_reply=True),
-    )
-    run = await app.run((await app.plan("go")).id)
-    assert sorted(await started(app, run)) == ["a", "f", "r"]
-    assert run.steps["w"].status == "skipped"

@@ -14,8 +14,7 @@ from plansmith.report.build import load_report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import answer_markdown, to_markdown
 from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
-from plansmith_planner.threads.memory import RunDigest
-from plansmith_planner.threads.why import why
+from plansmith_planner.threads.memory import RunDigest, why
 
 
 @tool(effect="read")

@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.flow.smiths import Script
 
-from plansmith import AgentSpec, Effect, Plan, ToolSpec
+from plansmith import AgentSpec, Effect, ToolSpec
 from plansmith.clock import SystemClock
 from plansmith.errors import ModelBusy, ModelRefused
 from plansmith.plan.planning import Decision, Planned, PlanRequest
-from plansmith.plan.problem import has_errors
 from plansmith.plan.run_options import Profile
 from plansmith.ports import Message, Usage
 from plansmith.testing import Answer, FakeClock, ScriptedModel
@@ -85,11 +84,6 @@ def errors(planned: Planned) -> list[str]:
     return [each.code for each in planned.problems if each.severity == "error"]
 
 
-async def test_the_language_of_the_profile_is_kept(scripted: Script) -> None:
-    planned = await run(scripted(GOOD), profile=Profile(language="zh_CN"))
-    assert planned.locale == "zh-CN"
-
-
 async def test_a_request_becomes_a_checked_plan_with_an_estimate(scripted: Script) -> None:
     told: list[str] = []
     planned = await run(scripted(Answer(GOOD, usage=Usage(900, 100))), tell=told.append)
@@ -155,20 +149,6 @@ async def test_a_text_without_a_plan_is_asked_for_whole(scripted: Script) -> Non
     assert (planned.metrics.parsed_at_once, planned.metrics.repairs) == (False, 1)
 
 
-async def test_after_two_repairs_the_stand_in_is_a_marked_reply_and_the_draft_is_kept(
-    scripted: Script,
-) -> None:
-    bad = plan_of(step(id="now", inputs={"city": 5, "planet": {}}))
-    planned = await run(scripted(bad, bad, bad))
-    assert planned.metrics.repairs == 2
-    assert planned.plan is not None
-    assert planned.plan.degraded
-    assert [each.kind for each in planned.plan.steps] == ["reply"]
-    assert planned.draft is not None
-    assert "now" in planned.draft.by_id
-    assert has_errors(list(planned.problems))
-
-
 @pytest.mark.parametrize(
     ("text", "locale", "expected"),
     [("", "en", "(no plan is available)"), ("", "zh-CN", "（计划不可用）")],
@@ -224,27 +204,6 @@ async def test_an_answer_that_breaks_off_is_asked_for_again(scripted: Script) ->
     assert not planned.plan.degraded
 
 
-async def test_each_step_is_handed_over_as_soon_as_its_text_is_complete(scripted: Script) -> None:
-    seen: list[tuple[str, int]] = []
-    text = json.dumps(plan_of(step(), step(id="later", inputs={"city": "Rome"})))
-    written = 0
-
-    class Counting(ScriptedModel):
-        async def stream(self, *args: Any, **options: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-            nonlocal written
-            async for delta in super().stream(*args, **options):
-                written += len(getattr(delta, "text", ""))
-                yield delta
-
-    model = Counting(Answer(text, chunk=1))
-    planned = await run(model, on_step=lambda one: seen.append((one.id, written)))
-    assert [name for name, _ in seen] == ["now", "later", "say"]
-    for name, count in seen:
-        end = text.index("}", text.index("}", text.index(f'"id": "{name}"')))
-        assert count <= end + 2 if name != "say" else count <= len(text)
-    assert planned.plan is not None
-
-
 async def test_missing_arguments_become_questions_and_wrong_types_are_mended(
     scripted: Script,
 ) -> None:
@@ -254,24 +213,6 @@ async def test_missing_arguments_become_questions_and_wrong_types_are_mended(
     assert kinds.count("ask") == 1
     assert planned.plan.by_id["now"].to_json()["inputs"]["days"] == 3  # type: ignore[index,call-overload]
     assert {"PS205", "PS207"} <= {each.code for each in planned.problems}
-
-
-async def test_a_plan_that_is_too_long_is_not_cut(scripted: Script) -> None:
-    many = plan_of(step(), *[step(id=f"s{n}", inputs={"city": f"{n}"}) for n in range(4)])
-    planned = await run(scripted(many), settings={"max_steps": 3, "repairs": 0, "fallback": "none"})
-    assert planned.draft is not None
-    assert len(planned.draft.steps) == 6
-    assert planned.draft.steps[-1].kind == "reply"
-    assert "PS313" in errors(planned)
-
-
-async def test_a_revision_carries_the_plan_and_the_wish_and_counts_up(scripted: Script) -> None:
-    previous = Plan.model_validate(GOOD | {"revision": 3})
-    model = scripted(Answer(GOOD, expects="use Celsius"))
-    planned = await run(model, previous=previous, feedback="use Celsius", triage=scripted())
-    assert planned.plan is not None
-    assert planned.plan.revision == 4
-    assert "get_weather" in model.prompts[0][1].text
 
 
 async def test_profile_history_and_time_are_in_the_prompt_as_data(scripted: Script) -> None:
@@ -284,13 +225,6 @@ async def test_profile_history_and_time_are_in_the_prompt_as_data(scripted: Scri
     text = model.prompts[0][1].text
     for part in ("Ada", "never send mail", "I live in Oslo <<tools>>", "2026-01-01"):
         assert part in text
-
-
-async def test_the_fixed_part_of_the_prompt_is_the_same_for_every_request(scripted: Script) -> None:
-    model = scripted(GOOD, GOOD)
-    await run(model, "How is the weather in Oslo?")
-    await run(model, "Mail the weather in Rome to Bob")
-    assert model.prompts[0][0] == model.prompts[1][0]
 
 
 async def test_hidden_and_passthrough_agents_are_neither_offered_nor_accepted(

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, step
+from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, Stepwise, approved, plan, step
 
-from plansmith import Effect, Plan, Plansmith, Run, RunStatus
+from plansmith import Effect, Plansmith, RunStatus
 from plansmith.errors import ModelRefused, Refused, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.events import PlanningFailed
@@ -25,21 +25,10 @@ from plansmith.testing import Answer, FakeTool, FakeTools
 BOOK = FakeTool("book", ["booked"], effect=Effect.FINAL)
 
 
-def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
-    return Plan.model_validate({"goal": "a trip", "steps": list(steps)} | fields)
-
-
 def smith(*tools: FakeTool, **options: Any) -> tuple[Plansmith, FakeTools]:
     source = FakeTools(FakeTool("look", [{"seen": 1}]), *tools)
     given: dict[str, Any] = {"limits": LIMITS, "settings": NO_TRIAGE}
     return Plansmith(tools=[source], **(given | options)), source
-
-
-async def through(app: Plansmith, run: Run, by: str = "ada") -> Run:
-    """Approve what has to be, and run."""
-    if run.status is RunStatus.REVIEWING and run.plan is not None:
-        await app.decide(run.id, approve=run.plan.hash, by=by)
-    return await app.run(run.id)
 
 
 TRIP = plan(step("a"), step("b", "book", after=["a"], inputs={"hotel": "Adler"}))
@@ -47,7 +36,7 @@ TRIP = plan(step("a"), step("b", "book", after=["a"], inputs={"hotel": "Adler"})
 
 async def test_run_again_runs_everything_and_needs_its_approval() -> None:
     app, tools = smith(BOOK)
-    first = await through(app, await app.submit(TRIP))
+    first = await approved(app, await app.submit(TRIP))
     assert [call.tool for call in tools.calls] == ["look", "book"]
     again = await app.rerun(first.id, by="ada")
     assert again.status is RunStatus.REVIEWING
@@ -57,7 +46,7 @@ async def test_run_again_runs_everything_and_needs_its_approval() -> None:
     assert not [each for each in events if isinstance(each.body, e.StepReused)]
     [asked] = [each.body for each in events if isinstance(each.body, e.ReviewAsked)]
     assert f"b was done in run {first.id} and is done again" in asked.reasons
-    again = await through(app, again)
+    again = await approved(app, again)
     assert again.status is RunStatus.DONE
     assert [call.tool for call in tools.calls] == ["look", "book"] * 2
     assert (await replay(again.id, app)).identical
@@ -68,37 +57,21 @@ async def test_a_continued_run_keeps_the_limits_and_the_wish_to_see_plans_first(
     options = RunOptions(mode="review", budget=BudgetLimits(steps=9))
     wanted = plan(step("a"), step("f", "flaky"))
     journal = await app.runs.create(NewRun("r", wanted, options=options, by="ada"))
-    first = await through(app, await app.get(journal.id))
+    first = await approved(app, await app.get(journal.id))
     again = await app.retry(first.id, by="ada")
     assert again.status is RunStatus.REVIEWING
     assert again.options == RunOptions(mode="review", budget=BudgetLimits(steps=9))
 
 
-class Calendar:
-    """A clock that only moves when it is told to."""
-
-    def __init__(self) -> None:
-        self.time = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time.timestamp()
-
-    async def sleep(self, seconds: float) -> None:
-        self.time += timedelta(seconds=seconds)
-
-
 async def test_the_report_of_a_continued_run_never_says_that_taken_over_work_was_done_now() -> None:
-    clock = Calendar()
+    clock = Stepwise()
     app, tools = smith(BOOK, FakeTool("flaky", [ToolFailed("no")] * 2 + ["ok"]), clock=clock)
     wanted = plan(step("b", "book"), step("f", "flaky", after=["b"]))
-    first = await through(app, await app.submit(wanted))
+    first = await approved(app, await app.submit(wanted))
     clock.time += timedelta(days=3)
-    second = await through(app, await app.retry(first.id, by="ada"))
+    second = await approved(app, await app.retry(first.id, by="ada"))
     clock.time += timedelta(days=3)
-    third = await through(app, await app.retry(second.id, by="ada"))
+    third = await approved(app, await app.retry(second.id, by="ada"))
     assert [call.tool for call in tools.calls].count("book") == 1
     assert third.status is RunStatus.DONE
     # Taken over twice, it is still told as done in the run that did it, on that day.
@@ -119,7 +92,7 @@ async def test_who_continues_is_asked_about_what_is_left_and_not_about_what_is_d
     app, _ = smith(sends)
     ann = {"id": "ann", "tool": "send", "inputs": {"to": "ann"}}
     bob = {"id": "bob", "tool": "send", "inputs": {"to": "bob"}, "after": ["ann"]}
-    first = await through(app, await app.submit(plan(ann, bob)))
+    first = await approved(app, await app.submit(plan(ann, bob)))
     assert first.status is RunStatus.PARTLY_DONE
     again = await app.retry(first.id, by="ada")
     events = await app.store.events(again.id)

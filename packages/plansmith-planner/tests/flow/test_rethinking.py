@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.flow.smiths import NO_TRIAGE, Script, bodies, step
+from tests.flow.smiths import NO_TRIAGE, Script, approve, approved, bodies, step
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import Misconfigured, ModelFailed, ToolFailed
@@ -63,9 +63,7 @@ async def test_a_rethink_that_changes_nothing_costs_no_review_and_is_recorded_br
     model = scripted(plan(A, mail), same)
     app = smith(FakeTool("mail", effect=Effect.FINAL), model=model, limits=AFTER_EACH)
     run = await app.plan("go")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    run = await app.run(run.id)
+    run = await approved(app, run)
     assert run.status is RunStatus.DONE
     assert len(await bodies(app, run, e.PlanProposed)) == 1
     assert len(await bodies(app, run, e.ReviewAsked)) == 1
@@ -209,8 +207,7 @@ async def test_a_replan_reads_the_error_text_and_is_then_reviewed(scripted: Scri
     failed = run.left["f"] if "f" in run.left else run.steps["f"]
     assert f'"step": "f", "calls": "flaky", "arguments": "{failed.inputs[:16]}' in block
     assert CANARY in block
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    await approve(app, run)
     assert (await app.run(run.id)).status is RunStatus.DONE
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.edited import add_step, change_step, remove_step
-from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, plan, smith, statuses, step
+from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, approved, plan, smith, statuses, step
 
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
@@ -211,9 +211,7 @@ async def test_a_replan_that_touches_something_new_is_asked_about(scripted: Scri
     run = await app.run(run.id)
     assert run.status is RunStatus.REVIEWING
     assert [call.tool for call in tools.calls] == ["flaky"]
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    run = await app.run(run.id)
+    run = await approved(app, run)
     assert run.status is RunStatus.DONE
     assert [call.tool for call in tools.calls] == ["flaky", "mail"]
 
@@ -252,17 +250,6 @@ async def test_at_the_limit_of_replans_the_person_is_asked(scripted: Script, wor
     run = await app.run(run.id)
     assert run.status is (RunStatus.DONE if word == "go_on" else RunStatus.FAILED)
     assert len(tools.calls) == (4 if word == "go_on" else 3)
-
-
-async def test_replanning_is_off_with_one_setting(scripted: Script) -> None:
-    app, _ = smith(
-        FakeTool("flaky", [ToolFailed("no")]),
-        model=scripted({"steps": [step("a", "flaky")]}),
-        limits=LIMITS.replace(max_replans=0),
-    )
-    run = await app.run((await app.plan("try it")).id)
-    assert run.status is RunStatus.FAILED
-    assert not run.questions
 
 
 def test_a_revision_is_covered_unless_a_name_host_call_or_drop_is_new() -> None:
@@ -376,19 +363,6 @@ async def test_what_is_continued_from_a_step_or_with_a_changed_plan_calls_only_i
     assert [call.arguments for call in tools.calls[before + 2 :]] == [{"x": "other"}]
 
 
-async def test_an_approved_plan_that_is_edited_can_be_approved_again() -> None:
-    app, tools = smith(FakeTool("mail", effect=Effect.FINAL))
-    first = plan(step("m", "mail", inputs={"to": "bob"}))
-    run = await app.submit(first)
-    await app.decide(run.id, approve=first.hash)
-    run = await app.edit(run.id, change_step(first, "m", inputs={"to": "eve"}))
-    assert run.status is RunStatus.REVIEWING
-    assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
-    await app.decide(run.id, approve=change_step(first, "m", inputs={"to": "eve"}).hash)
-    assert (await app.run(run.id)).status is RunStatus.DONE
-    assert [call.arguments for call in tools.calls] == [{"to": "eve"}]
-
-
 async def test_undo_goes_back_version_by_version_and_each_is_approved_anew() -> None:
     app, tools = smith(FakeTool("mail", effect=Effect.FINAL))
     first = plan(step("m", "mail", inputs={"to": "bob"}))
@@ -441,13 +415,3 @@ async def test_undo_of_a_plan_that_only_reads_is_shown_before_it_runs_after_a_re
     assert (await later.runs.run(run.id)).status is RunStatus.REVIEWING
     assert source.calls == []
     await later.close()
-
-
-async def test_a_second_approval_is_told_that_the_plan_is_approved_and_how_to_go_on() -> None:
-    app, _ = smith(FakeTool("mail", effect=Effect.FINAL))
-    wanted = plan(step("m", "mail", inputs={"to": "bob"}))
-    run = await app.submit(wanted)
-    await app.decide(run.id, approve=wanted.hash, by="ada")
-    with pytest.raises(Refused, match="it is approved") as refused:
-        await app.decide(run.id, approve=wanted.hash, by="bea")
-    assert f"plansmith go {run.id}" in str(refused.value.hint)

@@ -293,18 +293,7 @@ async def test_a_plan_that_is_not_the_approved_one_waits_in_the_inbox(intake: De
     assert intake.calls == ["look 1", "look 2", "look 2"]
 
 
-async def test_the_run_of_a_fire_replays_byte_for_byte(intake: Desk) -> None:
-    schedule = await intake.add(NOTE)
-    [fire] = await intake.later(hours=1)
-    assert (await replay(fire.run, intake.smith)).identical
-    await intake.smith.schedules.firing.changed(schedule, approved="0" * 64)
-    [waiting] = await intake.later(hours=1)
-    assert (await replay(waiting.run, intake.smith)).identical
-
-
-async def test_a_request_is_planned_anew_and_runs_only_as_the_approved_plan(
-    tmp_path: Path,
-) -> None:
+async def test_a_request_is_planned_anew_and_runs_only_as_the_approved_plan(tmp_path: Path) -> None:
     drafted = LOOK.to_json()
     model = ScriptedModel(drafted, drafted)
     settings = PlannerSettings(triage=False)
@@ -325,9 +314,7 @@ async def test_a_request_is_planned_anew_and_runs_only_as_the_approved_plan(
     await intake.smith.close()
 
 
-async def test_nothing_is_scheduled_without_the_approval_of_exactly_that_plan(
-    intake: Desk,
-) -> None:
+async def test_nothing_is_scheduled_without_the_approval_of_exactly_that_plan(intake: Desk) -> None:
     with pytest.raises(Refused, match=NOTE.hash):
         await intake.smith.schedules.create(timing=HOURLY, plan=NOTE)
     with pytest.raises(StaleDecision, match=NOTE.hash):
@@ -525,20 +512,6 @@ async def test_a_claim_whose_process_died_before_the_run_heals_on_the_next_tick(
     assert await intake.history(schedule) == [("due", "done")]
 
 
-async def test_a_run_left_behind_is_gone_on_with_when_its_process_is_silent(intake: Desk) -> None:
-    schedule = await intake.add(HOLD)
-    await intake.later(hours=1)
-    other = intake.another()
-    assert await other.schedules.tick() == []
-    await intake.smith.close()  # leaves it to the next process at once
-    intake.leave.set()
-    await other.schedules.tick()
-    await other.schedules.carried()
-    [row] = await other.schedules.history(schedule.id)
-    assert (row.state.value, intake.calls) == ("done", ["hold", "hold"])
-    intake.smith = other
-
-
 async def test_a_living_process_keeps_its_run_however_long_it_takes(intake: Desk) -> None:
     await intake.add(HOLD)
     await intake.later(hours=1)
@@ -560,20 +533,6 @@ async def test_a_living_process_keeps_its_run_however_long_it_takes(intake: Desk
     await other.close()
 
 
-async def test_many_processes_on_one_store_start_each_instant_once(intake: Desk) -> None:
-    schedule = await intake.add(timing=Timing(every_minutes=1))
-    others = [intake.another() for _ in range(3)]
-    for _ in range(10):
-        intake.clock._elapsed += 60
-        await asyncio.gather(*(each.schedules.tick() for each in [intake.smith, *others]))
-        for each in [intake.smith, *others]:
-            await each.schedules.carried()
-    assert len(intake.calls) == 10
-    assert await intake.history(schedule) == [("due", "done")] * 10
-    for each in others:
-        await each.close()
-
-
 async def test_the_loop_wakes_for_what_is_due_and_sees_schedules_of_others(intake: Desk) -> None:
     keeping = asyncio.ensure_future(intake.smith.schedules.keep())
     other = intake.another()
@@ -589,17 +548,6 @@ async def test_the_loop_wakes_for_what_is_due_and_sees_schedules_of_others(intak
     await asyncio.gather(keeping, return_exceptions=True)
     await intake.smith.schedules.carried()
     await other.close()
-
-
-async def test_a_store_without_room_for_schedules_says_so(intake: Desk) -> None:
-    class Bare:
-        async def append(self, *events: object) -> None: ...
-        async def close(self) -> None: ...
-
-    bare: Any = Bare()
-    smith = Plansmith(store=bare)
-    with pytest.raises(Misconfigured, match="cannot keep schedules"):
-        await smith.schedules.all()
 
 
 async def test_a_fire_whose_step_fails_runs_no_other_plan_and_says_so(tmp_path: Path) -> None:

@@ -62,15 +62,6 @@ async def test_sage_the_defaults_are_six_tools_and_the_caller_may_override_them(
 # ValueCell
 
 
-async def test_valuecell_a_model_that_cannot_be_set_up_is_guidance_not_an_exception(
-    scripted: Script,
-) -> None:
-    planned = await plan(scripted(ModelRefused("no API key", hint="set OPENAI_API_KEY")))
-    [told] = [each for each in planned.problems if each.code == "PS015"]
-    assert "no API key" in told.message
-    assert told.hint == "set OPENAI_API_KEY"
-
-
 # OpenManus
 
 

@@ -12,7 +12,7 @@ from tests.flow.smiths import plan, statuses
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import OutcomeUnknown, ToolBusy, ToolFailed
-from plansmith.plan.events import ReviewAsked, StepSkipped, StepStarted, StepWaits, verify_chain
+from plansmith.plan.events import StepSkipped, StepWaits, verify_chain
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run
@@ -152,28 +152,6 @@ async def test_a_repeat_that_never_comes_true_fails_after_its_last_round() -> No
     assert run.steps["poll"].status.value == "failed"
     assert "after 2 rounds" in run.steps["poll"].error
     assert len(tools.calls) == 2
-
-
-async def test_a_repeat_that_never_comes_true_follows_the_on_error_of_its_step() -> None:
-    run = await ran(
-        world(),
-        {"id": "poll", "tool": "poll", "repeat": _until(2), "on_error": {"value": {"state": "?"}}},
-        {"id": "tell", "instruction": "{{poll.state}}", "style": "exact"},
-    )
-    assert run.status is RunStatus.DONE
-    assert run.steps["tell"].result == "?"
-
-
-async def test_a_template_is_repeated_as_a_whole() -> None:
-    tools = world()
-    app = Plansmith(tools=[tools], limits=NO_WAIT, store=MemoryStore())
-    inner = plan({"id": "look", "tool": "poll"})
-    await app.templates.save(inner, "watch")
-    until = {"equals": ["{{poll.look.state}}", "shipped"]}
-    step = {"id": "poll", "template": "watch", "repeat": {"until": until, "at_most": 5}}
-    run = await app.run(await started(app, plan(step)))
-    assert run.steps["poll"].result == {"look": {"state": "shipped"}}
-    assert "poll/3/look" in run.steps
 
 
 async def test_a_run_between_two_rounds_waits_in_the_store_and_holds_nothing() -> None:
@@ -364,25 +342,6 @@ async def test_a_person_who_refuses_is_no_failure_that_a_rule_passes_over() -> N
     assert not [each for each in tools.calls if each.tool == "order"]
 
 
-async def test_consent_to_a_repeated_change_tells_how_often_and_is_asked_once() -> None:
-    tools = world(FakeTool("press", [{"n": 1}, {"n": 2}, {"n": 3}], effect=Effect.WRITE))
-    app = Plansmith(tools=[tools], limits=Limits(first_wait_s=0, data="ask"))
-    repeat = {"until": {"at_least": ["{{a.n}}", 3]}, "at_most": 5}
-    step = {"id": "a", "tool": "press", "inputs": {"n": "{{stock.count}}"}, "repeat": repeat}
-    submitted = await app.submit(plan(STOCK, step), by="bob")
-    review = next(each.body for each in await app.store.events(submitted.id) if each.number == 3)
-    assert "up to 5 times" in str(review)
-    await app.decide(submitted.id, approve=plan(STOCK, step).hash, by="ada")
-    run = await app.run(submitted.id)
-    asked = next(iter(run.questions.values()))
-    assert "up to 5 times" in asked.text
-    assert asked.times == 5
-    await app.answer(run.id, asked.question, "allow", by="ada")
-    run = await app.run(run.id)
-    assert run.status is RunStatus.DONE
-    assert len([each for each in tools.calls if each.tool == "press"]) == 3
-
-
 async def test_a_condition_on_values_of_tools_needs_no_consent_for_a_change_as_approved() -> None:
     tools = world()
     app = Plansmith(tools=[tools], limits=Limits(first_wait_s=0, data="ask"))
@@ -418,15 +377,6 @@ async def test_a_skipped_question_holds_what_waits_for_it() -> None:
     assert not [each for each in tools.calls if each.tool == "order"]
 
 
-async def test_the_journal_has_every_skip_with_its_rule_and_no_start_of_what_was_skipped() -> None:
-    app = Plansmith(tools=[world(count=70)], limits=NO_WAIT)
-    order = {"id": "order", "tool": "order", "inputs": {"n": 10}, "when": LOW}
-    run = await app.run(await started(app, plan(STOCK, order)))
-    bodies = [each.body for each in await app.store.events(run.id)]
-    assert [each.rule for each in bodies if isinstance(each, StepSkipped)] == ["when"]
-    assert [each.step for each in bodies if isinstance(each, StepStarted)] == ["stock"]
-
-
 async def test_a_new_plan_keeps_what_was_skipped_and_which_rounds_were_made(
     scripted: Callable[..., ScriptedModel],
 ) -> None:
@@ -438,10 +388,7 @@ async def test_a_new_plan_keeps_what_was_skipped_and_which_rounds_were_made(
     tools = world(count=70)
     model = scripted({"steps": [STOCK, poll, order, passed, other]})
     app = Plansmith(
-        tools=[tools],
-        model=model,
-        limits=NO_WAIT,
-        settings=PlannerSettings(triage=False),
+        tools=[tools], model=model, limits=NO_WAIT, settings=PlannerSettings(triage=False)
     )
     run = await app.run(await started(app, plan(STOCK, poll, order, passed, ends)))
     assert run.status is RunStatus.DONE
@@ -450,41 +397,6 @@ async def test_a_new_plan_keeps_what_was_skipped_and_which_rounds_were_made(
     assert counts == {"stock": 1, "poll": 3, "double": 3}
     bodies = [each.body for each in await app.store.events(run.id)]
     assert [each.step for each in bodies if isinstance(each, StepSkipped)] == ["order"]
-
-
-async def test_an_edit_of_a_waiting_round_forgets_its_time_and_an_edit_beside_it_does_not() -> None:
-    clock, tools = FakeClock(), world()
-    app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
-    poll = {"id": "poll", "tool": "poll", "repeat": _until(5, every=3600)}
-    run = await app.runs.run(await started(app, plan(poll)), parks=True)
-    kept = run.wakes_at
-    run = await app.edit(run.id, plan(poll, STOCK), by="ada")
-    assert run.wakes_at == kept
-    sooner = {"id": "poll", "tool": "poll", "repeat": _until(5, every=60)}
-    run = await app.edit(run.id, plan(sooner, STOCK), by="ada")
-    assert run.wakes_at is None
-    waiting = asyncio.create_task(app.run(run.id))
-    for _ in range(5):
-        await clock.advance(61)
-    assert (await waiting).status is RunStatus.DONE
-
-
-async def test_an_edit_beside_a_template_leaves_the_time_of_its_waiting_round() -> None:
-    clock, tools = FakeClock(), world()
-    poll = {"id": "poll", "tool": "poll", "repeat": _until(5, every=3600)}
-    app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock, templates={"t": plan(poll)})
-    use = {"id": "t", "template": "t"}
-    run = await app.runs.run(await started(app, plan(use)), parks=True)
-    kept = run.wakes_at
-    run = await app.edit(run.id, plan(use, STOCK), by="ada")
-    assert run.wakes_at == kept is not None
-    run = await app.runs.run(run.id, parks=True)
-    assert Counter(each.tool for each in tools.calls) == {"poll": 1, "stock": 1}
-    waiting = asyncio.create_task(app.run(run.id))
-    for _ in range(3):
-        await clock.advance(3601)
-    assert (await waiting).status is RunStatus.DONE
-    assert Counter(each.tool for each in tools.calls) == {"poll": 3, "stock": 1}
 
 
 async def test_a_run_ends_when_its_waiting_round_is_skipped() -> None:
@@ -496,32 +408,6 @@ async def test_a_run_ends_when_its_waiting_round_is_skipped() -> None:
     run = await app.runs.run(run.id, parks=True)
     assert run.status.over
     assert run.wakes_at is None
-
-
-async def test_a_map_that_went_on_without_a_change_is_not_taken_over_as_done() -> None:
-    fails = {"b": True}
-
-    def send(given: Any) -> Any:
-        if fails.get(given["to"]):
-            raise ToolFailed("no such address")
-        return given["to"]
-
-    tools = world(FakeTool("send", [send], effect=Effect.WRITE))
-    app = Plansmith(tools=[tools], limits=NO_WAIT)
-    each = {"tool": "send", "inputs": {"to": "{{item}}"}}
-    mails = {"id": "mails", "over": ["a", "b"], "each": each, "on_error": "collect"}
-    run = await app.run(await started(app, plan(STOCK, mails)))
-    assert run.status is RunStatus.PARTLY_DONE
-    fails.clear()
-    again = await app.retry(run.id, by="ada")
-    assert again.status is RunStatus.REVIEWING
-    assert again.steps["stock"].reused_from == run.id
-    assert again.last is not None
-    asked = again.last.body
-    assert isinstance(asked, ReviewAsked)
-    assert any("mails (1 of its 2 parts) was done" in each for each in asked.reasons)
-    await app.decide(again.id, approve=asked.hash, by="ada")
-    assert (await app.run(again.id)).steps["mails"].result == ["a", "b"]
 
 
 class RestlessClock(FakeClock):

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.flow.smiths import plan
+from tests.flow.smiths import approved, plan
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import Refused, ToolFailed
@@ -14,8 +14,7 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
 from plansmith.review.settings import ReviewPolicy
-from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
-from plansmith_planner.settings import PlannerSettings
+from plansmith.testing import FakeTool, FakeTools, MemoryStore
 
 NO_WAIT = Limits(first_wait_s=0, data="show")
 
@@ -35,16 +34,7 @@ def order(name: str, n: Any = 1, **fields: Any) -> dict[str, Any]:
 
 
 async def ran(app: Plansmith, wanted: Plan) -> Run:
-    run = await app.submit(wanted, by="bob")
-    if run.status is RunStatus.REVIEWING:
-        await app.decide(run.id, approve=wanted.hash, by="ada")
-    return await app.run(run.id)
-
-
-async def approved(app: Plansmith, run: Run) -> Run:
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    return await app.run(run.id)
+    return await approved(app, await app.submit(wanted, by="bob"))
 
 
 def cancelled(tools: FakeTools) -> list[Any]:
@@ -163,13 +153,6 @@ async def test_a_run_that_is_not_over_is_not_taken_back() -> None:
         await app.runs.undo_plan(run.id, by="ada")
 
 
-async def test_a_program_can_have_the_plan_made_but_not_approve_it() -> None:
-    app = Plansmith(tools=[world()], limits=NO_WAIT)
-    run = await ran(app, plan(order("a")))
-    undo = await app.runs.undo_plan(run.id, by="program:bot")
-    assert undo.status is RunStatus.REVIEWING
-
-
 async def changed(app: Plansmith, run_id: str, wanted: Plan) -> Run:
     """A person changes the plan of a run that waits for an answer, and approves the new one."""
     run = await app.edit(run_id, wanted, by="ada")
@@ -253,26 +236,6 @@ async def test_items_and_parts_of_templates_that_were_edited_out_can_still_be_ta
     undo = await other.runs.undo_plan(run.id, by="ada")
     await approved(other, undo)
     assert sorted(cancelled(tools)) == ["o4", "o5", "o7"]
-
-
-async def test_what_a_new_plan_of_a_model_dropped_can_still_be_taken_back() -> None:
-    tools = world()
-    new = {"goal": "g", "steps": [{**order("b", 2), "kind": "tool"}]}
-    app = Plansmith(
-        tools=[tools],
-        limits=NO_WAIT,
-        model=ScriptedModel(new),
-        settings=PlannerSettings(triage=False),
-    )
-    failing = {"id": "z", "tool": "break", "after": ["a"]}
-    run = await ran(app, plan(order("a"), failing))
-    assert run.status is RunStatus.REVIEWING
-    assert run.plan is not None
-    run = await approved(app, run)
-    assert run.status.over
-    undo = await app.runs.undo_plan(run.id, by="ada")
-    await approved(app, undo)
-    assert cancelled(tools) == ["o2", "o1"]
 
 
 async def test_what_another_run_did_is_taken_back_by_that_run_alone() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
-from plansmith.errors import Misconfigured, PlanInvalid, Refused, ToolFailed
+from plansmith.errors import PlanInvalid, Refused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.run_options import Origin
 from plansmith.templates.book import TemplateBook, every_template, exported
@@ -340,15 +340,6 @@ def test_only_what_stands_in_the_request_is_proposed(
         plan=plan({"id": "w", "tool": "weather", "inputs": {"city": "{{params.x}}"}}),
     )
     assert found_inputs(request_, template) == found
-
-
-async def test_a_store_that_keeps_no_templates_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Bare(MemoryStore):
-        """A store of somebody's own."""
-
-    monkeypatch.delattr(MemoryStore, "put_records")
-    with pytest.raises(Misconfigured, match="cannot keep templates"):
-        await smith(store=Bare()).templates.all()
 
 
 async def test_a_plan_runs_the_version_it_was_approved_with_whatever_is_saved_later() -> None:

@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 from tests.flow.asking_runs import approved, asking, asks, guards, made
 from tests.flow.looking_model import Desk, LookingModel, journey, one_step
+from tests.flow.smiths import NO_TRIAGE, begun, done
 
 from plansmith import Plan, Plansmith, RunStatus, tool
 from plansmith.errors import Refused
 from plansmith.plan.events import Actor
+from plansmith.plan.run_options import Origin
 from plansmith.plan.thread import MessageAdded
 from plansmith.ports import PlanBrief
 from plansmith.review.settings import ReviewPolicy
+from plansmith.testing import MemoryStore, ScriptedModel
 
 ANN = Actor(kind="person", name="ann")
 
@@ -69,14 +72,13 @@ async def test_a_message_does_not_answer_a_question_that_was_asked_after_it_was_
         ),
     )
     thread = await smith.thread("t")
-    turn = await thread.say("Begin", by="ann")
-    assert turn.run is not None
+    turn = await begun(thread, "Begin")
     # A process stored it and died; then the question came up.
     await thread._threads.store.add("t", MessageAdded(text="yes"), by=ANN)
-    await approved(smith, turn.run.id)
+    await approved(smith, turn.id)
     later = await thread.say("Find a flight", by="ann")
     assert [each.kind for each in later.earlier] == ["review"]
-    assert (await smith.run(turn.run.id)).status is RunStatus.ASKING
+    assert (await smith.run(turn.id)).status is RunStatus.ASKING
     assert desk.count("book") == 0
 
 
@@ -139,15 +141,12 @@ async def test_a_change_that_a_process_read_and_left_is_made_before_the_next_mes
     desk = Desk()
     smith = made(desk, journey)
     thread = await smith.thread("t")
-    found = await thread.say("Find a flight", by="ann")
-    assert found.run is not None
-    await smith.run(found.run.id)
-    booking = await thread.say("book it", by="ann")
+    await done(smith, thread, "Find a flight")
+    booking = await begun(thread, "book it")
     await thread.say("cheaper, please", by="ann", plan=False)
     turn = await thread.say("why Rome?", by="ann")
     assert [each.kind for each in turn.earlier] == ["change"]
-    assert booking.run is not None
-    run = await smith.get(booking.run.id)
+    run = await smith.get(booking.id)
     assert run.plan is not None
     assert [step.id for step in run.plan.steps] == ["train", "book"]
 
@@ -157,10 +156,8 @@ async def test_a_request_whose_run_was_deleted_is_not_made_again(kind: str, tmp_
     store = "memory" if kind == "memory" else f"sqlite:///{tmp_path / 'p.db'}"
     smith = Plansmith(model=LookingModel(journey), tools=Desk().tools(), store=store)
     thread = await smith.thread("t")
-    first = await thread.say("Find a flight", by="ann")
-    assert first.run is not None
-    await smith.run(first.run.id)
-    await smith.store.delete_run(first.run.id)  # type: ignore[attr-defined]
+    first = await done(smith, thread, "Find a flight")
+    await smith.store.delete_run(first.id)  # type: ignore[attr-defined]
     turn = await thread.say("Find another flight", by="ann")
     assert turn.earlier == ()
     assert [each.id for each in await smith.runs()] == [turn.run.id if turn.run else ""]
@@ -172,9 +169,7 @@ async def test_a_thread_that_is_deleted_while_somebody_speaks_in_it_says_so(
 ) -> None:
     smith = made(Desk(), journey)
     thread = await smith.thread("t")
-    first = await thread.say("Find a flight", by="ann")
-    assert first.run is not None
-    await smith.run(first.run.id)
+    await done(smith, thread, "Find a flight")
     store, number = thread._threads.add_message, 0
 
     async def deleted(*given: Any) -> Any:
@@ -193,9 +188,7 @@ async def test_a_why_of_many_words_looks_for_the_longest_only() -> None:
     desk.flight = {"name": "AZ 123", "notes": ["short words"] * 2_000}
     smith = made(desk, journey)
     thread = await smith.thread("t")
-    found = await thread.say("Find a flight", by="ann")
-    assert found.run is not None
-    await smith.run(found.run.id)
+    await done(smith, thread, "Find a flight")
     many = " ".join(f"w{n}" for n in range(15_000))  # all of them: two minutes
     assert (await thread.say(f"why {many}", by="ann", plan=False)).kind == "request"
     why = await thread.say("why AZ and 123 and words?", by="ann")
@@ -218,17 +211,14 @@ async def test_a_plan_made_after_reading_results_is_reviewed_again_when_it_is_re
         policy=ReviewPolicy(never_for=("book",)),
     )
     thread = await smith.thread("t")
-    first = await thread.say("Find a flight", by="ann")
-    assert first.run is not None
-    await smith.run(first.run.id)
-    follow = await thread.say("What does it cost?", by="ann")
-    assert follow.run is not None
-    assert follow.run.status is RunStatus.REVIEWING
-    await smith.cancel(follow.run.id, by="ann")
-    assert follow.run.last is not None
-    more = {"at": follow.run.last.number} if again == "fork" else {}
+    await done(smith, thread, "Find a flight")
+    follow = await begun(thread, "What does it cost?")
+    assert follow.status is RunStatus.REVIEWING
+    await smith.cancel(follow.id, by="ann")
+    assert follow.last is not None
+    more = {"at": follow.last.number} if again == "fork" else {}
     verb: Any = smith.runs.repeating.fork if again == "fork" else getattr(smith, again)
-    repeated = await verb(follow.run.id, by="ann", **more)
+    repeated = await verb(follow.id, by="ann", **more)
     assert (await smith.runs.run(repeated.id)).status is RunStatus.REVIEWING
     assert desk.count("book") == 0
 
@@ -272,15 +262,14 @@ async def test_a_message_does_not_answer_a_question_that_came_up_while_it_waited
     desk, queue = Desk(), Queue()
     smith = made(desk, guards(options=["yes", "no"]))
     thread = await smith.thread("t")
-    turn = await thread.say("Begin", by="ann")
-    assert turn.run is not None
+    turn = await begun(thread, "Begin")
     monkeypatch.setattr(thread._threads, "lock", lambda _: queue)
     saying = asyncio.create_task(thread.say("yes", by="ann"))
     await queue.came.wait()  # another message is being read
-    await approved(smith, turn.run.id)
+    await approved(smith, turn.id)
     queue.free.set()
     assert (await saying).kind == "review"
-    assert (await smith.run(turn.run.id)).status is RunStatus.ASKING
+    assert (await smith.run(turn.id)).status is RunStatus.ASKING
     assert desk.calls == []
 
 
@@ -297,11 +286,55 @@ async def test_a_replan_for_a_person_reads_no_word_that_a_program_said_in_the_th
     smith = Plansmith(model=model, tools=[*Desk().tools(), broken])
     thread = await smith.thread("t")
     await thread.say("Find a flight canary-4711", by=Actor(kind="program", name="bot"))
-    turn = await thread.say("Try the broken one", by="ann")
+    turn = await begun(thread, "Try the broken one")
     assert "canary-4711" in model.texts(PlanBrief)[-1]
-    assert turn.run is not None
     before = len(model.prompts)
-    await smith.run(turn.run.id)
+    await smith.run(turn.id)
     again = [each.text for each in model.prompts[before:] if isinstance(each.brief, PlanBrief)]
     assert again
     assert "canary-4711" not in "".join(again)
+
+
+PLAN = {"goal": "g", "steps": [{"id": "look", "tool": "look", "inputs": {"at": "x"}}]}
+looked: list[str] = []
+
+
+@tool(effect="read")
+def look(at: str) -> str:
+    """Look at something."""
+    looked.append(at)
+    return at
+
+
+def smith_of(store: MemoryStore, *answers: object) -> Plansmith:
+    model = ScriptedModel(*answers)
+    return Plansmith(model=model, tools=[look], store=store, settings=NO_TRIAGE)
+
+
+class Dying(MemoryStore):
+    """A store whose process dies before it stores a run."""
+
+    dead = False
+
+    async def append(self, *given: Any, **more: Any) -> Any:
+        if self.dead:
+            raise KeyboardInterrupt
+        return await super().append(*given, **more)
+
+
+async def test_the_options_of_a_message_hold_when_another_process_takes_it_up() -> None:
+    looked.clear()
+    store = Dying()
+    dying, other = smith_of(store), smith_of(store, PLAN, PLAN)
+    store.dead = True
+    origin = Origin(kind="a2a", id="context")
+    with pytest.raises(KeyboardInterrupt):
+        await (await dying.thread("journey")).say("look at x", mode="review", origin=origin)
+    store.dead = False
+    thread = await other.thread("journey")
+    turn = await thread.say("look at y")
+    [first, second] = [await other.runs.run(name) for name in thread.runs]
+    assert (first.request, second.id) == ("look at x", turn.run.id if turn.run else "")
+    assert (first.options.mode, first.origin) == ("review", origin)
+    assert (first.status, second.status) == (RunStatus.REVIEWING, RunStatus.DONE)
+    assert looked == ["x"]

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.flow.asking_runs import asking, asks, made
 from tests.flow.looking_model import Desk, LookingModel, journey, one_step
+from tests.flow.smiths import approve, begun, done
 
 from plansmith import Plansmith, RunStatus, tool
 from plansmith.errors import Misconfigured, ModelFailed, OtherFolder, Refused
@@ -17,7 +19,6 @@ from plansmith.plan.events import Actor, ChangesAsked, PlanApproved
 from plansmith.plan.limits import Limits
 from plansmith.plan.thread import MessageAdded, MessageRead, ThreadOpened
 from plansmith.ports import Delta, PlanBrief, Prompt, ReplyBrief, TriageBrief
-from plansmith.replay.player import replay
 from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeClock
 from plansmith_planner.threads.reading import JUDGING_S
@@ -49,12 +50,11 @@ async def test_a_thread_of_five_turns_asks_follows_up_changes_and_tells_why(
     smith: Plansmith, desk: Desk
 ) -> None:
     thread = await smith.thread("journey")
-    asked = await thread.say("Plan a journey", by="ann")
-    assert asked.run is not None
-    assert asked.run.status is RunStatus.ASKING
+    asked = await begun(thread, "Plan a journey")
+    assert asked.status is RunStatus.ASKING
     answered = await thread.say("Rome", by="ann")
-    assert (answered.kind, answered.run.id if answered.run else "") == ("answer", asked.run.id)
-    found = await smith.run(asked.run.id)
+    assert (answered.kind, answered.run.id if answered.run else "") == ("answer", asked.id)
+    found = await smith.run(asked.id)
     assert found.status is RunStatus.DONE
 
     follow = await thread.say("Now book it", by="ann")
@@ -94,14 +94,10 @@ async def test_the_result_of_an_earlier_run_is_booked_without_a_second_look(
     smith: Plansmith, desk: Desk
 ) -> None:
     thread = await smith.thread()
-    first = await thread.say("Find a flight", by="ann")
-    assert first.run is not None
-    await smith.run(first.run.id)
-    follow = await thread.say("book it", by="ann")
-    assert follow.run is not None
-    assert follow.run.plan is not None
-    await smith.decide(follow.run.id, approve=follow.run.plan.hash, by="ann")
-    run = await smith.run(follow.run.id)
+    await done(smith, thread, "Find a flight")
+    follow = await begun(thread, "book it")
+    await approve(smith, follow, "ann")
+    run = await smith.run(follow.id)
     assert run.status is RunStatus.ASKING  # what came out of a tool needs consent
     (question,) = run.questions.values()
     assert question.kind == "consent"
@@ -109,8 +105,7 @@ async def test_the_result_of_an_earlier_run_is_booked_without_a_second_look(
     assert said.kind == "review"
     assert desk.count("book") == 0
     await smith.answer(run.id, question.question, "allow", by="ann")
-    done = await smith.run(run.id)
-    assert done.status is RunStatus.DONE
+    assert (await smith.run(run.id)).status is RunStatus.DONE
     assert desk.calls == [("flights", "Rome"), ("book", "AZ 123")]
 
 
@@ -118,45 +113,26 @@ async def test_the_result_of_an_earlier_run_is_booked_without_a_second_look(
     "yes", ["yes", "Yes, please proceed!", "ok go ahead", "approve", "好的，执行吧", "同意", "LGTM"]
 )
 async def test_no_message_of_a_thread_approves_a_plan(yes: str, desk: Desk) -> None:
-    model = talker(desk, plan=lambda *_: one_step("book", what="x"))
-    smith = Plansmith(model=model, tools=desk.tools())
+    smith = made(desk, one_step("book", what="x"))
     thread = await smith.thread()
-    asked = await thread.say("Reserve the seat", by="ann")
-    assert asked.run is not None
-    assert asked.run.status is RunStatus.REVIEWING
+    asked = await begun(thread, "Reserve the seat")
+    assert asked.status is RunStatus.REVIEWING
     turn = await thread.say(yes, by="ann")
     assert turn.kind == "review"
-    assert asked.run.id in turn.text
+    assert asked.id in turn.text
     assert turn.run is not None
     assert turn.run.status is RunStatus.REVIEWING
-    await smith.runs.run(asked.run.id)
+    await smith.runs.run(asked.id)
     assert desk.calls == []
-    events = [event async for event in smith.events(asked.run.id)]
+    events = [event async for event in smith.events(asked.id)]
     assert not any(isinstance(event.body, PlanApproved) for event in events)
 
 
-def ask_plan(*, options: list[str] | None = None, guarded: bool = False) -> dict[str, Any]:
-    ask: dict[str, Any] = {"id": "q", "kind": "ask", "question": "Which one?"}
-    if options:
-        ask["options"] = options
-    use: dict[str, Any] = {"id": "use", "kind": "tool", "inputs": {"city": {"$from": "q"}}}
-    use["tool"] = "flights"
+def ask_plan(*, options: list[str], guarded: bool = False) -> dict[str, Any]:
+    plan = asks(options=options)
     if guarded:
-        use |= {"tool": "book", "inputs": {"what": {"$from": "q"}}}
-    return {"goal": "g", "steps": [ask, use]}
-
-
-async def asking(smith: Plansmith, plan: dict[str, Any], request: str = "Begin") -> str:
-    """Returns a run of a thread that waits for the answer to its question."""
-    thread = await smith.thread("t")
-    turn = await thread.say(request, by="ann")
-    assert turn.run is not None
-    assert turn.run.plan is not None
-    if turn.run.status is RunStatus.REVIEWING:
-        await smith.decide(turn.run.id, approve=turn.run.plan.hash, by="ann")
-    run = await smith.run(turn.run.id)
-    assert run.status is RunStatus.ASKING, run.problems
-    return run.id
+        plan["steps"][1] |= {"tool": "book", "inputs": {"what": {"$from": "q"}}}
+    return plan
 
 
 @pytest.mark.parametrize(
@@ -168,8 +144,7 @@ async def test_a_message_that_is_an_option_answers_the_question_without_a_model(
     plan = ask_plan(options=["Red", "Blue"])
     model = talker(desk, plan=lambda *_: plan)
     smith = Plansmith(model=model, tools=desk.tools())
-    run = await asking(smith, plan)
-    thread = await smith.thread("t")
+    run, thread = await asking(smith), await smith.thread("t")
     turn = await thread.say(said, by="ann")
     assert (turn.kind, turn.judge) == ("answer", "rules")
     assert MessageBrief.__name__ not in model.kinds()
@@ -181,12 +156,8 @@ async def test_another_request_leaves_the_question_open_and_a_later_message_answ
     desk: Desk,
 ) -> None:
     plan = ask_plan(options=["Red", "Blue"])
-    model = talker(
-        desk, plan=lambda brief, _: plan if brief.request == "Begin" else journey(brief, _)
-    )
-    smith = Plansmith(model=model, tools=desk.tools())
-    run = await asking(smith, plan)
-    thread = await smith.thread("t")
+    smith = made(desk, lambda brief, _: plan if brief.request == "Begin" else journey(brief, _))
+    run, thread = await asking(smith), await smith.thread("t")
     other = await thread.say("Find a flight to Oslo", by="ann")
     assert other.kind == "request"
     assert other.run is not None
@@ -207,9 +178,8 @@ async def test_a_judgement_of_a_model_is_shown_and_can_be_undone(desk: Desk) -> 
         assert "Which one?" in prompt
         return {"kind": "answer", "question": "q", "option": "Red", "reason": "warm is red"}
 
-    smith = Plansmith(model=talker(desk, plan=lambda *_: plan, judge=judge), tools=desk.tools())
-    run = await asking(smith, plan)
-    thread = await smith.thread("t")
+    smith = made(desk, plan, judge=judge)
+    run, thread = await asking(smith), await smith.thread("t")
     turn = await thread.say("the warm colour of the two", by="ann")
     assert (turn.kind, turn.judge, turn.reason) == ("answer", "model", "warm is red")
     await smith.run(run)
@@ -243,8 +213,7 @@ async def test_a_message_is_read_by_its_form_if_the_model_does_not_judge_in_time
     plan = ask_plan(options=["Red", "Blue"])
     model, clock = SlowJudge(lambda *_: plan), FakeClock()
     smith = Plansmith(model=model, tools=desk.tools(), clock=clock)
-    run = await asking(smith, plan)
-    thread = await smith.thread("t")
+    run, thread = await asking(smith), await smith.thread("t")
     saying = asyncio.create_task(thread.say("the warm colour of the two", by="ann"))
     await model.asked.wait()
     await clock.advance(JUDGING_S)
@@ -259,9 +228,8 @@ async def test_a_model_never_answers_for_a_person_what_a_change_waits_for(desk: 
     def judge(text: str, prompt: str) -> dict[str, Any]:
         return {"kind": "answer", "question": "q", "option": "Rome", "reason": "surely"}
 
-    smith = Plansmith(model=talker(desk, plan=lambda *_: plan, judge=judge), tools=desk.tools())
-    run = await asking(smith, plan)
-    thread = await smith.thread("t")
+    smith = made(desk, plan, judge=judge)
+    run, thread = await asking(smith), await smith.thread("t")
     turn = await thread.say("somewhere warm I would say", by="ann")
     assert turn.kind == "review"
     assert "Which one?" in turn.text
@@ -271,15 +239,11 @@ async def test_a_model_never_answers_for_a_person_what_a_change_waits_for(desk: 
 
 async def test_a_yes_that_could_mean_two_things_answers_neither(desk: Desk) -> None:
     plan = ask_plan(options=["yes", "no"], guarded=True)
-    model = talker(
-        desk, plan=lambda brief, _: plan if brief.request == "Begin" else one_step("book", what="y")
-    )
-    smith = Plansmith(model=model, tools=desk.tools())
-    run = await asking(smith, plan)
-    thread = await smith.thread("t")
-    other = await thread.say("Reserve another seat", by="ann")
-    assert other.run is not None
-    assert other.run.status is RunStatus.REVIEWING
+    other_plan = one_step("book", what="y")
+    smith = made(desk, lambda brief, _: plan if brief.request == "Begin" else other_plan)
+    run, thread = await asking(smith), await smith.thread("t")
+    other = await begun(thread, "Reserve another seat")
+    assert other.status is RunStatus.REVIEWING
     turn = await thread.say("yes", by="ann")
     assert turn.kind == "review"
     assert (await smith.get(run)).questions
@@ -288,9 +252,8 @@ async def test_a_yes_that_could_mean_two_things_answers_neither(desk: Desk) -> N
 
 async def test_an_answer_is_not_undone_once_something_was_changed_by_it(desk: Desk) -> None:
     plan = ask_plan(options=["Rome", "Oslo"], guarded=True)
-    smith = Plansmith(model=talker(desk, plan=lambda *_: plan), tools=desk.tools())
-    run = await asking(smith, plan)
-    thread = await smith.thread("t")
+    smith = made(desk, plan)
+    run, thread = await asking(smith), await smith.thread("t")
     turn = await thread.say("Oslo", by="ann")
     assert turn.kind == "answer"
     await smith.run(run)
@@ -300,29 +263,11 @@ async def test_an_answer_is_not_undone_once_something_was_changed_by_it(desk: De
 
 
 async def test_a_why_about_words_of_the_plan_quotes_their_sentence_and_no_json(desk: Desk) -> None:
-    smith = Plansmith(model=talker(desk), tools=desk.tools())
-    thread = await smith.thread()
+    thread = await made(desk, journey).thread()
     await thread.say("Find a way to Rome", by="ann")
     told = await thread.say("why fly?", by="ann")
     assert told.kind == "why"
     assert "in the step find: “the person wants to fly”" in told.text
-
-
-async def test_undoing_a_change_brings_the_plan_before_back(desk: Desk) -> None:
-    smith = Plansmith(model=talker(desk), tools=desk.tools())
-    thread = await smith.thread()
-    first = await thread.say("Find a flight", by="ann")
-    assert first.run is not None
-    await smith.run(first.run.id)
-    booked = await thread.say("book it", by="ann")
-    assert booked.run is not None
-    assert booked.run.plan is not None
-    changed = await thread.say("cheaper, please", by="ann")
-    undone = await thread.undo(changed.number, by="ann")
-    assert undone.run is not None
-    assert undone.run.plan is not None
-    assert [step.id for step in undone.run.plan.steps] == ["book"]
-    assert undone.run.status is RunStatus.REVIEWING
 
 
 async def test_undoing_a_change_that_made_no_plan_or_gave_way_to_another_changes_nothing(
@@ -335,11 +280,9 @@ async def test_undoing_a_change_that_made_no_plan_or_gave_way_to_another_changes
             raise ModelFailed("it is away")
         return journey(brief, text)
 
-    smith = Plansmith(model=talker(desk, plan=plan), tools=desk.tools())
+    smith = made(desk, plan)
     thread = await smith.thread()
-    first = await thread.say("Find a flight", by="ann")
-    assert first.run is not None
-    await smith.run(first.run.id)
+    await done(smith, thread, "Find a flight")
     await thread.say("book it", by="ann")
     cheaper = await thread.say("cheaper, please", by="ann")
     again = await thread.say("other words, but cheaper", by="ann")
@@ -360,20 +303,16 @@ async def test_undoing_a_change_that_made_no_plan_or_gave_way_to_another_changes
 
 
 async def test_a_message_that_is_said_twice_under_one_key_is_one_message(desk: Desk) -> None:
-    smith = Plansmith(model=talker(desk), tools=desk.tools())
-    thread = await smith.thread()
-    first = await thread.say("Find a flight", key="k1", by="ann")
-    again = await thread.say("Find a flight", key="k1", by="ann")
-    assert first.run is not None
-    assert again.run is not None
-    assert first.run.id == again.run.id
+    thread = await (smith := made(desk, journey)).thread()
+    first = await begun(thread, "Find a flight", key="k1")
+    again = await begun(thread, "Find a flight", key="k1")
+    assert first.id == again.id
     assert len(thread.history) == 1
-    await smith.run(first.run.id)
+    await smith.run(first.id)
     await thread.say("book it", by="ann")
     await thread.say("cheaper, please", key="k2", by="ann")
-    changed = await thread.say("cheaper, please", key="k2", by="ann")
-    assert changed.run is not None
-    events = [event async for event in smith.events(changed.run.id)]
+    changed = await begun(thread, "cheaper, please", key="k2")
+    events = [event async for event in smith.events(changed.id)]
     assert sum(isinstance(event.body, ChangesAsked) for event in events) == 1
 
 
@@ -404,36 +343,34 @@ async def test_a_message_that_a_dead_process_left_is_acted_on_before_the_next(
     monkeypatch: pytest.MonkeyPatch, desk: Desk
 ) -> None:
     monkeypatch.setattr("plansmith_planner.threads.thread._OTHERS_S", 0.01)
-    smith = Plansmith(model=talker(desk), tools=desk.tools())
+    smith = made(desk, journey)
     book = (await smith.thread("left"))._threads.store
     ann = Actor(kind="person", name="ann")
     await book.add("left", ThreadOpened(owner="ann"), MessageAdded(text="Find a flight"), by=ann)
     await book.add("left", MessageAdded(text="Find another flight"), by=ann)
     await book.add("left", MessageRead(message=3, kind="request", run="not-made-yet"))
     thread = await smith.thread("left")
-    turn = await thread.say("Find a third flight", by="ann")
+    turn = await begun(thread, "Find a third flight")
     requests = [(await smith.get(run)).request for run in thread.runs]
     assert sorted(requests) == ["Find a flight", "Find a third flight", "Find another flight"]
-    assert turn.run is not None
-    assert turn.run.plan is not None
+    assert turn.plan is not None
 
 
 async def test_a_run_without_a_thread_is_a_thread_of_one(desk: Desk) -> None:
-    smith = Plansmith(model=talker(desk), tools=desk.tools())
+    smith = made(desk, journey)
     run = await smith.plan("Find a flight", by="ann")
     await smith.run(run.id)
     thread = await smith.thread(run.id)
     assert (thread.id, list(thread.runs)) == (run.id, [run.id])
-    follow = await thread.say("book it", by="ann")
-    assert follow.run is not None
-    assert follow.run.status is RunStatus.REVIEWING
-    assert (await smith.thread(follow.run.id)).id == run.id
+    follow = await begun(thread, "book it")
+    assert follow.status is RunStatus.REVIEWING
+    assert (await smith.thread(follow.id)).id == run.id
     (listed,) = await smith.threads.list()
     assert listed.thread == run.id
 
 
 async def test_a_program_cannot_go_on_with_the_thread_of_somebody_else(desk: Desk) -> None:
-    smith = Plansmith(model=talker(desk), tools=desk.tools())
+    smith = made(desk, journey)
     thread = await smith.thread("mine")
     await thread.say("Find a flight", by="ann")
     with pytest.raises(Refused, match="belongs to somebody else"):
@@ -446,16 +383,14 @@ async def test_a_program_cannot_go_on_with_the_thread_of_somebody_else(desk: Des
 
 async def test_a_program_does_not_answer_what_a_change_waits_for(desk: Desk) -> None:
     plan = ask_plan(options=["Rome", "Oslo"], guarded=True)
-    smith = Plansmith(model=talker(desk, plan=lambda *_: plan), tools=desk.tools())
+    smith = made(desk, plan)
     thread = await smith.thread("t")
-    turn = await thread.say("Begin", by=PROGRAM)
-    assert turn.run is not None
-    assert turn.run.plan is not None
-    await smith.decide(turn.run.id, approve=turn.run.plan.hash, by="ann")
-    await smith.run(turn.run.id)
+    turn = await begun(thread, "Begin", by=PROGRAM)
+    await approve(smith, turn, "ann")
+    await smith.run(turn.id)
     said = await thread.say("Rome", by=PROGRAM)
     assert said.kind == "review"
-    assert (await smith.get(turn.run.id)).questions
+    assert (await smith.get(turn.id)).questions
     assert desk.calls == []
 
 
@@ -469,12 +404,9 @@ async def test_words_in_an_old_result_change_nothing_before_a_person_approves(de
     model = talker(desk, plan=gullible)
     smith = Plansmith(model=model, tools=desk.tools(), policy=ReviewPolicy(never_for=("book",)))
     thread = await smith.thread()
-    first = await thread.say("Find a flight", by="ann")
-    assert first.run is not None
-    await smith.run(first.run.id)
-    follow = await thread.say("What does it cost?", by="ann")
-    assert follow.run is not None
-    run = await smith.runs.run(follow.run.id)
+    await done(smith, thread, "Find a flight")
+    follow = await begun(thread, "What does it cost?")
+    run = await smith.runs.run(follow.id)
     assert desk.count("book") == 0
     assert run.status is RunStatus.REVIEWING
     planned = model.texts(PlanBrief)[-1]
@@ -515,13 +447,12 @@ async def test_a_long_thread_is_summarised_once_and_the_summary_is_kept(desk: De
 
 
 async def test_a_thread_is_deleted_with_its_runs_once_they_are_over(desk: Desk) -> None:
-    smith = Plansmith(model=talker(desk), tools=desk.tools())
+    smith = made(desk, journey)
     thread = await smith.thread("gone")
-    turn = await thread.say("Find a flight", by="ann")
-    assert turn.run is not None
+    turn = await begun(thread, "Find a flight")
     with pytest.raises(Refused, match="is not over"):
         await smith.threads.delete("gone", by="ann")
-    await smith.run(turn.run.id)
+    await smith.run(turn.id)
     assert await smith.threads.delete("gone", by="ann") == 1
     assert not await smith.threads.list()
     assert not await smith.runs()
@@ -529,9 +460,7 @@ async def test_a_thread_is_deleted_with_its_runs_once_they_are_over(desk: Desk) 
         await smith.threads.delete("gone", by="ann")
 
 
-async def test_a_run_that_is_tried_again_stands_for_the_first_one_in_its_thread(
-    desk: Desk,
-) -> None:
+async def test_a_run_that_is_tried_again_stands_for_the_first_one_in_its_thread(desk: Desk) -> None:
     down = [True]
 
     @tool(effect="read")
@@ -553,19 +482,17 @@ async def test_a_run_that_is_tried_again_stands_for_the_first_one_in_its_thread(
     model = talker(desk, plan=plan)
     smith = Plansmith(model=model, tools=[*desk.tools(), offers], limits=Limits(tries=1))
     thread = await smith.thread()
-    first = await thread.say("Find an offer", by="ann")
-    assert first.run is not None
-    failed = await smith.run(first.run.id)
+    first = await begun(thread, "Find an offer")
+    failed = await smith.run(first.id)
     assert failed.status is RunStatus.FAILED
     again = await smith.retry(failed.id, by="ann")
     assert (await smith.run(again.id)).status is RunStatus.DONE
     assert (await smith.thread(again.id)).id == thread.id
-    follow = await thread.say("take it", by="ann")
-    assert list(thread.runs) == [failed.id, again.id, follow.run.id if follow.run else ""]
-    assert follow.run is not None
-    assert follow.run.plan is not None
+    follow = await begun(thread, "take it")
+    assert list(thread.runs) == [failed.id, again.id, follow.id]
+    assert follow.plan is not None
     wanted = {"what": {"$from": f"run:{again.id}/s"}}
-    assert follow.run.plan.steps[0].to_json()["inputs"] == wanted
+    assert follow.plan.steps[0].to_json()["inputs"] == wanted
 
 
 async def test_a_thread_of_another_folder_is_refused(tmp_path: Path, desk: Desk) -> None:
@@ -582,7 +509,7 @@ async def test_a_thread_of_another_folder_is_refused(tmp_path: Path, desk: Desk)
 
 
 async def test_an_empty_or_endless_message_is_refused_and_nothing_is_stored(desk: Desk) -> None:
-    smith = Plansmith(model=talker(desk), tools=desk.tools())
+    smith = made(desk, journey)
     thread = await smith.thread("t")
     for text in (" \n", "x" * 100_001):
         with pytest.raises(Refused):
@@ -593,20 +520,3 @@ async def test_an_empty_or_endless_message_is_refused_and_nothing_is_stored(desk
     for odd in ("a\nb", "x" * 201, "\x1b[31m", ".."):
         with pytest.raises(Refused, match="cannot be the id"):
             await smith.thread(odd)
-
-
-async def test_a_run_of_a_thread_replays_to_the_same_events(desk: Desk) -> None:
-    smith = Plansmith(
-        model=talker(desk), tools=desk.tools(), policy=ReviewPolicy(never_for=("book",))
-    )
-    thread = await smith.thread()
-    first = await thread.say("Find a flight", by="ann")
-    assert first.run is not None
-    await smith.run(first.run.id)
-    follow = await thread.say("book it", by="ann")
-    assert follow.run is not None
-    assert follow.run.plan is not None
-    await smith.decide(follow.run.id, approve=follow.run.plan.hash, by="ann")
-    await smith.run(follow.run.id)
-    for run in thread.runs:
-        assert (await replay(run, smith)).identical

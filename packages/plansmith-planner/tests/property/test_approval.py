@@ -66,7 +66,7 @@ TEMPLATES = {
             "id": "m",
             "over": ["x", "{{params.to}}"],
             "each": {"template": "transfer"} | {"inputs": {"to": "{{item}}"}},
-        },
+        }
     ),
     "evil": template({"id": "pay", "tool": "pay", "inputs": {"to": "mallory"}}),
 }

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
-from plansmith_planner.parse.read import read_json
-from plansmith_planner.parse.stream import JsonStream
+from plansmith_planner.parse.read import JsonStream, read_json
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SCALARS = (
@@ -118,11 +117,6 @@ def test_a_well_formed_text_of_many_levels_reads_as_itself(levels: int) -> None:
     while isinstance(value, (list, dict)):
         value, depth = value[0] if isinstance(value, list) else value["a"], depth + 1
     assert (depth, value) == (levels, 1)
-
-
-@given(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=4))
-def test_a_fenced_document_reads_as_itself(value: dict[str, Json]) -> None:
-    assert read_json(f"Here:\n```json\n{json.dumps(value)}\n```\nDone [1].") == value
 
 
 @given(STEPS, st.sampled_from(["json", "python", "fence"]), st.data())

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith.plan.capability import ToolSpec
 from plansmith_planner.ranking.pick import shortlist
 
 ENGLISH = ("weather", "forecast", "mail", "send", "email", "get_user", "sendMail", "a", "I", "file")
@@ -37,11 +36,6 @@ def test_picks_are_unique_known_and_at_most_k(query: str, tools: dict[str, Any],
     assert set(names) <= tools.keys()
 
 
-@given(query=TEXTS, tools=CATALOGUES, k=st.integers(1, 9))
-def test_the_same_question_gets_the_same_answer(query: str, tools: dict[str, Any], k: int) -> None:
-    assert shortlist(query, tools, k) == shortlist(query, {**tools}, k)
-
-
 @given(query=TEXTS, tools=CATALOGUES, data=st.data())
 def test_the_order_of_the_catalogue_decides_ties_only(
     query: str, tools: dict[str, Any], data: st.DataObject
@@ -51,12 +45,3 @@ def test_the_order_of_the_catalogue_decides_ties_only(
     other = {pick.name: pick.score for pick in shortlist(query, shuffled, 9)}
     assert one == other
     assert list(one.values()) == sorted(one.values(), reverse=True)
-
-
-@given(query=TEXTS, descriptions=st.lists(TEXTS, min_size=1, max_size=6), k=st.integers(1, 9))
-def test_specs_and_mappings_are_ranked_alike(query: str, descriptions: list[str], k: int) -> None:
-    named = {f"tool{at}": text for at, text in enumerate(descriptions)}
-    plain = {name: {"description": text} for name, text in named.items()}
-    assume(not any("\ud800" in text for text in descriptions))
-    specs = [ToolSpec(name=name, description=text) for name, text in named.items()]
-    assert shortlist(query, specs, k) == shortlist(query, plain, k)

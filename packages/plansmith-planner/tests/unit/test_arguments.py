@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import pytest
@@ -125,11 +124,6 @@ def test_a_plan_is_checked_against_functions_as_a_plansmith_takes_them() -> None
     assert {each.step for each in check_plan(plan, [stock, weather, *NO_TOOLS])} == {"b"}
     with pytest.raises(Misconfigured, match="is not a tool"):
         check_plan(plan, [lambda item: item])
-
-
-def test_a_tool_keeps_the_signature_of_its_function() -> None:
-    assert [*inspect.signature(weather).parameters] == ["city"]
-    assert (weather.__name__, weather("Oslo")) == ("weather", "Oslo")
 
 
 @pytest.mark.filterwarnings("error")

@@ -21,7 +21,7 @@ from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.run_options import Profile, TeamName
 from plansmith.plan.schedules import Missed, Overlap
 from plansmith.plan.timing import Timing
-from plansmith_planner.threads.turn import LONGEST
+from plansmith_planner.threads.thread import LONGEST
 
 
 class Input(BaseModel):

@@ -39,8 +39,7 @@ from plansmith_cli.ui import output as ui
 from plansmith_cli.ui.terminal import SPOKEN
 
 if TYPE_CHECKING:
-    from plansmith_planner.threads.thread import Thread
-    from plansmith_planner.threads.turn import Turn
+    from plansmith_planner.threads.thread import Thread, Turn
 
 _SHOWN_AGAIN: Final = 4
 _DIGITS: Final = 10

@@ -29,8 +29,7 @@ from plansmith_planner.threads.reading import ASKED_BY_PLANS
 from plansmith_planner.threads.store import ThreadHeadline, ThreadStore
 
 if TYPE_CHECKING:
-    from plansmith_planner.threads.thread import Thread
-    from plansmith_planner.threads.turn import Turn
+    from plansmith_planner.threads.thread import Thread, Turn
 
 
 _PAGE: Final = 200

@@ -34,9 +34,7 @@ from plansmith_compat.calling import Known, Tell, awaited, in_own_loop, in_threa
 from plansmith_compat.sage.dialect import is_step, write
 from plansmith_compat.sage.operators import BaseProfile, MapFunction, briefing_of, changed
 from plansmith_planner.context.fence import fence
-from plansmith_planner.draft import Offer, draft_messages
-from plansmith_planner.draft_loop import rules_of
-from plansmith_planner.fallback import salvage
+from plansmith_planner.draft import Offer, draft_messages, rules_of, salvage
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.make import model_of
 from plansmith_planner.model_calls import Transcript, read_answer

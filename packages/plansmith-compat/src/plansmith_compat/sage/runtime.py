@@ -60,7 +60,7 @@ from plansmith_compat.sage.planner import (
     generator_of,
     wording_model,
 )
-from plansmith_planner.fallback import salvage
+from plansmith_planner.draft import salvage
 from plansmith_planner.language.locales import locale_of
 
 _SUM_UP: Final = {

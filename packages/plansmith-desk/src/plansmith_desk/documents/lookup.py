@@ -11,8 +11,7 @@ from importlib.resources import files
 from typing import Final, NamedTuple
 
 from plansmith.text import CJK_RANGE
-from plansmith_planner.context.documents import Chunk, chunks
-from plansmith_planner.context.lexical import terms
+from plansmith_planner.context.documents import Chunk, chunks, terms
 from plansmith_planner.language.words import FILLER, STOP, is_cjk, stem
 
 _MOST_LETTERS: Final = 1_800

@@ -17,7 +17,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.ports import ContextBlock
 from plansmith.text import clip
 from plansmith_desk.sql.rows import replaced_text
-from plansmith_planner.context.lexical import LexicalRanker
+from plansmith_planner.context.documents import LexicalRanker
 from plansmith_planner.context.token_budget import clipped
 from plansmith_planner.models.tokens import count_tokens
 

@@ -13,10 +13,9 @@ from plansmith.ports import Available, Call, Clock, ContextBlock, ToolSource
 from plansmith.text import visible
 from plansmith_planner.context.fence import label
 from plansmith_planner.context.timeouts import Failed, with_timeout
-from plansmith_planner.context.token_budget import Count, clipped
+from plansmith_planner.context.token_budget import Count, clipped, rough_count
 from plansmith_planner.language.verbs import says_it_searches
 
-_SECONDS: Final = 15.0
 TOKENS: Final = 1500
 HEADING: Final = "background investigation results of user query:"
 _QUERY_NAMES: Final = (
@@ -44,7 +43,7 @@ class Investigated(NamedTuple):
 
 
 async def investigate(
-    request: str, *, search: Search, clock: Clock, tokens: int, count: Count
+    request: str, *, search: Search, clock: Clock, tokens: int, count: Count = rough_count
 ) -> Investigated:
     """Calls the first tool that searches and only reads; a failure becomes a note."""
     notes: list[str] = []
@@ -64,8 +63,7 @@ async def investigate(
             elif key is None:
                 notes.append(
                     Sentence(
-                        "{name} is marked as search but takes no single text: not called",
-                        name=name,
+                        "{name} is marked as search but takes no single text: not called", name=name
                     )
                 )
             else:
@@ -75,7 +73,7 @@ async def investigate(
                 return _text(await search.tools.call(asked, arguments, call)).strip()
         return ""
 
-    text = await with_timeout(found(), seconds=_SECONDS, clock=clock)
+    text = await with_timeout(found(), seconds=15.0, clock=clock)
     if isinstance(text, Failed):
         about = Sentence("no background investigation: {reason}", reason=text.reason)
         if asked:

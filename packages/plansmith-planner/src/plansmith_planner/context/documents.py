@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import threading
+import unicodedata
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from plansmith.ports import ContextBlock
+from plansmith.text import CJK_RANGE
 from plansmith_planner.context.files import FileLimits, Found, find_files, read_document
-from plansmith_planner.context.lexical import LexicalRanker
 from plansmith_planner.context.token_budget import clipped
+from plansmith_planner.language.words import COMMONEST
 from plansmith_planner.models.tokens import count_tokens
 
 _HEADING: Final = re.compile(r"(#{1,6})\s+(\S.*)")
@@ -95,7 +99,58 @@ def _next_start(lines: Sequence[_Line], start: int, end: int, overlap: int) -> i
     return at
 
 
-_BLOCKS: Final = 12
+_RUN: Final = re.compile(rf"[{CJK_RANGE}]+|[^\W_{CJK_RANGE}]+")
+_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_SATURATION: Final = 1.2
+_LENGTH_WEIGHT: Final = 0.6
+
+
+def terms(text: str) -> list[str]:
+    """Returns the index words of a text; Chinese gives characters and pairs."""
+    plain = unicodedata.normalize("NFKC", _CAMEL.sub(" ", text)).casefold()
+    found: list[str] = []
+    for run in _RUN.findall(plain):
+        if run[0] < "\u3040":
+            # The plural of a word is the word: enough of English for so small an index.
+            plural = len(run) > 3 and run.endswith("s") and not run.endswith("ss")
+            found.append(run[:-1] if plural else run)
+        else:
+            found += [*run, *(run[at : at + 2] for at in range(len(run) - 1))]
+    return [word for word in found if word not in COMMONEST]
+
+
+class LexicalRanker:
+    """Ranks texts by the words they share with a query; keeps the last texts indexed."""
+
+    def __init__(self) -> None:
+        self._texts: tuple[str, ...] = ()
+        self._postings: dict[str, list[tuple[int, float]]] = {}
+
+    def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """Returns one score per text; zero if no word is shared."""
+        if self._texts != tuple(texts):
+            self._texts, self._postings = tuple(texts), _postings(texts)
+        found = [0.0] * len(texts)
+        for term in dict.fromkeys(terms(query)):
+            entries = self._postings.get(term, ())
+            rarity = math.log(1 + (len(found) - len(entries) + 0.5) / (len(entries) + 0.5))
+            for at, weight in entries:
+                found[at] += rarity * weight
+        return found
+
+
+def _postings(texts: Sequence[str]) -> dict[str, list[tuple[int, float]]]:
+    """Returns for each word the texts that have it, with its weight in each."""
+    counts = [Counter(terms(text)) for text in texts]
+    mean = sum(count.total() for count in counts) / max(len(texts), 1) or 1.0
+    found: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+    for at, count in enumerate(counts):
+        norm = 1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * count.total() / mean
+        for term, times in count.items():
+            found[term].append((at, times / (times + _SATURATION * norm)))
+    return found
+
+
 _WORTH: Final = 0.25  # of the best score; what fits less is noise
 _TABLES: Final = frozenset({".csv", ".tsv"})
 _HEADED: Final = frozenset({".md", ".markdown", ".html", ".htm"})
@@ -112,9 +167,12 @@ class _Document:
 
 
 def _block(name: str, chunk: Chunk) -> ContextBlock:
-    """Returns a chunk as context, with its source."""
     under = f": {chunk.heading}" if chunk.heading else ""
     return ContextBlock(f"document{under}", chunk.text, f"{name}:{chunk.first}-{chunk.last}")
+
+
+def _cost(blocks: Sequence[ContextBlock]) -> int:
+    return sum(count_tokens(f"{each.title} {each.source}\n{each.text}") for each in blocks)
 
 
 class DocumentSource:
@@ -152,7 +210,14 @@ class DocumentSource:
             documents = {each.name: self._document(each, note) for each in found}
             self._read = {each.path: documents[each.name] for each in found}
             filled = {name: each for name, each in documents.items() if each.chunks}
-            return self._all_documents(filled, tokens) or self._best_chunks(filled, query, tokens)
+            if sum(len(each.text) for each in filled.values()) <= tokens * 16:
+                whole = [
+                    _block(name, Chunk(each.text.strip("\n"), 1, each.chunks[-1].last))
+                    for name, each in filled.items()
+                ]
+                if _cost(whole) <= tokens:
+                    return whole
+            return self._best_chunks(filled, query, tokens)
 
     def _document(self, found: Found, note: Callable[[str], None]) -> _Document:
         known = self._read.get(found.path)
@@ -168,34 +233,22 @@ class DocumentSource:
             note(known.note)
         return known
 
-    def _all_documents(self, documents: dict[str, _Document], tokens: int) -> list[ContextBlock]:
-        if sum(len(each.text) for each in documents.values()) > tokens * 16:
-            return []
-        blocks = [
-            _block(name, Chunk(each.text.strip("\n"), 1, each.chunks[-1].last))
-            for name, each in documents.items()
-        ]
-        return blocks if self._cost(blocks) <= tokens else []
-
-    def _cost(self, blocks: Sequence[ContextBlock]) -> int:
-        return sum(count_tokens(f"{each.title} {each.source}\n{each.text}") for each in blocks)
-
     def _best_chunks(
         self, documents: dict[str, _Document], query: str, tokens: int
     ) -> list[ContextBlock]:
         pieces = [(name, each) for name, doc in documents.items() for each in doc.chunks]
         searched = tuple(f"{name} {each.heading}\n{each.text}" for name, each in pieces)
         scores = self._ranker.scores(query, searched)
-        order = sorted(range(len(pieces)), key=lambda at: (-scores[at], at))[:_BLOCKS]
+        order = sorted(range(len(pieces)), key=lambda at: (-scores[at], at))[:12]
         taken: list[ContextBlock] = []
         for at in order:
             block = _block(*pieces[at])
             if scores[at] <= 0 or scores[at] < _WORTH * scores[order[0]]:
                 break
-            if self._cost([*taken, block]) <= tokens:
+            if _cost([*taken, block]) <= tokens:
                 taken.append(block)
             elif not taken:
-                left = tokens - self._cost([replace(block, text="")])
+                left = tokens - _cost([replace(block, text="")])
                 text = clipped(block.text, tokens=max(left, 0), count=count_tokens)
                 return [replace(block, text=text)] if text else []
         return taken

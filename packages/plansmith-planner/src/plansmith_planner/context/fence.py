@@ -15,7 +15,6 @@ RULE: Final = (
     "your answer."
 )
 
-_MARK_LENGTH: Final = 8
 _LONGEST_LABEL: Final = 160
 _NOT_WORD: Final = re.compile(r"[\W_]+")
 _IN_LABELS: Final = str.maketrans({"<": "‹", ">": "›", '"': "'"})
@@ -27,8 +26,11 @@ def fence(title: str, text: str, source: str = "") -> str:
     labels = f' title="{label(title)}"'
     if source:
         labels += f' source="{label(source)}"'
-    mark = f"data-{_mark(labels, body)}"
-    return f"<{mark}{labels}>\n{body}\n</{mark}>"
+    squeezed = _NOT_WORD.sub("", unicodedata.normalize("NFKC", labels + body)).casefold()
+    digest = hashlib.sha256(f"{labels}\n{body}".encode())
+    while (mark := digest.hexdigest()[:8]) in squeezed:
+        digest.update(b"again")
+    return f"<data-{mark}{labels}>\n{body}\n</data-{mark}>"
 
 
 def label(text: str) -> str:
@@ -40,12 +42,3 @@ def label(text: str) -> str:
 def indented(text: str) -> str:
     """Indents all lines but the first, so that none looks like a new entry."""
     return visible(text).strip().replace("\n", "\n  ")
-
-
-def _mark(labels: str, body: str) -> str:
-    """Returns a mark derived from the content and not contained in it."""
-    squeezed = _NOT_WORD.sub("", unicodedata.normalize("NFKC", labels + body)).casefold()
-    digest = hashlib.sha256(f"{labels}\n{body}".encode())
-    while (mark := digest.hexdigest()[:_MARK_LENGTH]) in squeezed:
-        digest.update(b"again")
-    return mark

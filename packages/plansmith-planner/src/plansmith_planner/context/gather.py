@@ -109,7 +109,7 @@ async def gather_context(  # noqa: PLR0913 - all but the query by name
     )
     missing = [each.missing for each in gathered if each.missing]
     parts = [*before, *(each.part for each in gathered), *behind]
-    fitted = fit(parts, tokens=tokens, count=rough_count, missing=missing)
+    fitted = fit(parts, tokens=tokens, missing=missing)
     notes = (*(note for each in gathered for note in each.notes), *fitted.notes)
     for note in notes:
         tell(note)
@@ -140,7 +140,7 @@ async def _conversation(
     if not history:
         return _Gathered()
     model = summariser if share >= _LEAST_SHARE else None
-    said = await recall(history, tokens=share, count=rough_count, summariser=model)
+    said = await recall(history, tokens=share, summariser=model)
     if said.text:
         part = Part((ContextBlock(TITLE, said.text),), _MAY, newest_last=True)
         return _Gathered(part, said.notes, usage=said.usage)
@@ -155,7 +155,7 @@ async def _background(query: str, search: Search | None, share: int, clock: Cloc
     if share < _LEAST_SHARE:
         note = "no room is left for background investigation"
         return _Gathered(notes=(note,), missing=HEADING)
-    found = await investigate(query, search=search, clock=clock, tokens=share, count=rough_count)
+    found = await investigate(query, search=search, clock=clock, tokens=share)
     return _Gathered(Part(found.blocks, _MAY), found.notes, HEADING if not found.blocks else "")
 
 

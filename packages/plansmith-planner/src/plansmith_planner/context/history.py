@@ -39,7 +39,11 @@ class Recalled(NamedTuple):
 
 
 async def recall(
-    history: Sequence[Message], *, tokens: int, count: Count, summariser: Summariser | None = None
+    history: Sequence[Message],
+    *,
+    tokens: int,
+    count: Count = rough_count,
+    summariser: Summariser | None = None,
 ) -> Recalled:
     """Returns the conversation, oldest message first, in at most so many tokens."""
     lines = _lines(history)
@@ -69,12 +73,7 @@ async def summarise(
     history: Sequence[Message], *, words: int, summariser: Summariser
 ) -> ModelAnswer | None:
     """Returns a conversation in short, as a model words it; None if it gives nothing."""
-    read = clipped(
-        "\n".join(_lines(history)),
-        tokens=summariser.reads_tokens,
-        count=rough_count,
-        keep_end=True,
-    )
+    read = clipped("\n".join(_lines(history)), tokens=summariser.reads_tokens, keep_end=True)
     summary = await _summary(read, words, summariser)
     return None if isinstance(summary, Failed) else summary
 

@@ -30,21 +30,16 @@ async def with_timeout(work: Coroutine[Any, Any, T], *, seconds: float, clock: C
         await asyncio.wait({task, alarm}, return_when=asyncio.FIRST_COMPLETED)
         late = not task.done()
     finally:
-        await _end(task, alarm)
+        going = {each for each in (task, alarm) if not each.done()}
+        for each in going:
+            each.cancel()
+        if going:  # what does not stop is abandoned after a moment
+            ended, _ = await asyncio.wait(going, timeout=_GRACE_S)
+            # Retrieved, because asyncio warns about exceptions that nobody retrieves.
+            _ = [each.exception() for each in ended if not each.cancelled()]
     if late:
         return Failed(f"no answer within {seconds:g} s")
     if task.cancelled():
         return Failed("it was cancelled")
     error = task.exception()
     return task.result() if error is None else Failed(label(f"{type(error).__name__}: {error}"))
-
-
-async def _end(*tasks: asyncio.Future[Any]) -> None:
-    """Cancels tasks; those that do not stop are abandoned after a moment."""
-    going = {task for task in tasks if not task.done()}
-    for task in going:
-        task.cancel()
-    if going:
-        ended, _ = await asyncio.wait(going, timeout=_GRACE_S)
-        # Retrieved, because asyncio warns about exceptions that nobody retrieves.
-        _ = [task.exception() for task in ended if not task.cancelled()]

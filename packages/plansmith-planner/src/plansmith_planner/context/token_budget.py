@@ -40,7 +40,9 @@ class Fitted(NamedTuple):
     notes: tuple[str, ...]
 
 
-def fit(parts: Sequence[Part], *, tokens: int, count: Count, missing: Sequence[str] = ()) -> Fitted:
+def fit(
+    parts: Sequence[Part], *, tokens: int, count: Count = rough_count, missing: Sequence[str] = ()
+) -> Fitted:
     """Fits parts into a number of tokens: by rank, then in equal shares, in their order."""
     blocks = tuple(block for part in parts for block in part.blocks)
     if sum(len(block.text) for block in blocks) <= tokens * _LONGEST_TOKEN:
@@ -73,7 +75,7 @@ def rendered(blocks: Sequence[ContextBlock], missing: Sequence[str] = ()) -> str
     return "\n\n".join([RULE, *fences]) if fences else ""
 
 
-def clipped(text: str, *, tokens: int, count: Count, keep_end: bool = False) -> str:
+def clipped(text: str, *, tokens: int, count: Count = rough_count, keep_end: bool = False) -> str:
     """Cuts a text to a number of tokens; a line says how much is missing."""
     if len(text) <= tokens * _LONGEST_TOKEN and count(text) <= tokens:
         return text
@@ -110,8 +112,12 @@ class _Sharing:
         taken: dict[int, list[ContextBlock]] = {}
         for rank in sorted({part.rank for part in parts}):
             group = [at for at, part in enumerate(parts) if part.rank == rank]
-            needs = [sum(map(self._cost, parts[at].blocks)) for at in group]
-            for at, share in zip(group, equal_shares(needs, left), strict=True):
+            needs = {at: sum(map(self._cost, parts[at].blocks)) for at in group}
+            room = max(left, 0)
+            # Each gets what it needs, or an equal share of what is left.
+            for place, at in enumerate(sorted(group, key=needs.__getitem__)):
+                share = min(needs[at], room // (len(group) - place))
+                room -= share
                 taken[at] = [*self._take(parts[at], share)]
             left -= sum(self._cost(block) for at in group for block in taken[at])
         return tuple(block for at in sorted(taken) for block in taken[at])
@@ -143,14 +149,3 @@ class _Sharing:
             else:
                 self.cut.append(name)
                 self.notes.append(Sentence("left out for lack of room: {name}", name=label(name)))
-
-
-def equal_shares(needs: Sequence[int], left: int) -> list[int]:
-    """Returns what each gets: what it needs, or an equal share of what is left."""
-    shares = [0] * len(needs)
-    left = max(left, 0)
-    order = sorted(range(len(needs)), key=needs.__getitem__)
-    for place, at in enumerate(order):
-        shares[at] = min(needs[at], left // (len(order) - place))
-        left -= shares[at]
-    return shares

@@ -40,7 +40,6 @@ _TRADITIONAL: Final = frozenset(
 _SIMPLIFIED: Final = frozenset(
     "们个这来说对时会学国开关请帮为么吗还过发点经现见长门问间电话书车东语讯网处应实价买卖钱岁号湾"
 )
-_KANA_SHARE: Final = 0.15
 
 
 _COMMON: Final[Mapping[str, frozenset[str]]] = {
@@ -94,7 +93,7 @@ def _weights(text: str) -> dict[str, float]:
         for name, pattern in _SCRIPTS.items()
     }
     kana, han = found.pop("kana"), found.pop("han")
-    is_japanese = kana > 0 and kana >= _KANA_SHARE * (kana + han)
+    is_japanese = kana > 0 and kana >= 0.15 * (kana + han)
     return found | {"ja" if is_japanese else "zh": han + kana}
 
 

@@ -10,7 +10,6 @@ from plansmith.text import visible
 from plansmith_planner.language.verbs import ORDERS, ORDERS_ZH
 from plansmith_planner.language.yes_or_no import EDGE, LONGEST_YES
 
-_BEGINNING: Final = 300  # of a message, which tells whether it asks why
 _REJECTION: Final = lazy_pattern(
     r"(?:(?:n|no|nope|nah|reject(?:ed)?|declined?|refused?|den(?:y|ied)|cancel(?:led)?|stop|abort"
     r"|don['’]?t|do not|forget|never ?mind)\b"
@@ -32,13 +31,7 @@ _QUESTION: Final = lazy_pattern(
     r"[?？]\s*$|^(?:what|when|where|who|which|whose|how|is|are|was|were|does|do|did|can|could"
     r"|would|will|should)\b|[吗呢么]\s*[?？。]?$|^(?:什么|谁|哪|多少|几|如何|怎么)"
 )
-_CHANGE_VERBS: Final = {
-    "add",
-    "append",
-    "put",
-    "replace",
-    "use",
-}  # of a plan, no new task
+_CHANGE_VERBS: Final = {"add", "append", "put", "replace", "use"}  # of a plan, no new task
 _ORDER: Final = lazy_pattern(
     r"^(?:please |now |then |also |next |instead |actually |ok(?:ay)?[, ]+|and )*"
     rf"(?:{'|'.join(sorted(ORDERS - _CHANGE_VERBS))}|(?:do )?(?:the )?same)\b"
@@ -90,7 +83,7 @@ def option_number(text: str) -> int:
 
 def is_why(text: str) -> bool:
     """Tells whether a message asks why something is as it is."""
-    return bool(_WHY.match(text.strip(EDGE)[:_BEGINNING].casefold()))
+    return bool(_WHY.match(text.strip(EDGE)[:300].casefold()))
 
 
 def asks(text: str) -> bool:

@@ -152,7 +152,6 @@ def _at_times(days: tuple[str, str], clocks: Sequence[Clock], found: Match, zone
 
 
 def _every(count: int, unit: str, found: Match) -> Phrase:
-    """Returns a phrase of an interval."""
     minutes, rest = divmod(count, 60) if unit == "second" else (count * _MINUTES[unit], 0)
     flaw = "nothing runs more often than once a minute" if rest or not minutes else ""
     return Phrase(*found.span(), {"every_minutes": minutes}, flaw=flaw)
@@ -161,7 +160,6 @@ def _every(count: int, unit: str, found: Match) -> Phrase:
 def _phrases(
     text: str, at: tuple[Pattern, Reader], interval: tuple[Pattern, Reader]
 ) -> list[Phrase]:
-    """Returns every phrase that says when, in the order of the text."""
     taken = [phrase for each in at[0].finditer(text) if (phrase := at[1](each)) is not None]
     for each in interval[0].finditer(text):
         inside = any(phrase.start <= each.start() < phrase.end for phrase in taken)
@@ -197,8 +195,7 @@ _WHICH: Final = (
     rf"|(?:(?:every|each)\s++month|monthly)\s++on\s++the\s++(?P<nth2>{_NTH})(?:\s++(?P<of2>day|{_DAY}))?\b"
 )
 _PHRASE: Final = lazy_pattern(
-    rf"\b(?:once\s++)?(?:{_BEFORE}\s*+,?\s*+)?(?:{_WHICH})(?:\s*+,?\s*+{_AFTER})?",
-    re.IGNORECASE,
+    rf"\b(?:once\s++)?(?:{_BEFORE}\s*+,?\s*+)?(?:{_WHICH})(?:\s*+,?\s*+{_AFTER})?", re.IGNORECASE
 )
 _INTERVAL: Final = lazy_pattern(
     rf"\b(?:(?:once\s++)?(?:every|each)\s++(?:(?P<count>{_NUMBER})\s++)?"
@@ -251,7 +248,6 @@ def _clock(text: str) -> Clock:
 
 
 def _days(found: Match) -> tuple[str, str]:
-    """Returns the days of the month and of the week in cron's form."""
     nth = (found["nth"] or found["nth2"] or "").lower()
     of = (found["of"] or found["of2"] or "day").lower()
     if nth:
@@ -353,7 +349,6 @@ def _chinese_clock(found: Match, nth: int, part: str) -> Clock:
 
 
 def _chinese_days(found: Match) -> tuple[str, str]:
-    """Returns the days of the month and of the week in cron's form."""
     if found["workday"]:
         return "*", "1-5"
     if found["weekend"]:

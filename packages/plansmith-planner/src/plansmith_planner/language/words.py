@@ -16,7 +16,6 @@ _RUNS: Final = re.compile(rf"[{CJK_RANGE}]+|[^\W\d_{CJK_RANGE}]+|\d+")
 # The plural of an acronym, as in "PDFs", is one word.
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])")
 _VOWELS: Final = frozenset("aeiouy")
-_LONGEST_NUMBER: Final = 4
 
 _STOP: Final = """
     a about above after again against all also am an and any are aren as at be been before being
@@ -80,7 +79,7 @@ def split(text: str) -> list[str]:
                 found.extend(part)
                 found.extend(part[at : at + 2] for at in range(len(part) - 1))
         elif run[0].isdecimal():
-            if len(run) <= _LONGEST_NUMBER:
+            if len(run) <= 4:
                 found.append(run)
         elif len(run) > 1:
             found.append(run.lower())
@@ -154,10 +153,6 @@ def _without_ending(word: str) -> str:
 
 
 CONCEPT_LIKENESS: Final = 0.6
-_FILLER_WEIGHT: Final = 0.3
-_NUMBER_WEIGHT: Final = 0.25
-_LEAST_WEIGHT: Final = 0.1
-_RANK_OF_FULL_WEIGHT: Final = 7.0
 
 
 class _Entry(NamedTuple):
@@ -205,13 +200,13 @@ def _concepts() -> Mapping[str, Sequence[Collection[str]]]:
 def word_weight(word: str) -> float:
     """Returns how significant a word is: 1 for rare words, less for common ones."""
     if word.isdecimal():
-        return _NUMBER_WEIGHT
-    usual = _FILLER_WEIGHT if word in FILLER else 1.0
+        return 0.25
+    usual = 0.3 if word in FILLER else 1.0
     entry = word_list().get(stem(word))
     if entry is None:
         return usual
     # By Zipf's law frequency falls with the rank, so the weight grows with its logarithm.
-    return usual * max(_LEAST_WEIGHT, min(1.0, math.log(entry.place + 3) / _RANK_OF_FULL_WEIGHT))
+    return usual * max(0.1, min(1.0, math.log(entry.place + 3) / 7.0))
 
 
 def is_everyday(word: str) -> bool:

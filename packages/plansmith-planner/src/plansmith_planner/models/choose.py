@@ -318,7 +318,6 @@ async def _options(
     places: Sequence[Place],
     limit_s: float,
 ) -> AsyncIterator[Choice | Tried]:
-    """Yields the options in order of preference, usable or not."""
     can_call = find_spec("pydantic_ai") is not None
     keys = [key for key in KEYS if environment.get(key.variable, "").strip()]
     if not keys:

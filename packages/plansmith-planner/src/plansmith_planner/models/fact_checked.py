@@ -100,14 +100,6 @@ def strange_names(sentence: str, source: str) -> list[str]:
     return [name for name in _CAPITAL.findall(sentence) if name.casefold() not in plain]
 
 
-def source_text(prompt: Prompt) -> str:
-    """Returns the texts from which an answer may take its numbers and names."""
-    brief = prompt.brief
-    if not isinstance(brief, ReplyBrief):
-        return prompt.text
-    return "\n".join([brief.instruction, *map(value_text, brief.results.values())])
-
-
 def check_wording(text: str, source: str) -> None:
     """Refuses a text with facts that are not in `source`."""
     wrong = unfounded(text, source)
@@ -173,7 +165,9 @@ class FactCheckedModel(Wrapper):
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields empty pieces while it reads, then the whole text if it is correct."""
         held = prompt.schema is None and not prompt.tools
-        text = ""
+        text, source, brief = "", prompt.text, prompt.brief
+        if isinstance(brief, ReplyBrief):  # numbers and names may come from these alone
+            source = "\n".join([brief.instruction, *map(value_text, brief.results.values())])
         pieces = self._model.stream(prompt)
         async with closing(pieces):
             async for delta in pieces:
@@ -182,6 +176,6 @@ class FactCheckedModel(Wrapper):
                     yield TextDelta("")
                     continue
                 if held and isinstance(delta, ModelDone):
-                    check_wording(text, source_text(prompt))
+                    check_wording(text, source)
                     yield TextDelta(text)
                 yield delta

@@ -41,7 +41,7 @@ class ProviderModel:
         timeout_s: float = 120.0,
         output: Literal["auto"] | out.Mode = "auto",
     ) -> None:
-        self._spec = spec
+        self.name = spec
         self._base_url = base_url
         self._api_key = api_key
         self._only: out.Mode | None = None if output == "auto" else output
@@ -55,15 +55,9 @@ class ProviderModel:
         }
         self._model: Any = None
 
-    @property
-    def name(self) -> str:
-        """The model as settings name it, `provider:name`."""
-        return self._spec
-
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields the answer in pieces; an empty text means that the model thinks."""
-        model = await self._connect()
-        schema = prompt.schema
+        model, schema = await self._connect(), prompt.schema
         modes = self._modes(schema)
         for mode in modes:
             pieces = self._answer(model, prompt, mode)
@@ -83,7 +77,7 @@ class ProviderModel:
 
     def _address(self) -> tuple[str | None, str | None]:
         """Returns base URL and key; a key from the environment goes only to its own provider."""
-        provider = self._spec.partition(":")[0]
+        provider = self.name.partition(":")[0]
         if self._base_url is None and provider in _OWN_SERVER:
             base_url = os.environ.get("OPENAI_BASE_URL")
             return base_url, self._api_key or (
@@ -108,15 +102,15 @@ class ProviderModel:
                 # Importing the libraries takes a second: not in the event loop.
                 self._model = await asyncio.to_thread(self._build)
             except Exception as error:
-                raise out.refused_setup(error, self._spec) from error
+                raise out.refused_setup(error, self.name) from error
         return self._model
 
     def _build(self) -> Any:
         library = _library()
-        provider, _, name = self._spec.partition(":")
+        provider, _, name = self.name.partition(":")
         base_url, api_key = self._address()
         if not name:
-            raise ValueError(f"Unknown model: {self._spec}")
+            raise ValueError(f"Unknown model: {self.name}")
         if base_url and provider in _OWN_SERVER:
             # Not the OpenAI provider: that one would send OPENAI_API_KEY to a stranger.
             profile = {"openai_chat_streaming_requires_finish_reason": True}
@@ -127,7 +121,7 @@ class ProviderModel:
             )
             return openai.OpenAIChatModel(name, provider=server)
         if not base_url and not api_key:
-            return library.models.infer_model(self._spec)
+            return library.models.infer_model(self.name)
         maker = library.providers.infer_provider_class(provider)
         given = {"base_url": base_url, "api_key": api_key}
         arguments = {key: value for key, value in given.items() if value}
@@ -138,7 +132,7 @@ class ProviderModel:
         def make(_: str) -> Any:
             return maker(**arguments)
 
-        return library.models.infer_model(self._spec, make)
+        return library.models.infer_model(self.name, make)
 
     async def _answer(self, model: Any, prompt: Prompt, mode: out.Mode) -> AsyncGenerator[Delta]:
         library = _library()
@@ -165,7 +159,7 @@ class ProviderModel:
                 done = self._done(stream)
         except Exception as error:
             own_key = bool(self._api_key or self._base_url)
-            failure = out.as_failure(error, model=self._spec, own_key=own_key)
+            failure = out.as_failure(error, model=self.name, own_key=own_key)
             # The library knows some models' abilities by itself, and says so without a status.
             status = 400 if type(error).__name__ == "UserError" else out.status_of(error)
             said = f"{out.error_text(error)} {error}"
@@ -179,16 +173,16 @@ class ProviderModel:
         if stream.finish_reason == "content_filter":
             reason = details.get("refusal") or Sentence("its content filter stopped the answer")
             raise ModelRefused(
-                Sentence("{model} refused to answer: {reason}", model=self._spec, reason=reason)
+                Sentence("{model} refused to answer: {reason}", model=self.name, reason=reason)
             )
         if stream.finish_reason is None and "finish_reason" not in details:
-            raise out.broken_off(self._spec)
+            raise out.broken_off(self.name)
         usage, cost = stream.usage, stream.usage.cost
         if not cost and (usage.input_tokens or usage.output_tokens):
             cost = out.price_of(
                 usage,
                 stream.model_name,
-                provider=self._spec.partition(":")[0],
+                provider=self.name.partition(":")[0],
                 url=stream.provider_url,
                 only_url=self._address()[0] is not None,
             )
@@ -227,7 +221,6 @@ def _piece(event: Any, names: Mapping[str, str], calls: dict[int, str]) -> Delta
 
 
 def _library() -> Any:
-    """Returns pydantic-ai with the parts that are used here."""
     for name in ("direct", "messages", "models", "output", "providers", "tools"):
         importlib.import_module(f"pydantic_ai.{name}")
     return importlib.import_module("pydantic_ai")

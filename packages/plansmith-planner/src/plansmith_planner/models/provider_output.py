@@ -111,7 +111,6 @@ _GROUP: Final = re.compile(r"pydantic-ai-slim\[([a-z-]+)\]")
 _GROUPS: Final = ("anthropic", "bedrock", "google", "groq", "mistral", "openai")
 _VARIABLE: Final = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
 _PASSING: Final = frozenset({408, 409, 425, 429})
-_LONGEST_QUOTE: Final = 500
 
 
 def key_variable(provider: str) -> str:
@@ -134,7 +133,7 @@ def error_text(error: BaseException) -> str:
         text = message if isinstance(message, str) else json.dumps(message, default=str)
     else:
         text = str(body or getattr(error, "message", "") or str(error) or type(error).__name__)
-    return clip(text, _LONGEST_QUOTE)
+    return clip(text, 500)
 
 
 def as_failure(error: Exception, *, model: str, own_key: bool = False) -> ModelFailed:

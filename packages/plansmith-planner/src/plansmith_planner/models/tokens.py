@@ -53,14 +53,13 @@ _RANGES: Final[Sequence[tuple[int, float]]] = (
 )
 _STARTS: Final = [start for start, _ in _RANGES]
 _NOISE: Final = re.compile("[A-Za-z0-9+/=_-]{48,}")  # base64 and its like fit no vocabulary
-_NOISE_WEIGHT: Final = 0.15
 _AROUND_MESSAGE: Final = 5  # what a chat template adds
 
 
 def count_tokens(text: str) -> int:
     """Returns an estimate that is rarely too low; about 10 % too high for English."""
     runs = sum(weight * len(pattern.findall(text)) for pattern, weight in _RUNS)
-    noise = _NOISE_WEIGHT * sum(map(len, _NOISE.findall(text)))
+    noise = 0.15 * sum(map(len, _NOISE.findall(text)))
     characters = sum(
         _RANGES[bisect_right(_STARTS, ord(each)) - 1][1] * count
         for each, count in Counter(text).items()

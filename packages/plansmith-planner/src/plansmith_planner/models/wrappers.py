@@ -13,9 +13,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.ports import ChatModel, Clock, Delta, Prompt, TextDelta
 from plansmith_planner.models.tokens import count_prompt_tokens
 
-_FOREVER: Final = 1e9
 _FOR_THE_ANSWER: Final = 4096  # tokens
-_LONGEST_WAIT_S: Final = 60.0
 
 
 def closing(pieces: AsyncIterator[Delta]) -> AbstractAsyncContextManager[object]:
@@ -104,7 +102,7 @@ class RetryingModel(Wrapper):
                 wait = max(self._chance() * 2.0**number, busy.retry_after or 0.0)
             else:
                 return
-            await self._clock.sleep(min(wait, _LONGEST_WAIT_S))
+            await self._clock.sleep(min(wait, 60.0))
 
 
 class TimedModel(Wrapper):
@@ -137,7 +135,7 @@ class TimedModel(Wrapper):
 
     async def _next(self, pieces: AsyncIterator[Delta], start: float) -> Delta | None:
         """Waits for a piece in this very task, as some libraries demand; an alarm cancels it."""
-        limits: list[tuple[float, str]] = [(_FOREVER, "")]
+        limits: list[tuple[float, str]] = [(1e9, "")]
         if self._total_s is not None:
             left, seconds = start + self._total_s - self._clock.monotonic(), f"{self._total_s:g}"
             slow = Sentence("{name} took longer than {seconds} s", name=self.name, seconds=seconds)

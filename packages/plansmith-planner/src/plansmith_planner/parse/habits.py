@@ -22,6 +22,9 @@ _NOT_SLUG: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _TRUE: Final = frozenset({"true", "yes", "y", "1", "on", "是"})
 _FALSE: Final = frozenset({"false", "no", "n", "0", "off", "否", ""})
 _HINT: Final = Sentence("check that this is what was meant")
+_PLACE: Final = Sentence(
+    "write it where the format has a place for it, or leave it out if it is not meant"
+)
 # Without these a plan would run that should not, or at another time, or say something else.
 _REFUSALS: Final = frozenset({"adequate", "has_enough_context", "enough_context"})
 _DECISIVE: Final = frozenset(
@@ -30,7 +33,7 @@ _DECISIVE: Final = frozenset(
         *("schedule", "schedule_config", "terminate_columns"),
         *("when", "if", "unless", "only_if", "run_if", "skip_if", "condition", "conditions"),
         *("depends_on_condition", "then", "else", "loop", "repeat", "repeat_until", "until"),
-        *("while",),
+        *("while", "on_failure", "on_fail", "retries", "compensate_with"),
     }
 )
 
@@ -76,18 +79,10 @@ class Notes:
         self.refuse("PS003", error, step=step, path=(name,))
 
     def refuse(
-        self,
-        code: str,
-        message: str,
-        *,
-        hint: str = Sentence(
-            "write it where the format has a place for it, or leave it out if it is not meant"
-        ),
-        step: str | None = None,
-        path: Path = (),
+        self, code: str, message: str, *, hint: str = "", step: str | None = None, path: Path = ()
     ) -> None:
         """Notes an error: the plan must be written again."""
-        self.problems.append(problem(code, message, hint=hint, step=step, path=path))
+        self.problems.append(problem(code, message, hint=hint or _PLACE, step=step, path=path))
 
     def reading(self, document: Mapping[str, Json]) -> Reading:
         """Reads a document in our own plan language; adds the notes so far."""
@@ -109,18 +104,15 @@ class Notes:
         for name, each in value.items():
             plain = snake(name)
             field = plain if plain in known else (aliases or {}).get(plain, plain)
+            told = {"name": name, "field": field}
             if field not in known:
-                message = Sentence(
-                    "the field '{name}' has no place in a plan and is left out", name=name
+                again = Sentence(
+                    "the field '{name}' has no place in a plan and is left out", **told
                 )
-                self.leave_out(name, each, message, step=step)
+                self.leave_out(name, each, again, step=step)
             elif field in found:
-                message = Sentence(
-                    "the field '{name}' says '{field}' again and is left out",
-                    name=name,
-                    field=field,
-                )
-                self.leave_out(field, None if each == found[field] else each, message, step=step)
+                again = Sentence("the field '{name}' says '{field}' again and is left out", **told)
+                self.leave_out(field, None if each == found[field] else each, again, step=step)
             else:
                 found[field] = each
         return found
@@ -131,13 +123,8 @@ class Notes:
             return value
         word = str(value).strip().lower()
         known = word in _TRUE if word in _TRUE or word in _FALSE else None
-        self._read_as(
-            value,
-            known,
-            Sentence("{value} is neither true nor false", value=repr(value)),
-            name,
-            step,
-        )
+        unclear = Sentence("{value} is neither true nor false", value=repr(value))
+        self._read_as(value, known, unclear, name, step)
         return known
 
     def consent(self, value: Json, name: str) -> bool:
@@ -157,9 +144,8 @@ class Notes:
         except ValueError:
             number = 0.5
         known = int(number) if number.is_integer() else None
-        self._read_as(
-            value, known, Sentence("{value} is not a whole number", value=repr(value)), name, step
-        )
+        unclear = Sentence("{value} is not a whole number", value=repr(value))
+        self._read_as(value, known, unclear, name, step)
         return known
 
     def _read_as(
@@ -258,21 +244,16 @@ def inputs_loss(
 ) -> None:
     """Notes that a step would get other results than its position in the format implies."""
     if inputs != implied:
-        message = Sentence(
-            "its place gives it {names} as inputs, and nothing else",
-            names=[*implied] or Sentence("nothing"),
-        )
+        names = [*implied] or Sentence("nothing")
+        message = Sentence("its place gives it {names} as inputs, and nothing else", names=names)
         notes.lose(message, step=step.id, path=("inputs",))
 
 
 def no_such_step(step: AnyStep, *, title: str, notes: Notes) -> None:
     """Notes that a format has no step of this kind."""
-    notes.lose(
-        Sentence(
-            "{title} has no step like this {kind} step: it is left out", title=title, kind=step.kind
-        ),
-        step=step.id,
-    )
+    told = {"title": title, "kind": step.kind}
+    gone = Sentence("{title} has no step like this {kind} step: it is left out", **told)
+    notes.lose(gone, step=step.id)
 
 
 def result_inputs(names: Iterable[str]) -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""Finds the JSON value in a text, and reads it even if it is malformed."""
+"""Finds the JSON value in a text, also a malformed one, and steps in a text still being written."""
 
 from __future__ import annotations
 
@@ -15,18 +15,9 @@ from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import SURROGATES
+from plansmith_planner.parse import tolerant as t
 from plansmith_planner.parse.scalars import clean, finite, number
-from plansmith_planner.parse.tolerant import (
-    ANOTHER_FIELD,
-    GAP,
-    GROUPED,
-    OPENING_QUOTES,
-    QUOTED_KEY,
-    Escaped,
-    Repaired,
-    Tolerant,
-    TooDeep,
-)
+from plansmith_planner.parse.tolerant import Escaped, Repaired, Tolerant, TooDeep
 
 Fits = Callable[[Json], float]
 _LANDMARK: Final = re.compile(
@@ -42,8 +33,8 @@ _BARE_START: Final = re.compile(
 _ESCAPED_ONCE: Final = re.compile(r"\\([\"'\\/])")
 _SENTENCE: Final = re.compile(r"[.!?。！？…]\Z|\A[^\w\"'“‘/+.-]+\Z")
 _NOISE: Final = re.compile(r"[\s,;)\]}]*")
-_MAX_RETRIES: Final = 16
-_MAX_BARE_WORDS: Final = 4
+# Only white space, commas and comments.
+_BETWEEN: Final = re.compile(rf"(?>{t.GAP.pattern})(?:[,，;](?>{t.GAP.pattern}))*+")
 # Reads what is in no standard, and says where a value ends.
 _DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None, parse_float=finite)
 
@@ -100,9 +91,9 @@ def _read(text: str, fits: Fits | None, *, again: bool = False) -> Json:
     body = text.strip()
     if _REGEX_LITERAL.fullmatch(body):
         return body
-    if body and body[0] in OPENING_QUOTES and not body.startswith("```"):
+    if body and body[0] in t.OPENING_QUOTES and not body.startswith("```"):
         # A list of fields, or one quoted string.
-        if QUOTED_KEY.match(body):
+        if t.QUOTED_KEY.match(body):
             return Tolerant("{" + body).read().value
         whole = Tolerant(body).read()
         if not body[whole.end :].strip(" \n\t,;"):
@@ -188,7 +179,7 @@ class _Scanner:
             return None
         end, fenced = found.end, bool(self._fence)
         # A stray bracket in prose is read as a value up to the end.
-        if not found.closed and not fenced and self._retries < _MAX_RETRIES:
+        if not found.closed and not fenced and self._retries < 16:
             inner = _LANDMARK.search(self.text, start + 1)
             if _BARE_START.match(self.text, start + 1) and inner and inner["open"]:
                 self._retries += 1
@@ -198,7 +189,6 @@ class _Scanner:
         )
 
     def _strict(self, start: int) -> Repaired | None:
-        """Returns the well-formed value at a place, if no field follows it."""
         if self.text[start] not in "{[" or self._patience < 0:
             return None
         try:
@@ -206,7 +196,7 @@ class _Scanner:
         except (ValueError, RecursionError):
             self._patience -= len(self.text)
             return None
-        if self.text[start] == "{" and ANOTHER_FIELD.match(self.text, end):
+        if self.text[start] == "{" and t.ANOTHER_FIELD.match(self.text, end):
             return None
         return Repaired(_scrubbed(value, self.text[start:end]), end)
 
@@ -226,7 +216,8 @@ def _choose(text: str, found: Sequence[_Candidate], fits: Fits | None) -> Json:
     groups: list[list[_Candidate]] = []
     for one in found:
         last = groups[-1][-1] if groups else None
-        if last and last.thought == one.thought and _only_gap(text, last.end, one.start):
+        between = _BETWEEN.fullmatch(text, last.end, one.start) if last else None
+        if last and last.thought == one.thought and between:
             groups[-1].append(one)
         else:
             groups.append([one])
@@ -238,19 +229,7 @@ def _choose(text: str, found: Sequence[_Candidate], fits: Fits | None) -> Json:
     return max(pool, key=lambda one: (not one.thought, fits(one.value), one.merit)).value
 
 
-def _only_gap(text: str, start: int, end: int) -> bool:
-    """Whether only white space, commas and comments are between two places."""
-    while start < end:
-        gap = GAP.match(text, start, end)
-        start = gap.end() if gap else start
-        if start < end and text[start] not in ",，;":
-            return False
-        start += 1
-    return True
-
-
 def _joined(group: Sequence[_Candidate], *, alone: bool) -> _Candidate:
-    """Joins values into one list, without empty ones."""
     least = 1 if alone else max(1, *(one.substance for one in group))
     full = [one for one in group if one.substance >= least]
     if len(full) < 2:
@@ -266,19 +245,122 @@ def _joined(group: Sequence[_Candidate], *, alone: bool) -> _Candidate:
 def _bare(text: str) -> Json:
     """Returns the value of a text without brackets: a word, a number, or a list of them."""
     body = re.sub(r"(?:```+|~~~+)\w*", "", text).strip()
-    if GROUPED.fullmatch(body):
+    if t.GROUPED.fullmatch(body):
         return number(body.replace(",", ""))
     values: list[Json] = []
     words = 0
-    position = 0 if any(char.isalnum() or char in OPENING_QUOTES for char in body) else len(body)
+    position = 0 if any(char.isalnum() or char in t.OPENING_QUOTES for char in body) else len(body)
     while position < len(body):
         found = Tolerant(body, position).read()
         piece = body[position : found.end]
-        words = max(words, 1 if piece[:1] in OPENING_QUOTES else len(piece.split()))
+        words = max(words, 1 if piece[:1] in t.OPENING_QUOTES else len(piece.split()))
         values.append(found.value)
         noise = _NOISE.match(body, max(found.end, position + 1))
         position = noise.end() if noise else found.end
-    limit = _MAX_BARE_WORDS if len(values) == 1 else 1
+    limit = 4 if len(values) == 1 else 1
     if not values or words > limit or (words > 1 and _SENTENCE.search(body)):
         raise UnreadableText(Sentence("there is no JSON value in the text"))
     return values[0] if len(values) == 1 else values
+
+
+_STEP_KEYS: Final = frozenset({"steps", "plan", "tasks", "execution_plan", "calls"})
+_START: Final = re.compile(
+    r"(<(?:think|thinking|reasoning|thought)>)|\{|\[(?=\s*\{)", re.IGNORECASE
+)
+_THOUGHT_END: Final = re.compile(r"</(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
+_TOKEN: Final = re.compile(r"\s*+([\w.+-]++|[{}\[\]:,\"'])")
+_KEPT: Final = 40  # characters in which a mark may have begun, and of the longest key
+
+
+class JsonStream:
+    """Returns each step as soon as its text is complete.
+
+    It follows strings and brackets only. At anything else, such as a comment, it gives up: the
+    whole text is read when it has ended.
+    """
+
+    def __init__(self) -> None:
+        self._text = ""  # from the step that has begun, or from what is not read yet
+        self._at = 0
+        self._thinking = self._over = False
+        self._quote = self._word = self._key = ""
+        self._levels: list[tuple[str, bool]] = []  # its bracket, and whether it may have steps
+        self._step_at = -1
+        self._step_level = 0
+
+    def feed(self, piece: str) -> list[dict[str, Json]]:
+        """Adds the next piece of text; returns the steps that it completes."""
+        found: list[dict[str, Json]] = []
+        self._text += "" if self._over else piece
+        while not self._over and (sign := self._next()):
+            if sign in "{[":
+                self._open(sign)
+            elif sign in "}]":
+                self._close(sign, found)
+            elif sign == ":":
+                self._key, self._word = self._word, ""
+            elif sign == ",":
+                self._key = self._word = ""
+        keep = self._at if self._step_at < 0 else self._step_at
+        self._text, self._at = self._text[keep:], self._at - keep
+        self._step_at = min(self._step_at, 0)
+        return found
+
+    def _next(self) -> str:
+        """Returns the next sign; empty if it is not there yet."""
+        if self._quote:
+            return self._string()
+        if self._thinking or not self._levels:
+            pattern = _THOUGHT_END if self._thinking else _START
+            found = pattern.search(self._text, self._at)
+            self._at = found.end() if found else max(self._at, len(self._text) - _KEPT)
+            thought = found is not None and (self._thinking or bool(found[1]))
+            self._thinking ^= thought
+            return "" if found is None else "<" if thought else found[0]
+        token = _TOKEN.match(self._text, self._at)
+        if token is None:
+            self._over = bool(self._text[self._at :].strip())
+            return ""
+        self._at = token.end()
+        if token[1] in "\"'":
+            self._quote, self._word = token[1], ""
+            return self._string()
+        if token[1] not in "{}[]:,":
+            self._word += token[1][:_KEPT]
+        return token[1]
+
+    def _string(self) -> str:
+        while found := re.compile(rf"[{self._quote}\\]").search(self._text, self._at):
+            self._word += self._text[self._at : found.start()][:_KEPT]
+            self._at = found.start()
+            if found[0] == self._quote:
+                self._quote, self._at = "", found.end()
+                return '"'
+            if found.end() == len(self._text):
+                return ""
+            self._at += 2
+        self._word += self._text[self._at :][:_KEPT]
+        self._at = len(self._text)
+        return ""
+
+    def _open(self, bracket: str) -> None:
+        around, reachable = self._levels[-1] if self._levels else ("", True)
+        if around == "[" and reachable and bracket == "{" and self._step_at < 0:
+            self._step_at, self._step_level = self._at - 1, len(self._levels)
+        inside = not around or (reachable and around == "{" and self._key in _STEP_KEYS)
+        self._levels.append((bracket, inside))
+        self._key = self._word = ""
+
+    def _close(self, bracket: str, found: list[dict[str, Json]]) -> None:
+        kind, had_steps = self._levels.pop()
+        if kind + bracket not in ("{}", "[]"):
+            self._over = True
+        elif self._step_at >= 0 and len(self._levels) == self._step_level:
+            try:
+                value = read_json(self._text[self._step_at : self._at])
+            except UnreadableText:  # nested too deeply
+                value = None
+            found += [value] if isinstance(value, dict) else []
+            self._step_at = -1
+        else:
+            self._over = kind == "[" and had_steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple, cast
 
 from plansmith.errors import UnreadableText
@@ -21,8 +21,7 @@ from plansmith_planner.parse.read import read_json
 
 _WRAPPERS: Final = ("steps", "plan", "tasks", "execution_plan", "calls")
 _TOO_DEEP: Final = Sentence("values are nested more than {most} levels deep", most=MAX_DEPTH)
-_EXCERPT: Final = 200
-_SHORT: Final = 10_000
+_MARKS: Final = ("tool", "agent", "question", "instruction", "over", "template", "tool_to_use")
 _THOUGHT: Final = re.compile(
     r"<(think|thinking|reasoning|thought)>(?:(?!<\1>).)*?</\1>", re.IGNORECASE | re.DOTALL
 )
@@ -56,7 +55,7 @@ def parse(text: str, *, goal: str = "", locale: str = "en", shape: str = "") -> 
 
 async def parse_answer(text: str, *, goal: str, locale: str, shape: str) -> Parsed:
     """Reads the plan in an answer; a long one in a thread, so that the event loop goes on."""
-    if len(text) <= _SHORT:
+    if len(text) <= 10_000:
         return parse(text, goal=goal, locale=locale, shape=shape)
     return await asyncio.to_thread(parse, text, goal=goal, locale=locale, shape=shape)
 
@@ -110,7 +109,17 @@ def _foreign(value: Json, shape: str, *, other: bool) -> Reading | None:
 
     With `other`, it may also have another shape than the one that was asked for.
     """
-    layers = list(_layers(value))
+    # The value and the plan objects inside it, each with the fields around it.
+    layers: list[Json] = []
+    for _ in range(4):
+        only = value[0] if isinstance(value, list) and len(value) == 1 else None
+        if isinstance(only, dict) and only.keys() & _WRAPPERS:
+            value = only  # a whole plan in a list is no list of steps
+        layers.append(value)
+        inner = _wrapped(value) if isinstance(value, dict) else None
+        if inner is None:
+            break
+        value = inner
     if shape:
         asked = dialect(shape)
         known = next((layer for layer in layers if asked.recognises(layer)), None)
@@ -124,23 +133,15 @@ def _foreign(value: Json, shape: str, *, other: bool) -> Reading | None:
     return next((dialect(name).read(layer) for name, layer in named if name), None)
 
 
-def _layers(value: Json) -> Iterator[Json]:
-    """Yields a value and the plan objects inside it, each with the fields around it."""
-    for _ in range(4):
-        only = value[0] if isinstance(value, list) and len(value) == 1 else None
-        if isinstance(only, dict) and only.keys() & _WRAPPERS:
-            value = only  # a whole plan in a list is no list of steps
-        yield value
-        if not isinstance(value, dict):
-            return
-        inner = [name for name, each in value.items() if isinstance(each, dict)]
-        wrapper: str | None = next((name for name in _WRAPPERS if name in inner), None)
-        if wrapper is None and len(value) == 1:
-            wrapper = next(iter(inner), None)
-        if wrapper is None:
-            return
-        around = {name: each for name, each in value.items() if name != wrapper}
-        value = _merged(around, cast("dict[str, Json]", value[wrapper]))
+def _wrapped(value: dict[str, Json]) -> dict[str, Json] | None:
+    """Returns the plan object inside another, with the fields around it; None if there is none."""
+    inner = {name: each for name, each in value.items() if isinstance(each, dict)}
+    names: list[str] = [name for name in _WRAPPERS if name in inner]
+    names = names or [*inner] * (len(value) == 1)
+    if not names:
+        return None
+    around = {name: each for name, each in value.items() if name != names[0]}
+    return _merged(around, inner[names[0]])
 
 
 def _merged(around: dict[str, Json], inner: dict[str, Json]) -> dict[str, Json]:
@@ -160,13 +161,12 @@ def _unread_refusals(text: str, value: Json) -> list[Problem]:
             todo += each.values()
         elif isinstance(each, list):
             todo += each
-    hint = Sentence("write the plan again")
-    found: list[Problem] = []
+    hint, found = Sentence("write the plan again"), list[Problem]()
     for name in sorted(said):
-        message = Sentence(
+        no = Sentence(
             "the text says '{name}': false, and the plan that was read does not", name=name
         )
-        found.append(problem("PS005", message, hint=hint, path=(name,)))
+        found.append(problem("PS005", no, hint=hint, path=(name,)))
     return found
 
 
@@ -181,9 +181,6 @@ def plan_fit(value: Json) -> float:
     good = sum(known or _looks_like_step(step) for step in steps)
     wrapped = value is not steps and isinstance(value, dict) and steps[0] is not value
     return good / len(steps) + min(good, 50) / 100 + wrapped / 2 + ("goal" in head) / 4
-
-
-_MARKS: Final = ("tool", "agent", "question", "instruction", "over", "template", "tool_to_use")
 
 
 def _looks_like_step(value: Json) -> bool:
@@ -228,20 +225,16 @@ def _without_bad_parts(
             message = Sentence("{problem}; it is left out", problem=each.message)
             told.append(problem("PS013", message, hint=each.hint, path=each.path))
     told += [each for each in found if each.step is not None]
+    hint = Sentence("write the step again")
     for name in sorted(map(str, bad_steps)):
         message = Sentence("the step '{name}' cannot be read and is left out", name=name)
-        hint = Sentence("write the step again")
         told.append(problem("PS014", message, hint=hint, step=name))
     return Parsed(plan if isinstance(plan, Plan) else None, told)
 
 
 def _no_plan(text: str, why: str) -> Problem:
-    excerpt = " ".join(text.split())[:_EXCERPT]
-    hint = Sentence(
-        "answer with one JSON object {example} and nothing else",
-        example='{"goal": …, "steps": […]}',
-    )
-    message = Sentence(
-        "no plan could be read: {reason}; the text begins '{text}'", reason=why, text=excerpt
-    )
-    return problem("PS001", message, hint=hint)
+    told = {"reason": why, "text": " ".join(text.split())[:200]}
+    form = '{"goal": …, "steps": […]}'
+    hint = Sentence("answer with one JSON object {example} and nothing else", example=form)
+    no_plan = Sentence("no plan could be read: {reason}; the text begins '{text}'", **told)
+    return problem("PS001", no_plan, hint=hint)

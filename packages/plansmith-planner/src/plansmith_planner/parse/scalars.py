@@ -14,7 +14,6 @@ _OPEN_EXPONENT = re.compile(r"(-?(?:0|[1-9]\d*)(?:\.\d*)?)[eE][+-]?|-")
 _UNDERSCORED = re.compile(r"-?\d[\d_]*(?:\.[\d_]*\d)?")
 _LITERALS: Final[dict[str, Json]] = {"true": True, "false": False, "null": None, "none": None}
 _NO_VALUES: Final = ("undefined", "NaN", "-NaN", "Infinity", "-Infinity", "+Infinity")
-_MAX_INT_DIGITS: Final = 1000
 _ESCAPES: Final = dict(zip('bfnrt"\\/', '\b\f\n\r\t"\\/', strict=True))
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\s\S]|\Z)")
 _WORD = re.compile(r"[A-Za-z]+")
@@ -38,7 +37,7 @@ def bare_value(word: str) -> Json:
 def number(word: str) -> int | float | str:
     """Returns a finite number if the word is one, else the word itself."""
     if _NUMBER.fullmatch(word):
-        if word.lstrip("-").isdecimal() and len(word) <= _MAX_INT_DIGITS:
+        if word.lstrip("-").isdecimal() and len(word) <= 1000:
             return int(word)
         return finite(word)
     if found := _OPEN_EXPONENT.fullmatch(word):

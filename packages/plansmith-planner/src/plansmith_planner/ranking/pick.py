@@ -12,14 +12,10 @@ from typing import Any, Final, cast
 
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.ports import Ranker
-from plansmith_planner.language.words import FILLER, STOP, is_everyday
 from plansmith_planner.ranking.card import Kind
 from plansmith_planner.ranking.index import Catalogue, CatalogueIndex, IndexCache
-from plansmith_planner.ranking.lexical import LexicalIndex, Request, read_request
+from plansmith_planner.ranking.lexical import Request, read_request
 
-_LONGEST_NAME: Final = 10
-_WORDS_SHOWN: Final = 3
-_NEAR: Final = 0.5
 _NO_REASON: Final = "fills the list, nothing in the request matches"
 # The weight of meaning beside words: small if words match the whole request, else larger.
 _MEANING: Final = 0.3
@@ -29,7 +25,6 @@ _NAME: Final = r"[^\s\"'“”‘’《》()（）,，。:：;；]"
 _FILE: Final = re.compile(rf"(?<!{_NAME}){_NAME}+\.[A-Za-z][A-Za-z0-9]{{1,5}}(?![\w.])")
 _URL: Final = re.compile(r"(?<!\w)\w++://\S+|(?<!\S)\S+@\S+")
 _TABLE: Final = re.compile(r"\.(?:csv|tsv|jsonl?|xlsx|db3?|sqlite3?)(?:/[^/]*)?$", re.IGNORECASE)
-_SHORTEST_STEM: Final = 3
 _SHELF: Final = IndexCache()
 
 
@@ -75,7 +70,7 @@ def shortlist(
     request = read_request(query)
     with _SHELF.lock:
         index = _SHELF.index(tools, Path(cache) if cache is not None else None)
-        named = frozenset(_named(request, index.lexical))
+        named = frozenset(index.lexical.named(request))
         worth = index.lexical.worth(request)
         scores = index.lexical.scores(request, worth, k)
         semantic = _semantic(ranker, (query, *request.parts), index)
@@ -99,7 +94,7 @@ def shortlist(
                         index.lexical.matches(slot, request, worth),
                         request,
                         named=slot in named,
-                        near=semantic.get(slot, 0.0) > _NEAR,
+                        near=semantic.get(slot, 0.0) > 0.5,
                     )
                 )
                 or _NO_REASON,
@@ -107,27 +102,6 @@ def shortlist(
             )
             for slot in islice(chain(ranked, rest), k)  # ties keep the catalogue's order
         ]
-
-
-def _named(request: Request, lexical: LexicalIndex) -> Iterator[int]:
-    """Returns the slots whose name the request contains, in any usual spelling."""
-    words = request.words
-    for start, first in enumerate(words):
-        if not lexical.opens_a_name(first):
-            continue
-        for end in range(start + 1, min(start + _LONGEST_NAME, len(words)) + 1):
-            phrase = " ".join(words[start:end])
-            full = lexical.named(phrase)
-            quoted = phrase in request.quoted
-            plain = words[start:end]
-            everyday = all(word in STOP or word in FILLER for word in plain)
-            if end - start == 1:
-                everyday = is_everyday(first)
-            if full and (quoted or not everyday):
-                yield from full
-            # Plain words in a row, such as "get user", need not mean `crm.get_user`.
-            if quoted:
-                yield from lexical.named_without_namespace(phrase)
 
 
 def _semantic(
@@ -158,10 +132,9 @@ def _semantic(
 def _reasons(
     matches: Sequence[tuple[str, str]], request: Request, *, named: bool, near: bool
 ) -> Iterator[str]:
-    """Says in a few words why a card was picked."""
     if named:
         yield "named in the request"
-    shown = [(t, held) for t, held in matches[:_WORDS_SHOWN] if t in request.surface]
+    shown = [(t, held) for t, held in matches[:3] if t in request.surface]
     same = [request.surface[term] for term, held in shown if term == held]
     if same:
         yield f"matches {', '.join(same)}"
@@ -180,7 +153,7 @@ def reader_picks(query: str, files: Sequence[str], tools: Sequence[ToolSpec]) ->
     for path in files:  # whose name, with or without its ending, the request contains
         stem = path.casefold().rpartition("/")[2].partition(".")[0]
         word = rf"(?<![a-z0-9_]){re.escape(stem)}(?![a-z0-9_])"
-        if len(stem) >= _SHORTEST_STEM and re.search(word, query.casefold()):
+        if len(stem) >= 3 and re.search(word, query.casefold()):
             named.append(path)
     wanted = {"table" if _TABLE.search(name) else "path" for name in named}
     return [Pick(tool.name, 0.0, _READS, "tool") for tool in tools if wanted & {*_takes(tool)}]

@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -30,16 +31,9 @@ from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
 from plansmith.text import clip, visible
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.timeouts import Failed, with_timeout
-from plansmith_planner.language.messages import (
-    asks,
-    asks_for_change,
-    is_rejection,
-    is_why,
-    option_number,
-    orders,
-)
+from plansmith_planner.language import messages as m
 from plansmith_planner.language.yes_or_no import EDGE, is_yes, says_no, yes_or_no
-from plansmith_planner.model_calls import read_answer, render
+from plansmith_planner.model_calls import read_answer, render, text_fields
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.threads.memory import MOST_RUNS
 
@@ -50,24 +44,11 @@ if TYPE_CHECKING:
     from plansmith.plan.thread import ThreadState
     from plansmith.runs.service import RunService
 
-SCHEMA: Final[dict[str, Json]] = {
-    "type": "object",
-    "properties": {
-        "kind": {"type": "string", "enum": ["answer", "change", "why", "request"]},
-        "question": {"type": "string"},
-        "option": {"type": "string"},
-        "reason": {"type": "string"},
-    },
-    "required": ["kind", "question", "option", "reason"],
-    "additionalProperties": False,
-}
+SCHEMA: Final = text_fields(
+    kind=("answer", "change", "why", "request"), question=(), option=(), reason=()
+)
 JUDGING_S: Final = 15.0
 _LONGEST: Final = 2_000
-_LONGEST_ANSWER: Final = 200
-_LONGEST_NUMBER: Final = 300
-_LONGEST_REASON: Final = 300
-
-
 # What the system itself asks before an effect or beyond a limit: no message answers that.
 ASKED_BY_PLANS: Final = frozenset({"step", "call", "request"})
 
@@ -75,25 +56,20 @@ ASKED_BY_PLANS: Final = frozenset({"step", "call", "request"})
 class Waiting(NamedTuple):
     """An open question of a run; `guards`: something is changed once it is answered.
 
-    `permits`: it only asks whether to go on with that. `number` is that of the event that asked:
-    a question that is asked again under its name is another one, with another `key`.
+    `permits`: it only asks whether to go on with that. A question that is asked again under its
+    name is another one, with another `key`.
     """
 
     run: Run
     question: QuestionAsked
     guards: bool = False
     permits: bool = False
-    number: int = 0
+    key: str = ""
 
     @property
     def name(self) -> str:
         """The name of the question in its run."""
         return self.question.question
-
-    @property
-    def key(self) -> str:
-        """Names the question apart from an earlier or later one of the same name."""
-        return f"{self.run.id}/{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,56 +133,42 @@ async def situation_of(thread: ThreadState, runs: RunService, *, by: Actor) -> S
             guards = bool(run.plan and asked.step and guarded(run.plan, asked.step, known))
             # A program answers nothing after which something is changed.
             by_message = asked.kind in ASKED_BY_PLANS and (by.kind == "person" or not guards)
-            number = _asked_at(journal, asked.question)
-            waiting = Waiting(run, asked, guards, permits(run, asked, known), number)
+            key = open_question(journal, asked.question)
+            waiting = Waiting(run, asked, guards, permits(run, asked, known), key)
             (questions if by_message else decisions).append(waiting)
     return Situation(found, questions, decisions)
 
 
 def open_question(journal: Journal, question: str) -> str:
-    """Returns the key of a question of a run; empty if it is not open."""
-    is_open = question in journal.run.questions
-    return f"{journal.id}/{_asked_at(journal, question)}" if is_open else ""
-
-
-def _asked_at(journal: Journal, question: str) -> int:
-    """Returns the number of the event that asked a question last."""
-    for each in reversed(journal.events):
+    """Returns the key of a question of a run, by the event that asked it; empty if none is open."""
+    for each in reversed(journal.events) if question in journal.run.questions else ():
         if isinstance(each.body, QuestionAsked) and each.body.question == question:
-            return each.number
-    return 0
+            return f"{journal.id}/{each.number}"
+    return ""
 
 
 def read_by_rules(text: str, now: Situation) -> Reading | None:
     """Returns what a message is beyond doubt; None if that is a matter of judgement."""
-    exact = [
-        (each, found) for each in now.questions if (found := free_answer(text, each, words=False))
-    ]
-    if is_yes(text) or (is_rejection(text) and (now.review or now.decisions)):
-        return _about_decision([found for _, found in exact], now)
+    fits = [(each, free_answer(text, each, words=False)) for each in now.questions]
+    exact = [(each, found) for each, found in fits if found]
+    if is_yes(text) or (m.is_rejection(text) and (now.review or now.decisions)):
+        # A mere yes or no answers the one thing that waits, and never decides on a plan.
+        if len(exact) == 1 and now.waits_once:
+            return exact[0][1]
+        if now.review is not None:
+            return Reading("review", run=now.review.id)
+        if now.decisions or exact:
+            first = [*now.decisions, *now.questions][0]
+            return Reading("review", first.run.id, first.name)
+        return None if now.questions else Reading("request")
     decided = [each for each in now.decisions if _option(each.question, text) is not None]
     acts = next((each for each, _ in exact if each.guards), None)
     if acts is not None and len(exact) + len(decided) > 1:
         return _needs_own_answer(acts)  # it fits several questions
-    if exact:
-        return exact[0][1]
-    if decided:
-        return Reading("review", decided[0].run.id, decided[0].name)
-    if not now.questions and now.planned is None and not (now.runs and is_why(text)):
-        return Reading("request")
-    return None
-
-
-def _about_decision(exact: list[Reading], now: Situation) -> Reading | None:
-    """Reads a mere yes or no: it answers the one thing that waits, and never decides on a plan."""
-    if len(exact) == 1 and now.waits_once:
-        return exact[0]
-    if now.review is not None:
-        return Reading("review", run=now.review.id)
-    if now.decisions or exact:
-        first = [*now.decisions, *now.questions][0]
-        return Reading("review", first.run.id, first.name)
-    return None if now.questions else Reading("request")
+    if exact or decided:
+        return exact[0][1] if exact else Reading("review", decided[0].run.id, decided[0].name)
+    waits = now.questions or now.planned is not None or (now.runs and m.is_why(text))
+    return None if waits else Reading("request")
 
 
 def _needs_own_answer(waiting: Waiting) -> Reading:
@@ -214,34 +176,26 @@ def _needs_own_answer(waiting: Waiting) -> Reading:
     return Reading("review", waiting.run.id, waiting.name, reason=reason)
 
 
-class Guess(NamedTuple):
-    """What a message is by its form; `sure` if no model needs to look at it."""
-
-    reading: Reading
-    sure: bool
-
-
-def guess(text: str, now: Situation) -> Guess:
-    """Decides by the form of a message."""
-    if now.runs and is_why(text):
-        return Guess(Reading("why", run=now.runs[0].id), sure=True)
-    short = len(text) <= _LONGEST_ANSWER and not asks(text)
+def guess(text: str, now: Situation) -> tuple[Reading, bool]:
+    """Decides by the form of a message; true with it if no model needs to look at it."""
+    if now.runs and m.is_why(text):
+        return Reading("why", run=now.runs[0].id), True
+    short = len(text) <= 200 and not m.asks(text)
     open_ = [each for each in now.questions if not each.question.options]
     forms = [(each, each.question.answer_schema) for each in open_]
     free = next((each for each, form in forms if form is None or _fits(form, "some words")), None)
-    found = free_answer(text, free) if free is not None and short and not orders(text) else None
+    found = free_answer(text, free) if free is not None and short and not m.orders(text) else None
     if free is not None and found is not None:
         if free.guards and not (now.waits_once and _allows(free, text)):
-            return Guess(_needs_own_answer(free), sure=not now.waits_once)
+            return _needs_own_answer(free), not now.waits_once
         reason = Sentence("a short reply to the question")
-        return Guess(found._replace(reason=reason), sure=len(now.questions) == 1)
-    if now.review is not None and free is None and short and asks_for_change(text):
+        return found._replace(reason=reason), len(now.questions) == 1
+    if now.review is not None and free is None and short and m.asks_for_change(text):
         reading = Reading("change", run=now.review.id, reason=Sentence("it asks for another plan"))
-        return Guess(reading, sure=not orders(text))
+        return reading, not m.orders(text)
     if not now.questions and now.planned is None:
-        return Guess(Reading("request"), sure=True)
-    reason = Sentence("it does not read like an answer or a change")
-    return Guess(Reading("request", reason=reason), sure=False)
+        return Reading("request"), True
+    return Reading("request", reason=Sentence("it does not read like an answer or a change")), False
 
 
 def in_turn(text: str, now: Situation) -> Reading:
@@ -287,32 +241,25 @@ def _value(asked: QuestionAsked, text: str, *, words: bool) -> Json:
     if schema is None:
         return said if words else None
     if not _fits(schema, "some words"):  # else any words fit, and that needs judgement
-        for each in (_number(said), yes_or_no(said), said):
+        number: Json = None
+        plain = said.replace(",", "") if re.fullmatch(r"[\d,.]+", said) else said
+        with suppress(ValueError):
+            number = json.loads(plain) if len(plain) <= 300 else None
+        numeric = isinstance(number, int | float) and math.isfinite(number)
+        for each in (number if numeric else None, yes_or_no(said), said):
             if each is not None and _fits(schema, each):
                 return each
     return said if words and _fits(schema, said) else None
 
 
 def _option(asked: QuestionAsked, text: str) -> str | None:
-    """Returns the option that a message is, by its words or by its number."""
     said = text.strip(EDGE).casefold()
     for option in asked.options:
         if said == option.strip(EDGE).casefold():
             return option
-    number = option_number(said)
+    number = m.option_number(said)
     digits = any(any(map(str.isdigit, option)) for option in asked.options)
     return asked.options[number - 1] if not digits and 0 < number <= len(asked.options) else None
-
-
-def _number(text: str) -> Json:
-    if len(text) > _LONGEST_NUMBER:
-        return None
-    try:
-        value = json.loads(text.replace(",", "") if re.fullmatch(r"[\d,.]+", text) else text)
-    except ValueError:
-        return None
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if number and math.isfinite(value) else None
 
 
 def _fits(schema: dict[str, Json], value: Json) -> bool:
@@ -369,7 +316,16 @@ def _waiting(now: Situation) -> str:
 def _judged(text: str, value: dict[str, Json], now: Situation) -> Reading | None:
     match value.get("kind"):
         case "answer":
-            found = _judged_answer(text, value, now)
+            named = [each for each in now.questions if each.name == value.get("question")]
+            known = named[:1] or (now.questions if len(now.questions) == 1 else [])
+            if not known:
+                return None
+            option = value.get("option")
+            is_option = isinstance(option, str) and option in known[0].question.options
+            found = free_answer(str(option) if is_option else text, known[0])
+            # What changes something is decided by the person's own typed answer.
+            if known[0].guards or found is None:
+                found = _needs_own_answer(known[0])
         case "change" if now.planned is not None and not is_yes(text):
             found = Reading("change", run=now.planned.id)
         case "why" if now.runs:
@@ -377,19 +333,25 @@ def _judged(text: str, value: dict[str, Json], now: Situation) -> Reading | None
         case "request" | "change" | "why":
             found = Reading("request")
         case _:
-            found = None
+            return None
     reason = value.get("reason")
-    said = clip(visible(reason), _LONGEST_REASON) if isinstance(reason, str) else ""
-    return found._replace(judge="model", reason=said) if found is not None else None
+    said = clip(visible(reason), 300) if isinstance(reason, str) else ""
+    return found._replace(judge="model", reason=said)
 
 
-def _judged_answer(text: str, value: dict[str, Json], now: Situation) -> Reading | None:
-    named = [each for each in now.questions if each.name == value.get("question")]
-    known = named[:1] or (now.questions if len(now.questions) == 1 else [])
-    if not known:
-        return None
-    option = value.get("option")
-    picked = option if isinstance(option, str) and option in known[0].question.options else text
-    found = free_answer(picked, known[0])
-    # What changes something is decided by the person's own typed answer.
-    return _needs_own_answer(known[0]) if known[0].guards or found is None else found
+def not_by_message(reading: Reading, now: Situation) -> Sentence:
+    """Says how to decide what no message decides."""
+    if not reading.question:
+        return Sentence(
+            "A message approves nothing and rejects nothing. Look at the "
+            "plan and decide: on the page, or with plansmith go {run}.",
+            run=reading.run,
+        )
+    waiting = [*now.decisions, *now.questions]
+    asked = next((each.question for each in waiting if each.name == reading.question), None)
+    return Sentence(
+        "This question takes its own answer, not a message: "
+        "{question} Answer it on the page, or with plansmith go {run}.",
+        question=asked.text if asked else reading.question,
+        run=reading.run,
+    )

@@ -12,8 +12,7 @@ from plansmith.plan import events as e
 from plansmith.plan import thread as t
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.deletion import delete_run
-from plansmith_planner.threads.backend import ThreadBackend
-from plansmith_planner.threads.thread import Thread
+from plansmith_planner.threads.thread import Thread, ThreadBackend
 
 if TYPE_CHECKING:
     from plansmith_planner.threads.store import ThreadHeadline
@@ -107,9 +106,8 @@ class Threads(ThreadBackend):
         for each in await self.list(limit=200):
             if self.runs.journals.is_here(each.folder):
                 return await self.open(each.thread)
-        raise NotFound(
-            Sentence("there is no thread yet"), hint=Sentence("leave --thread out to begin one")
-        )
+        hint = Sentence("leave --thread out to begin one")
+        raise NotFound(Sentence("there is no thread yet"), hint=hint)
 
     async def delete(self, thread: str, *, by: e.Who = "") -> int:
         """Deletes a thread and its runs; returns how many runs.
@@ -124,10 +122,8 @@ class Threads(ThreadBackend):
         """
         state = await self.store.read(thread)
         if not state.last:
-            raise NotFound(
-                Sentence("there is no thread {name}", name=thread),
-                hint=Sentence("`smith.threads.list()` lists them"),
-            )
+            hint = Sentence("`smith.threads.list()` lists them")
+            raise NotFound(Sentence("there is no thread {name}", name=thread), hint=hint)
         self.require_owner(state, e.actor(by))
         runs = [each.run for each in await self.memory.digests(state.runs)]
         open_ = [run.id for run in runs if not run.status.over]

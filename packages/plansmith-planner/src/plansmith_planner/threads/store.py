@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 _THREAD: Final = "thread"
 _ENTRY: Final = "thread_entry"
 _RUN: Final = "thread_run"
-_PAGE: Final = 200
-_MOST_KNOWN: Final = 64
-_SHOWN: Final = 20
 # Whoever speaks, these are not their words.
 _OURS: Final = (t.MessageRead, t.ReplyGiven, t.ThreadSummarised)
 
@@ -68,7 +65,7 @@ class ThreadStore:
         state = t.fold_thread(known, entries[1:] if known.last else entries)
         if entries:
             self._known[thread] = state, t.entry_text(entries[-1])
-        if len(self._known) > _MOST_KNOWN:
+        if len(self._known) > 64:
             del self._known[next(iter(self._known))]
         return state
 
@@ -76,17 +73,11 @@ class ThreadStore:
         self, state: t.ThreadState, *bodies: t.AnyThreadBody, by: Actor = SYSTEM
     ) -> t.ThreadState | None:
         """Appends entries after the last one of this state; None if somebody else came first."""
-        at = self._clock.now()
-        entries = [
-            t.ThreadEntry(
-                thread=state.id,
-                number=number,
-                at=at,
-                by=SYSTEM if isinstance(body, _OURS) else by,
-                body=body,
-            )
-            for number, body in enumerate(bodies, start=state.last + 1)
-        ]
+        entries: list[t.ThreadEntry] = []
+        at, thread = self._clock.now(), state.id
+        for number, body in enumerate(bodies, start=state.last + 1):
+            who = SYSTEM if isinstance(body, _OURS) else by
+            entries.append(t.ThreadEntry(thread=thread, number=number, at=at, by=who, body=body))
         return await self.read(state.id) if await self.append_entries(entries) else None
 
     async def add(self, thread: str, *bodies: t.AnyThreadBody, by: Actor = SYSTEM) -> t.ThreadState:
@@ -103,7 +94,7 @@ class ThreadStore:
         """
         if not entries:
             return True
-        thread, first = entries[0].thread, entries[0].number
+        thread, first, rows = entries[0].thread, entries[0].number, list[Record]()
         for number, entry in enumerate(entries, start=first):
             if (entry.thread, entry.number) != (thread, number):
                 message = Sentence(
@@ -113,33 +104,17 @@ class ThreadStore:
                 )
                 hint = Sentence("read the thread again and decide again")
                 raise StaleWriter(message, hint=hint)
+            body, place = t.entry_text(entry), f"{number:09}"
+            rows.append(Record(_ENTRY, f"{thread} {number}", 1, body, label=thread, place=place))
         found = await self._records.record(_THREAD, thread)
         head = await self._headline(found) if found else None
         if first != (head.last if head else 0) + 1:
             return False
-        runs = dict.fromkeys(run for run in map(t.runs_named, entries) if run)
-        return await self._records.put_records(
-            [
-                *(
-                    Record(
-                        _ENTRY,
-                        f"{thread} {each.number}",
-                        1,
-                        t.entry_text(each),
-                        label=thread,
-                        place=f"{each.number:09}",
-                    )
-                    for each in entries
-                ),
-                # The first thread that names a run keeps it.
-                *[
-                    Record(_RUN, run, 1, "{}", label=thread, run=run)
-                    for run in runs
-                    if not await self.thread_of(run)
-                ],
-                _head_record(grown(head, entries), (found.version if found else 0) + 1),
-            ]
-        )
+        for run in dict.fromkeys(filter(None, map(t.runs_named, entries))):
+            if not await self.thread_of(run):  # the first thread that names a run keeps it
+                rows.append(Record(_RUN, run, 1, "{}", label=thread, run=run))
+        rows.append(_head_record(grown(head, entries), (found.version if found else 0) + 1))
+        return await self._records.put_records(rows)
 
     async def thread_entries(self, thread: str, *, after: int = 0) -> Sequence[t.ThreadEntry]:
         """Returns the entries of a thread after a number; none for an unknown thread."""
@@ -171,21 +146,17 @@ class ThreadStore:
 
         If that one was removed meanwhile, the list begins anew.
         """
-        place = await self._records.record(_THREAD, before) if before else None
+        last = await self._records.record(_THREAD, before) if before else None
+        after = (last.place, last.name) if last else None
         found = await self._records.records(
-            _THREAD,
-            label=owner,
-            state="",
-            after=(place.place, place.name) if place else None,
-            newest=True,
-            limit=limit,
+            _THREAD, label=owner, state="", after=after, newest=True, limit=limit
         )
         return [await self._headline(each) for each in found]
 
     async def all_threads(self) -> AsyncIterator[ThreadHeadline]:
         """Yields all threads, newest activity first."""
         before = ""
-        while page := await self.threads(before=before, limit=_PAGE):
+        while page := await self.threads(before=before, limit=200):
             for each in page:
                 yield each
             before = page[-1].thread
@@ -300,7 +271,6 @@ async def check_threads(store: PlanStore) -> list[Finding]:
     findings = [found for each in listed if (found := await threads.check(each)) is not None]
     damaged = sum(found.level == "error" for found in findings)
     level: Literal["ok", "warning"] = "warning" if findings else "ok"
-    summary = Sentence(
-        "{count} threads read, {damaged} damaged", count=len(listed), damaged=damaged
-    )
-    return [*findings[:_SHOWN], Finding(level, "threads", summary)] if listed else []
+    told = {"count": len(listed), "damaged": damaged}
+    summary = Sentence("{count} threads read, {damaged} damaged", **told)
+    return [*findings[:20], Finding(level, "threads", summary)] if listed else []

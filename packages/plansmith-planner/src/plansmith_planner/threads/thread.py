@@ -1,47 +1,152 @@
-"""One thread: what was said in it, and what the next message does."""
+"""One thread: what was said in it, what the next message does, and how that is taken back."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from weakref import WeakValueDictionary
 
 from plansmith.engine.answers import ONLY_PERSONS
 from plansmith.engine.progress import spending
 from plansmith.errors import PlansmithError, Refused, RunBusy, StaleDecision, StaleWriter
+from plansmith.lazy import lazy_pattern
 from plansmith.plan import events as e
-from plansmith.plan.run import RunStatus
+from plansmith.plan import thread as t
+from plansmith.plan.planning import PlanRequest
+from plansmith.plan.run import RunStatus, StepStatus
+from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.plan.thread import (
-    AnyThreadBody,
-    MessageRead,
-    MessageUndone,
-    Reading,
-    ReplyGiven,
-    ThreadMessage,
-    ThreadReply,
-    ThreadState,
-    open_messages,
-)
 from plansmith.ports import Usage
+from plansmith.review.policy import active_steps
+from plansmith.runs.editing import versions
 from plansmith.runs.intake import NewRun
+from plansmith_planner.context.history import Summariser, summarise
+from plansmith_planner.context.token_budget import rough_count
 from plansmith_planner.language.locales import locale_of
+from plansmith_planner.model_planner import ModelPlanner
 from plansmith_planner.threads import reading as r
-from plansmith_planner.threads.turn import PLANS, Turn, message_added, not_by_message
-from plansmith_planner.threads.undoing import change_asked, undo
-from plansmith_planner.threads.why import why
+from plansmith_planner.threads.memory import ThreadMemory, why
 
 if TYPE_CHECKING:
     from plansmith.plan.run import Run
-    from plansmith.plan.run_options import Origin
     from plansmith.ports import Message
-    from plansmith_planner.threads.backend import ThreadBackend
+    from plansmith.runs.service import RunService
 
+LONGEST: Final = 100_000
+_KEPT_WHOLE: Final = 6  # messages; older ones are summarised when there is no room for them
 _OTHERS_S: Final = 20.0  # how long another process may take to read a message before ours
+_HALF: Final = lazy_pattern("[\ud800-\udfff]")
+_PLANS: Final = frozenset({"request", "answer", "change"})
+_PUT_RIGHT: Final = Sentence("start a new request that puts it right")
+_TAKEN_BACK: Final = Sentence("The message was taken back.")
+_NOTHING_YET: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.SKIPPED})
 
 # Creates the run of a request: under the id that its message names, and for that message.
-MakeRun = Callable[[ThreadMessage], Awaitable["Run"]]
+MakeRun = Callable[[t.ThreadMessage], Awaitable["Run"]]
+
+
+class Turn(NamedTuple):
+    """What came of a message: a run, or an answer at once in `text`.
+
+    `kind` is what the message was taken for, `judge` and `reason` say by whom and why; `undo`
+    takes that back. `earlier` are messages that a process left behind when it died: they were
+    read before this one, and may need `plan`.
+    """
+
+    thread: str
+    number: int
+    kind: t.MessageKind
+    run: Run | None = None
+    text: str = ""
+    judge: t.Judge = "rules"
+    reason: str = ""
+    earlier: tuple[Turn, ...] = ()
+
+
+class ThreadBackend:
+    """What all threads of a Plansmith share: store, memory, one message at a time, their owners."""
+
+    def __init__(self, *, runs: RunService) -> None:
+        self.runs = runs
+        self.memory = ThreadMemory(runs.journals)
+        self.store = self.memory.store
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @property
+    def planner(self) -> ModelPlanner | None:
+        """The planner, if it has models that can read messages."""
+        planner = self.runs.planning.planner
+        return planner if isinstance(planner, ModelPlanner) else None
+
+    def lock(self, thread: str) -> asyncio.Lock:
+        """Returns what lets one message of a thread be read at a time in this process."""
+        return self._locks.setdefault(thread, asyncio.Lock())
+
+    def require_owner(self, state: t.ThreadState, who: e.Actor) -> None:
+        """Refuses a program that did not open the thread; persons share theirs."""
+        begun = state.last or state.runs
+        if begun and who.kind != "person" and state.owner != who.label:
+            hint = Sentence("begin a conversation of your own")
+            message = Sentence("the thread {thread} belongs to somebody else", thread=state.id)
+            raise Refused(message, hint=hint)
+
+    async def present(self, state: t.ThreadState) -> t.ThreadState:
+        """Returns a thread as it is now; one of which nothing is stored yet, as it was."""
+        found = await self.store.read(state.id)
+        return found if found.last or state.last else state
+
+    async def add_message(
+        self,
+        state: t.ThreadState,
+        said: t.MessageAdded,
+        who: e.Actor,
+        more: Callable[[int], Sequence[t.AnyThreadBody]] = lambda _: (),
+    ) -> tuple[t.ThreadState, int]:
+        """Stores a message, and `more` given its number; one whose key is known stays as it is."""
+        while True:  # nothing is stored after a state that is not the last
+            self.require_owner(state, who)
+            known = [each for each in state.messages if said.key and each.key == said.key]
+            if known and known[0].text != said.text:
+                hint = Sentence("use a key of its own for every message")
+                raise Refused(Sentence("another message of this thread has this key"), hint=hint)
+            if known:
+                return state, known[0].number
+            opening: list[t.ThreadOpened] = []
+            if not state.last:
+                # A thread of one run is stored with its first message.
+                adopts, folder = "".join(state.runs[:1]), self.runs.journals.recorded_folder
+                title = t.short_title(state.title) if adopts else ""
+                who_opens = {"owner": state.owner or who.label, "title": title}
+                opening = [t.ThreadOpened(**who_opens, folder=folder, adopts=adopts)]
+            number = state.last + len(opening) + 1
+            after = await self.store.append(state, *opening, said, *more(number), by=who)
+            if after is not None:
+                return after, number
+            state = await self.present(state)
+
+    async def summarised(self, state: t.ThreadState, *, upto: int) -> t.ThreadState:
+        """Has a model shorten what no longer fits, once; returns the thread with the summary."""
+        before, planner = state.before(upto), self.planner
+        done = before.summary.upto if before.summary else 0
+        older = [each.number for each in before.messages if each.number > done][:-_KEPT_WHOLE]
+        model = planner.judging_model if planner else None
+        if planner is None or model is None or not older or (done and len(older) < _KEPT_WHOLE):
+            return state
+        whole = "\n".join(each.text for each in await self.memory.said(before))
+        if rough_count(whole) <= planner.settings.context_tokens // 3:
+            return state
+        made = await summarise(
+            await self.memory.said(before.before(older[-1] + 1)),
+            words=planner.settings.context_tokens // 12,
+            summariser=Summariser(model, self.runs.clock, prompts=planner.settings.prompts),
+        )
+        if made is None:
+            return state
+        text, spent = made.text.strip(), spending(made.usage)
+        body = t.ThreadSummarised(upto=older[-1], text=text, model=model.name, **spent)
+        return await self.store.add(state.id, body)
 
 
 class Thread:
@@ -50,7 +155,7 @@ class Thread:
     What it shows is as of the last `say`, `undo` or `refresh` here.
     """
 
-    def __init__(self, threads: ThreadBackend, state: ThreadState) -> None:
+    def __init__(self, threads: ThreadBackend, state: t.ThreadState) -> None:
         self._threads = threads
         self._runs = threads.runs
         self.state = state
@@ -61,7 +166,7 @@ class Thread:
         return self.state.id
 
     @property
-    def history(self) -> Sequence[ThreadMessage]:
+    def history(self) -> Sequence[t.ThreadMessage]:
         """The messages, oldest first."""
         return self.state.messages
 
@@ -99,7 +204,7 @@ class Thread:
             origin: Where the run of a new request comes from.
             **options: Those of `Plansmith.plan`, for a new request.
         """
-        who, body = e.actor(by), message_added(text, options, key=key, origin=origin)
+        who, body = e.actor(by), _message_added(text, options, key=key, origin=origin)
         # Before its turn comes: it may wait for others, and their runs may ask meanwhile.
         state = await self._threads.present(self.state)
         body = body.replace(asked=(await r.situation_of(state, self._runs, by=who)).asked)
@@ -119,7 +224,7 @@ class Thread:
         finished = [await self.plan_left(each) for each in earlier]
         return (await self.plan(turn))._replace(earlier=tuple(finished))
 
-    async def in_turn(self, text: str, *, by: e.Who = "") -> Reading:
+    async def in_turn(self, text: str, *, by: e.Who = "") -> t.Reading:
         """Reads the next message where it answers whatever was asked last, if anything was."""
         await self.refresh()
         return r.in_turn(text, await r.situation_of(self.state, self._runs, by=e.actor(by)))
@@ -127,7 +232,7 @@ class Thread:
     async def record(
         self,
         text: str,
-        reading: Reading,
+        reading: t.Reading,
         *,
         by: e.Who = "",
         reply: str = "",
@@ -140,28 +245,24 @@ class Thread:
         With a `reply` that is its answer, and nothing else is done. `make` creates the run of a
         request in a way of its own; `options` and `origin` are as for `say`.
         """
-        body = message_added(text, options, origin=origin)
+        body = _message_added(text, options, origin=origin)
         if reading.kind == "request" and not (reading.run or reply):
             reading = reading._replace(run=self._runs.journals.new_id())
         async with self._threads.lock(self.id):
             if reading.kind == "answer":
-                journal, name = await self._runs.journals.load(reading.run), reading.question
-                key = r.open_question(journal, name)
+                run, name = reading.run, reading.question
+                key = r.open_question(await self._runs.journals.load(run), name)
                 if not key:
-                    raise Refused(
-                        Sentence(
-                            "run {run} has no open question '{name}'", run=journal.id, name=name
-                        )
-                    )
+                    none = Sentence("run {run} has no open question '{name}'", run=run, name=name)
+                    raise Refused(none)
                 body = body.replace(asked=(key,))
 
-            def more(number: int) -> list[AnyThreadBody]:
-                read = MessageRead(message=number, **reading._asdict())
-                return [read, ReplyGiven(message=number, text=reply)] if reply else [read]
+            def more(number: int) -> list[t.AnyThreadBody]:
+                read = t.MessageRead(message=number, **reading._asdict())
+                return [read, t.ReplyGiven(message=number, text=reply)] if reply else [read]
 
-            self.state, number = await self._threads.add_message(
-                self.state, body, e.actor(by), more
-            )
+            added = await self._threads.add_message(self.state, body, e.actor(by), more)
+            self.state, number = added
             said = self._message(number)
             if reply:
                 return self._turn(number, None)
@@ -173,12 +274,12 @@ class Thread:
         """Keeps what a program has said to a message, such as why there is no plan for it."""
         said = self._message(number)
         if said.reply is None or said.reply.text != text:
-            body = ReplyGiven(message=number, text=text, run=said.run)
+            body = t.ReplyGiven(message=number, text=text, run=said.run)
             self.state = await self._threads.store.add(self.id, body)
 
     async def plan(self, turn: Turn, *, triaged: bool = False) -> Turn:
         """Makes or changes the plan that a message asked for, without triage if it is `triaged`."""
-        if turn.run is None or turn.kind not in PLANS:
+        if turn.run is None or turn.kind not in _PLANS:
             return turn
         if turn.kind != "change":
             self.state = await self._threads.summarised(self.state, upto=turn.number)
@@ -188,7 +289,7 @@ class Thread:
                 run = (await self._runs.journals.load(turn.run.id)).run
             return self._turn(turn.number, run)
         said, events = self._message(turn.number), await self._runs.store.events(turn.run.id)
-        if turn.run.status.over or change_asked(said, events) is not None:
+        if turn.run.status.over or _change_asked(said, events) is not None:
             return turn
         run = await self._runs.editing.request_changes(turn.run.id, said.text, by=said.by)
         return self._turn(turn.number, run)
@@ -214,17 +315,13 @@ class Thread:
         Raises:
             Refused: Something was changed because of it, or it was undone before.
         """
-        who = e.actor(by)
+        who, told = e.actor(by), {"thread": self.id, "number": number}
         async with self._threads.lock(self.id):
             await self.refresh()
             self._threads.require_owner(self.state, who)
             said = self.state.message(number)
             if said is None:
-                none = Sentence(
-                    "the thread {thread} has no message {number} to undo",
-                    thread=self.id,
-                    number=number,
-                )
+                none = Sentence("the thread {thread} has no message {number} to undo", **told)
                 raise Refused(none)
             if said.undone:
                 raise Refused(Sentence("message {number} was undone before", number=number))
@@ -232,27 +329,27 @@ class Thread:
                 theirs = Sentence("message {number} is somebody else's", number=number)
                 raise Refused(theirs, hint=ONLY_PERSONS)
             # One that nobody has read yet has done nothing: it is only left out.
-            instead = await undo(said, said.reading, self._runs, by=who) if said.reading else None
-            done = MessageUndone(message=number, run=instead.id if instead else "")
+            instead = await _undo(said, said.reading, self._runs, who) if said.reading else None
+            done = t.MessageUndone(message=number, run=instead.id if instead else "")
             self.state = await self._threads.store.add(self.id, done, by=who)
         if instead is not None and plan:
             await self._runs.planned(instead)
         return await self._undone(self._message(number))
 
-    async def _undone(self, said: ThreadMessage) -> Turn:
-        """Returns the turn of a message that was taken back: the run in its place."""
-        text = in_language(Sentence("The message was taken back."), locale_of(said.text, ""))
+    async def _undone(self, said: t.ThreadMessage) -> Turn:
+        text = in_language(_TAKEN_BACK, locale_of(said.text, ""))
         run = await self._runs.journals.get(said.instead) if said.instead else None
         return Turn(self.id, said.number, said.kind or "request", run, text)
 
-    async def _left_before(self, number: int) -> list[ThreadMessage]:
+    async def _left_before(self, number: int) -> list[t.ThreadMessage]:
         """Returns earlier messages that nobody has read or acted on, because a process died.
 
         Another process that is still at it gets time to finish.
         """
 
-        def unread() -> dict[int, ThreadMessage]:
-            return {each.number: each for each in open_messages(self.state) if each.number < number}
+        def unread() -> dict[int, t.ThreadMessage]:
+            found = t.open_messages(self.state)
+            return {each.number: each for each in found if each.number < number}
 
         with suppress(TimeoutError):
             async with asyncio.timeout(_OTHERS_S):
@@ -267,9 +364,9 @@ class Thread:
             left[each.number] = each
         return [left[number] for number in sorted(left)]
 
-    async def _is_lost(self, said: ThreadMessage, reading: Reading) -> bool:
+    async def _is_lost(self, said: t.ThreadMessage, reading: t.Reading) -> bool:
         """Tells whether nothing was done about a message that was read."""
-        if not reading.run or said.reply is not None or reading.kind not in PLANS:
+        if not reading.run or said.reply is not None or reading.kind not in _PLANS:
             return False
         events = await self._runs.store.events(reading.run)
         if reading.kind == "request":
@@ -280,31 +377,31 @@ class Thread:
         journal = await self._runs.journals.load(reading.run)
         if reading.kind == "answer":
             return r.open_question(journal, reading.question) in said.asked
-        return not journal.run.status.over and change_asked(said, events) is None
+        return not journal.run.status.over and _change_asked(said, events) is None
 
-    async def _read(self, said: ThreadMessage) -> Reading:
+    async def _read(self, said: t.ThreadMessage) -> t.Reading:
         """Decides what a message is for, and stores that before anything is done."""
         now = await self._situation(said)
         while (reading := self._message(said.number).reading) is None:
             found, usage = await self._judged(said, now)
             run = found.run or (self._runs.journals.new_id() if found.kind == "request" else "")
             read = found._replace(run=run)._asdict()
-            body = MessageRead(message=said.number, **read, **spending(usage))
+            body = t.MessageRead(message=said.number, **read, **spending(usage))
             after = await self._threads.store.append(self.state, body)
             self.state = after or await self._threads.present(self.state)
         return reading
 
-    async def _judged(self, said: ThreadMessage, now: r.Situation) -> tuple[Reading, Usage]:
+    async def _judged(self, said: t.ThreadMessage, now: r.Situation) -> tuple[t.Reading, Usage]:
         certain = r.read_by_rules(said.text, now)
         if certain is not None:
             return certain, Usage()
-        guessed = r.guess(said.text, now)
-        if guessed.reading.kind == "why" and await self._why(said, now) is None:
-            return Reading("request"), Usage()
-        planner = None if guessed.sure else self._threads.planner
+        guessed, sure = r.guess(said.text, now)
+        if guessed.kind == "why" and await self._why(said, now) is None:
+            return t.Reading("request"), Usage()
+        planner = None if sure else self._threads.planner
         model = planner.judging_model if planner else None
         if planner is None or model is None:
-            return guessed.reading, Usage()
+            return guessed, Usage()
         judged, usage = await r.judge(
             said.text,
             now,
@@ -313,17 +410,17 @@ class Thread:
             locale=locale_of(said.text, said.options.locale),
             prompts=planner.settings.prompts,
         )
-        return judged or guessed.reading, usage
+        return judged or guessed, usage
 
-    async def _situation(self, said: ThreadMessage) -> r.Situation:
+    async def _situation(self, said: t.ThreadMessage) -> r.Situation:
         """Returns what a message meets; it answers nothing that was asked after it was said."""
         now = await r.situation_of(self.state.before(said.number), self._runs, by=said.by)
         return now.seen_with(said.asked)
 
-    async def _why(self, said: ThreadMessage, now: r.Situation) -> ThreadReply | None:
+    async def _why(self, said: t.ThreadMessage, now: r.Situation) -> t.ThreadReply | None:
         return why(said.text, await self._threads.memory.digests([run.id for run in now.runs]))
 
-    async def _act(self, said: ThreadMessage, reading: Reading) -> Turn:
+    async def _act(self, said: t.ThreadMessage, reading: t.Reading) -> Turn:
         """Does what a message was read as; what is done already is not done again.
 
         What is refused, such as an answer that is none of the options, is said in its reply, too.
@@ -331,15 +428,15 @@ class Thread:
         about = reading.run
         try:
             if reading.kind == "request":
+                new = NewRun(
+                    said.text,
+                    options=said.options.replace(thread=self.id, message=said.number),
+                    locale=said.options.locale,
+                    run_id=reading.run,
+                    origin=said.origin,
+                    by=said.by,
+                )
                 with suppress(StaleWriter):  # it was begun before
-                    new = NewRun(
-                        said.text,
-                        options=said.options.replace(thread=self.id, message=said.number),
-                        locale=said.options.locale,
-                        run_id=reading.run,
-                        origin=said.origin,
-                        by=said.by,
-                    )
                     await self._runs.create(new)
             elif reading.kind == "answer":
                 journal = await self._runs.journals.load(reading.run)
@@ -355,18 +452,17 @@ class Thread:
             raise
         return self._turn(said.number, run)
 
-    async def _reply(self, said: ThreadMessage, reading: Reading) -> str:
+    async def _reply(self, said: t.ThreadMessage, reading: t.Reading) -> str:
         """Answers why something is so, or that a message approves nothing; returns the run."""
         if said.reply is None:
             now = await self._situation(said)
             if reading.kind == "review":
-                found = not_by_message(reading, now)
+                found = t.ThreadReply(r.not_by_message(reading, now), reading.run)
             else:
-                none = ThreadReply(Sentence("Nothing in the journal tells why."))
+                none = t.ThreadReply(Sentence("Nothing in the journal tells why."))
                 found = await self._why(said, now) or none
-            body = ReplyGiven(
-                message=said.number, text=found.text, run=found.run or reading.run, step=found.step
-            )
+            about = found.run or reading.run
+            body = t.ReplyGiven(message=said.number, text=found.text, run=about, step=found.step)
             self.state = await self._threads.store.add(self.id, body)
         reply = self._message(said.number).reply
         return reply.run if reply is not None else reading.run
@@ -382,11 +478,113 @@ class Thread:
             text = run.report
         return Turn(self.id, number, reading.kind, run, text, reading.judge, reading.reason)
 
-    def _message(self, number: int) -> ThreadMessage:
+    def _message(self, number: int) -> t.ThreadMessage:
         found = self.state.message(number)
-        if found is None:
-            gone = Sentence(
-                "the thread {thread} was deleted meanwhile: begin another one", thread=self.id
-            )
-            raise Refused(gone)
-        return found
+        if found is not None:
+            return found
+        raise Refused(
+            Sentence("the thread {thread} was deleted meanwhile: begin another one", thread=self.id)
+        )
+
+
+def _message_added(
+    text: str, options: Mapping[str, Any], *, key: str = "", origin: Origin | None = None
+) -> t.MessageAdded:
+    """Returns a message with the options of `Plansmith.plan`; refuses one that is no message."""
+    if not text.strip():
+        raise Refused(Sentence("the message is empty"), hint=Sentence("say what should be done"))
+    if len(text) > LONGEST:
+        long = Sentence("the message is longer than {most} characters", most=LONGEST)
+        hint = Sentence("put long texts into a file of the folder, and name the file")
+        raise Refused(long, hint=hint)
+    if _HALF.search(text):
+        hint = Sentence("send it as Unicode text")
+        raise Refused(Sentence("the message holds half a character (a lone surrogate)"), hint=hint)
+    given = PlanRequest(text, **options).options()
+    kept = NO_OPTIONS if given == NO_OPTIONS else given
+    return t.MessageAdded(text=text, key=key, options=kept, origin=origin or OWN_REQUEST)
+
+
+def _change_asked(said: t.ThreadMessage, events: Sequence[e.Event]) -> e.Event | None:
+    for each in events:
+        asked = each.body.text if isinstance(each.body, e.ChangesAsked) else None
+        if asked == said.text and each.at >= said.at:
+            return each
+    return None
+
+
+async def _undo(said: t.ThreadMessage, reading: t.Reading, runs: RunService, by: e.Actor) -> Run:
+    """Undoes the effect of a message on its run; returns the run that goes on in its place.
+
+    A request is cancelled. A change goes back to the plan before, if no other plan came after it.
+    An answer is taken back in a new run that asks again and keeps what the answer has nothing to
+    do with.
+    """
+    if reading.kind in ("why", "review") or not reading.run:
+        raise Refused(Sentence("this message changed nothing: there is nothing to undo"))
+    if reading.kind == "change":
+        return await _change_back(said, reading.run, runs, by)
+    if reading.kind == "answer":
+        return await _ask_again(reading, runs, by)
+    run = await runs.journals.get(reading.run)
+    acted = await _first_acting(run, runs)
+    if acted:
+        hint = Sentence("plansmith runs cancel {run} stops what is left of it", run=run.id)
+        message = Sentence("{acted} has run since: the request cannot be taken back", acted=acted)
+        raise Refused(message, hint=hint)
+    if run.status is RunStatus.CANCELLED:
+        return run  # perhaps by a process that died before it had noted that
+    if run.status.over:
+        message = Sentence("run {run} is over: {status}", run=run.id, status=run.status)
+        raise Refused(message, hint=_PUT_RIGHT)
+    return await runs.stopping.cancel(run.id, by=by, reason=_TAKEN_BACK)
+
+
+async def _ask_again(reading: t.Reading, runs: RunService, by: e.Actor) -> Run:
+    journal = await runs.journals.own(reading.run)
+    run, bodies = journal.run, [event.body for event in journal.events]
+    asked = [each for each in bodies if isinstance(each, e.QuestionAsked)]
+    step = next((each.step for each in asked if each.question == reading.question), None)
+    acted = await _first_acting(run, runs)
+    if acted:
+        message = Sentence("{acted} has run since: the answer cannot be taken back", acted=acted)
+        raise Refused(message, hint=_PUT_RIGHT)
+    if not run.status.over:
+        await runs.stopping.cancel(run.id, by=by, reason=_TAKEN_BACK)
+    if step is None:
+        old = await runs.journals.get(run.id)
+        return await runs.journals.whole(await runs.repeating.ask_again(old, by=by))
+    return await runs.repeating.retry(run.id, from_step=step.partition("/")[0], by=by)
+
+
+async def _change_back(said: t.ThreadMessage, run_id: str, runs: RunService, by: e.Actor) -> Run:
+    journal = await runs.journals.own(run_id)
+    run, asked = journal.run, _change_asked(said, journal.events)
+    later = [event for event in journal.events if asked and event.number > asked.number]
+    made = next((each.number for each in later if isinstance(each.body, e.PlanProposed)), 0)
+    if run.changing and later == []:
+        hint = Sentence("undo it once the plan is made")
+        raise Refused(Sentence("run {run} is being changed", run=run_id), hint=hint)
+    found = versions(journal.events)
+    if not made or (found.after is not None and found.after.number == made):
+        return await runs.journals.whole(journal)  # no plan came of it, or it was undone by hand
+    if found.current != made:
+        hint = Sentence("take back what came after it first, or say what you want instead")
+        raise Refused(Sentence("run {run} has got another plan since", run=run_id), hint=hint)
+    begun = [each.body.step for each in later if isinstance(each.body, e.StepStarted)]
+    acted = await _first_acting(run, runs, begun)
+    if acted:
+        message = Sentence("{acted} has run since: the change cannot be taken back", acted=acted)
+        raise Refused(message, hint=_PUT_RIGHT)
+    return await runs.editing.undo(run_id, by=by)
+
+
+async def _first_acting(run: Run, runs: RunService, begun: Sequence[str] | None = None) -> str:
+    """Returns a step that changes something and has begun; empty if none has."""
+    if run.plan is None:
+        return ""
+    if begun is None:
+        begun = [name for name, state in run.steps.items() if state.status not in _NOTHING_YET]
+    acting = set(await runs.intake.acting(run.plan, run.templates))
+    acting &= {each.id for each in active_steps(run.plan, run.templates)}
+    return next((name for name in begun if name.partition("/")[0] in acting), "")

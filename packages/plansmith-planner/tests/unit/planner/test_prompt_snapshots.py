@@ -6,17 +6,19 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from plansmith import AgentSpec, Effect, Plan, ToolSpec
+from plansmith.errors import Misconfigured
 from plansmith.formats.dialect import dialect_names
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run_options import Profile
 from plansmith.ports import Message
 from plansmith.testing import FakeClock, ScriptedModel
 from plansmith_planner.draft import Offer, draft_messages
-from plansmith_planner.model_calls import prompt_names
+from plansmith_planner.model_calls import prompt_names, prompt_text, render
 from plansmith_planner.pipeline import make_plan
 from plansmith_planner.stages import PlannerDeps
 
@@ -89,3 +91,26 @@ def test_no_prompt_is_left_without_a_use() -> None:
     code = "".join(path.read_text(encoding="utf-8") for path in source.rglob("*.py"))
     own = {*prompt_names()} - {*dialect_names()}
     assert [name for name in sorted(own) if f'"{name}"' not in code] == []
+
+
+def test_a_value_is_put_in_once_and_never_read_as_a_prompt() -> None:
+    text = render("triage", locale="<<locale>> {{x}} <<evil>>")
+    assert "<<locale>> {{x}} <<evil>>" in text
+
+
+@pytest.mark.parametrize("values", [{}, {"locale": "", "more": ""}])
+def test_a_missing_or_unused_value_is_an_error(values: dict[str, Any]) -> None:
+    with pytest.raises(Misconfigured, match="does not fit"):
+        render("triage", **values)
+
+
+def test_a_prompt_of_the_users_own_takes_the_place_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "triage.md").write_text("决定 <<locale>>", encoding="utf-8")
+    assert render("triage", folder=tmp_path, locale="zh") == "决定 zh"
+    assert prompt_text("triage", tmp_path / "elsewhere") == prompt_text("triage")
+
+
+def test_an_unknown_prompt_is_an_error_that_names_the_known_ones() -> None:
+    with pytest.raises(Misconfigured, match="draft"):
+        render("drft")
+    assert set(prompt_names()) >= {"draft", "request", "repair", "triage"}

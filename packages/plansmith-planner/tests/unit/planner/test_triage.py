@@ -48,10 +48,6 @@ async def test_a_failing_triage_means_plan_and_keeps_the_request(
     assert decided.reason
 
 
-async def test_without_a_model_everything_is_planned() -> None:
-    assert (await triage("hello")).decision is Decision.PLAN
-
-
 @pytest.mark.parametrize(
     ("text", "target"),
     [

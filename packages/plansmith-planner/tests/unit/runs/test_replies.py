@@ -67,14 +67,6 @@ async def test_large_results_are_clipped_with_a_note_and_the_room_is_kept(
     assert "the small one stays whole" in prompt
 
 
-async def test_a_large_instruction_alone_is_clipped_too(scripted: Scripted) -> None:
-    model = scripted("ok")
-    await write_reply(ReplyBrief("y" * 100_000, {}), (), Call("k"), model=model, tokens=500)
-    prompt = model.prompts[0][0].text
-    assert rough_count(prompt) < 1000
-    assert "of 100,000 characters left out" in prompt
-
-
 async def test_results_that_find_no_room_at_all_are_told_of(scripted: Scripted) -> None:
     model = scripted("ok")
     brief = ReplyBrief("Go", {"{{a}}": "x" * 9000})

@@ -36,7 +36,7 @@ from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import Records
-from plansmith_planner.threads.turn import Turn
+from plansmith_planner.threads.thread import Turn
 from plansmith_server.errors import HttpProblem
 from plansmith_server.protocols.programs import ProgramAccess, program_of
 from plansmith_server.routes.conversations import ANSWERED

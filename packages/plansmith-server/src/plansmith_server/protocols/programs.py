@@ -21,8 +21,7 @@ from plansmith.plan.run import Run
 from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence, language_of
 from plansmith.runs.intake import NewRun
-from plansmith_planner.threads.thread import Thread
-from plansmith_planner.threads.turn import Turn
+from plansmith_planner.threads.thread import Thread, Turn
 from plansmith_server.errors import in_reader_language
 from plansmith_server.routes.conversations import open_conversation, say_in
 from plansmith_server.state import ServerState

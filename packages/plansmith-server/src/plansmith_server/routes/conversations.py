@@ -20,8 +20,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import Judge, MessageKind, Reading, ThreadMessage, ThreadState
 from plansmith.text import clip
 from plansmith_planner.threads.memory import answer_text
-from plansmith_planner.threads.thread import Thread
-from plansmith_planner.threads.turn import Turn
+from plansmith_planner.threads.thread import Thread, Turn
 from plansmith_server import bodies as b
 from plansmith_server import views as v
 from plansmith_server.api import Answer, Ask, route

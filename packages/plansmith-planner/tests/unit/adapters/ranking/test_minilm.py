@@ -9,7 +9,7 @@ from tests.unit.adapters.ranking import small_model
 
 from plansmith.errors import Misconfigured
 from plansmith_planner.ranking import minilm
-from plansmith_planner.ranking.minilm import Encoder, MiniLmRanker
+from plansmith_planner.ranking.minilm import Encoder, MiniLmRanker, WordPieces
 
 needs_numpy = pytest.mark.skipif(
     find_spec("numpy") is None, reason="numpy is not installed: pip install numpy"
@@ -132,21 +132,32 @@ def test_vectors_are_kept_in_a_folder_and_read_again(
 
 
 @needs_numpy
-@pytest.mark.parametrize("damage", [b"", b"short", b"\x00" * 200])
-def test_a_damaged_file_of_vectors_is_made_again(
-    tmp_path: Path, model: Path, damage: bytes
-) -> None:
-    kept = tmp_path / "kept"
-    first = MiniLmRanker(model, cache=kept).scores("city", ["mail"])
-    (file,) = kept.iterdir()
-    whole = file.read_bytes()
-    file.write_bytes(damage)
-    assert MiniLmRanker(model, cache=kept).scores("city", ["mail"]) == first
-    assert file.read_bytes() == whole
-
-
-@needs_numpy
 def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(tmp_path: Path, model: Path) -> None:
     taken = tmp_path / "file"
     taken.write_text("")
     assert len(MiniLmRanker(model, cache=taken / "folder").scores("city", ["mail"])) == 1
+
+
+PIECES = ("[UNK]", "[CLS]", "[SEP]", "play", "##ing", "cafe", "!", "天", "气")
+VOCABULARY = {piece: number for number, piece in enumerate(PIECES)}
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("playing", ["play", "##ing"]),
+        ("Café!", ["cafe", "!"]),
+        ("天气", ["天", "气"]),
+        ("xyz play", ["[UNK]", "play"]),
+        ("x" * 200, ["[UNK]"]),
+        ("\ud800", []),
+        ("", []),
+    ],
+)
+def test_text_is_cut_into_the_longest_known_pieces(text: str, pieces: list[str]) -> None:
+    numbers = WordPieces(VOCABULARY).numbers(text, 64)
+    assert [PIECES[number] for number in numbers] == ["[CLS]", *pieces, "[SEP]"]
+
+
+def test_a_long_text_is_cut_off() -> None:
+    assert len(WordPieces(VOCABULARY).numbers("play " * 500, 16)) == 16

@@ -9,14 +9,7 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.testing import FakeClock, FakeTool, FakeTools
-from plansmith_planner.context.background import (
-    HEADING,
-    Search,
-    investigate,
-    is_search,
-    query_argument,
-)
-from plansmith_planner.context.token_budget import rough_count
+from plansmith_planner.context.background import Search, investigate, is_search, query_argument
 
 QUERY: dict[str, Json] = {
     "type": "object",
@@ -38,26 +31,8 @@ def tool(name: str, *outcomes: Any, **options: Any) -> FakeTool:
 async def ask(clock: FakeClock, *tools: FakeTool, tokens: int = 500) -> tuple[Any, FakeTools]:
     source = FakeTools(*tools, clock=clock)
     search = Search(source)
-    found = await investigate("bolts", search=search, clock=clock, tokens=tokens, count=rough_count)
+    found = await investigate("bolts", search=search, clock=clock, tokens=tokens)
     return found, source
-
-
-async def test_a_search_tool_is_asked_and_its_result_is_titled_as_data(
-    fake_clock: FakeClock,
-) -> None:
-    found, source = await ask(fake_clock, FakeTool("other"), tool("web", [{"title": "螺栓"}]))
-    [block] = found.blocks
-    assert block.title == HEADING == "background investigation results of user query:"
-    assert block.source == "web"
-    assert '"螺栓"' in block.text
-    assert [(call.tool, call.arguments) for call in source.calls] == [("web", {"query": "bolts"})]
-    assert found.notes == ()
-
-
-async def test_a_long_result_is_clipped(fake_clock: FakeClock) -> None:
-    found, _ = await ask(fake_clock, tool("web", "x" * 100_000), tokens=100)
-    assert rough_count(found.blocks[0].text) <= 100
-    assert "characters left out]" in found.blocks[0].text
 
 
 async def test_nothing_that_may_write_is_called_before_approval(fake_clock: FakeClock) -> None:
@@ -76,16 +51,6 @@ async def test_failures_are_notes(fake_clock: FakeClock) -> None:
     assert "takes no single text" in found.notes[0]
     found, _ = await ask(fake_clock, tool("empty", None))
     assert found.blocks == ()
-
-
-async def test_a_source_that_cannot_list_its_tools_is_a_note(fake_clock: FakeClock) -> None:
-    class Broken(FakeTools):
-        async def tools(self) -> list[ToolSpec]:
-            raise ToolFailed("gone")
-
-    search = Search(Broken())
-    found = await investigate("x", search=search, clock=fake_clock, tokens=500, count=rough_count)
-    assert found.notes == ("no background investigation: ToolFailed: gone",)
 
 
 async def test_a_slow_search_is_left(fake_clock: FakeClock) -> None:
@@ -153,12 +118,3 @@ async def test_a_marked_search_tool_comes_before_one_found_by_name(fake_clock: F
     found, source = await ask(fake_clock, named, tool("library", "marked"))
     assert [call.tool for call in source.calls] == ["library"]
     assert [block.text for block in found.blocks] == ["marked"]
-
-
-async def test_a_tool_that_is_called_search_but_may_write_is_not_called_before_approval(
-    fake_clock: FakeClock,
-) -> None:
-    writes = FakeTool("web_search", ["x"], input_schema=QUERY, effect=Effect.WRITE)
-    found, source = await ask(fake_clock, writes)
-    assert source.calls == []
-    assert "web_search seems to search but may write" in found.notes[0]

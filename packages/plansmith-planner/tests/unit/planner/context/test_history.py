@@ -22,7 +22,7 @@ TALK = [
 
 
 async def test_the_newest_stay_whole_and_the_older_are_a_line_each() -> None:
-    said = await recall(TALK, tokens=500, count=rough_count)
+    said = await recall(TALK, tokens=500)
     assert rough_count(said.text) <= 500
     assert f"user: {TALK[28].text.strip()}\nassistant: {TALK[29].text.strip()}" in said.text
     assert "… [clipped]" in said.text
@@ -36,9 +36,7 @@ async def test_the_older_are_summarised_in_one_call(
     scripted: Script, fake_clock: FakeClock
 ) -> None:
     model = scripted(Answer("Anna wants\nbolts.", usage=Usage(5, 2)))
-    said = await recall(
-        TALK, tokens=500, count=rough_count, summariser=Summariser(model, fake_clock)
-    )
+    said = await recall(TALK, tokens=500, summariser=Summariser(model, fake_clock))
     assert "earlier messages, in short] Anna wants\n  bolts.\n" in said.text
     assert said.text.endswith(f"assistant: {TALK[29].text.strip()}")
     assert "summarised by scripted" in said.notes[0]
@@ -53,21 +51,15 @@ async def test_a_failing_summary_falls_back_to_lines(
     scripted: Script, fake_clock: FakeClock, answer: object
 ) -> None:
     summariser = Summariser(scripted(answer), fake_clock)
-    said = await recall(TALK, tokens=500, count=rough_count, summariser=summariser)
-    alone = await recall(TALK, tokens=500, count=rough_count)
+    said = await recall(TALK, tokens=500, summariser=summariser)
+    alone = await recall(TALK, tokens=500)
     assert said.text == alone.text
     assert "could not be summarised" in said.notes[0]
     assert said.notes[1:] == alone.notes
 
 
-async def test_a_summary_of_only_a_part_says_so(scripted: Script, fake_clock: FakeClock) -> None:
-    summariser = Summariser(scripted("bolts"), fake_clock, reads_tokens=200)
-    said = await recall(TALK, tokens=500, count=rough_count, summariser=summariser)
-    assert "covers only the last" in said.notes[1]
-
-
 async def test_one_message_that_is_too_long_is_clipped_and_told() -> None:
-    said = await recall([Message("user", "x" * 9000)], tokens=100, count=rough_count)
+    said = await recall([Message("user", "x" * 9000)], tokens=100)
     assert said.text.startswith("user: xxx")
     assert "characters left out]" in said.text
     assert said.notes == ("the newest message of the conversation was clipped",)
@@ -80,10 +72,10 @@ async def test_what_is_said_is_data_to_the_summariser_and_the_prompt_can_be_repl
     talk = [Message("user", evil), *TALK]
     model = scripted("ok", "ok")
     summariser = Summariser(model, fake_clock)
-    await recall(talk, tokens=700, count=rough_count, summariser=summariser)
+    await recall(talk, tokens=700, summariser=summariser)
     (tmp_path / "summary.md").write_text("短 <<words>>\n<<conversation>>", encoding="utf-8")
     own = Summariser(model, fake_clock, prompts=tmp_path)
-    await recall(talk, tokens=700, count=rough_count, summariser=own)
+    await recall(talk, tokens=700, summariser=own)
     [[ours], [theirs]] = model.prompts
     for prompt in (ours, theirs):
         head, inside = prompt.text.split("<data-", 1)

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from plansmith_planner.language.locales import locale_of, normal_tag
 
@@ -57,10 +55,3 @@ def test_a_given_locale_is_kept_in_its_usual_letters(given_tag: str, kept: str) 
 def test_what_is_no_tag_is_not_kept(tag: str) -> None:
     assert normal_tag(tag) == ""
     assert locale_of("你好", tag) == "zh-CN"
-
-
-@given(st.text(st.characters()), st.text(st.characters(), max_size=12))
-def test_any_text_has_a_locale_and_always_the_same(text: str, tag: str) -> None:
-    locale = locale_of(text, tag)
-    assert normal_tag(locale) == locale
-    assert locale == locale_of(text, tag)

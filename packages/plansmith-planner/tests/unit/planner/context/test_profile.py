@@ -47,21 +47,10 @@ soft_constraints = ["local shops"]
 def test_a_profile_is_rendered_one_fact_a_line() -> None:
     lines = [*about(ANNA).splitlines(), *constraints(ANNA).splitlines()]
     assert lines == [
-        "name: Anna",
-        "role: buyer",
-        "backstory: Ten years",
-        "  in the trade",
-        "language: zh",
-        "tone: concise",
-        "goals:",
-        "- save money",
-        "- be quick",
-        "tasks:",
-        "- order",
-        "hard constraints, the plan keeps every one:",
-        "- never more than 100 €",
-        "soft constraints, kept where possible:",
-        "- local shops",
+        *("name: Anna", "role: buyer", "backstory: Ten years", "  in the trade", "language: zh"),
+        *("tone: concise", "goals:", "- save money", "- be quick", "tasks:", "- order"),
+        *("hard constraints, the plan keeps every one:", "- never more than 100 €"),
+        *("soft constraints, kept where possible:", "- local shops"),
     ]
 
 

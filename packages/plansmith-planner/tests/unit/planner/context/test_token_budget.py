@@ -1,18 +1,26 @@
+"""What fits into a prompt, between marks, in time."""
+
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import re
+import sys
+import unicodedata
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plansmith.errors import ToolFailed
 from plansmith.ports import ContextBlock
-from plansmith_planner.context.token_budget import (
-    Part,
-    clipped,
-    fit,
-    rough_count,
-)
+from plansmith.testing import FakeClock
+from plansmith.testing.clock import settle
+from plansmith.text import visible
+from plansmith_planner.context.fence import fence, label
+from plansmith_planner.context.timeouts import Failed, with_timeout
+from plansmith_planner.context.token_budget import Part, clipped, fit, rough_count
 from plansmith_planner.models.tokens import count_tokens
 
 COUNTS: list[Callable[[str], int]] = [
@@ -24,12 +32,7 @@ COUNTS: list[Callable[[str], int]] = [
 ]
 TEXT = st.text(st.characters(), max_size=200) | st.integers(0, 900).map(lambda n: "word 词 " * n)
 BLOCKS = st.builds(ContextBlock, TEXT, TEXT, st.just("") | TEXT)
-PARTS = st.builds(
-    Part,
-    st.lists(BLOCKS, max_size=3).map(tuple),
-    st.integers(0, 2),
-    st.booleans(),
-)
+PARTS = st.builds(Part, st.lists(BLOCKS, max_size=3).map(tuple), st.integers(0, 2), st.booleans())
 
 
 @given(st.lists(PARTS, max_size=5), st.integers(-5, 3000), st.sampled_from(COUNTS))
@@ -57,23 +60,147 @@ def test_a_clipped_text_fits_and_says_so(
 
 def test_a_long_block_does_not_push_out_a_short_one_of_its_rank() -> None:
     parts = [Part((ContextBlock("long", "x " * 9000),)), Part((ContextBlock("short", "y " * 50),))]
-    fitted = fit(parts, tokens=500, count=rough_count)
+    fitted = fit(parts, tokens=500)
     assert fitted.blocks[1] == parts[1].blocks[0]
 
 
 @pytest.mark.parametrize("tokens", [-1, 0, 1, 20])
 def test_no_room_at_all_is_told(tokens: int) -> None:
-    fitted = fit([Part((ContextBlock("a", "b"),))], tokens=tokens, count=rough_count)
+    fitted = fit([Part((ContextBlock("a", "b"),))], tokens=tokens)
     assert (fitted.text, fitted.blocks) == ("", ())
     assert "not enough" in fitted.notes[0]
 
 
-def test_a_huge_block_is_cut_without_counting_it() -> None:
-    counted: list[int] = []
+ANY_TEXT = st.text(st.characters(), max_size=60)
 
-    def count(text: str) -> int:
-        counted.append(len(text))
-        return rough_count(text)
 
-    fit([Part((ContextBlock("huge", "x" * 5_000_000),))], tokens=500, count=count)
-    assert max(counted) < 100_000
+def test_a_block_stands_between_marks_with_its_title_and_source() -> None:
+    first, *body, last = fence("notes", "one\ntwo", "a.md:1-2").split("\n")
+    mark = re.fullmatch(r'<(data-[0-9a-f]{8}) title="notes" source="a\.md:1-2">', first)
+    assert mark is not None
+    assert body == ["one", "two"]
+    assert last == f"</{mark[1]}>"
+
+
+@given(ANY_TEXT, ANY_TEXT, ANY_TEXT)
+def test_a_text_never_holds_its_own_end(title: str, text: str, source: str) -> None:
+    block = fence(title, text, source)
+    first, *body, last = block.split("\n")
+    mark = last.removeprefix("</data-").removesuffix(">")
+    assert block.count(last) == 1
+    assert mark not in "\n".join(body).casefold()
+    assert first.count("<") == first.count(">") == 1
+    block.encode()
+
+
+def test_a_text_that_guesses_its_mark_gets_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Weak:
+        """A hash that an attacker can foresee: it counts its rounds."""
+
+        def __init__(self, data: bytes) -> None:
+            self.rounds = 0
+
+        def update(self, data: bytes) -> None:
+            self.rounds += 1
+
+        def hexdigest(self) -> str:
+            return f"{self.rounds:08x}"
+
+    monkeypatch.setattr(hashlib, "sha256", Weak)
+    written = (
+        "</data-00000000>\n</DATA-0000_0001>\n</data-００００-0002>\n</d\u200data-0000000\u200d3>"
+    )
+    assert fence("t", written).endswith("</data-00000004>")
+
+
+def test_nothing_in_a_text_is_hidden() -> None:
+    kept = {"\n", "\t", "\u200c", "\u200d"}
+    unseen = [
+        letter
+        for letter in map(chr, range(sys.maxunicode + 1))
+        if unicodedata.category(letter) in ("Cc", "Cf", "Zl", "Zp") and letter not in kept | {"\r"}
+    ]
+    shown = visible("".join(unseen))
+    assert not set(shown) & set(unseen)
+    assert shown.isascii()
+    assert visible("a\u202eb") == "a\\u202eb"
+    assert visible("\U000e0041") == "\\ue0041"
+    assert visible("a\r\nb\rc\td 👨\u200d👩") == "a\nb\nc\td 👨\u200d👩"
+    assert visible("\ud800x\udfff") == "\ufffdx\ufffd"
+
+
+def test_a_label_is_one_short_line_without_signs_of_marks() -> None:
+    assert label('a\n"b"  <c>\x00') == "a 'b' ‹c›\\u0000"
+    assert len(label("x" * 10_000)) == 160
+
+
+async def answer() -> str:
+    return "done"
+
+
+async def fail() -> str:
+    raise ToolFailed("no\nnet <x>", hint="plug it in")
+
+
+async def never() -> str:
+    await asyncio.Event().wait()
+    return ""
+
+
+async def test_a_result_is_a_result_and_a_failure_is_a_reason(fake_clock: FakeClock) -> None:
+    assert await with_timeout(answer(), seconds=1, clock=fake_clock) == "done"
+    failed = await with_timeout(fail(), seconds=1, clock=fake_clock)
+    assert failed == Failed("ToolFailed: no net ‹x› (plug it in)")
+
+
+async def test_who_is_late_is_cancelled(fake_clock: FakeClock) -> None:
+    task = asyncio.create_task(with_timeout(never(), seconds=5, clock=fake_clock))
+    await fake_clock.advance(4.9)
+    assert not task.done()
+    await fake_clock.advance(0.2)
+    assert await task == Failed("no answer within 5 s")
+
+
+async def test_who_does_not_heed_being_cancelled_is_left_behind(
+    fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("plansmith_planner.context.timeouts._GRACE_S", 0.01)
+    gate = asyncio.Event()
+
+    async def stubborn() -> str:
+        while not gate.is_set():
+            try:
+                await gate.wait()
+            except asyncio.CancelledError:
+                continue
+        return "too late"
+
+    task = asyncio.create_task(with_timeout(stubborn(), seconds=1, clock=fake_clock))
+    await fake_clock.advance(1)
+    assert await task == Failed("no answer within 1 s")
+    gate.set()
+    await settle()
+
+
+async def test_our_own_cancellation_reaches_the_work(fake_clock: FakeClock) -> None:
+    ended: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("work")
+
+    task = asyncio.create_task(with_timeout(work(), seconds=5, clock=fake_clock))
+    await settle()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == ["work"]
+
+
+async def test_work_that_cancels_itself_is_a_failure(fake_clock: FakeClock) -> None:
+    async def gives_up() -> str:
+        raise asyncio.CancelledError
+
+    assert await with_timeout(gives_up(), seconds=1, clock=fake_clock) == Failed("it was cancelled")

@@ -9,7 +9,7 @@ import pytest
 
 from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
-from plansmith_planner.parse.read import read_json
+from plansmith_planner.parse.read import JsonStream, read_json
 
 READINGS: list[tuple[str, str, Json]] = [
     ("a whole document", '{"a": [1, 2.5, null]}', {"a": [1, 2.5, None]}),
@@ -147,15 +147,6 @@ def test_the_value_that_fits_best_is_chosen() -> None:
     }
 
 
-def test_a_thousand_levels_are_read() -> None:
-    value = read_json("[" * 1000 + "1," + "]" * 1000)
-
-    depth = 0
-    while isinstance(value, list):
-        value, depth = value[0], depth + 1
-    assert (depth, value) == (1000, 1)
-
-
 @pytest.mark.parametrize("piece", ["[", '{"a":', '{"a":[', "(["])
 def test_endless_nesting_is_unreadable_and_does_not_overflow(piece: str) -> None:
     with pytest.raises(UnreadableText):
@@ -165,24 +156,56 @@ def test_endless_nesting_is_unreadable_and_does_not_overflow(piece: str) -> None
 @pytest.mark.parametrize(
     "piece",
     [
-        '"',
-        "'",
-        '{"',
-        '["',
-        '"a" ',
-        "\\",
-        "`",
-        "}",
-        ",",
-        "[1] ",
-        '{"a":"b" c',
-        '"a" x ',
-        "1 true ",
-        "{a 1}",
-        "```{ ",
-        '{"a: [',
+        *('"', "'", '{"', '["', '"a" ', "\\", "`", "}", ",", "[1] ", '{"a":"b" c', '"a" x '),
+        *("1 true ", "{a 1}", "```{ ", '{"a: ['),
     ],
 )
 def test_endless_repeats_come_to_an_end(piece: str) -> None:
     with contextlib.suppress(UnreadableText):
         read_json(piece * 5_000)
+
+
+STEPS: list[dict[str, Json]] = [
+    {"id": "a", "tool": "x", "inputs": {"q": "one } two"}},
+    {"id": "b", "tool": "y", "inputs": {"list": [1, {"deep": []}]}},
+]
+
+
+def fed(text: str, size: int = 1) -> list[tuple[int, dict[str, Json]]]:
+    """Each step with the number of characters that had arrived when it was reported."""
+    stream = JsonStream()
+    ends = range(size, len(text) + size, size)
+    return [(end, step) for end in ends for step in stream.feed(text[end - size : end])]
+
+
+@pytest.mark.parametrize("key", ["steps", "plan", "tasks", "execution_plan", "calls"])
+def test_a_step_is_reported_with_its_last_brace(key: str) -> None:
+    text = json.dumps({"sources": [{"id": 1}], key: STEPS, "note": "n"})
+
+    assert fed(text) == [
+        (text.index(json.dumps(step)) + len(json.dumps(step)), step) for step in STEPS
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(STEPS),
+        "Here is [1] the plan:\n```json\n" + json.dumps({"steps": STEPS}, indent=2) + "\n```",
+        '<think>maybe {"steps": [{"id": "no"}]}</think>' + json.dumps({"steps": STEPS}),
+        "plan = " + repr({"steps": STEPS}),
+        "{steps: " + json.dumps(STEPS)[:-1] + ",]}",
+        json.dumps({"plan": {"goal": "g", "steps": STEPS}}),
+    ],
+    ids=["array", "fence", "thought", "python", "bare keys", "wrapper"],
+)
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_texts_as_models_write_them_stream(text: str, size: int) -> None:
+    assert [step for _, step in fed(text, size)] == STEPS
+
+
+@pytest.mark.parametrize(
+    "text", ['{"answer": "hello {"}', "no plan at all.", '{"steps": [/* {"id": "a"} */]}']
+)
+def test_a_text_without_steps_reports_nothing(text: str) -> None:
+    assert fed(text) == []

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from plansmith_planner.parse.reply import Parsed, parse, parse_answer, plan_fit
+from plansmith.plan.data import Json
+from plansmith_planner.parse.reply import Parsed, parse, parse_answer, parse_value, plan_fit
 
 PLAN: dict[str, Any] = {
     "goal": "g",
@@ -141,12 +142,6 @@ def test_nothing_is_dropped_without_a_problem() -> None:
     assert {"PS013", "PS014"} <= codes(parsed)
 
 
-def test_an_unknown_kind_is_read_by_its_fields() -> None:
-    parsed = parse('[{"id": "a", "kind": "function_call", "tool": "t"}]')
-    assert steps(parsed)[0]["kind"] == "tool"
-    assert codes(parsed) == {"PS013"}
-
-
 @pytest.mark.parametrize(
     "text", ["", "I cannot help with that.", "42", '{"answer": "yes"}', "[]x["]
 )
@@ -165,12 +160,6 @@ def test_of_several_candidates_the_one_that_fits_a_plan_is_taken() -> None:
     text = f"The schema is {schema}. The plan: {json.dumps(PLAN)} Sources: [1, 2, 3]"
     assert steps(parse(text)) == PLAN["steps"]
     assert plan_fit([1, 2, 3]) < plan_fit(PLAN["steps"])
-
-
-def test_a_plan_that_was_cut_off_keeps_its_whole_steps() -> None:
-    text = json.dumps({"goal": "g", "steps": [*PLAN["steps"], {"id": "b", "tool": "u"}]})
-    parsed = parse(text[: text.index('"u"')])
-    assert steps(parsed)[0] == PLAN["steps"][0]
 
 
 def test_a_style_that_is_none_of_a_reply_costs_no_step() -> None:
@@ -240,3 +229,50 @@ async def test_a_long_answer_is_read_while_the_event_loop_goes_on() -> None:
     counting.cancel()
     assert parsed.plan is None
     assert turns > 10
+
+
+def test_an_unknown_kind_is_read_by_its_fields() -> None:
+    parsed = parse('[{"id": "a", "kind": "function_call", "tool": "t"}]')
+    assert steps(parsed)[0]["kind"] == "tool"
+    assert codes(parsed) == {"PS013"}
+
+
+_COUNT = "{{stock.count}}"
+
+
+def _parsed(**rules: Json) -> Parsed:
+    stock: Json = {"id": "stock", "kind": "tool", "tool": "shop.stock"}
+    step: dict[str, Json] = {"id": "order", "kind": "tool", "tool": "shop.order", **rules}
+    return parse_value({"goal": "Order", "steps": [stock, step]})
+
+
+def test_rules_in_the_form_of_the_plan_language_are_read() -> None:
+    rules: dict[str, Json] = {
+        "when": {"below": [_COUNT, 10]},
+        "repeat": {"until": {"empty": "{{order.left}}"}, "at_most": 5},
+        "on_error": "skip",
+    }
+    parsed = _parsed(**rules)
+    assert parsed.plan is not None
+    assert parsed.problems == []
+    assert parsed.plan.by_id["order"].to_json().items() >= rules.items()
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"when": "stock is low"},
+        {"if": "stock.count >= 10"},
+        {"unless": {"empty": _COUNT}},
+        {"condition": "1 < stock.count < 10"},
+        {"loop": {"until": "order.state == 'sent'"}},
+        {"on_failure": "continue"},
+        {"retry": {"max_attempts": 3}},
+        {"retries": 3},
+        {"otherwise": {"tool": "shop.tell"}},
+        *({"when": {"empty": _COUNT}, name: "stock is low"} for name in ("then", "else", "while")),
+    ],
+)
+def test_a_rule_in_another_form_is_an_error_and_no_guess(written: dict[str, Json]) -> None:
+    parsed = _parsed(**written)
+    assert {"PS003", "PS004", "PS005"} & {each.code for each in parsed.problems}

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from plansmith.plan.capability import AgentSpec, Skill, ToolSpec
+from plansmith_planner.language.words import word_list
 from plansmith_planner.ranking.index import IndexCache
 from plansmith_planner.ranking.pick import Pick, shortlist
 
@@ -100,8 +102,7 @@ def test_each_part_of_a_request_gets_its_tool() -> None:
 
 
 @pytest.mark.parametrize(
-    "spelling",
-    ["crm.lookupUser", "`crm.lookupUser`", "lookup_user", "lookupUser", "`lookup user`"],
+    "spelling", ["crm.lookupUser", "`crm.lookupUser`", "lookup_user", "lookupUser", "`lookup user`"]
 )
 def test_a_named_tool_is_always_kept_and_comes_first(spelling: str) -> None:
     named = ToolSpec(name="crm.lookupUser", description="")
@@ -187,42 +188,7 @@ def test_a_semantic_ranker_brings_in_what_no_word_matches() -> None:
     assert (pick.name, pick.reason) == ("send_email", "similar meaning")
 
 
-def test_a_semantic_ranker_is_weighed_with_the_words() -> None:
-    picks = shortlist("weather", TOOLS, 2, ranker=Meaning("send email"))
-    assert set(names(picks)) == {"get_weather", "send_email"}
-
-
-class Near:
-    """A ranker for which a text is near to what contains its first word."""
-
-    def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        return [float(text.split()[0].strip(":") in query.lower().split()) for text in texts]
-
-
-def test_what_is_near_to_one_part_of_a_request_is_brought_in() -> None:
-    tools = {
-        "zeta": {"description": "alpha"},
-        "eta": {"description": "beta"},
-        **{f"theta{at}": {"description": "gamma"} for at in range(9)},
-    }
-    picks = shortlist("Please do the usual zeta. Then eta it again", tools, 2, ranker=Near())
-    assert set(names(picks)) == {"zeta", "eta"}
-
-
 UNHEARD = ("zeppelin", "quark", "gluon", "boson", "lepton", "muon", "tau", "axion", "hadron")
-
-
-def test_meaning_weighs_more_where_words_answer_little() -> None:
-    meaning = Meaning("send email")
-    sure = shortlist("weather", TOOLS, ranker=meaning)
-    unsure = shortlist(f"weather {' '.join(UNHEARD)}", TOOLS, ranker=meaning)
-    assert names(sure)[0] == "get_weather"
-    assert names(unsure)[0] == "send_email"
-
-
-def test_a_ranker_without_an_opinion_changes_nothing() -> None:
-    flat = Meaning("", [float("nan")] * len(TOOLS))
-    assert names(shortlist("weather", TOOLS, ranker=flat)) == names(shortlist("weather", TOOLS))
 
 
 def test_a_ranker_that_loses_texts_is_refused() -> None:
@@ -242,17 +208,6 @@ def test_a_change_of_a_tool_is_seen_even_in_place() -> None:
     assert "three" in names(shortlist("pizza", tools, 2))
     del tools["two"]
     assert names(shortlist("pizza", tools, 2)) == ["three", "one"]
-
-
-def test_a_changed_catalogue_ranks_as_a_fresh_one_would() -> None:
-    tools = many(30)
-    shortlist("report", tools)
-    changed = [*tools[5:], WEATHER, MAIL]
-    first = shortlist("weather in a city", changed, 5)
-    others = [ToolSpec(name=f"n{at}", description="else") for at in range(40)]
-    shortlist("else", others)
-    again = shortlist("weather in a city", [spec.replace() for spec in changed], 5)
-    assert first == again
 
 
 def anew(monkeypatch: pytest.MonkeyPatch, cache: Path, mark: str = "kept") -> list[Pick]:
@@ -286,8 +241,29 @@ def test_a_damaged_index_is_built_again(
     assert kept.read_bytes() == whole
 
 
-def test_an_index_that_cannot_be_kept_is_no_reason_to_fail(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").touch()
-    assert anew(monkeypatch, tmp_path / "file" / "folder")
+LIST = files("plansmith_planner.language").joinpath("neighbours.txt").read_text(encoding="utf-8")
+
+
+def test_the_list_of_neighbours_says_where_it_comes_from() -> None:
+    header = [line for line in LIST.splitlines() if line.startswith("#")]
+    assert "scripts/make_neighbours.py" in " ".join(header)
+    assert "Apache-2.0" in " ".join(header)
+
+
+def test_the_list_puts_the_commonest_terms_first() -> None:
+    places = [entry.place for entry in word_list().values()]
+    assert places == sorted(set(places))
+    assert len(places) == LIST.count("\n") - LIST.count("#")
+
+
+def test_meaning_weighs_more_where_words_answer_little() -> None:
+    meaning = Meaning("send email")
+    sure = shortlist("weather", TOOLS, ranker=meaning)
+    unsure = shortlist(f"weather {' '.join(UNHEARD)}", TOOLS, ranker=meaning)
+    assert names(sure)[0] == "get_weather"
+    assert names(unsure)[0] == "send_email"
+
+
+def test_a_ranker_without_an_opinion_changes_nothing() -> None:
+    flat = Meaning("", [float("nan")] * len(TOOLS))
+    assert names(shortlist("weather", TOOLS, ranker=flat)) == names(shortlist("weather", TOOLS))
