@@ -25,6 +25,7 @@ from plansmith.ports import (
     TriageBrief,
     Usage,
 )
+from plansmith_desk.model.answer_rules import Task
 from plansmith_desk.model.calls_to_plan import calls_grammar, plan_of_draft
 from plansmith_desk.model.model import LocalModel
 from plansmith_desk.model.prompt import (
@@ -36,7 +37,7 @@ from plansmith_desk.model.prompt import (
     offered,
     prompt_prefix,
 )
-from plansmith_desk.model.wording import Task, answer, answer_start
+from plansmith_desk.model.wording import answer, answer_start
 from plansmith_planner.models.fact_checked import FactCheckedModel
 from plansmith_planner.models.tokens import count_prompt_tokens
 

@@ -21,11 +21,12 @@ from plansmith.ports import (
     Usage,
 )
 from plansmith.text import READ_BY_RULES
+from plansmith_desk.model.answer_rules import Task, language_of
 from plansmith_desk.model.calls_to_plan import plan_of_calls, plan_of_reply
 from plansmith_desk.model.demo import keyword, refuse_name
 from plansmith_desk.model.grounding import ASK
 from plansmith_desk.model.prompt import DraftTask, Offered, Schema
-from plansmith_desk.model.wording import Task, language_of, worded
+from plansmith_desk.model.wording import worded
 from plansmith_desk.settings import program
 from plansmith_planner.language.words import FILLER, terms
 from plansmith_planner.ranking.pick import shortlist

@@ -16,10 +16,10 @@ from plansmith.plan.data import Json
 from plansmith.ports import Call, Delta, Message, ModelDone, Prompt, ReplyBrief, TextDelta, Usage
 from plansmith.report.result_text import facts
 from plansmith_desk.builtin import builtin_sources
+from plansmith_desk.model.answer_rules import Task
 from plansmith_desk.model.model import LocalModel
 from plansmith_desk.model.wording import (
     ROOM,
-    Task,
     answer,
     answer_messages,
     material,
