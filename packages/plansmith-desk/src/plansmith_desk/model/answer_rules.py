@@ -387,13 +387,8 @@ def _searched(fields: Fields, task: Task) -> str:
 
 # What is counted besides lines, if the request speaks of it.
 _COUNTED: Final = (
-    ("words", _words("words?", "单词|词数|多少(?:个)?词"), "words", "个词"),
-    (
-        "characters",
-        _words("characters?|letters", "字符|字数|多少(?:个)?字"),
-        "characters",
-        "个字符",
-    ),
+    ("words", _words("words?", "单词|词数|多少(?:个)?词"), "个词"),
+    ("characters", _words("characters?|letters", "字符|字数|多少(?:个)?字"), "个字符"),
 )
 
 

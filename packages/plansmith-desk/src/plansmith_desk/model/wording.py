@@ -364,7 +364,7 @@ def _read(result: str) -> tuple[Any, list[_Text]]:
     except ValueError:
         return result, []
     found: list[_Text] = []
-    for item in cast("list[Any]", value) if isinstance(value, list) else [value]:
+    for item in cast("Sequence[Any]", value) if isinstance(value, list) else [value]:
         own = _file_texts([item])
         if not own and isinstance(item, dict):
             held = map(cast("dict[str, Any]", item).get, ("passages", "files"))
@@ -374,10 +374,13 @@ def _read(result: str) -> tuple[Any, list[_Text]]:
 
 
 def _file_texts(items: Any) -> list[_Text]:
-    known = cast("list[Any]", items) if isinstance(items, list) else []
-    fields = [cast("dict[str, Any]", each) for each in known if isinstance(each, dict)]
-    pairs = [(each.get("path"), each.get("text")) for each in fields]
-    return [_Text(*each) for each in pairs if all(isinstance(part, str) for part in each)]
+    found: list[_Text] = []
+    for item in cast("Sequence[Any]", items) if isinstance(items, list) else ():
+        fields = cast("dict[str, object]", item if isinstance(item, dict) else {})
+        path, text = fields.get("path"), fields.get("text")
+        if isinstance(path, str) and isinstance(text, str):
+            found.append(_Text(path, text))
+    return found
 
 
 def best_blocks(request: str, text: str, room: int) -> str:
