@@ -90,14 +90,6 @@ def test_a_database_is_never_written_to(shop: Path) -> None:
     assert [each.name for each in shop.parent.iterdir()] == [shop.name]
 
 
-def test_what_is_no_database_says_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "text.db").write_text("this is not a database, however long it may be" * 50)
-    for path in (tmp_path / "text.db", tmp_path / "none.db", tmp_path):
-        with pytest.raises(Misconfigured, match="cannot read the database"):
-            gathered(path, "x", token_limit=100)
-    assert not (tmp_path / "none.db").exists()
-
-
 def test_a_table_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "odd.db"
     with closing(sqlite3.connect(path)) as database:

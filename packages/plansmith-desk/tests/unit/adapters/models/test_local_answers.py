@@ -299,12 +299,6 @@ async def test_an_answer_tells_what_was_asked_besides_what_was_done() -> None:
     assert "Ada and Bob attended. [step:a]" in told
 
 
-def test_a_number_that_was_worked_out_comes_before_the_rows_of_its_answer() -> None:
-    sum_of = {"value": 3, "text": "3", "exact": True}
-    told = worded(asked("Sum?", rows("a b", ["x", 1], ["y", 2]), sum_of), "")
-    assert told.startswith("The result is 3. [step:b]")
-
-
 LEASE: dict[str, Json] = {
     "path": "lease.txt",
     "line": 1,
