@@ -411,8 +411,8 @@ class KnownNames:
         for each in self._tables:
             if _has_numbers(each.path, name):
                 # That both end in `.csv` says nothing.
-                stems = [PurePosixPath(text.casefold()).stem for text in (name, each.path)]
-                likeness = SequenceMatcher(None, *stems).ratio()
+                one, other = (PurePosixPath(at.casefold()).stem for at in (name, each.path))
+                likeness = SequenceMatcher(None, one, other).ratio()
                 fitting[each] = (len(each.columns.intersection(words)), likeness)
         if not fitting:
             return None

@@ -123,9 +123,8 @@ class PostgresEngine:
                 longest = max(len(str(row)) for row in part)
                 found += [[sql_rows.shortened(value, letters) for value in row] for row in part]
                 wanted = max(1, min(2 * wanted, _AT_ONCE // (longest + 1)))
-            fetched = found
             columns = [(str(each.name), str(each.type_display)) for each in cursor.description]
-            return sql_rows.Data(columns, fetched[:rows], more=len(fetched) > rows)
+            return sql_rows.Data(columns, found[:rows], more=len(found) > rows)
 
     def execute(self, sql: str, parameters: sql_rows.Parameters, job: Job) -> int:
         """Runs one writing statement atomically; returns how many rows it changed."""
@@ -167,6 +166,11 @@ class PostgresEngine:
     @contextmanager
     def _opened(self, job: Job | None, *, read_only: bool) -> Generator[Any]:
         psycopg = _driver()
+
+        def cancel() -> None:
+            with suppress(psycopg.Error):
+                connection.cancel()
+
         try:
             connection = psycopg.connect(
                 self._url, connect_timeout=10, cursor_factory=psycopg.RawCursor
@@ -189,17 +193,12 @@ class PostgresEngine:
                     raise Misconfigured(message, hint=_ROLE)
                 # Slightly above the server's own limit, in case it does not keep that.
                 seconds = self._limits.seconds + 5
-                with watched(lambda: _cancel(connection), job=job, seconds=seconds):
+                with watched(cancel, job=job, seconds=seconds):
                     yield connection
             finally:
                 connection.close()
         except psycopg.Error as error:
             raise _worded(error, psycopg, self._limits) from None
-
-
-def _cancel(connection: Any) -> None:
-    with suppress(_driver().Error):
-        connection.cancel()
 
 
 def _driver() -> Any:

@@ -285,17 +285,20 @@ def written(path: str, names: Sequence[str], rows: Rows, notes: list[str]) -> st
         objects = [dict(zip(names, row, strict=True)) for row in rows]
         return json_text(objects, indent=1) + "\n"
     if ending == "md":
-        return _markdown(names, rows)
-    return _csv(names, rows, "\t" if ending == "tsv" else ",", notes)
-
-
-def _csv(names: Sequence[str], rows: Rows, mark: str, notes: list[str]) -> str:
+        columns = [[row[place] for row in rows] for place in range(len(names))]
+        marks = ["---:" if rows and all(map(_is_figure, each)) else "---" for each in columns]
+        lines = [map(_cell, names), marks, *(map(_cell, row) for row in rows)]
+        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
     out = io.StringIO()
-    cells = [[*map(_safe, row)] for row in (names, *rows)]
-    csv.writer(out, delimiter=mark, lineterminator="\n").writerows(cells)
+    writer = csv.writer(out, delimiter="\t" if ending == "tsv" else ",", lineterminator="\n")
+    writer.writerows([*map(_safe, row)] for row in (names, *rows))
     if guarded := sum(map(_is_formula, chain(names, *rows))):
         notes.append(f"{guarded} texts that a spreadsheet would run begin with ' now")
     return out.getvalue()
+
+
+def _is_figure(value: Any) -> bool:
+    return type(value) is not bool and isinstance(value, int | float | None)
 
 
 def _is_formula(value: Any) -> bool:
@@ -310,18 +313,6 @@ def _safe(value: Any) -> Any:
         return value
     # A return alone would begin a row, and it is not quoted.
     return ("'" if _is_formula(value) else "") + _RETURN.sub("\n", value)
-
-
-def _markdown(names: Sequence[str], rows: Rows) -> str:
-    def is_numeric(place: int) -> bool:
-        cells = [row[place] for row in rows]
-        return bool(rows) and all(
-            type(each) is not bool and isinstance(each, int | float | None) for each in cells
-        )
-
-    marks = ["---:" if is_numeric(place) else "---" for place in range(len(names))]
-    lines = [map(_cell, names), marks, *(map(_cell, row) for row in rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _cell(value: Any) -> str:

@@ -44,17 +44,18 @@ class _Stdev(_Median):
         return statistics.stdev(map(float, self._values)) if len(self._values) > 1 else None
 
 
-# What other databases have and SQLite has not; parts of a date by their place in its text.
-_PARTS: Final = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10)}
-
-
 def _part(value: Any, *, place: slice) -> int | None:
     text = str(value)
     return int(text[place]) if re.match(r"\d{4}-\d{2}-\d{2}", text) else None
 
 
-def _concat(*values: Any) -> str:
-    return "".join("" if value is None else str(value) for value in values)
+# What other databases have and SQLite has not; parts of a date by their place in its text.
+_FUNCTIONS: Final[tuple[tuple[str, int, Callable[..., Any]], ...]] = (
+    ("year", 1, partial(_part, place=slice(0, 4))),
+    ("month", 1, partial(_part, place=slice(5, 7))),
+    ("day", 1, partial(_part, place=slice(8, 10))),
+    ("concat", -1, lambda *values: "".join(str(each) for each in values if each is not None)),
+)
 
 
 @contextmanager
@@ -66,11 +67,14 @@ def memory(
         database = sqlite3.connect(":memory:", check_same_thread=False)
         try:
             for name, data in tables.items():
-                columns = ", ".join(
-                    f"{quoted(each)} {_declared(data, place) if filled else ''}"
-                    for place, each in enumerate(data.names)
-                )
-                database.execute(f"CREATE TABLE {quoted(name)} ({columns})")
+                columns: list[str] = []
+                for place, (column, kind) in enumerate(data.columns):
+                    declared = _AFFINITY.get(kind, "TEXT")
+                    # Texts are compared in any letter case where that is safe.
+                    if kind in ("text", "null") and filled and not in_several_cases(data, place):
+                        declared = "TEXT COLLATE NOCASE"
+                    columns.append(f"{quoted(column)} {declared if filled else ''}")
+                database.execute(f"CREATE TABLE {quoted(name)} ({', '.join(columns)})")
                 marks = ", ".join("?" * len(data.columns))
                 # Names are quoted by the rules of SQL, and values never part of the statement.
                 inserted = f"INSERT INTO {quoted(name)} VALUES ({marks})"  # noqa: S608
@@ -79,21 +83,12 @@ def memory(
             rows.exact_aggregates(database)
             for name, made in (("median", _Median), ("stdev", _Stdev)):
                 database.create_aggregate(name, 1, made)
-            for name, place in _PARTS.items():
-                database.create_function(name, 1, partial(_part, place=place), deterministic=True)
-            database.create_function("concat", -1, _concat, deterministic=True)
+            for name, count, work in _FUNCTIONS:
+                database.create_function(name, count, work, deterministic=True)
             rows.guard(database, job, limits)
             yield database
         finally:
             database.close()
-
-
-def _declared(data: rows.Data, place: int) -> str:
-    """Returns type and collation: texts are compared in any letter case where that is safe."""
-    kind = data.columns[place][1]
-    if kind not in ("text", "null"):
-        return _AFFINITY.get(kind, "TEXT")
-    return "TEXT" if in_several_cases(data, place) else "TEXT COLLATE NOCASE"
 
 
 def in_several_cases(data: rows.Data, place: int) -> bool:
@@ -130,10 +125,23 @@ def prepared(
     It is only prepared: no row is read. What cannot be mended is refused with the names there are.
     """
     query = _SOURCE.sub(lambda path: f'{path[1]}"{path[2]}"' if path[1] else path[0], query)
-    query = _EMPTY.sub(_or_null, query)
+    # Empty cells are NULL in every table: `x = ''` finds them too.
+    query = _EMPTY.sub(
+        lambda found: (
+            f"coalesce({found[1]}, '') {'<>' if found[2] else '='} ''" if found[1] else found[0]
+        ),
+        query,
+    )
     for _ in range(_MOST_MENDS):
-        what, name = _missing(query, tables, job, limits)
-        before = query
+        what, name, before = "", "", query
+        with memory(tables, job, limits, filled=False) as database:
+            try:
+                database.execute(f"EXPLAIN {query}").close()
+            except sqlite3.OperationalError as error:
+                lacking = re.search("no such (table|column): (.*)", str(error), re.DOTALL)
+                if lacking is None:
+                    raise
+                what, name = lacking.groups()
         if what == "column":
             query = _with_column(query, name, tables)
         elif what == "table":
@@ -145,27 +153,6 @@ def prepared(
             if query == before:
                 break
     return query
-
-
-def _or_null(found: re.Match[str]) -> str:
-    """Lets `x = ''` find the empty cells, which are NULL in every table."""
-    sign = "<>" if found[2] else "="
-    return f"coalesce({found[1]}, '') {sign} ''" if found[1] else found[0]
-
-
-def _missing(
-    query: str, tables: Mapping[str, rows.Data], job: Job, limits: rows.RowLimits
-) -> tuple[str, str]:
-    """Returns whether a query lacks a table or a column, and its name."""
-    with memory(tables, job, limits, filled=False) as database:
-        try:
-            database.execute(f"EXPLAIN {query}").close()
-        except sqlite3.OperationalError as error:
-            found = re.search("no such (table|column): (.*)", str(error), re.DOTALL)
-            if found is None:
-                raise
-            return found[1], found[2]
-    return "", ""
 
 
 def _with_column(query: str, missing: str, tables: Mapping[str, rows.Data]) -> str:

@@ -91,7 +91,15 @@ def _run_job(job: Job) -> dict[str, Any]:
         walls = _walls(job)
         if not walls.stand and walls.missing and not job.allow_weak:
             return {"refused": list(walls.missing)}
-        _write_files(job, walls)
+        (job.work / ".tmp").mkdir()
+        for name, content in job.files.items():
+            path = job.work / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        if os.geteuid() == 0 and walls.uid != 0:
+            job.folder.chmod(0o711)
+            for path in (job.work, *job.work.rglob("*")):
+                os.chown(path, walls.uid, walls.gid)
         watch = _Watch(job, walls, group)
         ending = watch.run()
         most = {"most_files": job.limits["kept_files"], "most_bytes": job.limits["kept_bytes"]}
@@ -134,19 +142,6 @@ def _walls(job: Job) -> confine.Walls:
         gaps = (*(each for each in gaps if not each.startswith("network: ")), sockets)
     disk_gap = "disk: each file is limited, their number and sum are not"
     return confine.Walls(stand=False, uid=uid, gid=gid, missing=(why, *gaps, *calls, disk_gap))
-
-
-def _write_files(job: Job, walls: confine.Walls) -> None:
-    """Writes the given files and a folder for temporary files into the working folder."""
-    (job.work / ".tmp").mkdir()
-    for name, content in job.files.items():
-        path = job.work / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    if os.geteuid() == 0 and walls.uid != 0:
-        job.folder.chmod(0o711)
-        for path in (job.work, *job.work.rglob("*")):
-            os.chown(path, walls.uid, walls.gid)
 
 
 class _Watch:

@@ -89,8 +89,8 @@ def places() -> Iterator[tuple[list[Path], int]]:
     mounts: list[tuple[Path, str, set[str]]] = []
     for line in _lines(_TREE / "mountinfo"):
         left, _, right = line.partition(" - ")
-        kind, _, options = right.split(" ", 2)
-        mounts.append((Path(left.split(" ")[4]), kind, set(options.split(","))))
+        kind, _, listed = right.split(" ", 2)
+        mounts.append((Path(left.split(" ")[4]), kind, set(listed.split(","))))
     for line in _lines(_TREE / "cgroup"):
         _, names, path = line.split(":", 2)
         for place, kind, options in mounts:

@@ -6,7 +6,6 @@ import json
 import sqlite3
 from contextlib import suppress
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
