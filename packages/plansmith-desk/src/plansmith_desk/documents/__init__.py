@@ -175,7 +175,12 @@ class DocumentTools(ts.ToolSet):
         if not documents:
             message = Sentence("{name} has no text that can be read", name=given["pattern"])
             raise ToolFailed(message, hint=clip("; ".join(notes), 300))
-        shares = _shares([len(each.text) for each in documents], self._limits.letters)
+        # What a short text does not need of the room goes to the longer ones.
+        shares, left = [0] * len(documents), self._limits.letters
+        shortest = sorted(range(len(documents)), key=lambda at: len(documents[at].text))
+        for place, at in enumerate(shortest):
+            shares[at] = min(len(documents[at].text), left // (len(documents) - place))
+            left -= shares[at]
         files: list[Json] = []
         for each, share in zip(documents, shares, strict=True):
             files.append({"path": each.path, "text": each.text[:share]})
@@ -366,27 +371,23 @@ class DocumentTools(ts.ToolSet):
 
     def _text(self, name: str) -> tuple[str, list[str]]:
         """Returns the text of a file, and notes on what was cut."""
-        if is_paged(name):
-            return self._paged_text(name)
         with self._folder.opened(name) as file:
-            data = file.read(self._limits.bytes_each + 1)
+            key: tuple[str | int, ...] = (name, *stamp(os.fstat(file.fileno())))
+            data = b"" if is_paged(name) else file.read(self._limits.bytes_each + 1)
+        if is_paged(name):
+            # Kept, since to take it out takes seconds.
+            if key not in self._texts:
+                data = self._folder.read(name, most=self._limits.paged_bytes)
+                found = readable_text(name, data)
+                if len(self._texts) >= _KEPT:
+                    self._texts.clear()
+                self._texts[key] = found
+            return self._texts[key]
         if len(data) <= self._limits.bytes_each:
             return readable_text(name, data)
         whole, _, _ = data.rpartition(b"\n")
         text, notes = readable_text(name, whole or data[: self._limits.bytes_each])
         return text, [*notes, f"only the first {len(whole):,} bytes of {name} were read"]
-
-    def _paged_text(self, name: str) -> tuple[str, list[str]]:
-        """Returns the text of a PDF or DOCX; keeps it, since to take it out takes seconds."""
-        with self._folder.opened(name) as file:
-            key: tuple[str | int, ...] = (name, *stamp(os.fstat(file.fileno())))
-        if key not in self._texts:
-            data = self._folder.read(name, most=self._limits.paged_bytes)
-            found = readable_text(name, data)
-            if len(self._texts) >= _KEPT:
-                self._texts.clear()
-            self._texts[key] = found
-        return self._texts[key]
 
     def _pieces(self, name: str, job: ts.Job) -> Iterator[str]:
         """Yields the lines of a file; one of any length in pieces."""
@@ -450,16 +451,6 @@ def _compared_lines(first: str, second: str) -> _Difference:
                 removed.remove(old)
                 added.remove(near[0])
     return added, removed, changed
-
-
-def _shares(lengths: Sequence[int], most: int) -> list[int]:
-    """Shares so many characters out: what a short text does not need goes to the longer ones."""
-    shares = list(lengths)
-    left, waiting = most, sorted(range(len(lengths)), key=lambda at: lengths[at])
-    for place, at in enumerate(waiting):
-        shares[at] = min(lengths[at], left // (len(waiting) - place))
-        left -= shares[at]
-    return shares
 
 
 def _few(notes: Sequence[str]) -> list[str]:

@@ -184,10 +184,12 @@ def new_path(folder: folders.Folder, old: str, to: str) -> str:
 
 
 def _move(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
+    # On a disk that does not tell letter cases apart both names may be one entry.
+    only = old.state is not None and (old.is_folder or old.state.st_nlink == 1)
     try:
         if new.state is None and not old.is_folder:
             _link(old, new)
-        elif new.state is None or _is_other_spelling(old, new):
+        elif new.state is None or (only and _is_same(old, new.state)):
             os.rename(old.last, new.last, src_dir_fd=old.place, dst_dir_fd=new.place)
         elif _is_same(old, new.state):
             # An earlier attempt gave it the new name and ended before it took the old one away.
@@ -241,12 +243,6 @@ def _is_same(entry: _Entry, state: os.stat_result | None) -> bool:
     # The number of a file that was removed goes to the next one that is made.
     kinds = stat.S_IFMT(entry.state.st_mode), stat.S_IFMT(state.st_mode)
     return kinds[0] == kinds[1] and folders.stamp(entry.state) == folders.stamp(state)
-
-
-def _is_other_spelling(old: _Entry, new: _Entry) -> bool:
-    """Whether both names are one entry, on a disk that does not tell letter cases apart."""
-    only = old.state is not None and (old.is_folder or old.state.st_nlink == 1)
-    return only and _is_same(old, new.state)
 
 
 def _equal(first: BinaryIO, second: BinaryIO) -> bool:
