@@ -14,7 +14,8 @@ from lab.training.rows.answers_papers import PAPERS, VALIDATION_PAPERS, sheet
 from lab.training.rows.answers_rows import Row
 from lab.training.rows.answers_scenes import SCENES
 
-from plansmith_desk.model.wording import ROOM, Task, is_right
+from plansmith_desk.model.answer_rules import Task
+from plansmith_desk.model.wording import ROOM, is_right
 from plansmith_planner.models.fact_checked import unfounded
 
 

@@ -7,10 +7,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Clock, ToolSource
-from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, fields, string
+from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, string
 from plansmith_desk.calculator import CalculatorTools
 from plansmith_desk.calendar import CalendarTools
 from plansmith_desk.charts import ChartTools
@@ -19,22 +18,17 @@ from plansmith_desk.files.changes import SeenFiles
 from plansmith_desk.files.moving import MovingTools
 from plansmith_desk.files.tools import FileTools, WorkspaceTools
 from plansmith_desk.tables import TableTools
+from plansmith_desk.tool_specs import record, spec
 
-SPEC: Final = ToolSpec(
-    name="note.tell",
-    description="Show a remark in the middle of a long run: a finding, a warning, progress. Not "
+SPEC: Final = spec(
+    "note.tell",
+    "Show a remark in the middle of a long run: a finding, a warning, progress. Not "
     "for the answer, which every plan ends with.",
-    input_schema=fields(
-        {
-            "text": string("What is told.", minLength=1, maxLength=20_000),
-            "level": {"enum": ["info", "warning"], "description": "info if left out."},
-        },
-        "text",
+    record(
+        {"text": string("What is told.", minLength=1, maxLength=20_000)},
+        level={"enum": ["info", "warning"], "description": "info if left out."},
     ),
-    output_schema=fields({"text": TEXT, "level": TEXT}, "text", "level"),
-    effect=Effect.READ,
-    open_world=False,
-    idempotent=True,
+    record({"text": TEXT, "level": TEXT}),
     timeout_s=10,
 )
 
@@ -43,14 +37,12 @@ class NoteTools(ToolSet):
     """The tool that shows a text to whoever watches the run, and returns it."""
 
     def __init__(self) -> None:
-        super().__init__([BuiltIn(SPEC, _show)])
+        super().__init__([BuiltIn(SPEC, self._show)])
 
-
-def _show(given: Arguments, job: Job) -> Json:
-    text: str = given["text"]
-    level: str = given.get("level", "info")
-    job.call.progress(text if level == "info" else f"{level}: {text}")
-    return {"text": text, "level": level}
+    def _show(self, given: Arguments, job: Job) -> Json:
+        text, level = given["text"], given.get("level", "info")
+        job.call.progress(text if level == "info" else f"{level}: {text}")
+        return {"text": text, "level": level}
 
 
 NO_DATABASES: Final[Mapping[str, str]] = {}

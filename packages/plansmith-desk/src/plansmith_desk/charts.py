@@ -18,20 +18,7 @@ from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import HAN, clip
-from plansmith.tools.toolset import (
-    NOTES,
-    TEXT,
-    Arguments,
-    BuiltIn,
-    Job,
-    ToolSet,
-    fields,
-    flag,
-    items,
-    known,
-    noted,
-    string,
-)
+from plansmith.tools import toolset as ts
 from plansmith_desk.folder import Folder
 from plansmith_desk.tables.catalogue import loose
 from plansmith_desk.tool_specs import YES, record, spec
@@ -47,56 +34,58 @@ _MOST_SLICES: Final = 12
 _MOST_BYTES: Final = 20_000_000
 _DEFAULT: Final = "chart.svg"
 _ID: Final = re.compile(r"(?:.*[\W_])?id|.*编号", re.IGNORECASE)
-_COLUMN: Final = string("A column of the rows.", minLength=1)
+_COLUMN: Final = ts.string("A column of the rows.", minLength=1)
 
 SPEC: Final = spec(
     "charts.draw",
     "Draw a bar, line, scatter, pie or donut chart of rows as an SVG or PNG file "
     "(画图表：柱状图、折线图、饼图).",
-    fields(
+    ts.fields(
         {
             "kind": {"enum": list(_KINDS), "default": "bar"},
             "rows": {
-                **items({"type": "object"}, "Such as the rows of tables.sql.", most=5_000),
+                **ts.items({"type": "object"}, "Such as the rows of tables.sql.", most=5_000),
                 "minItems": 1,
             },
             "x": {**_COLUMN, "description": "Column along x; the first if left out."},
             "y": {
-                "anyOf": [_COLUMN, {**items(_COLUMN, most=len(COLOURS)), "minItems": 1}],
+                "anyOf": [_COLUMN, {**ts.items(_COLUMN, most=len(COLOURS)), "minItems": 1}],
                 "description": "Column of values, or several; all numbers if left out.",
             },
-            "title": string("What is shown; the columns if left out.", minLength=1, maxLength=200),
-            "path": string(
+            "title": ts.string(
+                "What is shown; the columns if left out.", minLength=1, maxLength=200
+            ),
+            "path": ts.string(
                 "File to write, ending in .svg or .png; a new chart.svg if left out.",
                 minLength=1,
                 pattern=r"\.([sS][vV][gG]|[pP][nN][gG])$",
             ),
-            "overwrite": flag("Replace a file that is there."),
+            "overwrite": ts.flag("Replace a file that is there."),
         },
         "rows",
     ),
     record(
         {
-            "path": TEXT,
+            "path": ts.TEXT,
             "bytes": {"type": "integer"},
-            "description": string("The chart in words."),
+            "description": ts.string("The chart in words."),
             "created": YES,
             "changed": YES,
         },
-        notes=NOTES,
+        notes=ts.NOTES,
     ),
     Effect.WRITE,
 )
 
 
-class ChartTools(ToolSet):
+class ChartTools(ts.ToolSet):
     """The tool that writes charts into one folder."""
 
     def __init__(self, root: Path | Folder) -> None:
         self._folder = Folder.of(root)
-        super().__init__([BuiltIn(SPEC, self._draw)])
+        super().__init__([ts.BuiltIn(SPEC, self._draw)])
 
-    def _draw(self, given: Arguments, _: Job) -> Json:
+    def _draw(self, given: ts.Arguments, _: ts.Job) -> Json:
         ending = given.get("path", _DEFAULT).lower().rpartition(".")[2]
         notes: list[str] = []
         kind: str = given.get("kind", "bar")
@@ -139,7 +128,7 @@ class ChartTools(ToolSet):
             "created": done.created,
             "changed": done.changed,
         }
-        return noted(result, notes)
+        return ts.noted(result, notes)
 
     def _free(self, data: bytes) -> str:
         """Returns the first name that nothing else has; a call repeated finds its own file."""
@@ -153,7 +142,7 @@ class ChartTools(ToolSet):
         return name
 
 
-def _columns(given: Arguments, kind: str, notes: list[str]) -> tuple[str, list[str]]:
+def _columns(given: ts.Arguments, kind: str, notes: list[str]) -> tuple[str, list[str]]:
     """Returns the columns for x and y: what is missing follows from the rows.
 
     A wrong one is corrected if only one is possible.
@@ -174,7 +163,7 @@ def _columns(given: Arguments, kind: str, notes: list[str]) -> tuple[str, list[s
         notes.append(f"there is no column {clip(y[0], 40)!r}: {values[0]!r} is drawn")
         y = values
     for name in (x, *y):
-        known(name, names)
+        ts.known(name, names)
     return x, y
 
 

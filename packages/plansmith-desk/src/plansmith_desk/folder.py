@@ -418,10 +418,12 @@ def fits(path: str, pattern: str) -> bool:
     A pattern without a folder matches in every folder; a comma divides several patterns.
     """
     names = path.casefold().split("/")
-    return any(
-        _wild(names, each.split("/"), "**", _fits_part)
-        for each in _alternatives(pattern.casefold())
-    )
+
+    def fits_part(name: str, part: str) -> bool:
+        return _wild(name, part, "*", lambda letter, wanted: wanted in ("?", letter))
+
+    patterns = _alternatives(pattern.casefold())
+    return any(_wild(names, each.split("/"), "**", fits_part) for each in patterns)
 
 
 def is_pattern(path: str) -> bool:
@@ -439,10 +441,6 @@ def _alternatives(pattern: str) -> list[str]:
         ][:_MOST]
     parts = [part.strip() for each in found for part in each.split(",")]
     return [part.removeprefix("./") if "/" in part else f"**/{part}" for part in parts if part]
-
-
-def _fits_part(name: str, pattern: str) -> bool:
-    return _wild(name, pattern, "*", lambda letter, wanted: wanted in ("?", letter))
 
 
 def _wild(

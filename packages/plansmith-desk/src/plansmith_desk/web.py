@@ -20,19 +20,7 @@ from plansmith.plan.data import Json, flaws
 from plansmith.plan.sentence import Sentence
 from plansmith.retry_after import retry_after
 from plansmith.text import clip
-from plansmith.tools.toolset import (
-    NOTES,
-    TEXT,
-    Arguments,
-    BuiltIn,
-    Job,
-    ToolSet,
-    items,
-    noted,
-    string,
-    watched,
-    whole,
-)
+from plansmith.tools import toolset as ts
 from plansmith_desk.tool_specs import YES, record, spec
 from plansmith_desk.web_page import Page, page_of, text_of, unpacked
 
@@ -47,21 +35,21 @@ SPEC: Final = spec(
     "Fetch a page or a file of text from the web by its address: HTML as readable text with "
     "headings, lists and links, JSON as data. Only hosts that are allowed.",
     record(
-        {"url": string("Address, beginning with http:// or https://.", minLength=1)},
-        letters=whole("Most letters of the text given.", 1, 200_000),
+        {"url": ts.string("Address, beginning with http:// or https://.", minLength=1)},
+        letters=ts.whole("Most letters of the text given.", 1, 200_000),
     ),
     record(
         {
-            "url": string("Where it was found in the end."),
+            "url": ts.string("Where it was found in the end."),
             "status": {"type": "integer"},
-            "type": TEXT,
-            "text": TEXT,
+            "type": ts.TEXT,
+            "text": ts.TEXT,
             "complete": {**YES, "description": "Whether the text is all of it."},
         },
-        title=TEXT,
+        title=ts.TEXT,
         data={"description": "The value, where it is JSON."},
-        links=items(record({"text": TEXT, "url": TEXT})),
-        notes=NOTES,
+        links=ts.items(record({"text": ts.TEXT, "url": ts.TEXT})),
+        notes=ts.NOTES,
     ),
     open_world=True,
     timeout_s=45,
@@ -87,7 +75,7 @@ class _Answer:
     complete: bool
 
 
-class FetchTools(ToolSet):
+class FetchTools(ts.ToolSet):
     """The tool for some hosts; one in a private network must be named in `private`."""
 
     def __init__(
@@ -101,9 +89,9 @@ class FetchTools(ToolSet):
         self._hosts = Hosts(hosts, private)
         self._limits = limits or FetchLimits()
         self._tls = tls
-        super().__init__([BuiltIn(SPEC, self._fetch)])
+        super().__init__([ts.BuiltIn(SPEC, self._fetch)])
 
-    def _fetch(self, given: Arguments, job: Job) -> Json:
+    def _fetch(self, given: ts.Arguments, job: ts.Job) -> Json:
         answer = self._follow_redirects(address_of(given["url"]), job)
         if answer.status in _AGAIN:
             wait = retry_after(answer.headers.get("Retry-After"))
@@ -113,7 +101,7 @@ class FetchTools(ToolSet):
             raise ToolFailed(f"{answer.address.host} answers {answer.status} {reason}".rstrip())
         return self._result(answer, given.get("letters", self._limits.letters))
 
-    def _follow_redirects(self, address: Address, job: Job) -> _Answer:
+    def _follow_redirects(self, address: Address, job: ts.Job) -> _Answer:
         """Returns the last answer of a chain of redirects; checks every address."""
         end = time.monotonic() + self._limits.seconds
         for _ in range(self._limits.redirects + 1):
@@ -130,12 +118,12 @@ class FetchTools(ToolSet):
         most = self._limits.redirects
         raise ToolFailed(Sentence("it redirects more than {most} times", most=most))
 
-    def _request(self, address: Address, end: float, job: Job) -> _Answer:
+    def _request(self, address: Address, end: float, job: ts.Job) -> _Answer:
         connection = _Checked(address, self._hosts.reachable(address), end, self._tls)
         left = max(0.0, end - time.monotonic())
         try:
             # Time-outs of sockets begin anew with every byte: this one does not.
-            with watched(connection.cut, job=job, seconds=left):
+            with ts.watched(connection.cut, job=job, seconds=left):
                 connection.request("GET", address.target, headers=_HEADERS)
                 answer = self._read_answer(address, connection)
             connection.left()
@@ -200,7 +188,7 @@ class FetchTools(ToolSet):
             result["links"] = [{"text": label[:200], "url": url} for url, label in listed]
         if "json" in kind and answer.complete:
             result |= _data(text, notes)
-        return noted(result, notes)
+        return ts.noted(result, notes)
 
 
 class _Checked(http.client.HTTPConnection):

@@ -111,12 +111,6 @@ async def test_a_query_that_cannot_be_interrupted_is_ended_with_its_process(
     assert set(_children()) <= before
 
 
-@LINUX
-async def test_a_smaller_memory_limit_holds_too_and_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ToolFailed, match=r"more than 64 MB of memory \(narrow it"):
-        await ask(shop(tmp_path), "SELECT list(range) FROM range(100000000)", memory_bytes=64 << 20)
-
-
 async def test_wide_sqlite_rows_do_not_fill_this_process(url: str) -> None:
     with pytest.raises(ToolFailed, match="more than 256 MB of memory"):
         await ask(url, f"{MANY} SELECT {WIDE} FROM r", memory_bytes=256 << 20)

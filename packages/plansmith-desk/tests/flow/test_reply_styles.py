@@ -67,11 +67,6 @@ async def test_an_exact_reply_is_its_instruction_and_asks_no_model(text: str) ->
     assert await said(ScriptedModel(), plan(reply(text, "exact"))) == text
 
 
-async def test_an_exact_reply_has_its_results_filled_in_as_they_are() -> None:
-    made = plan(LOOK, reply("Found {{look[0].name}}.", "exact"))
-    assert await said(ScriptedModel(), made) == "Found a.md."
-
-
 async def test_a_model_gets_the_instruction_the_results_and_the_style_as_data() -> None:
     model = Listener()
     for style in ("worded", "results"):

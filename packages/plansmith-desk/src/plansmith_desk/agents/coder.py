@@ -54,23 +54,18 @@ class Coder:
         """Returns the task's result, with the files, the last code and what it printed."""
         named, data = inputs.get("files"), {**inputs}
         data.pop("files", None)
-        entries = named if isinstance(named, list) else [named] if named else []
-        given = await asyncio.to_thread(self._files, entries)
+        given: dict[str, bytes] = {}
+        for entry in named if isinstance(named, list) else [named] if named else []:
+            name, content = await asyncio.to_thread(self._file, entry)
+            if name in given:
+                raise ToolFailed(Sentence("two of its files are called '{name}'", name=name))
+            given[name] = content
         given[_INPUTS] = json.dumps(data, ensure_ascii=False).encode()
         bench = _Workbench(self.sandbox, given, self.most_failures)
         shown: dict[str, Json] = {**data, "files": [*sorted(given)]}
         result = await self.agent.work_with([bench], task, shown, call)
         notes = result["notes"]
         return result | bench.summary(notes if isinstance(notes, list) else [])
-
-    def _files(self, entries: Sequence[Json]) -> dict[str, bytes]:
-        given: dict[str, bytes] = {}
-        for entry in entries:
-            name, content = self._file(entry)
-            if name in given:
-                raise ToolFailed(Sentence("two of its files are called '{name}'", name=name))
-            given[name] = content
-        return given
 
     def _file(self, entry: Json) -> tuple[str, bytes]:
         """Reads a file by its path in the folder, or takes the content that another agent made."""

@@ -15,33 +15,12 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from pydantic import BaseModel, Field, ValidationError
 
+from plansmith import errors, ports
 from plansmith.clock import SystemClock
-from plansmith.errors import (
-    InputNeeded,
-    Misconfigured,
-    ModelBusy,
-    OutcomeUnknown,
-    PlansmithError,
-    ToolBusy,
-    ToolFailed,
-)
 from plansmith.plan.briefs import total
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json, json_text
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import (
-    ArgumentsDelta,
-    Call,
-    ChatModel,
-    Clock,
-    Delta,
-    Message,
-    ModelDone,
-    Prompt,
-    TextDelta,
-    ToolSource,
-    Usage,
-)
 from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, items
 from plansmith_desk.agents.toolbox import ALL, Choice, Toolbox, Unsure, cut_with_note
 from plansmith_desk.tool_specs import record
@@ -64,7 +43,7 @@ def render_prompt(name: str, *, folder: Path | None, **values: str) -> str:
         what = Sentence(
             "the prompt '{name}' has unknown placeholders: {places}", name=name, places=unknown
         )
-        raise Misconfigured(what, hint=Sentence("known: {names}", names=sorted(values)))
+        raise errors.Misconfigured(what, hint=Sentence("known: {names}", names=sorted(values)))
     return _PLACE.sub(lambda place: values[place[1]], text)
 
 
@@ -73,14 +52,16 @@ def prompt_of(name: str, folder: Path | None = None) -> str:
     if not _NAME.fullmatch(name):
         hint = Sentence("use 1 to 64 of a-z, 0-9, - and _, starting with a letter or digit")
         message = Sentence("'{name}' is not a valid name for a prompt", name=name)
-        raise Misconfigured(message, hint=hint)
+        raise errors.Misconfigured(message, hint=hint)
     own = folder / f"{name}.md" if folder else None
     shipped = files("plansmith_desk.agents") / "prompts" / f"{name}.md"
     found = own if own is not None and own.is_file() else shipped
     if not found.is_file():
         where = folder or Sentence("a folder of prompts")
         hint = Sentence("put {name}.md in {where}", name=name, where=where)
-        raise Misconfigured(Sentence("there is no prompt called '{name}'", name=name), hint=hint)
+        raise errors.Misconfigured(
+            Sentence("there is no prompt called '{name}'", name=name), hint=hint
+        )
     return found.read_text(encoding="utf-8")
 
 
@@ -109,26 +90,30 @@ class LocalAgent:
     """
 
     spec: AgentSpec
-    model: ChatModel
+    model: ports.ChatModel
     prompt: str
-    sources: Sequence[ToolSource] = ()
+    sources: Sequence[ports.ToolSource] = ()
     tools: Choice = ALL
     limits: LocalLimits = field(default_factory=LocalLimits)
     prompts: Path | None = None
     advises: bool = False
     asks: bool = False
-    clock: Clock = field(default_factory=SystemClock)
+    clock: ports.Clock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:
         # Report a missing prompt at the start, not in the middle of a run.
         prompt_of(self.prompt, self.prompts)
 
-    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+    async def work(self, task: str, inputs: Mapping[str, Json], call: ports.Call) -> Json:
         """Returns the task's result: text, findings, files, checked citations, and notes."""
         return await self.work_with((), task, inputs, call)
 
     async def work_with(
-        self, own: Sequence[ToolSource], task: str, inputs: Mapping[str, Json], call: Call
+        self,
+        own: Sequence[ports.ToolSource],
+        task: str,
+        inputs: Mapping[str, Json],
+        call: ports.Call,
     ) -> dict[str, Json]:
         """Does a task like `work`, with additional tools for this task only."""
         bounds = {"repeats": self.limits.repeats, "result_chars": self.limits.result_chars}
@@ -148,17 +133,21 @@ class LocalAgent:
         said = [_Said("system", prompt), _Said("user", self._task_text(task, inputs, toolbox))]
         try:
             result, used = await self._turns(said, toolbox, call)
-        except (InputNeeded, Unsure):
+        except (errors.InputNeeded, Unsure):
             raise
-        except PlansmithError as error:
+        except errors.PlansmithError as error:
             if toolbox.changes:  # what was changed before stays in effect
                 text = f"{error.message}; before that it called {', '.join(toolbox.changes)}"
-                raise OutcomeUnknown(text, hint=error.hint) from error
-            made = ToolBusy if isinstance(error, ModelBusy | ToolBusy) else ToolFailed
+                raise errors.OutcomeUnknown(text, hint=error.hint) from error
+            made = (
+                errors.ToolBusy
+                if isinstance(error, errors.ModelBusy | errors.ToolBusy)
+                else errors.ToolFailed
+            )
             raise made(error.message, hint=error.hint) from error
         citations, notes = toolbox.evidence.check([each.model_dump() for each in result.citations])
         money = self.limits.money
-        if money is not None and used.cost is None and used != Usage():
+        if money is not None and used.cost is None and used != ports.Usage():
             notes.append(f"the price of the model is unknown: the limit of ${money} is unchecked")
         return {
             "text": result.text,
@@ -184,10 +173,10 @@ class LocalAgent:
         return "\n\n".join(parts)
 
     async def _turns(
-        self, said: list[_Said], toolbox: Toolbox, call: Call
-    ) -> tuple[_Finish, Usage]:
+        self, said: list[_Said], toolbox: Toolbox, call: ports.Call
+    ) -> tuple[_Finish, ports.Usage]:
         """Lets the model speak and its tools answer until it is finished."""
-        used, reminded = Usage(), False
+        used, reminded = ports.Usage(), False
         for turn in range(1, self.limits.turns + 1):
             self._check_spent(used)
             call.progress(f"turn {turn} of {self.limits.turns}")
@@ -195,7 +184,7 @@ class LocalAgent:
                 said.append(_Said("user", _LAST))
             messages = _messages(said, self.limits.history_chars)
             tools = [*toolbox.specs.values(), _ENDING]
-            answer = await _answer(self.model, Prompt(messages, tools=tools))
+            answer = await _answer(self.model, ports.Prompt(messages, tools=tools))
             call.spend(answer.usage)
             used = total(used, answer.usage)
             if reminded and answer.text and not answer.calls:
@@ -213,7 +202,7 @@ class LocalAgent:
             said += await _results(toolbox, [each for each in answer.calls if each[0] != FINISH])
         raise self._spent(Sentence("its {count} turns", count=self.limits.turns), "turns")
 
-    def _check_spent(self, used: Usage) -> None:
+    def _check_spent(self, used: ports.Usage) -> None:
         tokens, money = self.limits.tokens, self.limits.money
         count = used.input_tokens + used.output_tokens
         if tokens is not None and count >= tokens:
@@ -223,10 +212,12 @@ class LocalAgent:
             what = Sentence("its ${amount} (${used} used)", amount=money, used=used.cost)
             raise self._spent(what, "money")
 
-    def _spent(self, what: str, limit: str) -> ToolFailed:
+    def _spent(self, what: str, limit: str) -> errors.ToolFailed:
         name = self.spec.name
         message = Sentence("{name} used up {what} before it was finished", name=name, what=what)
-        return ToolFailed(message, hint=Sentence("raise the agent's limit of {limit}", limit=limit))
+        return errors.ToolFailed(
+            message, hint=Sentence("raise the agent's limit of {limit}", limit=limit)
+        )
 
 
 class _Said(NamedTuple):
@@ -237,9 +228,9 @@ class _Said(NamedTuple):
     tool: str = ""
 
 
-def _messages(said: Sequence[_Said], room: int) -> list[Message]:
+def _messages(said: Sequence[_Said], room: int) -> list[ports.Message]:
     """Joins neighbours of one role, as some servers require; old results without room go."""
-    shown: list[Message] = []
+    shown: list[ports.Message] = []
     for role, text, tool in reversed(said):
         if tool:
             room -= len(text)
@@ -247,7 +238,7 @@ def _messages(said: Sequence[_Said], room: int) -> list[Message]:
         kept = text if room >= 0 or not tool else left_out
         if shown and shown[-1].role == role:
             kept = f"{kept}\n\n{shown.pop().text}"
-        shown.append(Message(role, kept))
+        shown.append(ports.Message(role, kept))
     return shown[::-1]
 
 
@@ -256,7 +247,7 @@ class _Answer(NamedTuple):
 
     text: str
     calls: list[tuple[str, str]]
-    usage: Usage
+    usage: ports.Usage
 
     @property
     def rendered(self) -> str:
@@ -264,20 +255,20 @@ class _Answer(NamedTuple):
         return "\n".join([*([self.text] if self.text else []), *calls])
 
 
-async def _answer(model: ChatModel, prompt: Prompt) -> _Answer:
+async def _answer(model: ports.ChatModel, prompt: ports.Prompt) -> _Answer:
     """Reads one answer; a model that cannot make calls may write them into its text."""
-    text, usage = "", Usage()
+    text, usage = "", ports.Usage()
     given: list[tuple[str, str]] = []
-    async with aclosing(cast("AsyncGenerator[Delta]", model.stream(prompt))) as deltas:
+    async with aclosing(cast("AsyncGenerator[ports.Delta]", model.stream(prompt))) as deltas:
         async for delta in deltas:
             match delta:
-                case TextDelta(piece):
+                case ports.TextDelta(piece):
                     text += piece
-                case ArgumentsDelta(tool, piece) if given and given[-1][0] == tool:
+                case ports.ArgumentsDelta(tool, piece) if given and given[-1][0] == tool:
                     given[-1] = (tool, given[-1][1] + piece)
-                case ArgumentsDelta(tool, piece):
+                case ports.ArgumentsDelta(tool, piece):
                     given.append((tool, piece))
-                case ModelDone(usage=usage):
+                case ports.ModelDone(usage=usage):
                     pass
     if not given:
         given = [(found[1], found[2]) for found in _CALL.finditer(text)]

@@ -128,21 +128,18 @@ class SqlWriter:
         ]
 
     async def _ask(self, messages: Sequence[Message], call: Call) -> str:
+        form = _SCHEMA
+        if self._has_many:
+            names: dict[str, Any] = {"type": "string", "enum": list(self.kinds)}
+            properties = {**_SCHEMA["properties"], "database": names}
+            form = {**_SCHEMA, "properties": properties, "required": list(properties)}
         try:
-            answer = await read_answer(self.model.stream(Prompt(messages, schema=self._form())))
+            answer = await read_answer(self.model.stream(Prompt(messages, schema=form)))
         except ModelFailed as failure:
             made = ToolBusy if isinstance(failure, ModelBusy) else ToolFailed
             raise made(Sentence("the model wrote no SQL: {why}", why=failure)) from None
         call.spend(answer.usage)
         return answer.text
-
-    def _form(self) -> dict[str, Any]:
-        """Returns the schema of an answer; with several databases it names one."""
-        if not self._has_many:
-            return _SCHEMA
-        names: dict[str, Any] = {"type": "string", "enum": list(self.kinds)}
-        properties = {**_SCHEMA["properties"], "database": names}
-        return {**_SCHEMA, "properties": properties, "required": list(properties)}
 
     async def _try(self, written: _Written, call: Call) -> dict[str, Json]:
         """Runs or checks a statement; returns its rows, or only that it is accepted."""

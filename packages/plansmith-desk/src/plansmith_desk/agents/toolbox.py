@@ -12,14 +12,8 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final, cast
 
+from plansmith import errors
 from plansmith.check.schemas import BadSchema, validator
-from plansmith.errors import (
-    InputNeeded,
-    Misconfigured,
-    OutcomeUnknown,
-    PlansmithError,
-    ToolFailed,
-)
 from plansmith.plan.asking import MOST_QUESTIONS
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, content_hash, json_text
@@ -113,11 +107,11 @@ class Choice:
 ALL: Final = Choice(("*",))
 
 
-class Stop(ToolFailed):
+class Stop(errors.ToolFailed):
     """Raised by a tool when the whole task has failed, not only this call."""
 
 
-class Unsure(OutcomeUnknown):
+class Unsure(errors.OutcomeUnknown):
     """A call that changes something failed, and whether it took effect is unknown."""
 
 
@@ -156,7 +150,9 @@ class Toolbox:
         """Adds the selected tools of a source; sets aside those beyond the agent's effect."""
         for spec in filter(choice.takes, await source.tools()):
             if spec.name in self.specs or spec.name in self.set_aside:
-                raise Misconfigured(Sentence("two tools are called '{name}'", name=spec.name))
+                raise errors.Misconfigured(
+                    Sentence("two tools are called '{name}'", name=spec.name)
+                )
             if spec.effect.rank > self._effect.rank:
                 self.set_aside.add(spec.name)
             else:
@@ -178,7 +174,7 @@ class Toolbox:
         self._call.progress(f"{name} {clip(' '.join(shown.split()), 120)}")
         try:
             result = await self._call_tool(spec, arguments)
-        except InputNeeded as need:
+        except errors.InputNeeded as need:
             raise self._question(need, name, arguments) from need
         except (Stop, Unsure):
             raise
@@ -189,11 +185,11 @@ class Toolbox:
 
     def _failed(self, spec: ToolSpec, arguments: dict[str, Json], error: Exception) -> str:
         """Ends the task if the call may have taken effect, unless it is safe to repeat."""
-        told = isinstance(error, PlansmithError)
+        told = isinstance(error, errors.PlansmithError)
         why = str(error) if told else f"{type(error).__name__}: {error}"
         if isinstance(error, TimeoutError):
             why = "it took too long"
-        certain = told and not isinstance(error, OutcomeUnknown)
+        certain = told and not isinstance(error, errors.OutcomeUnknown)
         if not certain and spec.effect is not Effect.READ and not spec.idempotent:
             raise Unsure(f"it is unknown whether {spec.name} took effect: {why}")
         return self._fenced(spec.name, arguments, why, failed=True)
@@ -215,7 +211,7 @@ class Toolbox:
         key = content_hash([name, arguments, result])
         self._made[key] += 1
         if self._made[key] >= self._repeats:
-            raise ToolFailed(
+            raise errors.ToolFailed(
                 Sentence(
                     "{name} repeats itself: it called {tool} {count} times with "
                     "the same arguments and got the same result",
@@ -229,7 +225,7 @@ class Toolbox:
         shown = cut_with_note(text, self._result_chars)
         return fence(f"{name} failed" if failed else f"result of {name}", shown)
 
-    def _question(self, need: InputNeeded, name: str, arguments: Json) -> InputNeeded:
+    def _question(self, need: errors.InputNeeded, name: str, arguments: Json) -> errors.InputNeeded:
         """Makes the tool's question, with what is needed to continue the call later."""
         if len(self.answers) >= MOST_QUESTIONS:
             raise Stop(f"{self._agent} asks more than {MOST_QUESTIONS} questions")
@@ -242,7 +238,7 @@ class Toolbox:
             "done": list(self._done.values()),
             "answers": [[asked, answer] for asked, answer in self.answers],
         }
-        return InputNeeded(
+        return errors.InputNeeded(
             f"{self._agent}: {need.message}",
             schema=need.schema,
             options=need.options,

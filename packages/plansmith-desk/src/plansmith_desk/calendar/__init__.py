@@ -13,62 +13,42 @@ from plansmith.lazy import lazy_pattern
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock
-from plansmith.tools.toolset import (
-    NOTES,
-    TEXT,
-    Arguments,
-    BuiltIn,
-    Job,
-    PureTools,
-    fields,
-    noted,
-    string,
-    whole,
-)
+from plansmith.tools import toolset as ts
 from plansmith_desk.calendar import moments
-from plansmith_desk.calendar.moments import (
-    CALENDAR,
-    CLOCK,
-    MONTHS,
-    WEEKDAYS,
-    Moment,
-    in_zone,
-    zone_name,
-)
 from plansmith_desk.calendar.spoken import spoken
 from plansmith_desk.tool_specs import YES, record, spec
 
 _WHOLE: Final = {"type": "integer"}
-_TIME: Final = string(
+_TIME: Final = ts.string(
     "Such as 2026-03-29, 2026-03-29T14:30, 24 December, tomorrow at 15:00, 下周五."
 )
-_ZONE: Final = string(
+_ZONE: Final = ts.string(
     "A city such as Tokyo or 东京, an IANA name such as Europe/Oslo, UTC, or +02:00.",
     minLength=1,
     maxLength=80,
 )
 _LOCAL: Final = {**_ZONE, "description": "City or zone of times that have none of their own."}
 _MOST: Final = {"years": 10_000, "months": 120_000, "weeks": 600_000, "days": 4_000_000}
-_SAID: Final = record({"en": TEXT, "zh": TEXT})
+_SAID: Final = record({"en": ts.TEXT, "zh": ts.TEXT})
 _MOMENT: Final = record(
     {
-        "iso": string("The time with its offset; only the date if only that was given."),
-        "date": TEXT,
-        "time": string("Hours, minutes and seconds on the clocks of the zone."),
-        "clock": string("Hours and minutes."),
+        "iso": ts.string("The time with its offset; only the date if only that was given."),
+        "date": ts.TEXT,
+        "time": ts.string("Hours, minutes and seconds on the clocks of the zone."),
+        "clock": ts.string("Hours and minutes."),
         "spoken": _SAID,
-        "zone": TEXT,
-        "offset": string("Distance from UTC, such as +02:00."),
-        "utc": TEXT,
+        "zone": ts.TEXT,
+        "offset": ts.string("Distance from UTC, such as +02:00."),
+        "utc": ts.TEXT,
         "epoch": {"type": "number", "description": "Seconds since 1970-01-01 in UTC."},
-        "weekday": TEXT,
-        "week": string("ISO week, such as 2026-W13."),
+        "weekday": ts.TEXT,
+        "week": ts.string("ISO week, such as 2026-W13."),
         "day_of_year": _WHOLE,
         "quarter": _WHOLE,
         "leap_year": YES,
         "summer_time": YES,
     },
-    notes=NOTES,
+    notes=ts.NOTES,
 )
 _PARTS: Final = ("years", "months", "days", "hours", "minutes", "seconds")
 _DIFFERENCE: Final = record(
@@ -77,20 +57,20 @@ _DIFFERENCE: Final = record(
         "days": {"type": "number", "description": "All of it in days of 24 hours."},
         "parts": record(dict.fromkeys(_PARTS, _WHOLE)),
         "weekdays": {**_WHOLE, "description": "Mondays to Fridays, without the last day."},
-        "text": TEXT,
+        "text": ts.TEXT,
         "negative": YES,
     },
-    notes=NOTES,
+    notes=ts.NOTES,
 )
 _UNTIL: Final = record(
     {
-        "date": TEXT,
-        "weekday": TEXT,
+        "date": ts.TEXT,
+        "weekday": ts.TEXT,
         "days": {**_WHOLE, "description": "From today; negative for the past."},
-        "text": TEXT,
+        "text": ts.TEXT,
         "away": _SAID,
     },
-    notes=NOTES,
+    notes=ts.NOTES,
 )
 _ISO: Final = lazy_pattern(r"\d{4}-\d{2}|\d{4}-?W|\d{8}(?!\d)")
 _HERE: Final = ("here", "local", "local time", "这里", "本地", "当地")
@@ -108,7 +88,7 @@ UNTIL: Final = _spec(
     "time.until",
     "How many days from today until a date or holiday, and its weekday "
     "(距离某天还有多少天、倒计时).",
-    record({"date": string("Such as 24 December, Christmas, next Friday, 2027-03-01, 春节.")}),
+    record({"date": ts.string("Such as 24 December, Christmas, next Friday, 2027-03-01, 春节.")}),
     _UNTIL,
 )
 DESCRIBE: Final = _spec(
@@ -121,7 +101,7 @@ DESCRIBE: Final = _spec(
 CONVERT: Final = _spec(
     "time.convert",
     "Convert a time from one city or time zone to another (时区换算).",
-    fields({"time": _TIME, "zone": _LOCAL, "to": _ZONE}, "time", "to"),
+    ts.fields({"time": _TIME, "zone": _LOCAL, "to": _ZONE}, "time", "to"),
     _MOMENT,
 )
 ADD: Final = _spec(
@@ -132,10 +112,10 @@ ADD: Final = _spec(
         {"time": _TIME},
         zone=_LOCAL,
         **{
-            unit: whole(f"How many {unit}.", -_MOST.get(unit, 10**12), _MOST.get(unit, 10**12))
-            for unit in (*CALENDAR, *CLOCK)
+            unit: ts.whole(f"How many {unit}.", -_MOST.get(unit, 10**12), _MOST.get(unit, 10**12))
+            for unit in (*moments.CALENDAR, *moments.CLOCK)
         }
-        | {"weekdays": whole("How many days from Monday to Friday.", -1_000_000, 1_000_000)},
+        | {"weekdays": ts.whole("How many days from Monday to Friday.", -1_000_000, 1_000_000)},
     ),
     _MOMENT,
 )
@@ -151,7 +131,7 @@ DIFFERENCE: Final = _spec(
 _SPECS: Final = (NOW, UNTIL, DESCRIBE, CONVERT, ADD, DIFFERENCE)
 
 
-class CalendarTools(PureTools):
+class CalendarTools(ts.PureTools):
     """The tools for dates; `zone` is used for times without a zone."""
 
     def __init__(self, *, zone: str = "UTC", clock: Clock | None = None) -> None:
@@ -162,25 +142,25 @@ class CalendarTools(PureTools):
         self._zone = zone
         self._clock = clock or SystemClock()
         works = (self._now, self._until, self._describe, self._convert, self._add, self._difference)
-        super().__init__([BuiltIn(*each) for each in zip(_SPECS, works, strict=True)])
+        super().__init__([ts.BuiltIn(*each) for each in zip(_SPECS, works, strict=True)])
 
-    def _now(self, given: Arguments, _: Job) -> Json:
-        return _result(in_zone(self._clock.now(), self._place(given)))
+    def _now(self, given: ts.Arguments, _: ts.Job) -> Json:
+        return _result(moments.in_zone(self._clock.now(), self._place(given)))
 
-    def _place(self, given: Arguments, name: str = "zone") -> str:
+    def _place(self, given: ts.Arguments, name: str = "zone") -> str:
         said: str = given.get(name, "here")
-        return self._zone if said.strip().casefold() in _HERE else zone_name(said)
+        return self._zone if said.strip().casefold() in _HERE else moments.zone_name(said)
 
     def _today(self, zone: str) -> date:
-        return in_zone(self._clock.now(), zone).at.date()
+        return moments.in_zone(self._clock.now(), zone).at.date()
 
-    def _read(self, given: Arguments) -> Moment:
+    def _read(self, given: ts.Arguments) -> moments.Moment:
         return self._moment(given["time"], self._place(given))
 
-    def _moment(self, text: str, zone: str, *, after: date | None = None) -> Moment:
+    def _moment(self, text: str, zone: str, *, after: date | None = None) -> moments.Moment:
         """Reads a time as ISO text, or as people say it; a day without year is that `after`."""
         if text.strip().casefold() in _NOW:
-            return in_zone(self._clock.now(), zone)
+            return moments.in_zone(self._clock.now(), zone)
         found = None if _ISO.match(text.strip()) else spoken(text, self._today(zone), after=after)
         if found is None:
             return moments.moment(text, zone)
@@ -188,7 +168,7 @@ class CalendarTools(PureTools):
         read = moments.placed(at, zone, is_day=found.clock is None)
         return replace(read, notes=(*read.notes, found.note)) if found.note else read
 
-    def _until(self, given: Arguments, _: Job) -> Json:
+    def _until(self, given: ts.Arguments, _: ts.Job) -> Json:
         found = self._moment(given["date"], self._zone)
         day = found.at.date()
         days = (day - self._today(self._zone)).days
@@ -200,31 +180,33 @@ class CalendarTools(PureTools):
             away = {"en": "today", "zh": "就是今天"}
         result: dict[str, Json] = {
             "date": str(day),
-            "weekday": WEEKDAYS[day.weekday()],
+            "weekday": moments.WEEKDAYS[day.weekday()],
             "days": days,
             "text": f"{_in_words(day)['en']}: {away['en']}",
             "away": away,
         }
-        return noted(result, found.notes)
+        return ts.noted(result, found.notes)
 
-    def _describe(self, given: Arguments, _: Job) -> Json:
+    def _describe(self, given: ts.Arguments, _: ts.Job) -> Json:
         return _result(self._read(given))
 
-    def _convert(self, given: Arguments, _: Job) -> Json:
+    def _convert(self, given: ts.Arguments, _: ts.Job) -> Json:
         source = self._read(given)
-        found = in_zone(source.at, self._place(given, "to"))
+        found = moments.in_zone(source.at, self._place(given, "to"))
         midnight = f"only a date was given: midnight in {source.zone} is taken"
         notes = (*source.notes, midnight) if source.is_day else source.notes
-        return _result(Moment(found.at, found.zone, notes=notes))
+        return _result(moments.Moment(found.at, found.zone, notes=notes))
 
-    def _add(self, given: Arguments, _: Job) -> Json:
-        amounts = {unit: int(given[unit]) for unit in (*CALENDAR, *CLOCK) if unit in given}
+    def _add(self, given: ts.Arguments, _: ts.Job) -> Json:
+        amounts = {
+            unit: int(given[unit]) for unit in (*moments.CALENDAR, *moments.CLOCK) if unit in given
+        }
         if not amounts:
             hint = Sentence("give days, hours or another unit")
             raise ToolFailed(Sentence("nothing is added"), hint=hint)
         return _result(moments.plus(self._read(given), amounts))
 
-    def _difference(self, given: Arguments, _: Job) -> Json:
+    def _difference(self, given: ts.Arguments, _: ts.Job) -> Json:
         zone = self._place(given)
         # Without years: 1 March is that of this year, and 24 December the next after it.
         first = self._today(zone).replace(month=1, day=1)
@@ -243,10 +225,10 @@ class CalendarTools(PureTools):
             "text": ", ".join(each for each in words if each[:2] != "0 ") or "0 seconds",
             "negative": negative,
         }
-        return noted(found, [*start.notes, *end.notes])
+        return ts.noted(found, [*start.notes, *end.notes])
 
 
-def _result(found: Moment) -> Json:
+def _result(found: moments.Moment) -> Json:
     at = found.at
     utc = at.astimezone(UTC)
     year, week, _ = at.isocalendar()
@@ -261,20 +243,21 @@ def _result(found: Moment) -> Json:
         "offset": at.isoformat()[-6:] if at.utcoffset() else "+00:00",
         "utc": utc.isoformat(timespec=whole_seconds).replace("+00:00", "Z"),
         "epoch": _number((utc - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()),
-        "weekday": WEEKDAYS[at.weekday()],
+        "weekday": moments.WEEKDAYS[at.weekday()],
         "week": f"{year}-W{week:02}",
         "day_of_year": at.timetuple().tm_yday,
         "quarter": (at.month + 2) // 3,
         "leap_year": date(at.year, 12, 31).timetuple().tm_yday == 366,
         "summer_time": bool(at.dst()),
     }
-    return noted(result, found.notes)
+    return ts.noted(result, found.notes)
 
 
 def _in_words(day: date) -> dict[str, Json]:
     """Returns a date as people say it, with its weekday, in English and in Chinese."""
+    weekday, month = moments.WEEKDAYS[day.weekday()], moments.MONTHS[day.month - 1]
     return {
-        "en": f"{WEEKDAYS[day.weekday()]}, {day.day} {MONTHS[day.month - 1]} {day.year}",
+        "en": f"{weekday}, {day.day} {month} {day.year}",
         "zh": f"{day.year}年{day.month}月{day.day}日星期{'一二三四五六日'[day.weekday()]}",
     }
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from plansmith.errors import ToolFailed
@@ -213,18 +213,13 @@ _DATA: Final = Path(__file__).with_name("places.json")
 _ENDINGS: Final = (" local time", " time zone", " timezone", " time", "时间", "时区", "市")
 
 
-class _Places(NamedTuple):
-    zones: dict[str, str]
-    several: dict[str, str]
-
-
 @cache
-def _places() -> _Places:
+def _places() -> tuple[dict[str, str], dict[str, str]]:
     """Reads the names once: zones by place, and the cities to choose from by country."""
     data: dict[str, dict[str, str]] = json.loads(_DATA.read_text(encoding="utf-8"))
     zones = {name: zone for zone, names in data["zones"].items() for name in names.split(", ")}
     several = {name: ask for names, ask in data["several"].items() for name in names.split(", ")}
-    return _Places(zones, several)
+    return zones, several
 
 
 def zone_name(text: str) -> str:
@@ -242,19 +237,19 @@ def zone_name(text: str) -> str:
 
 def _in_country(name: str) -> str:
     """Returns the zone of a city named with its country: Paris, France or 日本东京."""
-    places = _places()
+    zones, several = _places()
     city, comma, country = (part.strip() for part in name.partition(","))
     if comma:
         # The country decides where it has one zone: San José is in Costa Rica, too.
-        return places.zones.get(country) or _of_region(city, country)
-    countries = places.zones.keys() | places.several.keys()
+        return zones.get(country) or _of_region(city, country)
+    countries = zones.keys() | several.keys()
     halves = ((name[:at], name[at:]) for at in range(2, len(name) - 1))
-    return next((places.zones.get(b, "") for a, b in halves if a in countries), "")
+    return next((zones.get(b, "") for a, b in halves if a in countries), "")
 
 
 def _of_region(city: str, region: str) -> str:
     """Returns the zone of a city if it can be in that region: Paris, Texas is not Paris."""
-    zone, several = _zone(city), _places().several
+    zone, (_, several) = _zone(city), _places()
     near = re.split(", | or ", several[region].casefold()) if region in several else ["new york"]
     # A region that is not known is taken for a state of the Americas, where people name it.
     return (
@@ -263,11 +258,11 @@ def _of_region(city: str, region: str) -> str:
 
 
 def _zone(name: str) -> str:
-    places = _places()
-    if name in places.several:
-        hint = Sentence("name a city, such as {names}", names=places.several[name])
+    zones, several = _places()
+    if name in several:
+        hint = Sentence("name a city, such as {names}", names=several[name])
         raise ToolFailed(Sentence("{name} has several time zones", name=name), hint=hint)
-    return places.zones.get(name) or _by_last_part().get(name, "")
+    return zones.get(name) or _by_last_part().get(name, "")
 
 
 @cache

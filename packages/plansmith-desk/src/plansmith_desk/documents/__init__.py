@@ -19,17 +19,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import CJK_RANGE, clip
-from plansmith.tools.toolset import (
-    NOTES,
-    TEXT,
-    Arguments,
-    BuiltIn,
-    Job,
-    ToolSet,
-    items,
-    noted,
-    string,
-)
+from plansmith.tools import toolset as ts
 from plansmith_desk.documents.text import is_paged, kind, readable_text
 from plansmith_desk.folder import Folder, fits, is_pattern, search_forms, stamp
 from plansmith_desk.tool_specs import COUNT, YES, record, spec
@@ -41,21 +31,21 @@ else:
     lazy_modules(globals(), lookup="plansmith_desk.documents.lookup")
 
 _WHERE: Final = "A file, a folder or a pattern such as notes/*.md"
-_PATTERN: Final = string(f"{_WHERE}.", minLength=1, maxLength=300)
+_PATTERN: Final = ts.string(f"{_WHERE}.", minLength=1, maxLength=300)
 _LOOKUP: Final = spec(
     "files.lookup",
     "Answer a question from what documents say (notes, contracts, PDF, logs): who, when, how much "
     "(根据文档、笔记、合同回答问题).",
     record(
-        {"question": string("The question in its own words.", minLength=1, maxLength=2_000)},
-        path=string(f"{_WHERE}; all documents if left out.", maxLength=300),
+        {"question": ts.string("The question in its own words.", minLength=1, maxLength=2_000)},
+        path=ts.string(f"{_WHERE}; all documents if left out.", maxLength=300),
     ),
     record(
         {
-            "passages": items(record({"path": TEXT, "line": COUNT, "text": TEXT})),
+            "passages": ts.items(record({"path": ts.TEXT, "line": COUNT, "text": ts.TEXT})),
             "searched": COUNT,
         },
-        notes=NOTES,
+        notes=ts.NOTES,
     ),
 )
 _READ_ALL: Final = spec(
@@ -63,7 +53,10 @@ _READ_ALL: Final = spec(
     "Read the texts of several files at once, to summarise or compare what they say "
     "(读取、汇总多个文件的内容).",
     record({"pattern": _PATTERN}),
-    record({"files": items(record({"path": TEXT, "text": TEXT})), "left_out": COUNT}, notes=NOTES),
+    record(
+        {"files": ts.items(record({"path": ts.TEXT, "text": ts.TEXT})), "left_out": COUNT},
+        notes=ts.NOTES,
+    ),
 )
 _COUNT: Final = spec(
     "files.count",
@@ -71,13 +64,17 @@ _COUNT: Final = spec(
     "(统计行数、字数、出现多少行).",
     record(
         {"path": _PATTERN},
-        text=string("Count only lines with this text, in any letter case.", maxLength=500),
+        text=ts.string("Count only lines with this text, in any letter case.", maxLength=500),
     ),
     record(
-        {"count": COUNT, "unit": TEXT, "files": items(record({"path": TEXT, "count": COUNT}))},
+        {
+            "count": COUNT,
+            "unit": ts.TEXT,
+            "files": ts.items(record({"path": ts.TEXT, "count": COUNT})),
+        },
         words=COUNT,
         characters=COUNT,
-        notes=NOTES,
+        notes=ts.NOTES,
     ),
 )
 _COMPARE: Final = spec(
@@ -86,28 +83,28 @@ _COMPARE: Final = spec(
     "(比较两个文件或文件夹的差异).",
     record(
         {
-            "first": string("The older or first file or folder.", minLength=1),
-            "second": string("The newer or second one.", minLength=1),
+            "first": ts.string("The older or first file or folder.", minLength=1),
+            "second": ts.string("The newer or second one.", minLength=1),
         }
     ),
     record(
         {
             "same": YES,
-            "added": items(TEXT, "Lines or files only in the second."),
-            "removed": items(TEXT, "Lines or files only in the first."),
-            "changed": items(record({"before": TEXT, "after": TEXT})),
-            "summary": TEXT,
+            "added": ts.items(ts.TEXT, "Lines or files only in the second."),
+            "removed": ts.items(ts.TEXT, "Lines or files only in the first."),
+            "changed": ts.items(record({"before": ts.TEXT, "after": ts.TEXT})),
+            "summary": ts.TEXT,
         },
-        notes=NOTES,
+        notes=ts.NOTES,
     ),
 )
 _DUPLICATES: Final = spec(
     "files.duplicates",
     "Find duplicate files: the same content under several names (查找重复的文件).",
-    record({}, folder=string("Where to look; the working folder if left out.")),
+    record({}, folder=ts.string("Where to look; the working folder if left out.")),
     record(
-        {"groups": items(record({"size": COUNT, "paths": items(TEXT)})), "count": COUNT},
-        notes=NOTES,
+        {"groups": ts.items(record({"size": COUNT, "paths": ts.items(ts.TEXT)})), "count": COUNT},
+        notes=ts.NOTES,
     ),
 )
 
@@ -135,7 +132,7 @@ class DocumentLimits:
     letters: int = 24_000
 
 
-class DocumentTools(ToolSet):
+class DocumentTools(ts.ToolSet):
     """The tools that read documents in a folder; none of them changes anything."""
 
     def __init__(self, root: Path, *, limits: DocumentLimits | None = None) -> None:
@@ -144,15 +141,15 @@ class DocumentTools(ToolSet):
         self._texts: dict[tuple[str | int, ...], tuple[str, list[str]]] = {}
         super().__init__(
             [
-                BuiltIn(_LOOKUP, self._lookup),
-                BuiltIn(_READ_ALL, self._read_all),
-                BuiltIn(_COUNT, self._count),
-                BuiltIn(_COMPARE, self._compare),
-                BuiltIn(_DUPLICATES, self._duplicates),
+                ts.BuiltIn(_LOOKUP, self._lookup),
+                ts.BuiltIn(_READ_ALL, self._read_all),
+                ts.BuiltIn(_COUNT, self._count),
+                ts.BuiltIn(_COMPARE, self._compare),
+                ts.BuiltIn(_DUPLICATES, self._duplicates),
             ]
         )
 
-    def _lookup(self, given: Arguments, job: Job) -> Json:
+    def _lookup(self, given: ts.Arguments, job: ts.Job) -> Json:
         path = given.get("path") or "."
         names = self._named(path)
         if self._folder.is_folder(path) or len(names) != 1:  # a file that is named is always one
@@ -170,23 +167,28 @@ class DocumentTools(ToolSet):
         passages: list[Json] = [
             {"path": each.path, "line": each.line, "text": each.text} for each in found
         ]
-        return noted({"passages": passages, "searched": len(documents)}, _few(notes))
+        return ts.noted({"passages": passages, "searched": len(documents)}, _few(notes))
 
-    def _read_all(self, given: Arguments, job: Job) -> Json:
+    def _read_all(self, given: ts.Arguments, job: ts.Job) -> Json:
         names = self._named(given["pattern"])
         documents, notes = self._read(names, job)
         if not documents:
             message = Sentence("{name} has no text that can be read", name=given["pattern"])
             raise ToolFailed(message, hint=clip("; ".join(notes), 300))
-        shares = _shares([len(each.text) for each in documents], self._limits.letters)
+        # What a short text does not need of the room goes to the longer ones.
+        shares, left = [0] * len(documents), self._limits.letters
+        shortest = sorted(range(len(documents)), key=lambda at: len(documents[at].text))
+        for place, at in enumerate(shortest):
+            shares[at] = min(len(documents[at].text), left // (len(documents) - place))
+            left -= shares[at]
         files: list[Json] = []
         for each, share in zip(documents, shares, strict=True):
             files.append({"path": each.path, "text": each.text[:share]})
             if share < len(each.text):
                 notes.append(f"{each.path}: the first {share:,} of {len(each.text):,} characters")
-        return noted({"files": files, "left_out": len(names) - len(documents)}, _few(notes))
+        return ts.noted({"files": files, "left_out": len(names) - len(documents)}, _few(notes))
 
-    def _count(self, given: Arguments, job: Job) -> Json:
+    def _count(self, given: ts.Arguments, job: ts.Job) -> Json:
         names, wanted = self._named(given["path"]), given.get("text", "")
         forms = search_forms(wanted) if wanted.strip() else ()
         counts: dict[str, Counter[str]] = {}
@@ -213,9 +215,9 @@ class DocumentTools(ToolSet):
         }
         if not forms:
             result |= {"words": whole["words"], "characters": whole["letters"]}
-        return noted(result, _few(notes))
+        return ts.noted(result, _few(notes))
 
-    def _compare(self, given: Arguments, job: Job) -> Json:
+    def _compare(self, given: ts.Arguments, job: ts.Job) -> Json:
         names = given["first"], given["second"]
         folders = [self._folder.is_folder(name) for name in names]
         if all(folders):
@@ -267,9 +269,9 @@ class DocumentTools(ToolSet):
         order = "" if same else ", in another order"
         otherwise = f"{names[0]} and {names[1]} have the same {unit}s{order}"
         result["summary"] = f"{', '.join(told) or otherwise}."
-        return noted(result, [*notes, *cut])
+        return ts.noted(result, [*notes, *cut])
 
-    def _duplicates(self, given: Arguments, job: Job) -> Json:
+    def _duplicates(self, given: ts.Arguments, job: ts.Job) -> Json:
         sizes: defaultdict[int, list[str]] = defaultdict(list)
         for name, size in self._walk(given.get("folder", ".")):
             sizes[size].append(name)
@@ -296,9 +298,9 @@ class DocumentTools(ToolSet):
         if len(groups) > most:
             notes.append(f"only the first {most} of {len(groups):,} groups are listed")
         shown: list[Json] = [{"size": size, "paths": [*names]} for size, names in groups[:most]]
-        return noted({"groups": shown, "count": len(groups)}, _few(notes))
+        return ts.noted({"groups": shown, "count": len(groups)}, _few(notes))
 
-    def _digests(self, folder: str, job: Job) -> dict[str, bytes]:
+    def _digests(self, folder: str, job: ts.Job) -> dict[str, bytes]:
         start = len(self._folder.plain(folder))
         found: dict[str, bytes] = {}
         for name, _ in self._walk(folder):
@@ -345,7 +347,7 @@ class DocumentTools(ToolSet):
         except ToolFailed as error:
             raise ToolFailed(error.message, hint=error.hint or near) from None
 
-    def _read(self, names: Sequence[str], job: Job) -> tuple[list[lookup.Document], list[str]]:
+    def _read(self, names: Sequence[str], job: ts.Job) -> tuple[list[lookup.Document], list[str]]:
         """Reads the texts of some files; notes those that cannot be read."""
         documents: list[lookup.Document] = []
         notes: list[str] = []
@@ -369,29 +371,25 @@ class DocumentTools(ToolSet):
 
     def _text(self, name: str) -> tuple[str, list[str]]:
         """Returns the text of a file, and notes on what was cut."""
-        if is_paged(name):
-            return self._paged_text(name)
         with self._folder.opened(name) as file:
-            data = file.read(self._limits.bytes_each + 1)
+            key: tuple[str | int, ...] = (name, *stamp(os.fstat(file.fileno())))
+            data = b"" if is_paged(name) else file.read(self._limits.bytes_each + 1)
+        if is_paged(name):
+            # Kept, since to take it out takes seconds.
+            if key not in self._texts:
+                data = self._folder.read(name, most=self._limits.paged_bytes)
+                found = readable_text(name, data)
+                if len(self._texts) >= _KEPT:
+                    self._texts.clear()
+                self._texts[key] = found
+            return self._texts[key]
         if len(data) <= self._limits.bytes_each:
             return readable_text(name, data)
         whole, _, _ = data.rpartition(b"\n")
         text, notes = readable_text(name, whole or data[: self._limits.bytes_each])
         return text, [*notes, f"only the first {len(whole):,} bytes of {name} were read"]
 
-    def _paged_text(self, name: str) -> tuple[str, list[str]]:
-        """Returns the text of a PDF or DOCX; keeps it, since to take it out takes seconds."""
-        with self._folder.opened(name) as file:
-            key: tuple[str | int, ...] = (name, *stamp(os.fstat(file.fileno())))
-        if key not in self._texts:
-            data = self._folder.read(name, most=self._limits.paged_bytes)
-            found = readable_text(name, data)
-            if len(self._texts) >= _KEPT:
-                self._texts.clear()
-            self._texts[key] = found
-        return self._texts[key]
-
-    def _pieces(self, name: str, job: Job) -> Iterator[str]:
+    def _pieces(self, name: str, job: ts.Job) -> Iterator[str]:
         """Yields the lines of a file; one of any length in pieces."""
         if is_paged(name):
             yield from self._text(name)[0].splitlines(keepends=True)
@@ -453,16 +451,6 @@ def _compared_lines(first: str, second: str) -> _Difference:
                 removed.remove(old)
                 added.remove(near[0])
     return added, removed, changed
-
-
-def _shares(lengths: Sequence[int], most: int) -> list[int]:
-    """Shares so many characters out: what a short text does not need goes to the longer ones."""
-    shares = list(lengths)
-    left, waiting = most, sorted(range(len(lengths)), key=lambda at: lengths[at])
-    for place, at in enumerate(waiting):
-        shares[at] = min(lengths[at], left // (len(waiting) - place))
-        left -= shares[at]
-    return shares
 
 
 def _few(notes: Sequence[str]) -> list[str]:

@@ -17,16 +17,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import is_protected_below
 from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, flag, string
-from plansmith_desk.folder import (
-    Folder,
-    check_parts,
-    failed,
-    flush,
-    protected,
-    regular,
-    replacing,
-    stamp,
-)
+from plansmith_desk import folder as folders
 from plansmith_desk.tool_specs import YES, record, spec
 
 _PIECE: Final = 1 << 20
@@ -83,7 +74,7 @@ class MovingTools(ToolSet):
     """The tools that move, copy and delete; none of them follows a link."""
 
     def __init__(self, root: Path, *, most: int = _MOST_BYTES) -> None:
-        self._folder = Folder(root)
+        self._folder = folders.Folder(root)
         self._most = most
         # Two steps that move to one name at once must not both find it free.
         self._turn = threading.Lock()
@@ -126,13 +117,13 @@ class MovingTools(ToolSet):
                 raise ToolFailed(Sentence("file.exists", name=new.name), hint=_THERE)
             source.seek(0)
         before = os.fstat(source.fileno())
-        with replacing(new.place, new.last, new.name, old=new.state) as file:
+        with folders.replacing(new.place, new.last, new.name, old=new.state) as file:
             while piece := source.read(_PIECE):
                 if job.given_up:
                     raise ToolFailed(Sentence("the copy was given up"))
                 file.write(piece)
             os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode) & 0o777)
-            if stamp(before) != stamp(os.fstat(source.fileno())):
+            if folders.stamp(before) != folders.stamp(os.fstat(source.fileno())):
                 raise ToolFailed(Sentence("the file changed while it was copied"))
         return True
 
@@ -148,8 +139,8 @@ class MovingTools(ToolSet):
                     hint = Sentence("only an empty folder is deleted: delete its files first")
                     what = Sentence("{name} is not empty", name=old.name)
                     raise ToolFailed(what, hint=hint) from None
-                raise failed(old.name, error) from None
-            flush(old.place, old.name)
+                raise folders.failed(old.name, error) from None
+            folders.flush(old.place, old.name)
             return {"path": old.name, "deleted": True}
 
     @contextmanager
@@ -164,7 +155,7 @@ class MovingTools(ToolSet):
             if not entry.is_folder:
                 _check_file(entry)
             elif is_protected_below(entry.state):
-                raise protected(entry.name)
+                raise folders.protected(entry.name)
             yield entry
 
     @contextmanager
@@ -176,11 +167,11 @@ class MovingTools(ToolSet):
             except FileNotFoundError:
                 state = None
             except OSError as error:
-                raise failed(shown, error) from None
+                raise folders.failed(shown, error) from None
             yield _Entry(place, last, shown, state)
 
 
-def new_path(folder: Folder, old: str, to: str) -> str:
+def new_path(folder: folders.Folder, old: str, to: str) -> str:
     """Returns where a file goes: into a folder that is there, or a name with `/`, with its name."""
     into, last = folder.plain(to), old.rpartition("/")[2]
     if into != old and (to.endswith("/") or folder.is_folder(to)):
@@ -193,10 +184,12 @@ def new_path(folder: Folder, old: str, to: str) -> str:
 
 
 def _move(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
+    # On a disk that does not tell letter cases apart both names may be one entry.
+    only = old.state is not None and (old.is_folder or old.state.st_nlink == 1)
     try:
         if new.state is None and not old.is_folder:
             _link(old, new)
-        elif new.state is None or _is_other_spelling(old, new):
+        elif new.state is None or (only and _is_same(old, new.state)):
             os.rename(old.last, new.last, src_dir_fd=old.place, dst_dir_fd=new.place)
         elif _is_same(old, new.state):
             # An earlier attempt gave it the new name and ended before it took the old one away.
@@ -213,9 +206,9 @@ def _move(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
         if error.errno == errno.EXDEV:
             what = Sentence("{name} is on another disk", name=new.name)
             raise ToolFailed(what, hint=Sentence("copy it, and delete it then")) from None
-        raise failed(old.name, error) from None
-    flush(new.place, new.name)
-    flush(old.place, old.name)
+        raise folders.failed(old.name, error) from None
+    folders.flush(new.place, new.name)
+    folders.flush(old.place, old.name)
 
 
 def _link(old: _Entry, new: _Entry) -> None:
@@ -223,7 +216,7 @@ def _link(old: _Entry, new: _Entry) -> None:
 
     A link, and not a rename, fails where somebody took the name meanwhile.
     """
-    check_parts(new.place, new.last, new.name)
+    folders.check_parts(new.place, new.last, new.name)
     places = {"src_dir_fd": old.place, "dst_dir_fd": new.place}
     os.link(old.last, new.last, **places, follow_symlinks=False)
     states = (os.stat(each.last, dir_fd=each.place, follow_symlinks=False) for each in (old, new))
@@ -240,8 +233,8 @@ def _link(old: _Entry, new: _Entry) -> None:
 
 def _check_file(entry: _Entry) -> None:
     """Refuses what is no file, and a database with changes that wait beside it."""
-    regular(entry.place, entry.last, entry.name)
-    check_parts(entry.place, entry.last, entry.name)
+    folders.regular(entry.place, entry.last, entry.name)
+    folders.check_parts(entry.place, entry.last, entry.name)
 
 
 def _is_same(entry: _Entry, state: os.stat_result | None) -> bool:
@@ -249,13 +242,7 @@ def _is_same(entry: _Entry, state: os.stat_result | None) -> bool:
         return False
     # The number of a file that was removed goes to the next one that is made.
     kinds = stat.S_IFMT(entry.state.st_mode), stat.S_IFMT(state.st_mode)
-    return kinds[0] == kinds[1] and stamp(entry.state) == stamp(state)
-
-
-def _is_other_spelling(old: _Entry, new: _Entry) -> bool:
-    """Whether both names are one entry, on a disk that does not tell letter cases apart."""
-    only = old.state is not None and (old.is_folder or old.state.st_nlink == 1)
-    return only and _is_same(old, new.state)
+    return kinds[0] == kinds[1] and folders.stamp(entry.state) == folders.stamp(state)
 
 
 def _equal(first: BinaryIO, second: BinaryIO) -> bool:

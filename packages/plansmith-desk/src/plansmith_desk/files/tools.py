@@ -16,26 +16,14 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith.tools.toolset import (
-    NOTES,
-    TEXT,
-    Arguments,
-    BuiltIn,
-    Job,
-    ToolSet,
-    flag,
-    items,
-    noted,
-    string,
-    whole,
-)
+from plansmith.tools import toolset as ts
 from plansmith_desk.documents.text import file_text, is_paged
 from plansmith_desk.folder import Folder, fits, search_forms
 from plansmith_desk.tool_specs import COUNT, YES, record, spec
 
-_FOLDER: Final = string("Where; the working folder if left out.", default=".")
-FOUND: Final = record({"path": TEXT, "size": COUNT, "modified": TEXT})
-_LINES: Final = items(record({"line": COUNT, "text": TEXT}))
+_FOLDER: Final = ts.string("Where; the working folder if left out.", default=".")
+FOUND: Final = record({"path": ts.TEXT, "size": COUNT, "modified": ts.TEXT})
+_LINES: Final = ts.items(record({"line": COUNT, "text": ts.TEXT}))
 _spec: Final = partial(spec, idempotent=False, timeout_s=None)
 # The words are those that people ask with, in both languages: a planner finds a tool by them.
 FILE_TOOLS: Final = (
@@ -44,26 +32,26 @@ FILE_TOOLS: Final = (
         "List what is in one folder: its files with size and date, and its folders. Names only, "
         "not what stands in the files (列出文件夹里有哪些文件).",
         record({}, folder=_FOLDER),
-        record({"files": items(FOUND), "folders": items(TEXT)}, left_out=COUNT),
+        record({"files": ts.items(FOUND), "folders": ts.items(ts.TEXT)}, left_out=COUNT),
     ),
     _spec(
         "files.read",
         "Read or show the text of one file, whole: text, PDF, Word (读取、查看一个文件的内容).",
-        record({"path": string("Path of the file.")}),
-        record({"path": TEXT, "text": TEXT}, notes=NOTES),
+        record({"path": ts.string("Path of the file.")}),
+        record({"path": ts.TEXT, "text": ts.TEXT}, notes=ts.NOTES),
     ),
     _spec(
         "files.search",
         "Search inside all files of a folder: which files mention, contain or talk about a word "
         "or text, with the lines (搜索内容：哪些文件提到、包含某个词).",
-        record({"text": string("The word or words to look for.")}, folder=_FOLDER),
+        record({"text": ts.string("The word or words to look for.")}, folder=_FOLDER),
         record(
             {
-                "text": TEXT,
-                "files": items(record({"path": TEXT, "count": COUNT, "lines": _LINES})),
+                "text": ts.TEXT,
+                "files": ts.items(record({"path": ts.TEXT, "count": COUNT, "lines": _LINES})),
                 "searched": COUNT,
             },
-            also=TEXT,
+            also=ts.TEXT,
             not_text=COUNT,
             left_out=COUNT,
         ),
@@ -90,16 +78,16 @@ def listed(path: str, state: os.stat_result) -> Json:
     return {"path": path, "size": state.st_size, "modified": changed}
 
 
-class FileTools(ToolSet):
+class FileTools(ts.ToolSet):
     """The three tools, confined to a folder; they do not see hidden files."""
 
     def __init__(self, root: Path, *, limits: FileToolLimits | None = None) -> None:
         self._folder = Folder(root)
         self._limits = limits or FileToolLimits()
         works = (self._list, self._read, self._search)
-        super().__init__([BuiltIn(*each) for each in zip(FILE_TOOLS, works, strict=True)])
+        super().__init__([ts.BuiltIn(*each) for each in zip(FILE_TOOLS, works, strict=True)])
 
-    def _list(self, given: Arguments, _: Job) -> Json:
+    def _list(self, given: ts.Arguments, _: ts.Job) -> Json:
         found, inside = list[Json](), list[Json]()
         for path, state in self._folder.entries(self._plain(given.get("folder", "."))):
             if stat.S_ISDIR(state.st_mode):
@@ -111,10 +99,10 @@ class FileTools(ToolSet):
         result: dict[str, Json] = {"files": found[:most], "folders": inside[:most]}
         return result | {"left_out": left_out} if left_out else result
 
-    def _read(self, given: Arguments, _: Job) -> Json:
+    def _read(self, given: ts.Arguments, _: ts.Job) -> Json:
         path, found = self._named(self._plain(given["path"]))
         text, notes = file_text(path, self._data(path))
-        return noted({"path": path, "text": text}, [*found, *notes])
+        return ts.noted({"path": path, "text": text}, [*found, *notes])
 
     def _data(self, path: str) -> bytes:
         most = self._limits.paged_bytes if is_paged(path) else self._limits.bytes_each
@@ -138,7 +126,7 @@ class FileTools(ToolSet):
         root = str(self._folder.root)
         return name.removeprefix(root).lstrip("/") if name.startswith(f"{root}/") else name
 
-    def _search(self, given: Arguments, job: Job) -> Json:
+    def _search(self, given: ts.Arguments, job: ts.Job) -> Json:
         """Returns the files that contain the text, with the first matching lines."""
         text: str = given["text"]
         if not text.strip():
@@ -175,22 +163,22 @@ class FileTools(ToolSet):
         return result | {"left_out": left_out} if left_out else result
 
 
-_PATH: Final = string("Path of the file, relative to the working folder.", minLength=1)
+_PATH: Final = ts.string("Path of the file, relative to the working folder.", minLength=1)
 FIND: Final = spec(
     "files.find",
     "Find files by their name or kind, here and in all folders below: *.csv, reports/*.md. Gives "
     "path, size and date (按文件名查找文件).",
     record(
         {
-            "pattern": string(
+            "pattern": ts.string(
                 "Such as *.csv; * stands for any letters, ? for one, ** for any folders.",
                 minLength=1,
                 maxLength=300,
             )
         },
-        folder=string("Where to look; the working folder if left out."),
+        folder=ts.string("Where to look; the working folder if left out."),
     ),
-    record({"files": items(FOUND), "searched": COUNT}, left_out=COUNT),
+    record({"files": ts.items(FOUND), "searched": COUNT}, left_out=COUNT),
     timeout_s=30,
 )
 WRITE: Final = spec(
@@ -198,10 +186,10 @@ WRITE: Final = spec(
     "Write text into a new file, or save a result as a file. A file that is there is only "
     "replaced with overwrite (写入、保存文件).",
     record(
-        {"path": _PATH, "text": string("The whole text of the file.")},
-        overwrite=flag("Replace a file that is there."),
+        {"path": _PATH, "text": ts.string("The whole text of the file.")},
+        overwrite=ts.flag("Replace a file that is there."),
     ),
-    record({"path": TEXT, "bytes": COUNT, "created": YES, "changed": YES}),
+    record({"path": ts.TEXT, "bytes": COUNT, "created": YES, "changed": YES}),
     Effect.WRITE,
     timeout_s=30,
 )
@@ -209,8 +197,8 @@ APPEND: Final = spec(
     "files.append",
     "Add a line or more text to the end of a text file; a file that is not there is made "
     "(在文件末尾追加文字).",
-    record({"path": _PATH, "text": string("What is added.")}),
-    record({"path": TEXT, "bytes": COUNT}, created=YES),
+    record({"path": _PATH, "text": ts.string("What is added.")}),
+    record({"path": ts.TEXT, "bytes": COUNT}, created=YES),
     Effect.WRITE,
     idempotent=False,
     timeout_s=30,
@@ -222,12 +210,12 @@ REPLACE: Final = spec(
     record(
         {
             "path": _PATH,
-            "old": string("The exact text that is there, line breaks included.", minLength=1),
-            "new": string("What stands there afterwards; may be empty."),
+            "old": ts.string("The exact text that is there, line breaks included.", minLength=1),
+            "new": ts.string("What stands there afterwards; may be empty."),
         },
-        times=whole("How often the old text occurs; once if left out.", 1, 10_000),
+        times=ts.whole("How often the old text occurs; once if left out.", 1, 10_000),
     ),
-    record({"path": TEXT, "replaced": COUNT}, bytes=COUNT),
+    record({"path": ts.TEXT, "replaced": COUNT}, bytes=COUNT),
     Effect.WRITE,
     idempotent=False,
     timeout_s=30,
@@ -243,7 +231,7 @@ class WorkspaceLimits:
     searched: int = 100_000
 
 
-class WorkspaceTools(ToolSet):
+class WorkspaceTools(ts.ToolSet):
     """The tools that write in a folder; `write=False` leaves only the one that finds."""
 
     def __init__(
@@ -254,13 +242,13 @@ class WorkspaceTools(ToolSet):
         # Two steps that add to one file at once must not lose what the other added.
         self._turn = threading.Lock()
         writing = [
-            BuiltIn(WRITE, self._write),
-            BuiltIn(APPEND, self._append),
-            BuiltIn(REPLACE, self._replace),
+            ts.BuiltIn(WRITE, self._write),
+            ts.BuiltIn(APPEND, self._append),
+            ts.BuiltIn(REPLACE, self._replace),
         ]
-        super().__init__([BuiltIn(FIND, self._find), *(writing if write else [])])
+        super().__init__([ts.BuiltIn(FIND, self._find), *(writing if write else [])])
 
-    def _find(self, given: Arguments, job: Job) -> Json:
+    def _find(self, given: ts.Arguments, job: ts.Job) -> Json:
         files: list[Json] = []
         searched = 0
         for path, state in self._folder.walk(given.get("folder", ".")):
@@ -273,7 +261,7 @@ class WorkspaceTools(ToolSet):
         result: dict[str, Json] = {"files": files[: self._limits.found], "searched": searched}
         return result | {"left_out": left_out} if left_out else result
 
-    def _write(self, given: Arguments, _: Job) -> Json:
+    def _write(self, given: ts.Arguments, _: ts.Job) -> Json:
         data, over = given["text"].encode(), given.get("overwrite", False)
         with self._turn:
             done = self._folder.write(
@@ -282,7 +270,7 @@ class WorkspaceTools(ToolSet):
         told: dict[str, Json] = {"created": done.created, "changed": done.changed}
         return {"path": self._folder.plain(given["path"]), "bytes": len(data), **told}
 
-    def _append(self, given: Arguments, _: Job) -> Json:
+    def _append(self, given: ts.Arguments, _: ts.Job) -> Json:
         created = False
 
         def longer(old: bytes | None) -> bytes:
@@ -296,7 +284,7 @@ class WorkspaceTools(ToolSet):
             data = self._folder.update(given["path"], longer, most=self._limits.bytes_each)
         return {"path": self._folder.plain(given["path"]), "bytes": len(data), "created": created}
 
-    def _replace(self, given: Arguments, _: Job) -> Json:
+    def _replace(self, given: ts.Arguments, _: ts.Job) -> Json:
         name, times = given["path"], given.get("times", 1)
 
         def edited(old: bytes | None) -> bytes:

@@ -7,20 +7,11 @@ import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Final
 
+from plansmith import ports
 from plansmith.errors import Misconfigured, ModelRefused
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import (
-    Delta,
-    ModelDone,
-    PlanBrief,
-    Prompt,
-    ReplyBrief,
-    TextDelta,
-    TriageBrief,
-    Usage,
-)
 from plansmith_desk.settings import program
 
 NOTICE: Final = {
@@ -51,29 +42,29 @@ class DemoModel:
 
     name = "demo"
 
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: ports.Prompt) -> AsyncIterator[ports.Delta]:
         text = _answer(prompt)
         for start in range(0, len(text), _CHUNK):
-            yield TextDelta(text[start : start + _CHUNK])
-        yield ModelDone(Usage(), self.name)
+            yield ports.TextDelta(text[start : start + _CHUNK])
+        yield ports.ModelDone(ports.Usage(), self.name)
 
 
-def _answer(prompt: Prompt) -> str:
+def _answer(prompt: ports.Prompt) -> str:
     match prompt.brief:
-        case TriageBrief(request):
+        case ports.TriageBrief(request):
             return json.dumps({"decision": "plan", "reason": "", "query": request, "answer": ""})
         case MessageBrief():
             hint = Sentence("rules decide instead")
             raise ModelRefused(Sentence("the scripted demo cannot judge a message"), hint=hint)
-        case PlanBrief(previous=None) as brief:
+        case ports.PlanBrief(previous=None) as brief:
             return json.dumps(_plan(brief.request, brief.locale), ensure_ascii=False)
-        case PlanBrief():
+        case ports.PlanBrief():
             hint = Sentence(
                 "{plansmith} runs edit changes a plan by hand; --model names a real model",
                 plansmith=program(),
             )
             raise ModelRefused(Sentence("the scripted demo cannot change a plan"), hint=hint)
-        case ReplyBrief() as brief:
+        case ports.ReplyBrief() as brief:
             return _reply(brief.results.values(), chinese=brief.locale.startswith("zh"))
         case None:
             return _reply((), chinese=False)

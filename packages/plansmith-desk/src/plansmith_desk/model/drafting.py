@@ -9,34 +9,17 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
+from plansmith import ports
 from plansmith.errors import ModelRefused, PromptTooLong
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import (
-    Delta,
-    Message,
-    ModelDone,
-    PlanBrief,
-    Prompt,
-    ReplyBrief,
-    TextDelta,
-    TriageBrief,
-    Usage,
-)
+from plansmith_desk.model import prompt as prompts
+from plansmith_desk.model.answer_rules import Task
 from plansmith_desk.model.calls_to_plan import calls_grammar, plan_of_draft
 from plansmith_desk.model.model import LocalModel
-from plansmith_desk.model.prompt import (
-    DraftTask,
-    chosen_tools,
-    constant_tools,
-    draft_prompt,
-    folder_prefix,
-    offered,
-    prompt_prefix,
-)
-from plansmith_desk.model.wording import Task, answer, answer_start
+from plansmith_desk.model.wording import answer, answer_start
 from plansmith_planner.models.fact_checked import FactCheckedModel
 from plansmith_planner.models.tokens import count_prompt_tokens
 
@@ -62,73 +45,75 @@ class DraftingModel:
         self._without = without
         self._wording_tokens = wording_tokens
 
-    def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+    def stream(self, prompt: ports.Prompt) -> AsyncIterator[ports.Delta]:
         """Yields the answer to whatever the planner or the engine asks."""
         match prompt.brief:
-            case PlanBrief() as brief:
-                return self._draft(DraftTask.of(brief))
-            case TriageBrief() as brief:
+            case ports.PlanBrief() as brief:
+                return self._draft(prompts.DraftTask.of(brief))
+            case ports.TriageBrief() as brief:
                 return self._triage(brief)
             case MessageBrief():
                 raise ModelRefused(Sentence("the embedded model does not judge messages: rules do"))
-            case ReplyBrief(style="results" | "worded", results=results) as brief if results:
+            case ports.ReplyBrief(style="results" | "worded", results=results) as brief if results:
                 return answer(Task.of(brief), self._model)
             case _:
                 return self._other(prompt)
 
-    async def warm(self, tools: Iterable[ToolSpec]) -> AsyncGenerator[TextDelta]:
+    async def warm(self, tools: Iterable[ToolSpec]) -> AsyncGenerator[ports.TextDelta]:
         """Reads the start of all answers, and of all drafts with these tools; yields how far."""
-        known = tuple(map(offered, tools))
-        some = chosen_tools(DraftTask("", (), enabled=known))
-        for start in (answer_start(), prompt_prefix(some)):
+        known = tuple(map(prompts.offered, tools))
+        some = prompts.chosen_tools(prompts.DraftTask("", (), enabled=known))
+        for start in (answer_start(), prompts.prompt_prefix(some)):
             async with aclosing(self._model.prime(start)) as primed:
                 async for progress in primed:
                     yield progress
 
-    async def _triage(self, brief: TriageBrief) -> AsyncIterator[Delta]:
+    async def _triage(self, brief: ports.TriageBrief) -> AsyncIterator[ports.Delta]:
         """Always decides to plan: the later check knows the tools and costs nothing.
 
         A request that leans on earlier ones is completed by them.
         """
-        query, usage = put_in_place(brief.request, brief.before), Usage()
+        query, usage = put_in_place(brief.request, brief.before), ports.Usage()
         if not query and follows(brief.request, brief.before):
-            prompt = Prompt(follow_up_messages(brief.request, brief.before), max_tokens=_SENTENCE)
+            prompt = ports.Prompt(
+                follow_up_messages(brief.request, brief.before), max_tokens=_SENTENCE
+            )
             async with aclosing(self._model.constrained(prompt, grammar=_LINE)) as pieces:
                 async for delta in pieces:
-                    query += delta.text if isinstance(delta, TextDelta) else ""
-                    usage = delta.usage if isinstance(delta, ModelDone) else usage
-                    yield TextDelta("")
+                    query += delta.text if isinstance(delta, ports.TextDelta) else ""
+                    usage = delta.usage if isinstance(delta, ports.ModelDone) else usage
+                    yield ports.TextDelta("")
             query = completed(query, brief.request, brief.before)
         decision = {"decision": "plan", "reason": "the model sees the tools before it decides"}
-        yield TextDelta(json.dumps(decision | {"query": query, "answer": ""}))
-        yield ModelDone(usage, self.name)
+        yield ports.TextDelta(json.dumps(decision | {"query": query, "answer": ""}))
+        yield ports.ModelDone(usage, self.name)
 
-    async def _draft(self, task: DraftTask) -> AsyncIterator[Delta]:
-        task = replace(task, tools=chosen_tools(task))
+    async def _draft(self, task: prompts.DraftTask) -> AsyncIterator[ports.Delta]:
+        task = replace(task, tools=prompts.chosen_tools(task))
         # Read what later drafts begin with, too; not tools that were chosen for one request.
-        if constant_tools(task):
-            async with aclosing(self._model.prime(folder_prefix(task))) as primed:
+        if prompts.constant_tools(task):
+            async with aclosing(self._model.prime(prompts.folder_prefix(task))) as primed:
                 async for progress in primed:
                     yield progress
-        text, usage, named = "", Usage(), 0
-        prompt = Prompt(draft_prompt(task), max_tokens=_DRAFT)
+        text, usage, named = "", ports.Usage(), 0
+        prompt = ports.Prompt(prompts.draft_prompt(task), max_tokens=_DRAFT)
         # File names and columns are in the language of whoever made them.
         grammar = calls_grammar(task.request_text, task.tools, known=task.file_lines())
         async with aclosing(self._model.constrained(prompt, grammar=grammar)) as pieces:
             async for delta in pieces:
-                usage = delta.usage if isinstance(delta, ModelDone) else usage
-                if isinstance(delta, TextDelta):
+                usage = delta.usage if isinstance(delta, ports.ModelDone) else usage
+                if isinstance(delta, ports.TextDelta):
                     text += delta.text
                     told, calls = delta.progress, _TOOL.findall(text)
                     if len(calls) > named and not told:
                         named = len(calls)
                         told = Sentence("step {number}: {tool}", number=named, tool=calls[-1])
-                    yield TextDelta("", told)
+                    yield ports.TextDelta("", told)
         plan = plan_of_draft(text, task, self._without)
-        yield TextDelta(json.dumps(plan, ensure_ascii=False))
-        yield ModelDone(usage, self.name)
+        yield ports.TextDelta(json.dumps(plan, ensure_ascii=False))
+        yield ports.ModelDone(usage, self.name)
 
-    def _other(self, prompt: Prompt) -> AsyncIterator[Delta]:
+    def _other(self, prompt: ports.Prompt) -> AsyncIterator[ports.Delta]:
         """Answers anything else; a text is read to its end first: no wrong number may get out."""
         count = count_prompt_tokens(prompt.messages)
         if prompt.schema is None and count > self._wording_tokens:
@@ -194,14 +179,14 @@ def follows(request: str, before: Sequence[str]) -> bool:
     return bool(before) and (len(request) <= _SHORT or bool(_FOLLOWS.search(request.casefold())))
 
 
-def follow_up_messages(request: str, before: Sequence[str]) -> list[Message]:
+def follow_up_messages(request: str, before: Sequence[str]) -> list[ports.Message]:
     """Returns the prompt that asks for the completed request."""
-    messages = [Message("system", _TASK)]
+    messages = [ports.Message("system", _TASK)]
     for earlier, last, whole in _EXAMPLES:
         asked = f"Earlier: {earlier}\nLast: {last}"
-        messages += [Message("user", asked), Message("assistant", whole)]
+        messages += [ports.Message("user", asked), ports.Message("assistant", whole)]
     said = "\n".join(f"Earlier: {_line(each)}" for each in before[-_MOST:])
-    return [*messages, Message("user", f"{said}\nLast: {_line(request)}")]
+    return [*messages, ports.Message("user", f"{said}\nLast: {_line(request)}")]
 
 
 def put_in_place(request: str, before: Sequence[str]) -> str:

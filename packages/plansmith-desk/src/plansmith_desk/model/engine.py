@@ -11,11 +11,11 @@ import secrets
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from plansmith.errors import Misconfigured, ModelFailed
 from plansmith.files import replace_file
@@ -276,14 +276,6 @@ def shared_start(one: str, other: str) -> int:
     return next((at for at in range(least) if one[at] != other[at]), least)
 
 
-class _State(NamedTuple):
-    """A kept state: its file, the file's hash, and the text of the prompt that was read."""
-
-    path: Path
-    sha256: str
-    prompt: str
-
-
 class PromptCache:
     """A folder of runtime states, each with its prompt and its hash.
 
@@ -319,14 +311,21 @@ class PromptCache:
 
         Returns the prompt of that state; nothing if there is no such state, or only damaged ones.
         """
-        found = [(shared_start(prompt, each.prompt), each) for each in self._states(maker)]
-        for shared, state in sorted(found, key=lambda each: -each[0]):
+        found: list[tuple[int, Path, str, str]] = []
+        for about in self.folder.glob(f"{maker}-*.json"):
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                facts = json.loads(about.read_text(encoding="utf-8"))
+                text, sha256 = str(facts["prompt"]), str(facts["sha256"])
+                found.append(
+                    (shared_start(prompt, text), about.with_suffix(".state"), sha256, text)
+                )
+        for shared, path, sha256, text in sorted(found, reverse=True):
             if shared <= known:
                 break
             with suppress(OSError):
-                if digest_of(state.path) == state.sha256 and slot.act("restore", state.path.name):
-                    os.utime(state.path)
-                    return state.prompt
+                if digest_of(path) == sha256 and slot.act("restore", path.name):
+                    os.utime(path)
+                    return text
         return ""
 
     def keep(self, maker: str, prompt: str, slot: Slot) -> None:
@@ -337,10 +336,9 @@ class PromptCache:
             if not slot.act("save", fresh.name):
                 return
             fresh.chmod(0o600)
-            state = _State(self.folder / f"{name}.state", digest_of(fresh), prompt)
-            fresh.replace(state.path)
-            facts = {"sha256": state.sha256, "prompt": state.prompt}
-            replace_file(state.path.with_suffix(".json"), json.dumps(facts, ensure_ascii=False))
+            facts = {"sha256": digest_of(fresh), "prompt": prompt}
+            fresh.replace(self.folder / f"{name}.state")
+            replace_file(self.folder / f"{name}.json", json.dumps(facts, ensure_ascii=False))
             # Deletes the states beyond the limits, oldest use first, and what processes left.
             used: dict[Path, tuple[float, int]] = {}
             for path in self.folder.iterdir():
@@ -366,13 +364,6 @@ class PromptCache:
         finally:
             with suppress(OSError):
                 fresh.unlink(missing_ok=True)
-
-    def _states(self, maker: str) -> Iterator[_State]:
-        for about in self.folder.glob(f"{maker}-*.json"):
-            with suppress(OSError, ValueError, KeyError, TypeError):
-                facts = json.loads(about.read_text(encoding="utf-8"))
-                path = about.with_suffix(".state")
-                yield _State(path, str(facts["sha256"]), str(facts["prompt"]))
 
 
 class Slot:

@@ -197,23 +197,18 @@ def _nibbles(raw: Blocks) -> Blocks:
     return np.concatenate([raw & 15, raw >> 4], axis=1)
 
 
-def _q4_k(raw: Blocks) -> Values:
+def _q4_k(raw: Blocks, high: Blocks | int = 0) -> Values:
     scales, mins = _scales_and_mins(raw)
-    quants = raw[:, 16:].reshape(len(raw), 4, 1, _SUB)
-    values = np.concatenate([quants & 15, quants >> 4], axis=2).reshape(len(raw), 8, _SUB)
-    found: Values = scales[:, :, None] * values.astype(np.float32) - mins[:, :, None]
+    quants = raw[:, -128:].reshape(len(raw), 4, 1, _SUB)
+    low = np.concatenate([quants & 15, quants >> 4], axis=2).reshape(len(raw), 8, _SUB)
+    values = (low | high).astype(np.float32)
+    found: Values = scales[:, :, None] * values - mins[:, :, None]
     return found
 
 
 def _q5_k(raw: Blocks) -> Values:
-    scales, mins = _scales_and_mins(raw)
-    quants = raw[:, 48:].reshape(len(raw), 4, 1, _SUB)
-    low = np.concatenate([quants & 15, quants >> 4], axis=2).reshape(len(raw), 8, _SUB)
     shifts = np.arange(8, dtype=np.uint8)[None, :, None]
-    high = (raw[:, None, 16:48] >> shifts) & 1
-    values = (low | (high << 4)).astype(np.float32)
-    found: Values = scales[:, :, None] * values - mins[:, :, None]
-    return found
+    return _q4_k(raw, ((raw[:, None, 16:48] >> shifts) & 1) << 4)
 
 
 def _scales_and_mins(raw: Blocks) -> tuple[Values, Values]:

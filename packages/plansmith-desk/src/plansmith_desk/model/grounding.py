@@ -108,18 +108,13 @@ def without_later(calls: Sequence[Drafted], tools: Mapping[str, Offered]) -> lis
     """Returns the calls without references to calls that do not come before."""
     kept: list[dict[str, Any]] = []
     for place, call in enumerate(calls):
-        args = {
-            name: ASK if any(each > place for each in _references(value)) else value
-            for name, value in call["args"].items()
-        }
+        args: dict[str, Json] = {}
+        for name, value in call["args"].items():
+            texts = [text for text in leaves(value) if isinstance(text, str)]
+            signs = [int(sign) for text in texts for sign in _SIGN.findall(text)]
+            args[name] = ASK if any(sign > place for sign in signs) else value
         kept.append({"tool": call["tool"], "args": _without_gaps(args, tools[call["tool"]])})
     return kept
-
-
-def _references(value: Json) -> Iterator[int]:
-    for text in leaves(value):
-        if isinstance(text, str):
-            yield from map(int, _SIGN.findall(text))
 
 
 def _without_gaps(args: Mapping[str, Json], tool: Offered) -> dict[str, Json]:
@@ -166,13 +161,13 @@ class _Given:
 
     def _has(self, value: str, name: str, schema: Schema) -> bool:
         form = schema.get("format")
-        if _SIGN.search(value) or not schema.keys().isdisjoint({"enum", "const"}):
-            return True
-        if form in _PROGRAMS:
+        is_given = not schema.keys().isdisjoint({"enum", "const"}) or form in _PROGRAMS
+        if _SIGN.search(value) or is_given:
             return True
         if _PLACE.search(name):
             stem, _, ending = value.casefold().rpartition(".")
             if stem and ending.isalnum() and "/" not in value and "\\" not in value:
+                # The request may name the file with another ending.
                 named = rf"(?<![a-z0-9_./-]){re.escape(stem)}\.\w"
                 if re.search(named, self._request.casefold()):
                     return True
@@ -412,11 +407,13 @@ class KnownNames:
 
         Never one with another number: data_2023 is not data_2024.
         """
-        fitting = {
-            each: (len(each.columns.intersection(words)), _likeness(name, each.path))
-            for each in self._tables
-            if _has_numbers(each.path, name)
-        }
+        fitting: dict[_Table, tuple[int, float]] = {}
+        for each in self._tables:
+            if _has_numbers(each.path, name):
+                # That both end in `.csv` says nothing.
+                one, other = (PurePosixPath(at.casefold()).stem for at in (name, each.path))
+                likeness = SequenceMatcher(None, one, other).ratio()
+                fitting[each] = (len(each.columns.intersection(words)), likeness)
         if not fitting:
             return None
         best, *others = sorted(fitting, key=lambda each: fitting[each], reverse=True)
@@ -450,9 +447,3 @@ def _has_numbers(path: str, name: str) -> bool:
 
 def _numbers_in(text: str) -> Counter[int]:
     return Counter(map(int, _DIGITS.findall(text)))
-
-
-def _likeness(name: str, path: str) -> float:
-    """Returns how alike two names are; that both end in `.csv` says nothing."""
-    one, other = (PurePosixPath(each.casefold()).stem for each in (name, path))
-    return SequenceMatcher(None, one, other).ratio()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -38,30 +38,35 @@ class LocalModel:
         self._engine = engine
         self._max_tokens = max_tokens
 
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+    def stream(self, prompt: Prompt) -> AsyncGenerator[Delta]:
         """Yields the answer in pieces; empty ones while the prompt is read."""
-        # Tools are not offered here: their calls are drafted as plans, see `calls`.
+        # Tools are not offered here: their calls are drafted as plans, see `calls_to_plan`.
         grammar = grammar_of(prompt.schema) if prompt.schema is not None else ""
-        async with aclosing(self.constrained(prompt, grammar=grammar)) as pieces:
-            async for delta in pieces:
-                yield delta
+        return self.constrained(prompt, grammar=grammar)
 
     async def constrained(self, prompt: Prompt, *, grammar: str = "") -> AsyncGenerator[Delta]:
         """Yields the answer to a prompt, constrained by a GBNF grammar."""
         limit = prompt.max_tokens or self._max_tokens
         body = _body(prompt.messages, limit) | ({"grammar": grammar} if grammar else {})
         timings: dict[str, Any] = {}
-        reason, pace = "", _Pace()
+        reason, tokens, start, told = "", 0, 0.0, 0.0
         async with aclosing(_pieces(lambda hear: self._engine().submit(body, hear))) as pieces:
             async for piece in pieces:
                 timings = piece.get("timings") or timings
                 choices = cast("list[dict[str, Any]]", piece.get("choices") or [{}])
                 reason = str(choices[0].get("finish_reason") or reason)
                 delta = cast("dict[str, Any]", choices[0].get("delta") or {})
-                said = str(delta.get("content") or "")
-                if said:
+                progress = _reading(piece)
+                if said := str(delta.get("content") or ""):
                     yield TextDelta(said)
-                if progress := _reading(piece) or (said and pace.count()):
+                    tokens, now = tokens + 1, time.monotonic()
+                    start, told = start or now, told or now
+                    if now - told >= _TELL_S:
+                        told, pace = now, f"{tokens / (now - start):.0f}"
+                        progress = Sentence(
+                            "writing, {count} tokens, {pace} a second", count=tokens, pace=pace
+                        )
+                if progress:
                     yield TextDelta("", progress)
         if reason == "length":
             raise ModelFailed(
@@ -100,25 +105,6 @@ def _reading(piece: Mapping[str, Any]) -> str:
     if whole <= known:
         return ""
     return Sentence("reading, {done} of {whole} tokens", done=done - known, whole=whole - known)
-
-
-class _Pace:
-    """Counts the tokens of an answer, and tells of them about once a second."""
-
-    def __init__(self) -> None:
-        self._tokens = 0
-        self._start = self._told = time.monotonic()
-
-    def count(self) -> str:
-        """Counts a token; returns what is to be told."""
-        now, self._tokens = time.monotonic(), self._tokens + 1
-        if self._tokens == 1:
-            self._start = self._told = now
-        if now - self._told < _TELL_S:
-            return ""
-        self._told = now
-        pace = f"{self._tokens / (now - self._start):.0f}"
-        return Sentence("writing, {count} tokens, {pace} a second", count=self._tokens, pace=pace)
 
 
 async def _pieces(

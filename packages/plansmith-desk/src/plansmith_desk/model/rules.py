@@ -7,25 +7,17 @@ import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
+from plansmith import ports
 from plansmith.errors import ModelRefused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.ports import (
-    Delta,
-    ModelDone,
-    PlanBrief,
-    Prompt,
-    ReplyBrief,
-    TextDelta,
-    TriageBrief,
-    Usage,
-)
 from plansmith.text import READ_BY_RULES
+from plansmith_desk.model.answer_rules import Task, language_of
 from plansmith_desk.model.calls_to_plan import plan_of_calls, plan_of_reply
 from plansmith_desk.model.demo import keyword, refuse_name
 from plansmith_desk.model.grounding import ASK
 from plansmith_desk.model.prompt import DraftTask, Offered, Schema
-from plansmith_desk.model.wording import Task, language_of, worded
+from plansmith_desk.model.wording import worded
 from plansmith_desk.settings import program
 from plansmith_planner.language.words import FILLER, terms
 from plansmith_planner.ranking.pick import shortlist
@@ -254,19 +246,19 @@ class RulesModel:
 
     name = "rules"
 
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: ports.Prompt) -> AsyncIterator[ports.Delta]:
         """Yields a decision, a plan or a reply; anything else needs a language model."""
-        yield TextDelta(_answer_text(prompt))
-        yield ModelDone(Usage(), self.name)
+        yield ports.TextDelta(_answer_text(prompt))
+        yield ports.ModelDone(ports.Usage(), self.name)
 
 
-def _answer_text(prompt: Prompt) -> str:
+def _answer_text(prompt: ports.Prompt) -> str:
     match prompt.brief:
-        case PlanBrief() as brief:
+        case ports.PlanBrief() as brief:
             return json.dumps(_plan(brief), ensure_ascii=False)
-        case TriageBrief():
+        case ports.TriageBrief():
             return json.dumps({"decision": "plan", "reason": "", "query": "", "answer": ""})
-        case ReplyBrief(style="results") as brief:
+        case ports.ReplyBrief(style="results") as brief:
             return worded(Task.of(brief), "")
         case _ if prompt.schema is not None:
             raise ModelRefused(
@@ -276,7 +268,7 @@ def _answer_text(prompt: Prompt) -> str:
             raise ModelRefused(Sentence("no language model is set up to word it"), hint=_hint())
 
 
-def _plan(brief: PlanBrief) -> dict[str, Json]:
+def _plan(brief: ports.PlanBrief) -> dict[str, Json]:
     task = DraftTask.of(brief)
     if task.remark:
         hint = Sentence(

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from plansmith.errors import ModelFailed
-from plansmith.plan.refs import pieces, value_text
-from plansmith.ports import Delta, Message, ModelDone, Prompt, ReplyBrief, TextDelta, Usage
-from plansmith.report.result_text import Language, facts
+from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
+from plansmith.report.result_text import facts
 from plansmith.text import HAN, clip
-from plansmith_desk.model.answer_rules import MOST_NAMES, Answer, notes_of, rule_answer
+from plansmith_desk.model.answer_rules import MOST_NAMES, Answer, Task, notes_of, rule_answer
 from plansmith_planner.language.words import terms
 from plansmith_planner.models.fact_checked import strange_names, unfounded
 
@@ -55,59 +54,36 @@ _MOST_QUOTED: Final = 3
 _SHOWN_TEXT: Final = 600  # letters of a text beside the file that it was written to
 
 
-def language_of(locale: str) -> Literal["en", "zh"]:
-    """Returns the language of our sentences that is nearest to a locale."""
-    return "zh" if locale.startswith("zh") else "en"
-
-
-class Task(NamedTuple):
-    """A request to be answered, and the results by step; without a request they are quoted.
-
-    `writes` if the request says what text to write: that text alone is wanted.
-    """
-
-    request: str
-    results: Mapping[str, str]
-    language: Language = "en"
-    writes: bool = False
-
-    @classmethod
-    def of(cls, brief: ReplyBrief) -> Task:
-        """Makes the task of an instruction and the results that it refers to."""
-        writes = brief.style == "worded"
-        words: list[str] = []
-        texts: dict[str, list[str]] = {}
-        for each in pieces(brief.instruction):
-            if isinstance(each, str):
-                words.append(each)
-                continue
-            value = brief.results.get(str(each))
-            # A number keeps its place; a text might read as an order there.
-            if writes and isinstance(value, int | float):
-                words.append(value_text(value))
-            texts.setdefault(each.step, []).append(value_text(value))
-        results = {step: "\n".join(dict.fromkeys(some)) for step, some in texts.items()}
-        request = " ".join("".join(words).split())
-        return cls(request, results, language_of(brief.locale), writes)
-
-    @property
-    def source(self) -> str:
-        """What an answer may take its numbers and names from."""
-        # Line ends and quotation marks within JSON are written in two signs.
-        plain = [re.sub(r"\\[nt]", " ", each).replace('\\"', '"') for each in self.results.values()]
-        return "\n".join([self.request, *plain])
-
-    def say(self, english: str, chinese: str) -> str:
-        return chinese if self.language == "zh" else english
-
-
 class _Part(NamedTuple):
-    """A result: its step, what rules make of it if they can, and the texts of files in it."""
+    """A result: its step and value, the texts of files in it, and what rules make of it."""
 
     step: str
-    result: str
+    value: Any
+    texts: Sequence[_Text]
     told: Answer | None
-    texts: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, step: str, result: str, task: Task) -> _Part:
+        value, texts = _read(result)
+        if isinstance(value, str):
+            # A text that was written or found for the request is its answer.
+            short = result.strip() and len(result) <= _SHOWN_TEXT
+            return cls(step, value, (), Answer(result.strip()) if short else None)
+        if texts:
+            shown = len(texts) == 1 and _SHOW.match(task.request) and not is_summary(task.request)
+            told = Answer(facts(texts[0].text, language=task.language)) if shown else None
+            return cls(step, value, texts, told)
+        if isinstance(value, dict) and cast("dict[str, Any]", value).get("passages") == []:
+            said = task.say(
+                "The documents here do not say anything about it.", "这里的文件没有提到相关内容。"
+            )
+            # Notes tell such as files that could not be read.
+            return cls(step, value, (), Answer("\n".join([said, *notes_of(value, task)])))
+        return cls(step, value, (), rule_answer(value, task) or _listed(value, result, task))
+
+
+def _parts(task: Task) -> list[_Part]:
+    return [_Part.of(step, text, task) for step, text in task.results.items()]
 
 
 def without_model(task: Task) -> str | None:
@@ -138,32 +114,6 @@ def worded(task: Task, sentence: str) -> str:
 def _quoted(task: Task) -> str:
     quoted = (facts(each, language=task.language) for each in task.results.values())
     return "\n\n".join(filter(None, quoted))
-
-
-def _parts(task: Task) -> list[_Part]:
-    return [_part(step, text, task) for step, text in task.results.items()]
-
-
-def _part(step: str, text: str, task: Task) -> _Part:
-    try:
-        value: Any = json.loads(text)
-    except ValueError:
-        # A text that was written or found for the request is its answer.
-        short = text.strip() and len(text) <= _SHOWN_TEXT
-        return _Part(step, text, Answer(text.strip()) if short else None)
-    texts = tuple(file_texts(value))
-    if texts:
-        shown = len(texts) == 1 and _SHOW.match(task.request) and not is_summary(task.request)
-        told = Answer(facts(texts[0][1], language=task.language)) if shown else None
-        return _Part(step, text, told, texts)
-    if isinstance(value, dict) and cast("dict[str, Any]", value).get("passages") == []:
-        said = task.say(
-            "The documents here do not say anything about it.", "这里的文件没有提到相关内容。"
-        )
-        # Notes tell such as files that could not be read.
-        return _Part(step, text, Answer("\n".join([said, *notes_of(value, task.language)])))
-    told = rule_answer(value, task.request, task.language)
-    return _Part(step, text, told or _listed(value, text, task))
 
 
 def _listed(value: Any, text: str, task: Task) -> Answer | None:
@@ -208,11 +158,11 @@ def _assembled(task: Task, parts: Sequence[_Part], sentence: str) -> str:
     still_open = [each for each in parts if each.told is None]
     if still_open and _is_to_be_read(task, parts):
         # What rules tell beside a sentence is mostly how its text was found.
-        told = ["\n".join(_read(task, still_open, sentence)), *told]
+        told = ["\n".join(_told(task, still_open, sentence)), *told]
     return "\n\n".join(filter(None, [*done, *told]))
 
 
-def _read(task: Task, parts: Sequence[_Part], sentence: str) -> Iterator[str]:
+def _told(task: Task, parts: Sequence[_Part], sentence: str) -> Iterator[str]:
     """Yields what a model says of texts, with their files; the texts themselves if it is wrong."""
     steps = [each.step for each in parts]
     texts = [text for each in parts for text in each.texts]
@@ -230,10 +180,10 @@ def _read(task: Task, parts: Sequence[_Part], sentence: str) -> Iterator[str]:
             yield cited(f"- {path}: {clip(best, _QUOTED)}", *steps)
     for each in parts:
         if each.texts:
-            notes = notes_of(json.loads(each.result), task.language)
-            yield from (cited(note, each.step) for note in notes)
+            yield from (cited(note, each.step) for note in notes_of(each.value, task))
         else:
-            yield from ("", facts(each.result, f" [step:{each.step}]", task.language))
+            result = task.results[each.step]
+            yield from ("", facts(result, f" [step:{each.step}]", task.language))
 
 
 def is_right(task: Task, sentence: str) -> bool:
@@ -365,14 +315,28 @@ def material(request: str, results: Sequence[str]) -> str:
     A result is JSON or plain text. Texts of files come below the name of their file; anything else
     as tables and lists.
     """
-    texts = [each for result in results for each in _texts(result)]
+    texts: list[_Text] = []
+    for result in results:
+        value, found = _read(result)
+        by_file: dict[str, list[str]] = {}
+        for path, text in found:
+            by_file.setdefault(path, []).append(text.strip())
+        plain = result.strip() if isinstance(value, str) else facts(result)
+        texts += [_Text(path, _BREAK.join(each)) for path, each in by_file.items()]
+        texts += [] if found else [_Text("", plain)]
     whole = "\n\n".join(str(each) for each in texts)
     room = int(ROOM / (1 + _WIDE * len(HAN.findall(whole)) / max(len(whole), 1)))
     if len(whole) <= room:
         return whole
-    shares = _shares([len(str(each)) for each in texts], room)
-    cut = [each.cut(request, share) for each, share in zip(texts, shares, strict=True)]
-    return "\n\n".join(map(str, cut))[:room]
+    # The short texts are whole, and the first of the long ones has most of the room.
+    cut: list[str] = []
+    left = room
+    for place, each in enumerate(texts):
+        rest = sum(min(len(str(other)), _SHORT) for other in texts[place + 1 :])
+        share = max(min(len(str(each)), left - rest), min(_SHORT, left))
+        cut.append(str(each.cut(request, share)))
+        left = max(left - share - 2, 0)
+    return "\n\n".join(cut)[:room]
 
 
 class _Text(NamedTuple):
@@ -393,56 +357,30 @@ class _Text(NamedTuple):
         return _Text(self.path, best_blocks(request, self.text, left))
 
 
-def _shares(lengths: Sequence[int], left: int) -> list[int]:
-    """Returns the room of each text: the short ones whole, the first of the long ones most."""
-    shares: list[int] = []
-    for place, length in enumerate(lengths):
-        rest = sum(min(each, _SHORT) for each in lengths[place + 1 :])
-        shares.append(max(min(length, left - rest), min(_SHORT, left)))
-        left = max(left - shares[-1] - 2, 0)
-    return shares
-
-
-def _texts(result: str) -> Iterator[_Text]:
-    """Yields the texts of a result, each with its file; a result of another shape as facts."""
+def _read(result: str) -> tuple[Any, list[_Text]]:
+    """Returns the value of a result, and the texts of files or passages in it with their paths."""
     try:
         value: Any = json.loads(result)
     except ValueError:
-        yield _Text("", result.strip())
-        return
-    found = list(file_texts(value))
-    if not found:
-        yield _Text("", facts(result))
-        return
-    texts: dict[str, list[str]] = {}
-    for path, text in found:
-        texts.setdefault(path, []).append(text.strip())
-    yield from (_Text(path, _BREAK.join(each)) for path, each in texts.items())
+        return result, []
+    found: list[_Text] = []
+    for item in cast("Sequence[Any]", value) if isinstance(value, list) else [value]:
+        own = _file_texts([item])
+        if not own and isinstance(item, dict):
+            held = map(cast("dict[str, Any]", item).get, ("passages", "files"))
+            own = [text for each in held for text in _file_texts(each)]
+        found += own
+    return value, found
 
 
-def file_texts(value: Any) -> Iterator[tuple[str, str]]:
-    """Yields the path and text of a file that was read, of several, or of passages."""
-    if isinstance(value, list):
-        yield from (each for item in cast("Sequence[Any]", value) for each in file_texts(item))
-    if not isinstance(value, dict):
-        return
-    fields = cast("Mapping[str, Any]", value)
-    own = _file_text(fields)
-    if own is not None:
-        yield own
-        return
-    for key in ("passages", "files"):
-        items: Any = fields.get(key)
-        if isinstance(items, list):
-            yield from (each for each in map(_file_text, cast("Sequence[Any]", items)) if each)
-
-
-def _file_text(value: Any) -> tuple[str, str] | None:
-    if not isinstance(value, dict):
-        return None
-    fields = cast("Mapping[str, Any]", value)
-    path, text = fields.get("path"), fields.get("text")
-    return (path, text) if isinstance(path, str) and isinstance(text, str) else None
+def _file_texts(items: Any) -> list[_Text]:
+    found: list[_Text] = []
+    for item in cast("Sequence[Any]", items) if isinstance(items, list) else ():
+        fields = cast("dict[str, object]", item if isinstance(item, dict) else {})
+        path, text = fields.get("path"), fields.get("text")
+        if isinstance(path, str) and isinstance(text, str):
+            found.append(_Text(path, text))
+    return found
 
 
 def best_blocks(request: str, text: str, room: int) -> str:

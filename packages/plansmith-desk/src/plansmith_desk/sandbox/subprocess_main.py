@@ -34,6 +34,7 @@ _MAPPED: Final = 1024 * 1024 * 1024
 _WORN: Final = 256 * 1024 * 1024
 _FILE: Final = 2 * 1024 * 1024 * 1024
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_STATM: Final = Path("/proc/self/statm")  # on Linux
 
 
 def encoded(message: dict[str, Any]) -> bytes:
@@ -50,7 +51,20 @@ def main(handle: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe = Connection(handle)
     calls: queue.SimpleQueue[tuple[bytes, Job]] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(pipe, calls), daemon=True).start()
+
+    def listen() -> None:
+        job = Job(Call(key=""))
+        try:
+            while (text := pipe.recv_bytes()) is not None:
+                if text == CANCEL:
+                    job.give_up()
+                else:
+                    job = Job(Call(key=""))
+                    calls.put((text, job))
+        finally:
+            os._exit(1)
+
+    threading.Thread(target=listen, daemon=True).start()
     while True:
         try:
             text, job = calls.get(timeout=_IDLE_S)
@@ -59,23 +73,22 @@ def main(handle: int) -> None:
         pipe.send_bytes(_reply(text, job))
 
 
-def _listen(pipe: Connection, calls: queue.SimpleQueue[tuple[bytes, Job]]) -> None:
-    job = Job(Call(key=""))
-    try:
-        while True:
-            text = pipe.recv_bytes()
-            if text == CANCEL:
-                job.give_up()
-            else:
-                job = Job(Call(key=""))
-                calls.put((text, job))
-    finally:
-        os._exit(1)
-
-
 def _reply(text: bytes, job: Job) -> bytes:
+    message: Any = parse_json(text)
+    module, _, name = message["work"].partition(":")
     try:
-        reply = encoded(_result(text, job) | {"worn": _resident() > _WORN})
+        try:
+            work = getattr(import_module(module), name)
+            _limit(message["limits"])
+            result = {"value": work(job, **message["arguments"])}
+        except MemoryError:
+            raise
+        except PlansmithError as error:
+            result = _failure(error)
+        except Exception as error:  # noqa: BLE001 - any failure is reported to the caller
+            result = {"error": "Exception", "message": f"{type(error).__name__}: {error}"}
+        pages = int(_STATM.read_text(encoding="ascii").split()[1]) if _STATM.exists() else 0
+        reply = encoded(result | {"worn": pages * _PAGE > _WORN})
         if len(reply) <= LONGEST:
             return reply
         large = ToolFailed(
@@ -84,21 +97,6 @@ def _reply(text: bytes, job: Job) -> bytes:
         return encoded(_failure(large) | {"worn": True})
     except MemoryError:
         return encoded({"error": "MemoryError", "worn": True})
-
-
-def _result(text: bytes, job: Job) -> dict[str, Any]:
-    message: Any = parse_json(text)
-    module, _, name = message["work"].partition(":")
-    try:
-        work = getattr(import_module(module), name)
-        _limit(message["limits"])
-        return {"value": work(job, **message["arguments"])}
-    except MemoryError:
-        raise
-    except PlansmithError as error:
-        return _failure(error)
-    except Exception as error:  # noqa: BLE001 - any failure is reported to the caller
-        return {"error": "Exception", "message": f"{type(error).__name__}: {error}"}
 
 
 def _failure(error: PlansmithError) -> dict[str, Any]:
@@ -128,10 +126,3 @@ def _limit(limits: dict[str, Any]) -> None:
         # macOS does not know every limit; there the engines' own ones are all there is.
         with suppress(ValueError, OSError):
             resource.setrlimit(kind, (soft, hard))
-
-
-def _resident() -> int:
-    try:
-        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * _PAGE
-    except OSError:
-        return 0

@@ -70,16 +70,13 @@ class Subprocesses:
             "writes": limits.writes,
         }
         data = encoded({"work": work, "arguments": dict(arguments), "limits": kept})
-        with self._take_child(limits, job):
-            child = self._child()
+        with self._child(limits, job) as child:
             reply = child.ask(data, limits, job)
-            if reply is None and child.process.returncode == NOBODY_ASKED:
-                # It had just gone to rest, and the call never reached it.
-                child = _Child()
-                reply = child.ask(data, limits, job)
-            if reply is None:
-                raise _child_died(child, limits)
-            self._return_child(child, worn=bool(reply["worn"]))
+        if reply is None and child.process.returncode == NOBODY_ASKED:
+            # It had just gone to rest, and the call never reached it.
+            return self.call(work, arguments, limits=limits, job=job)
+        if reply is None:
+            raise _child_died(child, limits)
         kind = reply.get("error")
         if kind is None:
             return cast("Json", reply["value"])
@@ -97,7 +94,8 @@ class Subprocesses:
             each.end()
 
     @contextmanager
-    def _take_child(self, limits: ProcessLimits, job: Job | None) -> Generator[None]:
+    def _child(self, limits: ProcessLimits, job: Job | None) -> Generator[_Child]:
+        """Waits for a slot and gives a child, which is kept if it still runs with little memory."""
         end = time.monotonic() + limits.seconds
         with self._lock:
             slots = self._slots.setdefault(SHARE.get(), threading.Semaphore(_MOST))
@@ -107,29 +105,24 @@ class Subprocesses:
                     Sentence("too many queries are running"), hint=Sentence("try it again later")
                 )
         try:
-            yield
+            with self._lock:
+                if self._owner != os.getpid():
+                    # A fork has the parent's pipes, which are not its own to speak through.
+                    self._owner, self._idle = os.getpid(), []
+                gone = [each for each in self._idle if each.process.poll() is not None]
+                self._idle = [each for each in self._idle if each not in gone]
+                waiting = self._idle.pop() if self._idle else None
+            for each in gone:
+                each.end()
+            child = waiting or _Child()
+            yield child
+            with self._lock:
+                if not child.worn and len(self._idle) < _IDLE:
+                    self._idle.append(child)
+                    return
+            child.end()
         finally:
             slots.release()
-
-    def _child(self) -> _Child:
-        with self._lock:
-            if self._owner != os.getpid():
-                # A fork has the parent's pipes, which are not its own to speak through.
-                self._owner, self._idle = os.getpid(), []
-            while self._idle:
-                child = self._idle.pop()
-                if child.process.poll() is None:
-                    return child
-                child.end()
-        return _Child()
-
-    def _return_child(self, child: _Child, *, worn: bool) -> None:
-        """Keeps a child for the next call, unless it still holds much memory."""
-        with self._lock:
-            if not worn and len(self._idle) < _IDLE:
-                self._idle.append(child)
-                return
-        child.end()
 
 
 class _Child:
@@ -137,6 +130,7 @@ class _Child:
 
     def __init__(self) -> None:
         self.late = False
+        self.worn = True  # it has ended, or still holds much memory
         self._pipe, other = Pipe()
         with other:
             self.process = subprocess.Popen(  # noqa: S603 - our own code
@@ -153,6 +147,7 @@ class _Child:
 
     def ask(self, data: bytes, limits: ProcessLimits, job: Job | None) -> dict[str, Any] | None:
         """Returns the child's reply; None if it died. Kills it at a limit."""
+        self.worn = True
         grace = _GRACE_S if limits.grace_s is None else limits.grace_s
         deadline = time.monotonic() + limits.seconds + grace
         sent = cancelled = False
@@ -179,7 +174,9 @@ class _Child:
         except BaseException:
             self.end()
             raise
-        return cast("dict[str, Any]", parse_json(reply))
+        found = cast("dict[str, Any]", parse_json(reply))
+        self.worn = bool(found["worn"])
+        return found
 
     def _kill(self) -> None:
         # Not once it was taken leave of: its number may be somebody else's by then.

@@ -12,18 +12,7 @@ from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.ports import ContextBlock
-from plansmith.tools.toolset import (
-    NOTES,
-    TEXT,
-    Arguments,
-    BuiltIn,
-    Job,
-    ToolSet,
-    items,
-    noted,
-    string,
-    whole,
-)
+from plansmith.tools import toolset as ts
 from plansmith_desk.sql.engines import HINT, Database
 from plansmith_desk.sql.rows import ROWS, RowLimits, parameters_of
 from plansmith_desk.sql.schema import schema_blocks
@@ -32,17 +21,21 @@ from plansmith_desk.tool_specs import YES, record, spec
 _MOST_TABLES: Final = 500
 _NUMBER: Final = {"type": "integer"}
 _TABLES: Final = record(
-    {"tables": items(record({"name": TEXT, "kind": TEXT, "columns": _NUMBER}, comment=TEXT))},
-    notes=NOTES,
+    {
+        "tables": ts.items(
+            record({"name": ts.TEXT, "kind": ts.TEXT, "columns": _NUMBER}, comment=ts.TEXT)
+        )
+    },
+    notes=ts.NOTES,
 )
 _COLUMN: Final = record(
-    {"name": TEXT, "type": TEXT, "primary": YES, "required": YES},
-    comment=TEXT,
-    samples=items(TEXT),
+    {"name": ts.TEXT, "type": ts.TEXT, "primary": YES, "required": YES},
+    comment=ts.TEXT,
+    samples=ts.items(ts.TEXT),
 )
-_KEY: Final = record({"columns": items(TEXT), "table": TEXT, "targets": items(TEXT)})
+_KEY: Final = record({"columns": ts.items(ts.TEXT), "table": ts.TEXT, "targets": ts.items(ts.TEXT)})
 _TABLE: Final = record(
-    {"table": TEXT, "kind": TEXT, "columns": items(_COLUMN), "keys": items(_KEY)}
+    {"table": ts.TEXT, "kind": ts.TEXT, "columns": ts.items(_COLUMN), "keys": ts.items(_KEY)}
 )
 _PARAMETERS: Final[dict[str, Any]] = {
     "type": ["array", "object"],
@@ -50,7 +43,7 @@ _PARAMETERS: Final[dict[str, Any]] = {
 }
 
 
-class SqlTools(ToolSet):
+class SqlTools(ts.ToolSet):
     """The tools for some databases by name; can write only to those in `writable`.
 
     It is a context source too: a planner sees the tables that fit a request.
@@ -73,7 +66,7 @@ class SqlTools(ToolSet):
         self._writable = writable
         self.kinds = {name: each.kind for name, each in self._engines.items()}
         works = (self._tables, self._describe, self._query, self._execute)
-        tools = [BuiltIn(*each) for each in zip(self._specs(), works, strict=False)]
+        tools = [ts.BuiltIn(*each) for each in zip(self._specs(), works, strict=False)]
         super().__init__(tools)
 
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
@@ -85,7 +78,7 @@ class SqlTools(ToolSet):
             blocks += schema_blocks(tables, query, token_limit=share, source=f"{name}, {each.kind}")
         return blocks
 
-    def _tables(self, given: Arguments, _: Job) -> Json:
+    def _tables(self, given: ts.Arguments, _: ts.Job) -> Json:
         tables = self._engine(given).schema()
         listed: list[Json] = []
         for each in tables[:_MOST_TABLES]:
@@ -94,9 +87,9 @@ class SqlTools(ToolSet):
                 {"name": each.name, "kind": each.kind, "columns": len(each.columns), **comment}
             )
         left = len(tables) - len(listed)
-        return noted({"tables": listed}, [f"{left} more tables are left out"] if left else [])
+        return ts.noted({"tables": listed}, [f"{left} more tables are left out"] if left else [])
 
-    def _describe(self, given: Arguments, _: Job) -> Json:
+    def _describe(self, given: ts.Arguments, _: ts.Job) -> Json:
         tables = {each.name: each for each in self._engine(given).schema()}
         wanted = given["table"]
         lower = {name.lower(): each for name, each in tables.items()}
@@ -116,19 +109,19 @@ class SqlTools(ToolSet):
             "keys": cast("Json", [asdict(key) for key in found.foreign_keys]),
         }
 
-    def _query(self, given: Arguments, job: Job) -> Json:
+    def _query(self, given: ts.Arguments, job: ts.Job) -> Json:
         rows = given.get("limit", self._limits.rows)
         parameters = parameters_of(given.get("parameters", []))
         asked = {"sql": given["query"], "parameters": parameters, "rows": rows}
         return self._engine(given).do("query", job, **asked)
 
-    def _execute(self, given: Arguments, job: Job) -> Json:
+    def _execute(self, given: ts.Arguments, job: ts.Job) -> Json:
         parameters = parameters_of(given.get("parameters", []))
         engine = self._engine(given, self._writable[0])
         changed = engine.do("execute", job, sql=given["statement"], parameters=parameters)
         return {"changed": changed}
 
-    def _engine(self, given: Arguments, first: str = "") -> Database:
+    def _engine(self, given: ts.Arguments, first: str = "") -> Database:
         return self._engines[given.get("database", first or next(iter(self._engines)))]
 
     def _specs(self) -> list[ToolSpec]:
@@ -141,20 +134,20 @@ class SqlTools(ToolSet):
                 "describe",
                 "The columns of a database table: types, keys, relations, some values (表的列).",
                 _TABLE,
-                table=string("Name of the table.", minLength=1),
+                table=ts.string("Name of the table.", minLength=1),
             ),
             self._spec(
                 "query",
                 f"Answer a question from a database with one SELECT ({kinds}): find, count, sum, "
                 "join (用 SQL 查询数据库).",
                 ROWS,
-                query=string("One SELECT.", minLength=1, maxLength=100_000, format="sql"),
+                query=ts.string("One SELECT.", minLength=1, maxLength=100_000, format="sql"),
                 parameters=_PARAMETERS,
-                limit=whole("Most rows given.", 1, self._limits.most_rows),
+                limit=ts.whole("Most rows given.", 1, self._limits.most_rows),
             ),
         ]
         if self._writable:
-            statement = string("One statement that writes.", minLength=1, maxLength=100_000)
+            statement = ts.string("One statement that writes.", minLength=1, maxLength=100_000)
             found.append(
                 self._spec(
                     "execute",
@@ -178,7 +171,7 @@ class SqlTools(ToolSet):
     ) -> ToolSpec:
         """Makes a spec; the first field is needed, and the database if there are several."""
         names = list(among or self._engines)
-        needed = {"database": string("Which database.", enum=names)} if len(names) > 1 else {}
+        needed = {"database": ts.string("Which database.", enum=names)} if len(names) > 1 else {}
         needed |= dict(list(takes.items())[:1])
         return spec(
             f"sql.{name}",

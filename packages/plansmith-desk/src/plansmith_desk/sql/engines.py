@@ -20,20 +20,8 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import Job, watched
 from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
+from plansmith_desk.sql import rows as sql_rows
 from plansmith_desk.sql.postgres import PostgresEngine
-from plansmith_desk.sql.rows import (
-    Data,
-    Parameters,
-    RowLimits,
-    as_result,
-    converting_errors,
-    database_says,
-    exact_aggregates,
-    guard,
-    select,
-    shortened,
-    too_long,
-)
 from plansmith_desk.sql.schema import Column, Table, read_schema
 
 HINT: Final = Sentence(
@@ -44,7 +32,7 @@ HINT: Final = Sentence(
 class Database:
     """A database as the tools use it: runs every statement in a child process."""
 
-    def __init__(self, url: str, limits: RowLimits) -> None:
+    def __init__(self, url: str, limits: sql_rows.RowLimits) -> None:
         self._url = url
         self._limits = limits
         # Nothing is opened here: this only says whether the address can be one.
@@ -75,12 +63,12 @@ def act_here(
     job: Job, *, url: str, limits: Mapping[str, Any], act: str, given: Mapping[str, Any], **env: str
 ) -> Json:
     """Does in this process what a `Database` asks its child for."""
-    bounds = RowLimits(**limits)
+    bounds = sql_rows.RowLimits(**limits)
     database = _engine(url, bounds)
     os.environ.update(env)
     try:
         if act == "query":
-            return as_result(database.query(**given, job=job), bounds)
+            return sql_rows.as_result(database.query(**given, job=job), bounds)
         if act == "execute":
             return database.execute(**given, job=job)
         return cast("Json", [asdict(each) for each in database.schema()])
@@ -89,7 +77,7 @@ def act_here(
             del os.environ[name]
 
 
-def _engine(url: str, limits: RowLimits) -> SqliteEngine | DuckEngine | PostgresEngine:
+def _engine(url: str, limits: sql_rows.RowLimits) -> SqliteEngine | DuckEngine | PostgresEngine:
     """Returns the database at a URL; opens nothing before its first use."""
     scheme, _, rest = url.partition(":")
     if scheme in ("postgresql", "postgres"):
@@ -105,7 +93,7 @@ def _engine(url: str, limits: RowLimits) -> SqliteEngine | DuckEngine | Postgres
 class _InFile:
     """A database in one file, opened anew for each statement."""
 
-    def __init__(self, path: Path, *, limits: RowLimits) -> None:
+    def __init__(self, path: Path, *, limits: sql_rows.RowLimits) -> None:
         self.path = path
         self._limits = limits
 
@@ -119,11 +107,13 @@ class SqliteEngine(_InFile):
 
     kind = "sqlite"
 
-    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Data:
+    def query(
+        self, sql: str, parameters: sql_rows.Parameters, rows: int, job: Job
+    ) -> sql_rows.Data:
         with self._opened("ro", job) as database:
-            return select(database, sql, parameters, rows)
+            return sql_rows.select(database, sql, parameters, rows)
 
-    def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
+    def execute(self, sql: str, parameters: sql_rows.Parameters, job: Job) -> int:
         """Runs one writing statement atomically; returns how many rows it changed."""
         with self._opened("rw", job) as database:
             cursor = database.execute(sql, parameters)
@@ -141,13 +131,13 @@ class SqliteEngine(_InFile):
     def _opened(self, mode: str, job: Job) -> Generator[sqlite3.Connection]:
         self._check()
         address = f"file:{quote(str(self.path.resolve()))}?mode={mode}"
-        with converting_errors(self._limits, writing=mode == "rw"):
+        with sql_rows.converting_errors(self._limits, writing=mode == "rw"):
             database = sqlite3.connect(address, uri=True, timeout=2.0, check_same_thread=False)
             try:
                 database.execute(f"PRAGMA query_only = {'ON' if mode == 'ro' else 'OFF'}")
                 database.execute("PRAGMA trusted_schema = OFF")
-                exact_aggregates(database)
-                guard(database, job, self._limits, writing=mode == "rw")
+                sql_rows.exact_aggregates(database)
+                sql_rows.guard(database, job, self._limits, writing=mode == "rw")
                 yield database
             finally:
                 database.close()
@@ -178,16 +168,18 @@ class DuckEngine(_InFile):
 
     kind = "duckdb"
 
-    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Data:
+    def query(
+        self, sql: str, parameters: sql_rows.Parameters, rows: int, job: Job
+    ) -> sql_rows.Data:
         with self._opened(job, read_only=True) as database:
             found = database.execute(_single_statement(database, sql, _READING), parameters)
             some = islice(iter(found.fetchone, None), rows + 1)
             letters = self._limits.letters_each
-            fetched = [[shortened(value, letters) for value in row] for row in some]
+            fetched = [[sql_rows.shortened(value, letters) for value in row] for row in some]
             columns = [(str(each[0]), str(each[1]).lower()) for each in found.description]
-            return Data(columns, fetched[:rows], more=len(fetched) > rows)
+            return sql_rows.Data(columns, fetched[:rows], more=len(fetched) > rows)
 
-    def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
+    def execute(self, sql: str, parameters: sql_rows.Parameters, job: Job) -> int:
         """Runs one writing statement atomically; returns how many rows it changed."""
         with self._opened(job, read_only=False) as database:
             found = database.execute(_single_statement(database, sql, _WRITING), parameters)
@@ -239,15 +231,15 @@ def _single_statement(database: Any, sql: str, allowed: frozenset[str]) -> Any:
 
 
 @contextmanager
-def _converting_errors(duckdb: Any, limits: RowLimits) -> Generator[None]:
+def _converting_errors(duckdb: Any, limits: sql_rows.RowLimits) -> Generator[None]:
     try:
         yield
     except duckdb.Error as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         if isinstance(error, duckdb.InterruptException):
-            raise too_long(limits.seconds) from None
+            raise sql_rows.too_long(limits.seconds) from None
         if isinstance(error, duckdb.OutOfMemoryException):
             raise MemoryError from None  # noqa: TRY004 - that is what it is
         if "lock" in first.lower() and isinstance(error, duckdb.IOException):
             raise ToolBusy(Sentence("the database is in use: {why}", why=first)) from None
-        raise database_says(first) from None
+        raise sql_rows.database_says(first) from None

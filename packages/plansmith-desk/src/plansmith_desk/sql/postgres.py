@@ -11,15 +11,7 @@ from typing import Any, Final
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import Job, watched
-from plansmith_desk.sql.rows import (
-    ONLY_READS,
-    Data,
-    Parameters,
-    RowLimits,
-    database_says,
-    shortened,
-    too_long,
-)
+from plansmith_desk.sql import rows as sql_rows
 from plansmith_desk.sql.schema import Column, ForeignKey, Table
 
 # Functions that act outside of the transaction, or run text as SQL. That they are named is an
@@ -97,11 +89,13 @@ class PostgresEngine:
 
     kind = "postgresql"
 
-    def __init__(self, url: str, *, limits: RowLimits) -> None:
+    def __init__(self, url: str, *, limits: sql_rows.RowLimits) -> None:
         self._url = url
         self._limits = limits
 
-    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Data:
+    def query(
+        self, sql: str, parameters: sql_rows.Parameters, rows: int, job: Job
+    ) -> sql_rows.Data:
         """Returns the rows of one reading statement.
 
         The role has no rights beyond tables; the transaction is read-only and rolled back; a cursor
@@ -111,7 +105,7 @@ class PostgresEngine:
         first = _FIRST.match(sql)
         if first is not None and first[1].lower() not in _READING:
             message = Sentence("{word} is not allowed", word=first[1].upper())
-            raise ToolFailed(message, hint=ONLY_READS)
+            raise ToolFailed(message, hint=sql_rows.ONLY_READS)
         text = sql.strip().removesuffix(";")
         with self._opened(job, read_only=True) as connection:
             cursor = connection.cursor()
@@ -127,13 +121,12 @@ class PostgresEngine:
                 if not part:
                     break
                 longest = max(len(str(row)) for row in part)
-                found += [[shortened(value, letters) for value in row] for row in part]
+                found += [[sql_rows.shortened(value, letters) for value in row] for row in part]
                 wanted = max(1, min(2 * wanted, _AT_ONCE // (longest + 1)))
-            fetched = found
             columns = [(str(each.name), str(each.type_display)) for each in cursor.description]
-            return Data(columns, fetched[:rows], more=len(fetched) > rows)
+            return sql_rows.Data(columns, found[:rows], more=len(found) > rows)
 
-    def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
+    def execute(self, sql: str, parameters: sql_rows.Parameters, job: Job) -> int:
         """Runs one writing statement atomically; returns how many rows it changed."""
         _refuse(sql)
         first = _FIRST.match(sql)
@@ -173,6 +166,11 @@ class PostgresEngine:
     @contextmanager
     def _opened(self, job: Job | None, *, read_only: bool) -> Generator[Any]:
         psycopg = _driver()
+
+        def cancel() -> None:
+            with suppress(psycopg.Error):
+                connection.cancel()
+
         try:
             connection = psycopg.connect(
                 self._url, connect_timeout=10, cursor_factory=psycopg.RawCursor
@@ -195,17 +193,12 @@ class PostgresEngine:
                     raise Misconfigured(message, hint=_ROLE)
                 # Slightly above the server's own limit, in case it does not keep that.
                 seconds = self._limits.seconds + 5
-                with watched(lambda: _cancel(connection), job=job, seconds=seconds):
+                with watched(cancel, job=job, seconds=seconds):
                     yield connection
             finally:
                 connection.close()
         except psycopg.Error as error:
             raise _worded(error, psycopg, self._limits) from None
-
-
-def _cancel(connection: Any) -> None:
-    with suppress(_driver().Error):
-        connection.cancel()
 
 
 def _driver() -> Any:
@@ -229,7 +222,7 @@ def _refuse(sql: str) -> None:
         raise ToolFailed(Sentence("the statement has a zero byte"))
 
 
-def _listed(parameters: Parameters) -> list[Any]:
+def _listed(parameters: sql_rows.Parameters) -> list[Any]:
     if isinstance(parameters, Mapping):
         hint = Sentence("give a list, and write $1, $2 in the statement")
         raise ToolFailed(Sentence("PostgreSQL takes parameters by their place"), hint=hint)
@@ -240,16 +233,16 @@ def _full(space: str, name: str) -> str:
     return name if space == "public" else f"{space}.{name}"
 
 
-def _worded(error: Any, psycopg: Any, limits: RowLimits) -> Exception:
+def _worded(error: Any, psycopg: Any, limits: sql_rows.RowLimits) -> Exception:
     first = (str(error).splitlines() or [type(error).__name__])[0]
     if isinstance(error, psycopg.errors.QueryCanceled):
-        return too_long(limits.seconds)
+        return sql_rows.too_long(limits.seconds)
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
         message = Sentence("the statement is not allowed: {why}", why=first)
-        return ToolFailed(message, hint=ONLY_READS)
+        return ToolFailed(message, hint=sql_rows.ONLY_READS)
     if error.sqlstate is None and ("allocate memory" in first or "out of memory" in first):
         # Of this process and not of the server, whose errors have a number.
         return MemoryError()
     if isinstance(error, psycopg.OperationalError):
         return ToolBusy(Sentence("the database cannot be reached or is in use: {why}", why=first))
-    return database_says(first)
+    return sql_rows.database_says(first)

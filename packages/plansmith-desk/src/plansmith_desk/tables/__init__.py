@@ -21,42 +21,13 @@ from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json, json_text
 from plansmith.plan.sentence import Sentence, joined, read_sentence, stored_sentence
 from plansmith.text import clip, is_formula
-from plansmith.tools.toolset import (
-    NOTES,
-    TEXT,
-    Arguments,
-    BuiltIn,
-    Job,
-    ToolSet,
-    flag,
-    items,
-    known,
-    noted,
-    string,
-    whole,
-)
+from plansmith.tools import toolset as ts
+from plansmith.tools.toolset import whole
 from plansmith_desk.folder import Folder
 from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
-from plansmith_desk.sql.rows import (
-    ROWS,
-    Data,
-    RowLimits,
-    TookTooLong,
-    as_result,
-    exact_cell,
-    exact_mean,
-    is_decimal,
-    select,
-)
+from plansmith_desk.sql import rows as sql_rows
+from plansmith_desk.tables import query as queries
 from plansmith_desk.tables.catalogue import Catalogue, Fits, TableUnclear, column_of
-from plansmith_desk.tables.query import (
-    flaw_of_values,
-    grouped,
-    keep_digits,
-    memory,
-    prepared,
-    top_rows,
-)
 from plansmith_desk.tables.read import ENCODINGS, TableLimits, from_values, is_number
 from plansmith_desk.tool_specs import COUNT, YES, record, spec
 
@@ -68,7 +39,7 @@ _ENDINGS: Final = (".csv", ".tsv", ".json", ".md")
 Rows = Sequence[Sequence[Any]]
 
 
-class TableTools(ToolSet):
+class TableTools(ts.ToolSet):
     """The tools for tables of one folder; `write=False` leaves out those that write.
 
     Reading happens in a child process, since a small file can need very much memory.
@@ -80,17 +51,17 @@ class TableTools(ToolSet):
         *,
         write: bool = True,
         limits: TableLimits | None = None,
-        rows: RowLimits | None = None,
+        rows: sql_rows.RowLimits | None = None,
     ) -> None:
         self._folder = Folder.of(root)
         self._limits = limits or TableLimits()
         # A file that is written of rows must have them all: the usual table fits.
-        self._rows = rows or RowLimits(rows=1_000, most_rows=10_000, letters_all=2_000_000)
+        self._rows = rows or sql_rows.RowLimits(rows=1_000, most_rows=10_000, letters_all=2_000_000)
         tools = [
-            BuiltIn(spec, partial(self._in_child, act))
+            ts.BuiltIn(spec, partial(self._in_child, act))
             for act, spec in (("describe", DESCRIBE), ("sql", SQL), ("top", TOP), ("group", GROUP))
         ]
-        writing = [BuiltIn(WRITE, self._write), BuiltIn(EXPORT, self._export)]
+        writing = [ts.BuiltIn(WRITE, self._write), ts.BuiltIn(EXPORT, self._export)]
         super().__init__([*tools, *(writing if write else [])])
 
     async def rehearse(self, tool: str, inputs: Mapping[str, Json]) -> str:
@@ -108,7 +79,7 @@ class TableTools(ToolSet):
         except ToolFailed:
             return ""  # it takes too long, or other checks tell what is wrong
 
-    def _in_child(self, act: str, given: Arguments, job: Job | None) -> Json:
+    def _in_child(self, act: str, given: ts.Arguments, job: ts.Job | None) -> Json:
         """Does the work in a child; without a job it is a rehearsal, which has little time."""
         rows, reading_s = self._rows, _READING_S
         if job is None:
@@ -137,24 +108,26 @@ class TableTools(ToolSet):
             )
             meant[unclear["name"]] = job.call.ask(question, options=unclear["options"])
 
-    def _write(self, given: Arguments, _: Job) -> Json:
+    def _write(self, given: ts.Arguments, _: ts.Job) -> Json:
         if given["rows"] or "columns" not in given:
             data = from_values(given["rows"], "rows", limits=self._limits)
         else:
-            data = Data([(name, "null") for name in given["columns"]], [])
+            data = sql_rows.Data([(name, "null") for name in given["columns"]], [])
         names = given.get("columns", data.names)
         for name in names:
-            known(name, data.names)
+            ts.known(name, data.names)
         places = [data.names.index(name) for name in names]
         rows = [[row[place] for place in places] for row in data.rows]
         return self._save(given, names, rows, [])
 
-    def _export(self, given: Arguments, job: Job) -> Json:
+    def _export(self, given: ts.Arguments, job: ts.Job) -> Json:
         check_ending(given["path"])
         found = cast("dict[str, Any]", self._in_child("whole", given, job))
         return self._save(given, found["names"], found["rows"], found["notes"])
 
-    def _save(self, given: Arguments, names: Sequence[str], rows: Rows, notes: list[str]) -> Json:
+    def _save(
+        self, given: ts.Arguments, names: Sequence[str], rows: Rows, notes: list[str]
+    ) -> Json:
         path: str = given["path"]
         text = written(path, names, rows, notes)
         most, over = self._limits.bytes_each, given.get("overwrite", False)
@@ -165,13 +138,13 @@ class TableTools(ToolSet):
             "created": done.created,
             "changed": done.changed,
         }
-        return noted(result, notes)
+        return ts.noted(result, notes)
 
 
-def read_here(job: Job, *, act: str, given: Arguments, **reading: Any) -> Json:
+def read_here(job: ts.Job, *, act: str, given: ts.Arguments, **reading: Any) -> Json:
     """Does the reading work of `TableTools`; called in the child."""
     reading["limits"] = TableLimits(**reading["limits"])
-    reading["rows"] = RowLimits(**reading["rows"])
+    reading["rows"] = sql_rows.RowLimits(**reading["rows"])
     with _Reader(job=job, **reading) as reader:
         try:
             return {"done": cast("Json", getattr(reader, act)(given))}
@@ -184,29 +157,29 @@ class _Reader(Catalogue):
     """What each tool does with the tables of a folder, in this process."""
 
     def _data(
-        self, table: Any, given: Arguments, name: str = "table", fits: Fits = lambda _: None
-    ) -> Data:
+        self, table: Any, given: ts.Arguments, name: str = "table", fits: Fits = lambda _: None
+    ) -> sql_rows.Data:
         if not isinstance(table, str):
             return from_values(table, name, limits=self.limits)
         return self.table(table, given, fits)
 
-    def describe(self, given: Arguments) -> Json:
+    def describe(self, given: ts.Arguments) -> Json:
         """Tells what is useful to know of a table before a query."""
         data = self._data(given["table"], given)
         columns: list[Json] = [
             _column(name, kind, [row[place] for row in data.rows])
             for place, (name, kind) in enumerate(data.columns)
         ]
-        return noted({"rows": len(data.rows), "columns": columns}, data.notes)
+        return ts.noted({"rows": len(data.rows), "columns": columns}, data.notes)
 
-    def whole(self, given: Arguments) -> Json:
+    def whole(self, given: ts.Arguments) -> Json:
         data = self._data(given["table"], given)
         return cast("Json", {"names": data.names, "rows": data.rows, "notes": data.notes})
 
-    def sql(self, given: Arguments) -> Json:
+    def sql(self, given: ts.Arguments) -> Json:
         return self._asked(*self._prepared(given), given.get("limit", self.rows.rows))
 
-    def _prepared(self, given: Arguments) -> tuple[str, dict[str, Data]]:
+    def _prepared(self, given: ts.Arguments) -> tuple[str, dict[str, sql_rows.Data]]:
         """Returns the query as SQLite understands it, and the tables it names."""
         named: dict[str, Any] = given.get("tables") or {}
         tables = {name: self._data(each, given, name) for name, each in named.items()}
@@ -216,53 +189,60 @@ class _Reader(Catalogue):
             raise ToolFailed(Sentence("the query names no table of this folder"), hint=hint)
         return query, tables
 
-    def _mended(self, query: str, tables: dict[str, Data], given: Arguments) -> str:
+    def _mended(self, query: str, tables: dict[str, sql_rows.Data], given: ts.Arguments) -> str:
         """Returns a query whose tables and columns are there; adds the tables."""
 
-        def load(name: str) -> Data:
-            def fits(data: Data) -> None:
+        def load(name: str) -> sql_rows.Data:
+            def fits(data: sql_rows.Data) -> None:
                 with suppress(TableUnclear):
                     self._mended(query, {**tables, name: data}, given)
 
             return self._data(name, given, fits=fits)
 
-        return prepared(query, tables, load, self.job, self.rows)
+        return queries.prepared(query, tables, load, self.job, self.rows)
 
-    def _asked(self, query: str, tables: Mapping[str, Data], limit: int) -> Json:
-        with memory(tables, self.job, self.rows) as database:
-            found = select(database, query, [], limit)
-        if all(is_decimal(value) for data in tables.values() for row in data.rows for value in row):
+    def _asked(self, query: str, tables: Mapping[str, sql_rows.Data], limit: int) -> Json:
+        with queries.memory(tables, self.job, self.rows) as database:
+            found = sql_rows.select(database, query, [], limit)
+        if all(
+            sql_rows.is_decimal(value)
+            for data in tables.values()
+            for row in data.rows
+            for value in row
+        ):
             # Arithmetic on decimals gives decimals.
-            found.rows = [[exact_cell(value) for value in row] for row in found.rows]
-        keep_digits(found, tables.values())
+            found.rows = [[sql_rows.exact_cell(value) for value in row] for row in found.rows]
+        queries.keep_digits(found, tables.values())
         found.notes += [note for each in tables.values() for note in each.notes]
-        return as_result(found, self.rows)
+        return sql_rows.as_result(found, self.rows)
 
-    def top(self, given: Arguments) -> Json:
+    def top(self, given: ts.Arguments) -> Json:
         data = self._data(given["table"], given, fits=partial(column_of, given["column"]))
         column = column_of(given["column"], data)
         count = int(given.get("count", 10))
-        found = top_rows(data, column, count, lowest=given.get("lowest", False))
-        return as_result(found, self.rows)
+        found = queries.top_rows(data, column, count, lowest=given.get("lowest", False))
+        return sql_rows.as_result(found, self.rows)
 
-    def group(self, given: Arguments) -> Json:
-        query_of = partial(grouped, by=given["by"], value=given.get("value"), how=given.get("how"))
+    def group(self, given: ts.Arguments) -> Json:
+        query_of = partial(
+            queries.grouped, by=given["by"], value=given.get("value"), how=given.get("how")
+        )
         data = self._data(given["table"], given, fits=query_of)
         return self._asked(query_of(data), {"rows": data}, self.rows.most_rows)
 
-    def rehearse(self, given: Arguments) -> Json:
+    def rehearse(self, given: ts.Arguments) -> Json:
         """Tells what is wrong with a call, without making it."""
         inputs: dict[str, Any] = given["inputs"]
         try:
             if given["tool"] == "sql":
-                return flaw_of_values(*self._prepared(inputs))
+                return queries.flaw_of_values(*self._prepared(inputs))
             check_ending(inputs.get("path", ".csv"))
             data = self._data(inputs["table"], inputs)
             if "column" in inputs:
                 column_of(inputs["column"], data)
             if "by" in inputs:
-                grouped(data, inputs["by"], inputs.get("value"), inputs.get("how"))
-        except (TookTooLong, ToolBusy):
+                queries.grouped(data, inputs["by"], inputs.get("value"), inputs.get("how"))
+        except (sql_rows.TookTooLong, ToolBusy):
             pass  # nobody knows yet
         except ToolFailed as error:
             return cast("Json", stored_sentence(joined([error.message, error.hint])))
@@ -282,7 +262,7 @@ def _column(name: str, kind: str, values: Sequence[Any]) -> Json:
     if present and kind in ("integer", "number", "date", "datetime"):
         found |= {"min": min(present), "max": max(present)}
     if present and kind in ("integer", "number"):
-        found["mean"] = exact_mean(cast("list[float]", present))
+        found["mean"] = sql_rows.exact_mean(cast("list[float]", present))
     found["top"] = [
         {"value": value[:80] if isinstance(value, str) else value, "count": count}
         for value, count in counts.most_common(_TOP)
@@ -305,17 +285,20 @@ def written(path: str, names: Sequence[str], rows: Rows, notes: list[str]) -> st
         objects = [dict(zip(names, row, strict=True)) for row in rows]
         return json_text(objects, indent=1) + "\n"
     if ending == "md":
-        return _markdown(names, rows)
-    return _csv(names, rows, "\t" if ending == "tsv" else ",", notes)
-
-
-def _csv(names: Sequence[str], rows: Rows, mark: str, notes: list[str]) -> str:
+        columns = [[row[place] for row in rows] for place in range(len(names))]
+        marks = ["---:" if rows and all(map(_is_figure, each)) else "---" for each in columns]
+        lines = [map(_cell, names), marks, *(map(_cell, row) for row in rows)]
+        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
     out = io.StringIO()
-    cells = [[*map(_safe, row)] for row in (names, *rows)]
-    csv.writer(out, delimiter=mark, lineterminator="\n").writerows(cells)
+    writer = csv.writer(out, delimiter="\t" if ending == "tsv" else ",", lineterminator="\n")
+    writer.writerows([*map(_safe, row)] for row in (names, *rows))
     if guarded := sum(map(_is_formula, chain(names, *rows))):
         notes.append(f"{guarded} texts that a spreadsheet would run begin with ' now")
     return out.getvalue()
+
+
+def _is_figure(value: Any) -> bool:
+    return type(value) is not bool and isinstance(value, int | float | None)
 
 
 def _is_formula(value: Any) -> bool:
@@ -330,18 +313,6 @@ def _safe(value: Any) -> Any:
         return value
     # A return alone would begin a row, and it is not quoted.
     return ("'" if _is_formula(value) else "") + _RETURN.sub("\n", value)
-
-
-def _markdown(names: Sequence[str], rows: Rows) -> str:
-    def is_numeric(place: int) -> bool:
-        cells = [row[place] for row in rows]
-        return bool(rows) and all(
-            type(each) is not bool and isinstance(each, int | float | None) for each in cells
-        )
-
-    marks = ["---:" if is_numeric(place) else "---" for place in range(len(names))]
-    lines = [map(_cell, names), marks, *(map(_cell, row) for row in rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _cell(value: Any) -> str:
@@ -362,37 +333,41 @@ _TABLE: Final[dict[str, Any]] = {
     "shop.db/orders, or rows of another step.",
 }
 _HOW: Final[dict[str, Any]] = {
-    "encoding": string("Encoding of the file, if it is not found out right.", enum=list(ENCODINGS)),
+    "encoding": ts.string(
+        "Encoding of the file, if it is not found out right.", enum=list(ENCODINGS)
+    ),
     "header": {
         "type": "boolean",
         "default": True,
         "description": "Whether the first line of a CSV file names the columns.",
     },
 }
-_PATH: Final = string("Path of the file, ending in .csv, .tsv, .json or .md.", minLength=1)
+_PATH: Final = ts.string("Path of the file, ending in .csv, .tsv, .json or .md.", minLength=1)
 _ANY: Final[dict[str, Any]] = {"type": ["string", "number", "boolean", "null"]}
-_OVERWRITE: Final = flag("Replace a file that is there.")
+_OVERWRITE: Final = ts.flag("Replace a file that is there.")
 WAYS: Final = ("sum", "average", "count", "min", "max")
 _COLUMN: Final = record(
     {
-        "name": TEXT,
-        "type": TEXT,
+        "name": ts.TEXT,
+        "type": ts.TEXT,
         "missing": COUNT,
         "distinct": COUNT,
-        "top": items(record({"value": _ANY, "count": COUNT})),
+        "top": ts.items(record({"value": _ANY, "count": COUNT})),
     },
     min=_ANY,
     max=_ANY,
     mean={"type": "number"},
 )
-_WRITTEN: Final = record({"path": TEXT, "rows": COUNT, "created": YES, "changed": YES}, notes=NOTES)
+_WRITTEN: Final = record(
+    {"path": ts.TEXT, "rows": COUNT, "created": YES, "changed": YES}, notes=ts.NOTES
+)
 
 DESCRIBE: Final = spec(
     "tables.describe",
     "Describe a table: how many rows, which columns, types, least, greatest, mean, missing values "
     "(表格有多少行、哪些列).",
     record({"table": _TABLE}, **_HOW),
-    record({"rows": COUNT, "columns": items(_COLUMN)}, notes=NOTES),
+    record({"rows": COUNT, "columns": ts.items(_COLUMN)}, notes=ts.NOTES),
 )
 SQL: Final = spec(
     "tables.sql",
@@ -400,7 +375,7 @@ SQL: Final = spec(
     "(统计表格：总额、平均、数量、筛选).",
     record(
         {
-            "query": string(
+            "query": ts.string(
                 "One SELECT; sales.csv is the table sales. Also median(x), stdev(x), exact_sum(x).",
                 minLength=1,
                 maxLength=100_000,
@@ -417,18 +392,18 @@ SQL: Final = spec(
         limit=whole("Most rows given; 1,000 if left out.", 1, 10_000),
         **_HOW,
     ),
-    ROWS,
+    sql_rows.ROWS,
 )
 TOP: Final = spec(
     "tables.top",
     "Rows of a table with the greatest or lowest values of a column: top 5, best, most expensive, "
     "cheapest (排名、最高、最低、前几名).",
     record(
-        {"table": _TABLE, "column": string("The column that orders the rows.", minLength=1)},
+        {"table": _TABLE, "column": ts.string("The column that orders the rows.", minLength=1)},
         count=whole("How many rows; 10 if left out.", 1, 1_000),
-        lowest=flag("The lowest values instead of the greatest."),
+        lowest=ts.flag("The lowest values instead of the greatest."),
     ),
-    ROWS,
+    sql_rows.ROWS,
 )
 GROUP: Final = spec(
     "tables.group",
@@ -437,16 +412,16 @@ GROUP: Final = spec(
     record(
         {
             "table": _TABLE,
-            "by": string(
+            "by": ts.string(
                 "The column that makes the groups; month, year or weekday for those of the one "
                 "column of dates.",
                 minLength=1,
             ),
         },
-        value=string("The column computed; left out: rows are counted.", minLength=1),
+        value=ts.string("The column computed; left out: rows are counted.", minLength=1),
         how={"enum": list(WAYS), "description": "sum if a value is given, else count."},
     ),
-    ROWS,
+    sql_rows.ROWS,
 )
 WRITE: Final = spec(
     "tables.write",
@@ -454,10 +429,12 @@ WRITE: Final = spec(
     record(
         {
             "path": _PATH,
-            "rows": items({"type": "object"}, "The rows, such as those of tables.sql."),
+            "rows": ts.items({"type": "object"}, "The rows, such as those of tables.sql."),
         },
-        columns=items(
-            string("A column.", minLength=1), "Columns in their order; all if left out.", most=300
+        columns=ts.items(
+            ts.string("A column.", minLength=1),
+            "Columns in their order; all if left out.",
+            most=300,
         ),
         overwrite=_OVERWRITE,
     ),

@@ -16,14 +16,7 @@ from plansmith.plan.data import WrittenNumber, written_number
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
 from plansmith.tools.toolset import Job
-from plansmith_desk.sql.rows import (
-    Data,
-    RowLimits,
-    converting_errors,
-    exact_aggregates,
-    exact_mean,
-    guard,
-)
+from plansmith_desk.sql import rows
 from plansmith_desk.tables.catalogue import column_of, loose, meant_columns, no_column
 from plansmith_desk.tables.read import is_number, quoted
 
@@ -43,7 +36,7 @@ class _Median:
     def finalize(self) -> Any:
         ordered = sorted(self._values)
         start = (len(ordered) - 1) // 2
-        return exact_mean(ordered[start : len(ordered) // 2 + 1]) if ordered else None
+        return rows.exact_mean(ordered[start : len(ordered) // 2 + 1]) if ordered else None
 
 
 class _Stdev(_Median):
@@ -51,59 +44,54 @@ class _Stdev(_Median):
         return statistics.stdev(map(float, self._values)) if len(self._values) > 1 else None
 
 
-# What other databases have and SQLite has not; parts of a date by their place in its text.
-_PARTS: Final = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10)}
-
-
 def _part(value: Any, *, place: slice) -> int | None:
     text = str(value)
     return int(text[place]) if re.match(r"\d{4}-\d{2}-\d{2}", text) else None
 
 
-def _concat(*values: Any) -> str:
-    return "".join("" if value is None else str(value) for value in values)
+# What other databases have and SQLite has not; parts of a date by their place in its text.
+_FUNCTIONS: Final[tuple[tuple[str, int, Callable[..., Any]], ...]] = (
+    ("year", 1, partial(_part, place=slice(0, 4))),
+    ("month", 1, partial(_part, place=slice(5, 7))),
+    ("day", 1, partial(_part, place=slice(8, 10))),
+    ("concat", -1, lambda *values: "".join(str(each) for each in values if each is not None)),
+)
 
 
 @contextmanager
 def memory(
-    tables: Mapping[str, Data], job: Job, limits: RowLimits, *, filled: bool = True
+    tables: Mapping[str, rows.Data], job: Job, limits: rows.RowLimits, *, filled: bool = True
 ) -> Generator[sqlite3.Connection]:
     """Returns a read-only database in memory with these tables; without rows unless `filled`."""
-    with converting_errors(limits):
+    with rows.converting_errors(limits):
         database = sqlite3.connect(":memory:", check_same_thread=False)
         try:
             for name, data in tables.items():
-                columns = ", ".join(
-                    f"{quoted(each)} {_declared(data, place) if filled else ''}"
-                    for place, each in enumerate(data.names)
-                )
-                database.execute(f"CREATE TABLE {quoted(name)} ({columns})")
+                columns: list[str] = []
+                for place, (column, kind) in enumerate(data.columns):
+                    declared = _AFFINITY.get(kind, "TEXT")
+                    # Texts are compared in any letter case where that is safe.
+                    if kind in ("text", "null") and filled and not in_several_cases(data, place):
+                        declared = "TEXT COLLATE NOCASE"
+                    columns.append(f"{quoted(column)} {declared if filled else ''}")
+                database.execute(f"CREATE TABLE {quoted(name)} ({', '.join(columns)})")
                 marks = ", ".join("?" * len(data.columns))
                 # Names are quoted by the rules of SQL, and values never part of the statement.
                 inserted = f"INSERT INTO {quoted(name)} VALUES ({marks})"  # noqa: S608
                 database.executemany(inserted, data.rows if filled else [])
             database.commit()
-            exact_aggregates(database)
+            rows.exact_aggregates(database)
             for name, made in (("median", _Median), ("stdev", _Stdev)):
                 database.create_aggregate(name, 1, made)
-            for name, place in _PARTS.items():
-                database.create_function(name, 1, partial(_part, place=place), deterministic=True)
-            database.create_function("concat", -1, _concat, deterministic=True)
-            guard(database, job, limits)
+            for name, count, work in _FUNCTIONS:
+                database.create_function(name, count, work, deterministic=True)
+            rows.guard(database, job, limits)
             yield database
         finally:
             database.close()
 
 
-def _declared(data: Data, place: int) -> str:
-    """Returns type and collation: texts are compared in any letter case where that is safe."""
-    kind = data.columns[place][1]
-    if kind not in ("text", "null"):
-        return _AFFINITY.get(kind, "TEXT")
-    return "TEXT" if in_several_cases(data, place) else "TEXT COLLATE NOCASE"
-
-
-def in_several_cases(data: Data, place: int) -> bool:
+def in_several_cases(data: rows.Data, place: int) -> bool:
     """Whether a column has texts that differ in nothing but letter case, which then counts."""
     texts = {row[place] for row in data.rows if isinstance(row[place], str)}
     return len({text.translate(_LOWER) for text in texts}) < len(texts)
@@ -126,19 +114,34 @@ _SOURCE: Final = re.compile(
     rf"""{TEXT}|"[^"]*"|\bdistinct\s+from\b|\b((?:from|join)\s+)([\w./-]*[./-][\w./-]*\w)""",
     re.IGNORECASE,
 )
-Load = Callable[[str], Data]
+Load = Callable[[str], rows.Data]
 
 
-def prepared(query: str, tables: dict[str, Data], load: Load, job: Job, limits: RowLimits) -> str:
+def prepared(
+    query: str, tables: dict[str, rows.Data], load: Load, job: Job, limits: rows.RowLimits
+) -> str:
     """Returns a query that SQLite understands: tables are loaded and columns meant are named.
 
     It is only prepared: no row is read. What cannot be mended is refused with the names there are.
     """
     query = _SOURCE.sub(lambda path: f'{path[1]}"{path[2]}"' if path[1] else path[0], query)
-    query = _EMPTY.sub(_or_null, query)
+    # Empty cells are NULL in every table: `x = ''` finds them too.
+    query = _EMPTY.sub(
+        lambda found: (
+            f"coalesce({found[1]}, '') {'<>' if found[2] else '='} ''" if found[1] else found[0]
+        ),
+        query,
+    )
     for _ in range(_MOST_MENDS):
-        what, name = _missing(query, tables, job, limits)
-        before = query
+        what, name, before = "", "", query
+        with memory(tables, job, limits, filled=False) as database:
+            try:
+                database.execute(f"EXPLAIN {query}").close()
+            except sqlite3.OperationalError as error:
+                lacking = re.search("no such (table|column): (.*)", str(error), re.DOTALL)
+                if lacking is None:
+                    raise
+                what, name = lacking.groups()
         if what == "column":
             query = _with_column(query, name, tables)
         elif what == "table":
@@ -152,28 +155,7 @@ def prepared(query: str, tables: dict[str, Data], load: Load, job: Job, limits: 
     return query
 
 
-def _or_null(found: re.Match[str]) -> str:
-    """Lets `x = ''` find the empty cells, which are NULL in every table."""
-    sign = "<>" if found[2] else "="
-    return f"coalesce({found[1]}, '') {sign} ''" if found[1] else found[0]
-
-
-def _missing(
-    query: str, tables: Mapping[str, Data], job: Job, limits: RowLimits
-) -> tuple[str, str]:
-    """Returns whether a query lacks a table or a column, and its name."""
-    with memory(tables, job, limits, filled=False) as database:
-        try:
-            database.execute(f"EXPLAIN {query}").close()
-        except sqlite3.OperationalError as error:
-            found = re.search("no such (table|column): (.*)", str(error), re.DOTALL)
-            if found is None:
-                raise
-            return found[1], found[2]
-    return "", ""
-
-
-def _with_column(query: str, missing: str, tables: Mapping[str, Data]) -> str:
+def _with_column(query: str, missing: str, tables: Mapping[str, rows.Data]) -> str:
     """Returns a query with a column's real name instead of one that is not there."""
     prefix, _, name = missing.rpartition(".")
     meant = meant_columns(name, tables.values())
@@ -200,7 +182,7 @@ def _replaced(query: str, pattern: str, instead: str) -> str:
     return found.sub(lambda match: match[0] if match[0][0] in "'\"" else instead, query)
 
 
-def _with_quoted_columns(query: str, tables: Mapping[str, Data]) -> str:
+def _with_quoted_columns(query: str, tables: Mapping[str, rows.Data]) -> str:
     """Corrects quoted names: SQLite takes one that is no column for a text, without a word."""
     known = {each.casefold() for each in tables}
     known |= {name.casefold() for data in tables.values() for name in data.names}
@@ -222,7 +204,7 @@ def bare(word: str) -> str:
     return word[1:-1] if word[:1] in "`[" else word
 
 
-def keep_digits(found: Data, tables: Iterable[Data]) -> None:
+def keep_digits(found: rows.Data, tables: Iterable[rows.Data]) -> None:
     """Writes a number as its table does: SQLite has 55.0 where a file has 55.00.
 
     A sum has as many decimals as all numbers of the tables, if those have equally many.
@@ -271,7 +253,7 @@ _TIMES: Final = {
 }
 
 
-def top_rows(data: Data, column: str, count: int, *, lowest: bool) -> Data:
+def top_rows(data: rows.Data, column: str, count: int, *, lowest: bool) -> rows.Data:
     """Returns the rows with the greatest or lowest values; notes missing values and ties."""
     place = data.names.index(column)
     there = [row for row in data.rows if row[place] is not None]
@@ -289,14 +271,14 @@ def top_rows(data: Data, column: str, count: int, *, lowest: bool) -> Data:
         value = there[count][place]
         same = sum(row[place] == value for row in there[count:])
         notes.append(f"left out: {_rows(same)} with the same {column} as the last one, {value}")
-    return Data(data.columns, there[:count], [*notes, *data.notes])
+    return rows.Data(data.columns, there[:count], [*notes, *data.notes])
 
 
 def _rows(count: int) -> str:
     return f"{count} row" if count == 1 else f"{count:,} rows"
 
 
-def grouped(data: Data, by: str, value: str | None, how: str | None) -> str:
+def grouped(data: rows.Data, by: str, value: str | None, how: str | None) -> str:
     """Returns the query of totals per group over the table called rows."""
     groups, part = _groups(data, by)
     how = how or ("sum" if value else "count")
@@ -320,7 +302,7 @@ def grouped(data: Data, by: str, value: str | None, how: str | None) -> str:
     )
 
 
-def _groups(data: Data, by: str) -> tuple[list[tuple[str, str]], str]:
+def _groups(data: rows.Data, by: str) -> tuple[list[tuple[str, str]], str]:
     """Returns names and expressions of the groups, and the part of time if they are such."""
     if len(meant_columns(by, [data])) == 1:
         column = column_of(by, data)
@@ -338,7 +320,7 @@ def _groups(data: Data, by: str) -> tuple[list[tuple[str, str]], str]:
     raise no_column(by, {data.source or "the table": data})
 
 
-def _dates(data: Data) -> list[str]:
+def _dates(data: rows.Data) -> list[str]:
     return [name for name, kind in data.columns if kind in _DATES]
 
 
@@ -359,7 +341,7 @@ _MOST_COMPARED: Final = 40
 _NEAR: Final = 0.8
 
 
-def flaw_of_values(query: str, tables: Mapping[str, Data]) -> str:
+def flaw_of_values(query: str, tables: Mapping[str, rows.Data]) -> str:
     """Returns what is surely wrong with a value that a query names; empty if nothing is."""
     flaws: list[str] = []
     for found in [*_ADDED.finditer(query)][:_MOST_COMPARED]:
@@ -375,7 +357,7 @@ def flaw_of_values(query: str, tables: Mapping[str, Data]) -> str:
     return next(filter(None, flaws), "")
 
 
-def _owner(column: str, query: str, tables: Mapping[str, Data]) -> list[tuple[Data, int]]:
+def _owner(column: str, query: str, tables: Mapping[str, rows.Data]) -> list[tuple[rows.Data, int]]:
     """Returns the one table that has a column, and its place there."""
     name = bare(column).casefold()
     found = [
@@ -389,7 +371,7 @@ def _owner(column: str, query: str, tables: Mapping[str, Data]) -> list[tuple[Da
     return found if len(found) == 1 and not is_alias else []
 
 
-def _flaw_of_sum(data: Data, place: int, function: str) -> str:
+def _flaw_of_sum(data: rows.Data, place: int, function: str) -> str:
     """Says where SQLite would count texts as numbers by how they begin, without a word."""
     name, kind = data.columns[place]
     is_text = kind in ("text", "date", "datetime", "json")
@@ -400,7 +382,7 @@ def _flaw_of_sum(data: Data, place: int, function: str) -> str:
     return f"{name} holds texts, and {function}() needs numbers{clip(hint, 200)}"
 
 
-def _flaw(data: Data, place: int, sign: str, value: str) -> str:
+def _flaw(data: rows.Data, place: int, sign: str, value: str) -> str:
     name, kind = data.columns[place]
     if kind in ("date", "datetime"):
         if re.match(r"\d{4}-\d{2}|\d{4}$", value) or not re.search(r"\d", value):
@@ -419,7 +401,7 @@ def _flaw(data: Data, place: int, sign: str, value: str) -> str:
     return "" if same or not values else _flaw_of_spelling(data, place, value, values)
 
 
-def _flaw_of_spelling(data: Data, place: int, value: str, values: Sequence[str]) -> str:
+def _flaw_of_spelling(data: rows.Data, place: int, value: str, values: Sequence[str]) -> str:
     absent = f"{data.names[place]} never is {clip(value, 60)!r}"
     for other, (column, kind) in enumerate(data.columns):
         there = _texts(data, other) if kind == "text" and other != place else []
@@ -434,7 +416,7 @@ def _flaw_of_spelling(data: Data, place: int, value: str, values: Sequence[str])
     return f"{absent}: did you mean {clip(near[0], 60)!r}?" if len(near) == 1 else ""
 
 
-def _texts(data: Data, place: int) -> list[str]:
+def _texts(data: rows.Data, place: int) -> list[str]:
     """Returns the different texts of a column; none if they are too many to be sure."""
     found = dict.fromkeys(row[place] for row in data.rows if isinstance(row[place], str))
     return list(found) if len(found) <= _MOST_VALUES else []

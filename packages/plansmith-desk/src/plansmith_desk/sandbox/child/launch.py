@@ -23,24 +23,8 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from plansmith_desk.sandbox.child import processes
+from plansmith_desk.sandbox.child import walls as confine
 from plansmith_desk.sandbox.child.processes import Group
-from plansmith_desk.sandbox.child.walls import (
-    BOX,
-    DEVICES,
-    NoWalls,
-    Walls,
-    adopt_orphans,
-    box_user,
-    close_in,
-    die_with_parent,
-    enter,
-    fence_in,
-    give_up_rights,
-    landlock_gaps,
-    landlock_version,
-    refuse_calls,
-    seccomp_gap,
-)
 
 _TICK_S: Final = 0.05
 _CHUNK: Final = 65536
@@ -98,7 +82,7 @@ def main() -> None:
 
 
 def _run_job(job: Job) -> dict[str, Any]:
-    adopt_orphans()
+    confine.adopt_orphans()
     (job.folder / "root").mkdir()
     job.work.mkdir()
     # Before the walls: behind them the kernel's own files are not to be seen.
@@ -107,7 +91,15 @@ def _run_job(job: Job) -> dict[str, Any]:
         walls = _walls(job)
         if not walls.stand and walls.missing and not job.allow_weak:
             return {"refused": list(walls.missing)}
-        _write_files(job, walls)
+        (job.work / ".tmp").mkdir()
+        for name, content in job.files.items():
+            path = job.work / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        if os.geteuid() == 0 and walls.uid != 0:
+            job.folder.chmod(0o711)
+            for path in (job.work, *job.work.rglob("*")):
+                os.chown(path, walls.uid, walls.gid)
         watch = _Watch(job, walls, group)
         ending = watch.run()
         most = {"most_files": job.limits["kept_files"], "most_bytes": job.limits["kept_bytes"]}
@@ -116,8 +108,8 @@ def _run_job(job: Job) -> dict[str, Any]:
         # The walls in place, and the limits that the kernel enforces.
         standing = {
             "namespaces": walls.stand,
-            "landlock": not walls.stand and landlock_version() > 0,
-            "seccomp": not seccomp_gap(),
+            "landlock": not walls.stand and confine.landlock_version() > 0,
+            "seccomp": not confine.seccomp_gap(),
             **{f"cgroup {name}": True for name in sorted(group.keeps)},
         }
         return {
@@ -133,42 +125,29 @@ def _run_job(job: Job) -> dict[str, Any]:
         group.remove()
 
 
-def _walls(job: Job) -> Walls:
+def _walls(job: Job) -> confine.Walls:
     disk = {name: job.limits[name] for name in ("disk_bytes", "disk_files")}
-    unfiltered = seccomp_gap()
+    unfiltered = confine.seccomp_gap()
     calls = (f"system calls: all of them can be made ({unfiltered})",) if unfiltered else ()
     try:
-        walls = enter(job.work, **disk)
+        walls = confine.enter(job.work, **disk)
         return replace(walls, missing=(*walls.missing, *calls))
-    except NoWalls as refusal:
+    except confine.NoWalls as refusal:
         why = str(refusal)
-    uid, gid = box_user()
-    gaps = landlock_gaps(landlock_version())
+    uid, gid = confine.box_user()
+    gaps = confine.landlock_gaps(confine.landlock_version())
     if not unfiltered:
         # The filter leaves no kind of socket but those between programs of one machine.
         sockets = "network: programs of this machine can be reached by their Unix sockets"
         gaps = (*(each for each in gaps if not each.startswith("network: ")), sockets)
     disk_gap = "disk: each file is limited, their number and sum are not"
-    return Walls(stand=False, uid=uid, gid=gid, missing=(why, *gaps, *calls, disk_gap))
-
-
-def _write_files(job: Job, walls: Walls) -> None:
-    """Writes the given files and a folder for temporary files into the working folder."""
-    (job.work / ".tmp").mkdir()
-    for name, content in job.files.items():
-        path = job.work / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    if os.geteuid() == 0 and walls.uid != 0:
-        job.folder.chmod(0o711)
-        for path in (job.work, *job.work.rglob("*")):
-            os.chown(path, walls.uid, walls.gid)
+    return confine.Walls(stand=False, uid=uid, gid=gid, missing=(why, *gaps, *calls, disk_gap))
 
 
 class _Watch:
     """One run of the code: its processes, its output, and the limits that end it."""
 
-    def __init__(self, job: Job, walls: Walls, group: Group) -> None:
+    def __init__(self, job: Job, walls: confine.Walls, group: Group) -> None:
         self._job = job
         self._walls = walls
         self._group = group
@@ -244,18 +223,18 @@ class _Watch:
         return ended
 
 
-def _init(job: Job, walls: Walls, group: Group, pipes: list[int]) -> NoReturn:
+def _init(job: Job, walls: confine.Walls, group: Group, pipes: list[int]) -> NoReturn:
     """Runs as first process behind the walls: starts the code, reaps, reports how it ended."""
     out, err, status = pipes
     try:
-        die_with_parent()
+        confine.die_with_parent()
         own = {os.path.realpath(each) for each in (sys.prefix, sys.base_prefix)} | {sys.prefix}
         inside = ("/usr", "/lib", "/bin")
         more = sorted(each for each in own if not each.startswith(tuple(f"{at}/" for at in inside)))
         visible = [*_SYSTEM, *(each for each in more if each not in ("/", *inside))]
         hook = Path(__file__).with_name("hook.py").read_text(encoding="utf-8")
         if walls.stand:
-            close_in(job.folder / "root", job.work, visible)
+            confine.close_in(job.folder / "root", job.work, visible)
         code = os.fork()
         if code == 0:
             _exec_python(job, walls, visible, (hook, group, out, err))
@@ -272,11 +251,11 @@ def _init(job: Job, walls: Walls, group: Group, pipes: list[int]) -> NoReturn:
 
 
 def _exec_python(
-    job: Job, walls: Walls, visible: list[str], more: tuple[str, Group, int, int]
+    job: Job, walls: confine.Walls, visible: list[str], more: tuple[str, Group, int, int]
 ) -> NoReturn:
     """Replaces this process by the Python that runs the code; nothing of ours is left."""
     hook, group, out, err = more
-    place = BOX if walls.stand else str(job.work)
+    place = confine.BOX if walls.stand else str(job.work)
     threads = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "NUMEXPR_MAX", "RAYON_NUM", "POLARS_MAX")
     environment = {
         "PATH": "/usr/bin:/bin",
@@ -294,12 +273,12 @@ def _exec_python(
         os.dup2(err, 2)
         _limit(job.limits)
         os.chdir(place)
-        give_up_rights(walls.uid, walls.gid)
-        shown = [] if walls.stand else [*visible, *(f"/dev/{name}" for name in DEVICES)]
-        if not walls.stand and (number := landlock_version()):
-            fence_in(number, shown, [place, "/dev/null"])
-        if not seccomp_gap():
-            refuse_calls()
+        confine.give_up_rights(walls.uid, walls.gid)
+        shown = [] if walls.stand else [*visible, *(f"/dev/{name}" for name in confine.DEVICES)]
+        if not walls.stand and (number := confine.landlock_version()):
+            confine.fence_in(number, shown, [place, "/dev/null"])
+        if not confine.seccomp_gap():
+            confine.refuse_calls()
         options = ["-I", "-B", "-u", "-X", "utf8", "-c", hook]
         command = [sys.executable, *options, place, *shown]
         os.execve(sys.executable, command, environment)  # noqa: S606 - our own Python

@@ -56,13 +56,24 @@ def make(limits: Mapping[str, int]) -> Group:
 
 def _add(group: Group, parent: Path, version: int, limits: Mapping[str, int]) -> bool:
     """Makes the cgroup's folder in one hierarchy; returns whether it enforces a limit there."""
-    _remove_leftovers(parent)
+    for left in parent.glob(f"{_NAME}*"):  # by a launcher that was killed
+        if not Path(f"/proc/{left.name.removeprefix(_NAME)}").exists():
+            with suppress(OSError):
+                left.rmdir()
     folder = parent / f"{_NAME}{os.getpid()}"
     with suppress(OSError):
         folder.mkdir()
         kept = [name for name in _WANTED if _set_limit(folder, name, version, limits)]
         handle = os.open(folder / "cgroup.procs", os.O_WRONLY)
-        if kept and _can_join(handle):
+        # Whether a process may be moved there, only an attempt can tell.
+        child = os.fork()
+        if child == 0:
+            try:
+                os.write(handle, b"0")
+                os._exit(0)
+            finally:
+                os._exit(1)
+        if os.waitpid(child, 0)[1] == 0 and kept:
             group.handles.append(handle)
             group.folders.append(folder)
             group.keeps += [each for each in kept if each not in group.keeps]
@@ -73,22 +84,13 @@ def _add(group: Group, parent: Path, version: int, limits: Mapping[str, int]) ->
     return False
 
 
-def _can_join(handle: int) -> bool:
-    """Whether a process may be moved there; only an attempt can tell."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            os.write(handle, b"0")
-            status = 0
-        finally:
-            os._exit(status)
-    return os.waitpid(child, 0)[1] == 0
-
-
 def places() -> Iterator[tuple[list[Path], int]]:
     """Returns the cgroup folders of this process and the version of each hierarchy."""
-    mounts = list(_mounts())
+    mounts: list[tuple[Path, str, set[str]]] = []
+    for line in _lines(_TREE / "mountinfo"):
+        left, _, right = line.partition(" - ")
+        kind, _, listed = right.split(" ", 2)
+        mounts.append((Path(left.split(" ")[4]), kind, set(listed.split(","))))
     for line in _lines(_TREE / "cgroup"):
         _, names, path = line.split(":", 2)
         for place, kind, options in mounts:
@@ -99,14 +101,6 @@ def places() -> Iterator[tuple[list[Path], int]]:
                 yield [inside, *([inside.parent] if inside != place else [])], 2
             elif names and kind == "cgroup" and set(names.split(",")) & options & set(_WANTED):
                 yield [inside], 1
-
-
-def _mounts() -> Iterator[tuple[Path, str, set[str]]]:
-    for line in _lines(_TREE / "mountinfo"):
-        left, _, right = line.partition(" - ")
-        kind, _, options = right.split(" ", 2)
-        if kind in ("cgroup", "cgroup2"):
-            yield Path(left.split(" ")[4]), kind, set(options.split(","))
 
 
 def _lines(file: Path) -> list[str]:
@@ -141,15 +135,6 @@ def _write(file: Path, text: str) -> bool:
     return True
 
 
-def _remove_leftovers(parent: Path) -> None:
-    """Removes cgroups that a killed launcher left behind."""
-    with suppress(OSError):
-        for folder in parent.glob(f"{_NAME}*"):
-            if not Path(f"/proc/{folder.name.removeprefix(_NAME)}").exists():
-                with suppress(OSError):
-                    folder.rmdir()
-
-
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _ROUNDS: Final = 1000
 _PAUSE_S: Final = 0.005
@@ -165,10 +150,17 @@ def below(pid: int) -> list[int]:
 
 def memory_of(pids: Iterable[int], limit: int) -> int:
     """Returns the memory of processes in bytes; counts shared pages once if possible."""
-    each = list(pids)
-    resident = sum(_resident(pid) for pid in each)
+    resident: dict[int, int] = {}
+    for pid in pids:
+        counts = [line.split() for line in _lines(Path(f"/proc/{pid}/statm"))]
+        resident[pid] = int(counts[0][1]) * _PAGE if counts else 0
     # Telling shares apart is slow: only when the simple sum says that it is too much.
-    return resident if resident <= limit else sum(_memory_share(pid) for pid in each)
+    if sum(resident.values()) > limit:
+        for pid, own in resident.items():
+            lines = _lines(Path(f"/proc/{pid}/smaps_rollup"))
+            share = [line.split()[1] for line in lines if line.startswith("Pss:")]
+            resident[pid] = int(share[0]) * 1024 if share else own
+    return sum(resident.values())
 
 
 def end_all(pid: int) -> bool:
@@ -184,20 +176,13 @@ def end_all(pid: int) -> bool:
         for each in left:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(each, signal.SIGKILL)
-        if not _reap():
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
             return True
         time.sleep(_PAUSE_S)
     return False
-
-
-def _reap() -> bool:
-    """Reaps ended children; returns whether any are left."""
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return False
-    return True
 
 
 def _children(pid: int) -> list[int]:
@@ -206,15 +191,3 @@ def _children(pid: int) -> list[int]:
         for thread in Path(f"/proc/{pid}/task").iterdir():
             found += [int(child) for line in _lines(thread / "children") for child in line.split()]
     return found
-
-
-def _resident(pid: int) -> int:
-    counts = [line.split() for line in _lines(Path(f"/proc/{pid}/statm"))]
-    return int(counts[0][1]) * _PAGE if counts else 0
-
-
-def _memory_share(pid: int) -> int:
-    """Returns the memory of a process, with its share of shared pages."""
-    lines = _lines(Path(f"/proc/{pid}/smaps_rollup"))
-    share = next((line for line in lines if line.startswith("Pss:")), "")
-    return int(share.split()[1]) * 1024 if share else _resident(pid)

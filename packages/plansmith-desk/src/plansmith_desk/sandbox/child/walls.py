@@ -72,16 +72,26 @@ def enter(work: Path, *, disk_bytes: int, disk_files: int) -> Walls:
     """Enters new namespaces and mounts a private disk at `work`."""
     uid, gid = os.geteuid(), os.getegid()
     box_uid, box_gid = box_user()
-    mapper = _start_mapper((box_uid, box_gid)) if box_uid != uid else None
+    # Only a process outside the namespace can map another user.
+    read, write = os.pipe()
+    mapper = _start_mapper(read, write, (box_uid, box_gid)) if box_uid != uid else 0
     spaces = _NEW_USER | _NEW_NS | _NEW_PID | _NEW_NET | _NEW_IPC | _NEW_UTS
     entered = _libc.unshare(spaces)
     number = ctypes.get_errno()
-    mapped = mapper is not None and _finish_mapper(mapper, go=entered == 0)
+    os.write(write, b"y" if entered == 0 else b"n")
+    mapped = bool(mapper) and os.waitpid(mapper, 0)[1] == 0
+    os.close(read)
+    os.close(write)
     if entered != 0:
         raise NoWalls(f"new namespaces are refused: {os.strerror(number)}")
     if not mapped:
         box_uid, box_gid = uid, gid
-        _map_self(uid, gid)
+        try:
+            Path("/proc/self/setgroups").write_text("deny")
+            Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1\n")
+            Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1\n")
+        except OSError as error:
+            raise NoWalls(f"users cannot be mapped: {error.strerror}") from None
     missing: tuple[str, ...] = ()
     try:
         # Nested ones, in which code could mount a disk without a limit.
@@ -138,14 +148,11 @@ def give_up_rights(uid: int, gid: int) -> None:
     _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "giving up new rights")
 
 
-def _start_mapper(box: tuple[int, int]) -> tuple[int, int]:
-    """Starts a process outside the namespace: only from there users can be mapped."""
-    read, write = os.pipe()
+def _start_mapper(read: int, write: int, box: tuple[int, int]) -> int:
     parent = os.getpid()
     child = os.fork()
     if child:
-        os.close(read)
-        return child, write
+        return child
     os.close(write)
     status = 1
     try:
@@ -155,22 +162,6 @@ def _start_mapper(box: tuple[int, int]) -> tuple[int, int]:
             status = 0
     finally:
         os._exit(status)
-
-
-def _finish_mapper(mapper: tuple[int, int], *, go: bool) -> bool:
-    child, write = mapper
-    os.write(write, b"y" if go else b"n")
-    os.close(write)
-    return os.waitpid(child, 0)[1] == 0
-
-
-def _map_self(uid: int, gid: int) -> None:
-    try:
-        Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1\n")
-        Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1\n")
-    except OSError as error:
-        raise NoWalls(f"users cannot be mapped: {error.strerror}") from None
 
 
 def _bind(root: Path, name: str) -> None:
@@ -268,19 +259,15 @@ def fence_in(number: int, readable: Sequence[str], writable: Sequence[str]) -> N
         for allowed, paths in ((_READS, readable), (files, writable)):
             for path in paths:
                 with suppress(FileNotFoundError):
-                    _allow(handle, path, allowed & files)
+                    opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+                    rights = allowed & files & (-1 if Path(path).is_dir() else _ON_FILES)
+                    rule = struct.pack("=Qi", rights, opened)
+                    kind = ctypes.c_int(_RULE_PATH)
+                    _called(_ADD, ctypes.c_int(handle), kind, rule, ctypes.c_uint(0))
+                    os.close(opened)
         _called(_RESTRICT, ctypes.c_int(handle), ctypes.c_uint(0))
     finally:
         os.close(handle)
-
-
-def _allow(handle: int, path: str, allowed: int) -> None:
-    opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    try:
-        rule = struct.pack("=Qi", allowed if Path(path).is_dir() else allowed & _ON_FILES, opened)
-        _called(_ADD, ctypes.c_int(handle), ctypes.c_int(_RULE_PATH), rule, ctypes.c_uint(0))
-    finally:
-        os.close(opened)
 
 
 def _called(number: int, *arguments: object) -> int:

@@ -13,15 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith.errors import (
-    InputNeeded,
-    Misconfigured,
-    ModelBusy,
-    ModelRefused,
-    OutcomeUnknown,
-    ToolBusy,
-    ToolFailed,
-)
+from plansmith import errors
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call, ChatModel, Reply, ToolSource, Usage
@@ -137,7 +129,9 @@ async def test_an_exhausted_turn_limit_is_a_failure(notes: FileTools) -> None:
     last = Answer({"path": "b.md"}, tool="files.read", expects="This is your last turn")
     for answers in ([calls("files.read", path="a.md"), last], [calls("no.such.tool")] * 2):
         model = ScriptedModel(*answers)
-        with pytest.raises(ToolFailed, match="reader used up its 2 turns before it was finished"):
+        with pytest.raises(
+            errors.ToolFailed, match="reader used up its 2 turns before it was finished"
+        ):
             await work(agent(model, notes, limits=LocalLimits(turns=2)))
         model.finish()
 
@@ -154,7 +148,7 @@ async def test_an_exhausted_budget_is_a_failure_and_what_was_spent_is_told(
 ) -> None:
     model = ScriptedModel(calls("files.read", path="a.md"), calls("files.read", path="b.md"))
     spent: list[Usage] = []
-    with pytest.raises(ToolFailed, match=told):
+    with pytest.raises(errors.ToolFailed, match=told):
         await work(agent(model, notes, limits=limits), Call(key="k", spend=spent.append))
     assert len(spent) == 2
 
@@ -169,7 +163,7 @@ async def test_the_same_call_with_the_same_result_three_times_ends_the_task(
     notes: FileTools,
 ) -> None:
     model = ScriptedModel(*[calls("files.read", path="a.md")] * 3)
-    with pytest.raises(ToolFailed, match=r"repeats itself: it called files\.read 3 times"):
+    with pytest.raises(errors.ToolFailed, match=r"repeats itself: it called files\.read 3 times"):
         await work(agent(model, notes))
     model.finish()
 
@@ -206,7 +200,7 @@ class Ledger:
             await asyncio.sleep(60)
         if tool == "look":
             if call.reply is None:
-                raise InputNeeded("Which one?", options=["a", "b"], state={"at": 1})
+                raise errors.InputNeeded("Which one?", options=["a", "b"], state={"at": 1})
             return {"chosen": call.reply.answer, "state": call.reply.state}
         self.written.append(tool)
         return "written"
@@ -235,14 +229,14 @@ async def test_an_agent_changes_no_more_than_its_card_says(
 
 async def test_a_change_that_does_not_end_in_time_is_unknown_not_failed() -> None:
     model = ScriptedModel(calls("write"))
-    with pytest.raises(OutcomeUnknown, match="it is unknown whether write took effect"):
+    with pytest.raises(errors.OutcomeUnknown, match="it is unknown whether write took effect"):
         await work(agent(model, Ledger(slow=True), spec=WRITE))
 
 
 async def test_a_question_of_a_tool_goes_to_the_person_and_its_answer_to_the_tool() -> None:
     ledger = Ledger()
     model = ScriptedModel(calls("write"), calls("look"))
-    with pytest.raises(InputNeeded) as asked:
+    with pytest.raises(errors.InputNeeded) as asked:
         await work(agent(model, ledger, spec=WRITE))
     assert str(asked.value) == "writer: Which one?"
     assert asked.value.options == ("a", "b")
@@ -264,26 +258,27 @@ async def test_only_chosen_tools_are_offered(notes: FileTools) -> None:
 
 
 async def test_two_tools_of_one_name_are_refused(notes: FileTools) -> None:
-    with pytest.raises(Misconfigured, match=r"two tools are called 'files\.list'"):
+    with pytest.raises(errors.Misconfigured, match=r"two tools are called 'files\.list'"):
         await work(agent(ScriptedModel(), notes, notes))
 
 
 @pytest.mark.parametrize(
-    ("failure", "kind"), [(ModelBusy("later"), ToolBusy), (ModelRefused("no"), ToolFailed)]
+    ("failure", "kind"),
+    [(errors.ModelBusy("later"), errors.ToolBusy), (errors.ModelRefused("no"), errors.ToolFailed)],
 )
 async def test_a_failure_of_the_model_is_a_failure_of_the_agent(
-    failure: Exception, kind: type[ToolFailed]
+    failure: Exception, kind: type[errors.ToolFailed]
 ) -> None:
-    with pytest.raises(ToolFailed, match=str(failure)) as failed:
+    with pytest.raises(errors.ToolFailed, match=str(failure)) as failed:
         await work(agent(ScriptedModel(Answer(failure))))
     assert type(failed.value) is kind
 
 
 async def test_a_failure_after_a_change_says_so_and_is_not_tried_again() -> None:
-    model = ScriptedModel(calls("write"), Answer(ModelBusy("later")))
-    with pytest.raises(ToolFailed, match="later; before that it called write") as failed:
+    model = ScriptedModel(calls("write"), Answer(errors.ModelBusy("later")))
+    with pytest.raises(errors.ToolFailed, match="later; before that it called write") as failed:
         await work(agent(model, Ledger(), spec=WRITE))
-    assert type(failed.value) is OutcomeUnknown
+    assert type(failed.value) is errors.OutcomeUnknown
 
 
 async def test_a_cancelled_agent_cancels_its_tool() -> None:
@@ -334,16 +329,16 @@ async def test_advice_is_handed_on_where_the_agent_may_give_it() -> None:
 def test_a_prompt_of_ones_own_replaces_ours_and_a_missing_one_is_told_at_once(
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(Misconfigured, match="there is no prompt called 'translator'"):
+    with pytest.raises(errors.Misconfigured, match="there is no prompt called 'translator'"):
         LocalAgent(spec=READ, model=ScriptedModel(), prompt="translator", prompts=tmp_path)
-    with pytest.raises(Misconfigured, match="not a valid name for a prompt"):
+    with pytest.raises(errors.Misconfigured, match="not a valid name for a prompt"):
         LocalAgent(spec=READ, model=ScriptedModel(), prompt="../x", prompts=tmp_path)
     (tmp_path / "researcher.md").write_text("Mine, <<turns>> turns.")
     model = ScriptedModel(finish())
     asyncio.run(work(agent(model, prompts=tmp_path)))
     assert model.prompts[0][0].text == "Mine, 20 turns."
     (tmp_path / "researcher.md").write_text("<<nothing>>")
-    with pytest.raises(Misconfigured, match="unknown placeholders"):
+    with pytest.raises(errors.Misconfigured, match="unknown placeholders"):
         asyncio.run(work(agent(ScriptedModel(), prompts=tmp_path)))
 
 

@@ -77,12 +77,6 @@ async def test_one_that_falls_short_is_done_once_more_with_what_is_missing() -> 
     assert "the third bridge" in said[0]
 
 
-async def test_a_second_result_that_also_falls_short_is_not_done_a_third_time() -> None:
-    worker = Worker([FIRST, SECOND])
-    result = await work(worker, SHORT, {"score": 5, "missing": ["the year"]})
-    assert (result["text"], len(worker.calls)) == ("Three bridges.", 2)
-
-
 @pytest.mark.parametrize("other", [{"score": 2, "missing": ["all"]}, Answer(ModelFailed("gone"))])
 async def test_a_second_result_that_is_worse_or_not_judged_does_not_count(other: Any) -> None:
     result = await work(Worker([FIRST, SECOND]), SHORT, other)

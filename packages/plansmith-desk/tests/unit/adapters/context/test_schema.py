@@ -6,16 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from plansmith.errors import Misconfigured
 from plansmith.ports import ContextBlock
-from plansmith_desk.sql.schema import (
-    OTHERS,
-    Column,
-    ForeignKey,
-    Table,
-    read_schema,
-    schema_blocks,
-)
+from plansmith_desk.sql import schema
 from plansmith_planner.models.tokens import count_tokens
 
 SHOP = """
@@ -36,7 +28,7 @@ INSERT INTO orders VALUES (1, 1, 'paid', 12.5, x'00ff'), (2, 2, 'open', NULL, NU
 
 
 def gathered(path: Path, query: str, *, token_limit: int) -> list[ContextBlock]:
-    return schema_blocks(read_schema(path), query, token_limit=token_limit)
+    return schema.schema_blocks(schema.read_schema(path), query, token_limit=token_limit)
 
 
 @pytest.fixture
@@ -66,7 +58,7 @@ def test_the_tables_that_fit_come_first_with_what_they_point_at(shop: Path) -> N
     assert texts["view paid"].count("such as") == 0
     assert '"order lines"(order_id) -> orders' in texts['table "order lines"']
     assert '"order lines"(a, b) -> pairs(x, y)' in texts['table "order lines"']
-    assert blocks[-1].title == OTHERS
+    assert blocks[-1].title == schema.OTHERS
     assert "log_0, log_1" in blocks[-1].text
 
 
@@ -90,14 +82,6 @@ def test_a_database_is_never_written_to(shop: Path) -> None:
     assert [each.name for each in shop.parent.iterdir()] == [shop.name]
 
 
-def test_what_is_no_database_says_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "text.db").write_text("this is not a database, however long it may be" * 50)
-    for path in (tmp_path / "text.db", tmp_path / "none.db", tmp_path):
-        with pytest.raises(Misconfigured, match="cannot read the database"):
-            gathered(path, "x", token_limit=100)
-    assert not (tmp_path / "none.db").exists()
-
-
 def test_a_table_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "odd.db"
     with closing(sqlite3.connect(path)) as database:
@@ -110,9 +94,13 @@ def test_a_table_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
 
 
 def test_tables_of_any_database_become_blocks() -> None:
-    target = Table("b", [Column("id", "uuid", primary=True, comment="key\nof b")], comment="B's")
-    source = Table("a", [Column("b_id", required=True)], [ForeignKey(["b_id"], "B", ["id"])])
-    blocks = schema_blocks([target, source], "b_id of a", token_limit=200, source="postgres")
+    target = schema.Table(
+        "b", [schema.Column("id", "uuid", primary=True, comment="key\nof b")], comment="B's"
+    )
+    source = schema.Table(
+        "a", [schema.Column("b_id", required=True)], [schema.ForeignKey(["b_id"], "B", ["id"])]
+    )
+    blocks = schema.schema_blocks([target, source], "b_id of a", token_limit=200, source="postgres")
     assert [block.text for block in blocks] == [
         "table a\n- b_id not null\na(b_id) -> B(id)",
         'table b -- "B\'s"\n- id uuid, primary key -- "key\\nof b"',

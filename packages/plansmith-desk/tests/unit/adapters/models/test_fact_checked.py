@@ -13,13 +13,7 @@ from plansmith.plan.data import Json
 from plansmith.ports import Delta, Message, Prompt
 from plansmith.testing import ScriptedModel
 from plansmith_planner.model_calls import read_answer
-from plansmith_planner.models.fact_checked import (
-    FactCheckedModel,
-    check_wording,
-    is_small,
-    strange_names,
-    unfounded,
-)
+from plansmith_planner.models import fact_checked
 
 FACTS = "Sales.csv has 1,204 rows; the mean is 3.50 at 09:30. Winner: “Blue Note”."
 
@@ -37,9 +31,9 @@ FACTS = "Sales.csv has 1,204 rows; the mean is 3.50 at 09:30. Winner: “Blue No
     ],
 )
 def test_wording_that_adds_something_to_the_facts_is_refused(text: str, wrong: str) -> None:
-    assert unfounded(text, FACTS) == ([wrong] if wrong else [])
+    assert fact_checked.unfounded(text, FACTS) == ([wrong] if wrong else [])
     with pytest.raises(ModelFailed, match="in no result") if wrong else nullcontext():
-        check_wording(text, FACTS)
+        fact_checked.check_wording(text, FACTS)
 
 
 @pytest.mark.parametrize(
@@ -66,16 +60,18 @@ def test_wording_that_adds_something_to_the_facts_is_refused(text: str, wrong: s
 def test_figures_and_dates_are_compared_as_both_languages_write_them(
     text: str, source: str, wrong: list[str]
 ) -> None:
-    assert unfounded(text, source) == wrong
+    assert fact_checked.unfounded(text, source) == wrong
 
 
 def test_a_name_with_a_capital_has_to_be_in_the_source() -> None:
-    assert strange_names("It was signed by Carla Stone on Monday.", "Bo signed it.") == [
+    assert fact_checked.strange_names(
+        "It was signed by Carla Stone on Monday.", "Bo signed it."
+    ) == [
         "Carla",
         "Stone",
     ]
-    assert strange_names("It was signed by Bo.", "Bo signed it.") == []
-    assert strange_names("The flat is in Shanghai.", "公寓位于上海。") == []
+    assert fact_checked.strange_names("It was signed by Bo.", "Bo signed it.") == []
+    assert fact_checked.strange_names("The flat is in Shanghai.", "公寓位于上海。") == []
 
 
 @pytest.mark.parametrize(
@@ -89,7 +85,7 @@ def test_a_name_with_a_capital_has_to_be_in_the_source() -> None:
     ],
 )
 def test_a_small_model_is_known_by_its_name(name: str, *, small: bool) -> None:
-    assert is_small(name) is small
+    assert fact_checked.is_small(name) is small
 
 
 ASKED = [Message("user", "There are 12 boats in “Bergen”. How many?")]
@@ -110,14 +106,14 @@ class Closes:
 
 
 async def test_a_text_of_a_small_model_gets_out_only_if_it_holds() -> None:
-    model = FactCheckedModel(ScriptedModel("12 boats", "13 boats", "15", name="small"))
+    model = fact_checked.FactCheckedModel(ScriptedModel("12 boats", "13 boats", "15", name="small"))
     assert (await read_answer(model.stream(Prompt(ASKED)))).text == "12 boats"
     with pytest.raises(ModelFailed, match="13"):
         await read_answer(model.stream(Prompt(ASKED)))
     schema: dict[str, Json] = {"type": "integer"}
     assert (await read_answer(model.stream(Prompt(ASKED, schema=schema)))).text == "15"
     inner = Closes()
-    pieces = FactCheckedModel(inner).stream(Prompt(ASKED))
+    pieces = fact_checked.FactCheckedModel(inner).stream(Prompt(ASKED))
     await anext(aiter(pieces))
     await cast("Any", pieces).aclose()
     assert inner.closed == 1

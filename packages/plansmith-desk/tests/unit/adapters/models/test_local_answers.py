@@ -16,10 +16,10 @@ from plansmith.plan.data import Json
 from plansmith.ports import Call, Delta, Message, ModelDone, Prompt, ReplyBrief, TextDelta, Usage
 from plansmith.report.result_text import facts
 from plansmith_desk.builtin import builtin_sources
+from plansmith_desk.model.answer_rules import Task
 from plansmith_desk.model.model import LocalModel
 from plansmith_desk.model.wording import (
     ROOM,
-    Task,
     answer,
     answer_messages,
     material,
@@ -297,12 +297,6 @@ async def test_an_answer_tells_what_was_asked_besides_what_was_done() -> None:
     told = await said(task, Says("Ada and Bob attended."))
     assert told.splitlines()[0] == "Copied: m.md → b/m.md [step:b]"
     assert "Ada and Bob attended. [step:a]" in told
-
-
-def test_a_number_that_was_worked_out_comes_before_the_rows_of_its_answer() -> None:
-    sum_of = {"value": 3, "text": "3", "exact": True}
-    told = worded(asked("Sum?", rows("a b", ["x", 1], ["y", 2]), sum_of), "")
-    assert told.startswith("The result is 3. [step:b]")
 
 
 LEASE: dict[str, Json] = {

@@ -13,17 +13,12 @@ from hypothesis import strategies as st
 from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
 
 from plansmith.formats.native import schema as plan_schema
-from plansmith_desk.model.grammar import (
-    grammar_of,
-    number_range,
-    pattern_expression,
-    whole_range,
-)
+from plansmith_desk.model import grammar
 from plansmith_planner.triage import SCHEMA as TRIAGE
 
 
 def texts(schema: Any, count: int = 25) -> list[str]:
-    rules = parse_grammar(grammar_of(schema))
+    rules = parse_grammar(grammar.grammar_of(schema))
     return [Writer(rules, seed).write() for seed in range(count)]
 
 
@@ -136,13 +131,13 @@ def test_optional_fields_come_and_go_and_required_ones_stay() -> None:
 
 @given(st.integers(-3000, 3000), st.integers(0, 3000), st.integers(-9999, 9999))
 def test_a_range_takes_exactly_the_numbers_in_it(low: int, span: int, probe: int) -> None:
-    found = _regex(whole_range(low, low + span)).fullmatch(str(probe))
+    found = _regex(grammar.whole_range(low, low + span)).fullmatch(str(probe))
     assert bool(found) == (low <= probe <= low + span)
 
 
 @given(st.integers(-200, 200), st.integers(0, 300), st.floats(-500, 500).map(lambda x: round(x, 3)))
 def test_a_range_of_numbers_takes_none_outside(low: int, span: int, probe: float) -> None:
-    found = _regex(number_range(low, low + span)).fullmatch(f"{probe:.3f}")
+    found = _regex(grammar.number_range(low, low + span)).fullmatch(f"{probe:.3f}")
     if found:
         assert low <= probe <= low + span
     elif not probe.is_integer():
@@ -206,8 +201,10 @@ def test_grammars_of_random_schemas_allow_only_what_is_valid(schema: Any) -> Non
     [r"^a|b$", r"(?=a)b", r"\bword", r"a*?", r"[A-z]", r"\p{L}", "(", "[", r"(a)\1", r"[a\S]"],
 )
 def test_a_pattern_that_cannot_be_said_is_left_to_the_checker(pattern: str) -> None:
-    assert pattern_expression(pattern) is None
-    assert grammar_of({"type": "string", "pattern": pattern}).startswith("root ::= string\n")
+    assert grammar.pattern_expression(pattern) is None
+    assert grammar.grammar_of({"type": "string", "pattern": pattern}).startswith(
+        "root ::= string\n"
+    )
 
 
 def test_what_has_no_anchor_may_stand_in_any_text() -> None:

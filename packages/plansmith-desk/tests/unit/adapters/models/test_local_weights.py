@@ -20,42 +20,33 @@ import pytest
 from tests.certificates import trust_as_the_machine_does
 
 from plansmith.errors import Misconfigured, Refused
+from plansmith_desk.model import files
 from plansmith_desk.model.download import find_in_caches, pull_local, pull_remote
-from plansmith_desk.model.files import (
-    DEFAULT,
-    KNOWN,
-    KnownModel,
-    ModelFolder,
-    Pieces,
-    known_model,
-    models_folder,
-    weights_path,
-)
 
 CONTENT = bytes(range(256)) * 3000
 CUT = 500_000  # two pieces: pip starts anew for each
 
 
-def model(content: bytes = CONTENT, *, url: str = "", parts: int = 0) -> KnownModel:
+def model(content: bytes = CONTENT, *, url: str = "", parts: int = 0) -> files.KnownModel:
     names = tuple(f"tiny-part{number}==1.0" for number in range(1, parts + 1))
-    return KnownModel(
+    return files.KnownModel(
         name="tiny",
         about="for tests",
         size=len(content),
         sha256=hashlib.sha256(content).hexdigest(),
         licence="Apache-2.0",
         context=512,
-        pieces=Pieces(names, "*/data/part*.bin", CUT),
+        pieces=files.Pieces(names, "*/data/part*.bin", CUT),
         url=url,
     )
 
 
 @pytest.fixture
-def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelFolder:
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> files.ModelFolder:
     for name in ("PLANSMITH_OFFLINE", "HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    return ModelFolder(tmp_path / "models")
+    return files.ModelFolder(tmp_path / "models")
 
 
 @pytest.fixture
@@ -139,23 +130,23 @@ def serve() -> Iterator[Any]:
 
 
 def test_the_table_names_real_files_with_their_hashes() -> None:
-    assert known_model("").name == DEFAULT
-    for each in KNOWN.values():
+    assert files.known_model("").name == files.DEFAULT
+    for each in files.KNOWN.values():
         assert len(each.sha256) == 64
         assert (len(each.pieces.packages) - 1) * each.pieces.size < each.size
         assert each.size <= len(each.pieces.packages) * each.pieces.size
     with pytest.raises(Misconfigured, match="no known model 'gpt-9'"):
-        known_model("gpt-9")
+        files.known_model("gpt-9")
 
 
 def test_the_folder_is_the_persons_cache_or_what_is_set() -> None:
-    assert models_folder({"HOME": "/h"}) == Path("/h/.cache/plansmith/models")
-    assert models_folder({"XDG_CACHE_HOME": "/c"}) == Path("/c/plansmith/models")
-    assert models_folder({"PLANSMITH_MODELS": "/m", "XDG_CACHE_HOME": "/c"}) == Path("/m")
+    assert files.models_folder({"HOME": "/h"}) == Path("/h/.cache/plansmith/models")
+    assert files.models_folder({"XDG_CACHE_HOME": "/c"}) == Path("/c/plansmith/models")
+    assert files.models_folder({"PLANSMITH_MODELS": "/m", "XDG_CACHE_HOME": "/c"}) == Path("/m")
 
 
 def test_pieces_of_wheels_become_the_file_those_of_an_earlier_try_are_kept_and_none_runs(
-    shelf: ModelFolder, index: Path
+    shelf: files.ModelFolder, index: Path
 ) -> None:
     tiny = model(parts=wheels(index))
     first, last = (index / f"tiny_part{number}-1.0-py3-none-any.whl" for number in (1, 2))
@@ -179,7 +170,7 @@ def test_pieces_of_wheels_become_the_file_those_of_an_earlier_try_are_kept_and_n
 
 
 def test_a_wheel_that_is_wrong_broken_or_without_a_piece_is_no_source(
-    shelf: ModelFolder, index: Path
+    shelf: files.ModelFolder, index: Path
 ) -> None:
     tiny = model(parts=wheels(index))
     other = replace(tiny, pieces=replace(tiny.pieces, member="*/other.bin"))
@@ -196,7 +187,7 @@ def test_a_wheel_that_is_wrong_broken_or_without_a_piece_is_no_source(
 
 
 def test_a_download_from_the_publisher_goes_on_where_it_broke_off(
-    shelf: ModelFolder, index: Path, serve: Any
+    shelf: files.ModelFolder, index: Path, serve: Any
 ) -> None:
     handler = publisher(stop_after=100_000)
     tiny = model(url=serve(handler), parts=9)
@@ -212,7 +203,7 @@ def test_a_download_from_the_publisher_goes_on_where_it_broke_off(
 
 
 def test_a_publisher_with_other_bytes_gives_way_to_the_index(
-    shelf: ModelFolder, index: Path, serve: Any
+    shelf: files.ModelFolder, index: Path, serve: Any
 ) -> None:
     tiny = model(url=serve(publisher(content=CONTENT[:-1] + b"!")), parts=wheels(index))
     said: list[str] = []
@@ -221,7 +212,7 @@ def test_a_publisher_with_other_bytes_gives_way_to_the_index(
 
 
 def test_what_cannot_be_fetched_is_told_with_what_to_do(
-    shelf: ModelFolder, index: Path, monkeypatch: pytest.MonkeyPatch
+    shelf: files.ModelFolder, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tiny = model(url="http://127.0.0.1:9/tiny.gguf", parts=1)
     with pytest.raises(Refused, match="--from") as refused:
@@ -238,7 +229,7 @@ def test_what_cannot_be_fetched_is_told_with_what_to_do(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_disk_that_fills_up_on_the_way_is_told(shelf: ModelFolder, index: Path) -> None:
+def test_a_disk_that_fills_up_on_the_way_is_told(shelf: files.ModelFolder, index: Path) -> None:
     tiny = model(parts=wheels(index))
     shelf.folder.mkdir()
     shelf.part(tiny).symlink_to("/dev/full")
@@ -247,7 +238,7 @@ def test_a_disk_that_fills_up_on_the_way_is_told(shelf: ModelFolder, index: Path
 
 
 def test_a_given_file_is_taken_over_without_a_copy_unless_its_content_is_another(
-    shelf: ModelFolder, tmp_path: Path
+    shelf: files.ModelFolder, tmp_path: Path
 ) -> None:
     assert pull_local(model(), shelf) is None  # on an empty machine there is nothing to take
     path = pull_local(model(), shelf, given=given(tmp_path))
@@ -272,7 +263,7 @@ def test_a_given_file_is_taken_over_without_a_copy_unless_its_content_is_another
     ],
 )
 def test_what_another_program_fetched_is_found_by_its_hash(
-    shelf: ModelFolder, tmp_path: Path, program: str, place: str
+    shelf: files.ModelFolder, tmp_path: Path, program: str, place: str
 ) -> None:
     file = tmp_path / "home" / place
     file.parent.mkdir(parents=True)
@@ -286,7 +277,7 @@ def test_what_another_program_fetched_is_found_by_its_hash(
 
 
 def test_a_file_is_hashed_again_once_it_changed_and_a_damaged_one_is_not_used(
-    shelf: ModelFolder, tmp_path: Path
+    shelf: files.ModelFolder, tmp_path: Path
 ) -> None:
     path = pull_local(model(), shelf, given=given(tmp_path))
     assert path is not None
@@ -302,14 +293,14 @@ def test_a_file_is_hashed_again_once_it_changed_and_a_damaged_one_is_not_used(
             shelf.find(model())
 
 
-def test_a_model_in_a_folder_that_cannot_be_written_is_used(shelf: ModelFolder) -> None:
+def test_a_model_in_a_folder_that_cannot_be_written_is_used(shelf: files.ModelFolder) -> None:
     shelf.folder.mkdir(parents=True)
     shelf.path(model()).write_bytes(CONTENT)
     (shelf.folder / "tiny.gguf.checked").mkdir()  # so that nothing can be remembered
     assert shelf.find(model()) == shelf.path(model())
 
 
-def test_two_do_not_write_at_once(shelf: ModelFolder) -> None:
+def test_two_do_not_write_at_once(shelf: files.ModelFolder) -> None:
     shelf.folder.mkdir()
     with sqlite3.connect(shelf.folder / "lock.sqlite3") as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -318,20 +309,20 @@ def test_two_do_not_write_at_once(shelf: ModelFolder) -> None:
     other.close()
 
 
-def test_local_is_a_path_a_name_or_the_chosen_one(shelf: ModelFolder, tmp_path: Path) -> None:
+def test_local_is_a_path_a_name_or_the_chosen_one(shelf: files.ModelFolder, tmp_path: Path) -> None:
     file = tmp_path / "any.gguf"
     file.write_bytes(b"GGUF")
-    assert weights_path(str(file), shelf) == (file, None, None)
+    assert files.weights_path(str(file), shelf) == (file, None, None)
     shelf.choose(str(file))
-    assert weights_path("", shelf) == (file, None, None)
+    assert files.weights_path("", shelf) == (file, None, None)
     with pytest.raises(Misconfigured, match="there is no file"):
-        weights_path("/no/such.gguf", shelf)
+        files.weights_path("/no/such.gguf", shelf)
     with pytest.raises(Misconfigured, match="plansmith model pull smollm2-135m"):
-        weights_path("smollm2-135m", shelf)
+        files.weights_path("smollm2-135m", shelf)
 
 
 def test_without_pip_the_index_is_asked_through_uv(
-    shelf: ModelFolder, index: Path, monkeypatch: pytest.MonkeyPatch
+    shelf: files.ModelFolder, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
     assert uv is not None, "uv is in locks/dev.txt"

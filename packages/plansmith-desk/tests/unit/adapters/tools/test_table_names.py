@@ -84,11 +84,6 @@ async def test_parts_of_dates_and_joined_texts_are_asked_as_in_other_databases(
     assert found["rows"] == [{"y": 2026, "m": 1, "c": "South-9", "none": None}]
 
 
-async def test_a_text_that_looks_like_a_column_stays_a_text(folder: Path) -> None:
-    query = "SELECT 'order_id' AS a, order_id AS b FROM sales_2026 LIMIT 1"
-    assert (await use(folder, "sql", query=query))["rows"] == [{"a": "order_id", "b": 1}]
-
-
 @pytest.mark.parametrize(
     "text",
     ["a gift from staff", "join staff.json", "staff. order_id", "it''s from staff, staff.name"],

@@ -6,7 +6,6 @@ import json
 import sqlite3
 from contextlib import suppress
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -147,15 +146,6 @@ async def test_a_file_of_the_folder_is_a_table_by_its_name(folder: Path, source:
 async def test_sql_over_tables_only_reads(folder: Path, query: str) -> None:
     with pytest.raises(ToolFailed):
         await use(folder, "sql", tables={"s": "sales.csv"}, query=query)
-
-
-async def test_a_long_answer_is_cut_and_says_so(folder: Path) -> None:
-    many = {"t": [{"n": n} for n in range(500)]}
-    found = await use(folder, "sql", query="SELECT n FROM t", tables=many, limit=3)
-    assert [row["n"] for row in found["rows"]] == [0, 1, 2]
-    assert (found["count"], found["more"]) == (3, True)
-    with pytest.raises(ToolFailed, match="limit"):
-        await use(folder, "sql", query="SELECT n FROM t", tables=many, limit=0)
 
 
 FILES = [
@@ -317,24 +307,6 @@ def test_what_the_csv_module_writes_comes_back(rows: list[tuple[str, str, str]])
 def test_no_bytes_break_the_reader(data: bytes) -> None:
     with suppress(ToolFailed):
         read_table(data, "x.csv", limits=TableLimits(), encoding=None, header=True)
-
-
-async def test_sums_of_a_long_column_of_cents_are_exact_in_every_way_to_ask(folder: Path) -> None:
-    cents = [number * 7919 % 99_991 for number in range(1, 5_001)]
-    lines = [f"{place % 3},{cent / 100:.2f},3" for place, cent in enumerate(cents)]
-    (folder / "long.csv").write_text("\n".join(["g,amount,n", *lines]), encoding="utf-8")
-    wanted = float(Decimal(sum(cents)) / 100)
-    mean = float(Fraction(sum(cents), 100 * len(cents)))
-    query = (
-        "SELECT sum(amount) AS a, total(amount) AS b, sum(amount * n) AS c, avg(amount) AS d,"
-        " exact_sum(amount) AS e, sum(amount) FILTER (WHERE g = 0) AS f, sum(n) AS g FROM long"
-    )
-    found = await use(folder, "sql", query=query)
-    thirds = float(Decimal(sum(cents)) * 3 / 100)
-    firsts = float(Decimal(sum(cents[::3])) / 100)
-    assert found["rows"] == [
-        {"a": wanted, "b": wanted, "c": thirds, "d": mean, "e": wanted, "f": firsts, "g": 15_000}
-    ]
 
 
 @pytest.mark.parametrize(
