@@ -447,8 +447,6 @@ def taped_runs(tape: Tape, runs: RunService, callees: Callees) -> RunService:
     intake = _TapedIntake(tape, runs.intake, callees, store=store, clock=clock)
     planner = _NoPlanner() if planned else None
     return RunService(
-        journals=journals,
-        intake=intake,
         planning=_TapedPlanning(tape, journals=journals, intake=intake, planner=planner),
         limits=runs.execution.limits,
         budget=runs.budgets.limits,

@@ -15,7 +15,6 @@ from plansmith.engine.store_outage import WaitingStore
 from plansmith.engine.units import named_unit
 from plansmith.errors import RunTakenOver, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, Conclude, Execute, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.second_person import why_not as why_alone
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from plansmith.engine.budget import RunBudgets
     from plansmith.engine.lease import Fence
     from plansmith.engine.pacing import Pacing
-    from plansmith.runs.intake import PlanIntake
-    from plansmith.runs.journals import Journals
-    from plansmith.runs.planning import RunPlanning
     from plansmith.runs.revising import PlanReviser
 
 
@@ -45,26 +41,14 @@ class _Active:
 class RunExecution:
     """Executes plans until they are over or wait for a person; each run by one process."""
 
-    def __init__(
-        self,
-        *,
-        journals: Journals,
-        intake: PlanIntake,
-        planning: RunPlanning,
-        reviser: PlanReviser,
-        budgets: RunBudgets,
-        limits: Limits,
-    ) -> None:
-        self.limits = limits
-        self._journals = journals
-        self._intake = intake
-        self._planning = planning
-        self._reviser = reviser
-        self._budgets = budgets
+    def __init__(self, *, reviser: PlanReviser, budgets: RunBudgets) -> None:
+        self.limits = reviser.limits
+        self._reviser, self._planning, self._budgets = reviser, reviser.planning, budgets
+        self._journals, self._intake = reviser.journals, reviser.intake
         self._active: dict[str, _Active] = {}
         self._leaving = False
         self._beginning: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        journals.owners.tell_lost = self._stop_lost
+        self._journals.owners.tell_lost = self._stop_lost
 
     def of(self, run_id: str) -> asyncio.Future[Run] | None:
         """Returns the task that executes a run in this process, if any."""

@@ -21,6 +21,7 @@ from plansmith.errors import (
     OtherFolder,
     OtherTeam,
     PlansmithError,
+    Refused,
     StoreAway,
 )
 from plansmith.lazy import lazy_modules
@@ -233,3 +234,9 @@ class Journals:
             Sentence("run {run} needs the agents of the {team} team", run=run.id, team=team.name),
             hint=hint,
         )
+
+
+def wrong_status(run: Run, hint: str = "") -> Refused:
+    """Makes the error for what cannot be done with a run in its status."""
+    status = Sentence(f"status.{run.status.value}")
+    return Refused(Sentence("run {run} is {status}", run=run.id, status=status), hint=hint)

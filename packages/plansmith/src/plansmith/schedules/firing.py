@@ -65,13 +65,10 @@ class HeldFire:
 class Firing:
     """Starts, continues and records the runs of schedules ("fires")."""
 
-    def __init__(
-        self, *, runs: RunService, templates: TemplateBook, approval: StandingApproval
-    ) -> None:
+    def __init__(self, runs: RunService, templates: TemplateBook) -> None:
         self._runs, self._journals, self._clock = runs, runs.journals, runs.clock
         self._tell = runs.planning.tell
-        self._templates = templates
-        self._approval = approval
+        self._templates, self._approval = templates, StandingApproval(intake=runs.intake)
         self._holds: dict[tuple[str, datetime], HeldFire] = {}
         self._next: dict[str, tuple[int, datetime | None]] = {}
         self.execute: ExecuteRun = runs.run

@@ -32,11 +32,7 @@ from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import AgentStep
 from plansmith.plan.timing import Timing, check_timing, due, next_fires
 from plansmith.runs.service import RunService
-from plansmith.schedules.approval import (
-    StandingApproval,
-    need_second_scheduler,
-    reasons_attended,
-)
+from plansmith.schedules.approval import need_second_scheduler, reasons_attended
 from plansmith.schedules.firing import Firing
 from plansmith.schedules.store import ScheduleStore
 from plansmith.templates.book import TemplateBook
@@ -105,12 +101,10 @@ class Schedules:
         3
     """
 
-    def __init__(
-        self, *, runs: RunService, templates: TemplateBook, approval: StandingApproval
-    ) -> None:
+    def __init__(self, *, runs: RunService, templates: TemplateBook) -> None:
         self._runs, self._journals, self._intake = runs, runs.journals, runs.intake
         self._clock = runs.clock
-        self.firing = Firing(runs=runs, templates=templates, approval=approval)
+        self.firing = Firing(runs, templates)
 
     @property
     def shelf(self) -> ScheduleStore:
