@@ -39,7 +39,6 @@ def make_runs(given: Arguments) -> RunService:
         lease_s=limits.lease_s,
         machine=options.get("machine"),
     )
-    threads = _Threads(journals)
     intake = PlanIntake(
         store=given.store,
         clock=given.clock,
@@ -51,7 +50,7 @@ def make_runs(given: Arguments) -> RunService:
         past=options.get("past"),
         secrets=options.get("secrets"),
         ask_also=options.get("ask_also", lambda _: ()),
-        find_earlier=threads.results,
+        conversations=_Threads(journals),
     )
     planning = RunPlanning(
         journals=journals,
@@ -62,7 +61,6 @@ def make_runs(given: Arguments) -> RunService:
         trusts_texts=limits.tool_texts == "trust",
         tell=options.get("tell", ignore_progress),
         standing=StandingApproval(intake=intake).of_run,
-        said=threads.said,
     )
     return RunService(
         planning=planning,
@@ -70,7 +68,6 @@ def make_runs(given: Arguments) -> RunService:
         rounds=options.get("rounds"),
         budget=options.get("budget"),
         shared_budget=options.get("shared_budget"),
-        join=threads.join,
     )
 
 
@@ -90,7 +87,7 @@ class _Threads:
         made: Conversations = plugins.load("planners", "conversations")(self._journals)
         return made
 
-    async def said(self, thread: str, message: int | None) -> Sequence[Message]:
+    async def before(self, thread: str, message: int | None) -> Sequence[Message]:
         """Returns the conversation before a message of a thread."""
         return await self._conversations.before(thread, message)
 

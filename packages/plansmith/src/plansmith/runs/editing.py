@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +12,7 @@ from plansmith.plan import events as e
 from plansmith.plan.fold import fold
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
-from plansmith.plan.run_options import Origin, RunOptions
+from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import Sentence
 from plansmith.runs import replan
 from plansmith.runs.intake import NewRun, review_on_request
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from plansmith.runs.execution import RunExecution
     from plansmith.runs.revising import PlanReviser
     from plansmith.runs.stopping import RunStopping
-
-# Adds a run to the thread that its options name.
-Join = Callable[[str, RunOptions], Awaitable[None]]
 
 
 class PlanEditing:
@@ -186,8 +183,8 @@ def versions(events: Iterable[e.Event]) -> Versions:
 class RunRepeating:
     """Retries, reruns and forks runs that are over."""
 
-    def __init__(self, reviser: PlanReviser, join: Join | None) -> None:
-        self._reviser, self._planning, self._join = reviser, reviser.planning, join
+    def __init__(self, reviser: PlanReviser) -> None:
+        self._reviser, self._planning = reviser, reviser.planning
         self._journals, self._intake = reviser.journals, reviser.intake
 
     async def rerun(self, run_id: str, *, by: e.Who = "") -> Run:
@@ -239,8 +236,8 @@ class RunRepeating:
 
     async def _create(self, new: NewRun) -> Journal:
         journal = await self._planning.create(new)
-        if new.options.thread and self._join is not None:
-            await self._join(journal.id, new.options)
+        if new.options.thread and self._intake.conversations is not None:
+            await self._intake.conversations.join(journal.id, new.options)
         return journal
 
     async def _finished_run(self, run_id: str) -> Run:

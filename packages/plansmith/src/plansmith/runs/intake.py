@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from decimal import Decimal
@@ -30,7 +30,16 @@ from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptio
 from plansmith.plan.second_person import stricter
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OVER_STATUSES, Headline
-from plansmith.ports import Agent, Clock, PlanStore, Records, Secrets, SummaryStore, ToolSource
+from plansmith.ports import (
+    Agent,
+    Clock,
+    Conversations,
+    PlanStore,
+    Records,
+    Secrets,
+    SummaryStore,
+    ToolSource,
+)
 from plansmith.review.coverage import PlanCalls, definitions
 from plansmith.review.policy import acting_steps, reasons_to_ask
 from plansmith.review.settings import ReviewPolicy
@@ -54,17 +63,10 @@ else:
     lazy_modules(globals(), rehearsal="plansmith.check.rehearsal")
 
 
-# Returns the results that a plan for a message (its number) of a thread (its id) may use.
-EarlierResults = Callable[[str, int | None], Awaitable[Sequence[EarlierResult]]]
 SEEN_FIRST: Final = Sentence("review.seen_first")
 PLANS_KEPT: Final = 256
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-
-
-async def no_earlier_results(_: str, __: int | None) -> Sequence[EarlierResult]:
-    """Says that a plan may use nothing of earlier runs."""
-    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +190,8 @@ class _Snapshot:
 class PlanIntake:
     """Knows the tools, agents and templates; checks plans, proposes them and asks for review.
 
-    `ask_also` returns reasons to review a plan for which the policy has none. `find_earlier`
-    returns the results of earlier runs that a plan of a conversation may use.
+    `ask_also` returns reasons to review a plan for which the policy has none. Plans of a
+    conversation may use the results of its earlier runs.
     """
 
     def __init__(  # noqa: PLR0913 - all by name
@@ -205,7 +207,7 @@ class PlanIntake:
         past: CallTimings | None = None,
         secrets: Secrets | None = None,
         ask_also: Callable[[Plan], Sequence[str]] = lambda _: (),
-        find_earlier: EarlierResults = no_earlier_results,
+        conversations: Conversations | None = None,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -213,7 +215,8 @@ class PlanIntake:
         self.policy = policy or ReviewPolicy()
         self.price_per_million = price_per_million
         self.sources = list(sources)
-        self.find_earlier = find_earlier
+        self.conversations = conversations
+        self.find_earlier = conversations.results if conversations else None
         self._past = past
         self._secrets = secrets
         self._ask_also = ask_also
@@ -313,7 +316,9 @@ class PlanIntake:
 
         `pins` are the contents that the run, or the one that it repeats, uses already.
         """
-        found = await self.find_earlier(options.thread, options.message) if options.thread else ()
+        found: Sequence[EarlierResult] = ()
+        if options.thread and self.find_earlier is not None:
+            found = await self.find_earlier(options.thread, options.message)
         return UsableResults(self.store.get, pinned_results(found, pins or {}))
 
     async def check(self, plan: Plan, earlier: UsableResults | None = None) -> list[Problem]:

@@ -20,7 +20,8 @@ _TRIES: Final = 2
 Said = Callable[[], Awaitable[Sequence[Message]]]
 
 
-async def _nothing_said() -> Sequence[Message]:
+async def nothing_said() -> Sequence[Message]:
+    """Says that nothing came before a message."""
     return ()
 
 
@@ -31,7 +32,7 @@ class Replies:
     with the results filled in.
     """
 
-    def __init__(self, run: Run, writer: ReplyWriter | None, said: Said = _nothing_said) -> None:
+    def __init__(self, run: Run, writer: ReplyWriter | None, said: Said = nothing_said) -> None:
         self._run = run
         self._writer = writer
         self._said = said

@@ -58,13 +58,11 @@ class RunService:
         rounds: Rounds | None = None,
         budget: BudgetLimits | None = None,
         shared_budget: BudgetLimits | None = None,
-        join: edits.Join | None = None,
     ) -> None:
         journals, intake, limits = planning.journals, planning.intake, limits or Limits()
         # Tools that need no review may also get data from other tools without a question.
         free = dict.fromkeys((*limits.data_free, *intake.policy.never_for))
         limits = limits.replace(data_free=tuple(free))
-        self._join = join
         self.journals, self.intake, self.planning = journals, intake, planning
         self.lists = RunLists(journals)
         self.budgets = RunBudgets(
@@ -89,7 +87,7 @@ class RunService:
     @cached_property
     def repeating(self) -> edits.RunRepeating:
         """Repeats runs that are over."""
-        return edits.RunRepeating(self.reviser, self._join)
+        return edits.RunRepeating(self.reviser)
 
     async def undo_plan(self, run_id: str, *, by: e.Who = "") -> Run:
         """Creates a run that undoes what a run did, by `undo_with`; it waits for review.
