@@ -29,7 +29,12 @@ if TYPE_CHECKING:
 
 
 class PlanEditing:
-    """Changes the plan of a run that is not over, as a person wants; finished steps are kept."""
+    """Changes the plan of a run that is not over, as a person wants; finished steps are kept.
+
+    Args of methods:
+        run_id: The id of the run.
+        by: Who acts.
+    """
 
     def __init__(
         self, reviser: PlanReviser, execution: RunExecution, stopping: RunStopping
@@ -82,10 +87,6 @@ class PlanEditing:
     async def undo(self, run_id: str, *, by: e.Who = "") -> Run:
         """Goes back to the previous plan; called again, to the one before that.
 
-        Args:
-            run_id: The id of the run.
-            by: Who acts.
-
         Raises:
             Refused: There is no such plan.
         """
@@ -97,10 +98,6 @@ class PlanEditing:
 
     async def redo(self, run_id: str, *, by: e.Who = "") -> Run:
         """Goes forward again to the plan that was undone last.
-
-        Args:
-            run_id: The id of the run.
-            by: Who acts.
 
         Raises:
             Refused: There is no such plan.

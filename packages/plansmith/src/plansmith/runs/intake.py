@@ -43,7 +43,7 @@ from plansmith.ports import (
 from plansmith.review.coverage import PlanCalls, definitions
 from plansmith.review.policy import acting_steps, reasons_to_ask
 from plansmith.review.settings import ReviewPolicy
-from plansmith.templates.book import every_template, usable_templates
+from plansmith.templates.book import usable_templates
 from plansmith.templates.template import (
     Template,
     contents,
@@ -262,7 +262,7 @@ class PlanIntake:
         """Returns the present templates; keeps removed ones for runs that still use them."""
         if not isinstance(self.store, Records):
             return {name: given_template(name, plan) for name, plan in self.templates.items()}
-        every = await every_template(self.store, self.templates)
+        every = await usable_templates(self.store, self.templates, removed=True)
         self.templates |= {name: each.plan for name, each in every.items()}
         return await usable_templates(self.store, self.templates)
 
