@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -247,16 +247,7 @@ class RunExecution:
         clock, store = self._journals.clock, self._journals.store
         left = max(0.0, (at - clock.now()).total_seconds())
         number = run.last.number if run.last else 0
-        waits = [
-            asyncio.ensure_future(clock.sleep(left)),
-            asyncio.ensure_future(store.wait(run.id, after=number)),
-        ]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in waits:
-                each.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+        await first_of(clock.sleep(left), store.wait(run.id, after=number))
         return True
 
     async def end(self, journal: Journal) -> bool:
@@ -318,6 +309,17 @@ class RunExecution:
             active.interrupted = True
             active.future.cancel()
         await asyncio.gather(asyncio.shield(active.future), return_exceptions=True)
+
+
+async def first_of(*waits: Awaitable[object]) -> None:
+    """Waits until one of these is over, and cancels the others."""
+    tasks = [asyncio.ensure_future(each) for each in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _begins_as_it_is(run: Run) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import count, islice, pairwise
@@ -31,6 +30,7 @@ from plansmith.plan.schedules import (
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import AgentStep
 from plansmith.plan.timing import Timing, check_timing, due, next_fires
+from plansmith.runs.execution import first_of
 from plansmith.runs.service import RunService
 from plansmith.schedules.approval import need_second_scheduler, reasons_attended
 from plansmith.schedules.firing import Firing
@@ -176,7 +176,8 @@ class Schedules:
             "name": name or "schedule",
             "by": e.actor(by).name,
         }
-        if part_of is not None and part_of.asked_by and self._second_person:
+        alone = self._intake.policy.second_person == "never"
+        if part_of is not None and part_of.asked_by and not alone:
             # It matters who asked for the run: another user has to schedule it.
             fields["by"] = part_of.asked_by.identity or fields["by"]
         made = await self._approved(self._new(fields | {**settings}), approve, by, part_of)
@@ -187,10 +188,6 @@ class Schedules:
         if run:
             await self._set_aside(run, [schedule], by)
         return schedule
-
-    @property
-    def _second_person(self) -> bool:
-        return self._intake.policy.second_person != "never"
 
     async def _source(self, run_id: str) -> Run:
         source = await self._journals.get(run_id)
@@ -217,8 +214,7 @@ class Schedules:
         self, schedule: Schedule, approve: str, by: e.Who, source: Run | None = None
     ) -> Schedule:
         """Returns the schedule with a person's approval of exactly the plan it runs."""
-        who = _need_person(by)
-        plan = await self.firing.plan_of(schedule)
+        who, plan = _need_person(by), await self.firing.plan_of(schedule)
         if plan is None:
             return schedule.replace(approved=approve, approved_by=who.name if approve else "")
         await self.require_unattended(plan)
@@ -256,9 +252,18 @@ class Schedules:
             run: The id of the run.
             approve: The hash of the whole plan. It covers its parts and nothing else.
         """
+        _need_person(by)
         source = await self._source(run)
-        plan = _approved_whole(source, approve, by)
+        plan = source.plan
+        if plan is None or source.status.over:
+            state = Sentence(f"status.{source.status}")
+            why = Sentence("run {run} has no plan to schedule: it is {state}", run=run, state=state)
+            raise Refused(why)
         timed = [part for part in parts(plan) if part.timing is not None]
+        if not timed:
+            why = Sentence("no step of run {run} is to be repeated", run=run)
+            raise Refused(why, hint="run it")
+        _need_hash(plan, approve)
         for part in timed:
             await self.require_unattended(part.plan)
         made: list[Schedule] = []
@@ -503,13 +508,7 @@ class Schedules:
                 self._runs.planning.tell(
                     Sentence("the schedules could not be read: {error}", error=str(error))
                 )
-            waits = (self._clock.sleep(wait), self.firing.changed_event.wait())
-            tasks = [asyncio.ensure_future(each) for each in waits]
-            try:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for task in tasks:
-                    task.cancel()
+            await first_of(self._clock.sleep(wait), self.firing.changed_event.wait())
 
     async def _until_next(self) -> float:
         is_here = self._journals.is_here
@@ -530,22 +529,6 @@ def _need_hash(plan: Plan, approve: str) -> None:
     if approve != plan.hash:
         hint = Sentence("review it and approve its hash: {hash}", hash=plan.hash)
         raise StaleDecision(Sentence("this is not the hash of the plan"), hint=hint)
-
-
-def _approved_whole(source: Run, approve: str, by: e.Who) -> Plan:
-    """Returns the plan of a run, if a person approves exactly this plan."""
-    _need_person(by)
-    plan = source.plan
-    if plan is None or source.status.over:
-        state = Sentence(f"status.{source.status}")
-        raise Refused(
-            Sentence("run {run} has no plan to schedule: it is {state}", run=source.id, state=state)
-        )
-    if all(part.timing is None for part in parts(plan)):
-        why = Sentence("no step of run {run} is to be repeated", run=source.id)
-        raise Refused(why, hint="run it")
-    _need_hash(plan, approve)
-    return plan
 
 
 def _check_times(schedule: Schedule) -> Schedule:
