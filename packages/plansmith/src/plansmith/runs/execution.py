@@ -78,8 +78,13 @@ class RunExecution:
 
         What others wrote meanwhile is read once it is owned.
         """
-        journal = self._journals.unread(run_id, if_so=_begins_as_it_is)
-        return journal is not None and await self.begin(journal) is not None
+        journal = self._journals.take(run_id)
+        if journal is None or journal.damage is not None or not may_execute(journal.run):
+            return False
+        if journal.run.phase is not RunStatus.PLANNING or journal.run.questions:
+            return False
+        self._journals.require_ours(journal.run)
+        return await self.begin(journal) is not None
 
     async def _begin(self, journal: Journal, fence: Fence) -> asyncio.Future[Run] | None:
         """Starts to execute a run that this process owns; None if another writer was first."""
@@ -129,7 +134,6 @@ class RunExecution:
         return bool(asked)
 
     async def _executor_for(self, journal: Journal, pacing: Pacing | None = None) -> Executor:
-        """Records how early reads ended, and returns the executor of a run."""
         await self._planning.settle_early(journal)
         run, store = journal.run, self._journals.store
         starts = run.plan is not None and run.phase not in UNDER_WAY
@@ -225,7 +229,6 @@ class RunExecution:
         active.executor.leaves = self._leaving
 
     async def _as_it_is(self, journal: Journal, active: _Active) -> Run:
-        """Returns a run that is no longer executed here."""
         try:
             await journal.catch_up()
             return await self._journals.whole(journal)
@@ -286,7 +289,6 @@ class RunExecution:
             active.executor.leave()
 
     def _stop_lost(self, run_id: str) -> None:
-        """Stops the execution of a run that another process has taken over."""
         active = self._active.get(run_id)
         if active is not None and active.future is not asyncio.current_task():
             active.interrupted = True
@@ -320,11 +322,6 @@ async def first_of(*waits: Awaitable[object]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _begins_as_it_is(run: Run) -> bool:
-    """Tells whether a new run can be executed now, and nothing is to be asked before."""
-    return run.phase is RunStatus.PLANNING and not run.questions and may_execute(run)
 
 
 def may_execute(run: Run) -> bool:

@@ -79,9 +79,9 @@ class Journals:
             del self._fresh[next(iter(self._fresh))]
         return journal
 
-    def take(self, journal: Journal) -> None:
-        """Lets nobody else have the journal of a run just created."""
-        self._fresh.pop(journal.id, None)
+    def take(self, run_id: str) -> Journal | None:
+        """Returns the journal of a run just created here, once; others may have written since."""
+        return self._fresh.pop(run_id, None)
 
     async def load(self, run_id: str) -> Journal:
         """Loads the journal of a run, and checks every event of it."""
@@ -121,14 +121,6 @@ class Journals:
     async def own(self, run_id: str) -> Journal:
         """Loads the journal of a run, to write to it; refuses one of another folder or team."""
         journal = await self.current(run_id)
-        self.require_ours(journal.run)
-        return journal
-
-    def unread(self, run_id: str, *, if_so: Callable[[Run], bool]) -> Journal | None:
-        """Returns the journal of a run just created here, if so; others may have written since."""
-        journal = self._fresh.pop(run_id, None)
-        if journal is None or journal.damage is not None or not if_so(journal.run):
-            return None
         self.require_ours(journal.run)
         return journal
 

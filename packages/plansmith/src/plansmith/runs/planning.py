@@ -324,7 +324,6 @@ def failure(planned: Planned) -> e.PlanningFailed:
 
 
 def _why_none(planned: Planned) -> str:
-    """Says why there is no plan, for a person."""
     if planned.plan is not None and planned.plan.degraded:
         return planned.plan.degraded
     worst = sorted(planned.problems, key=lambda each: each.severity is not Severity.ERROR)
@@ -332,7 +331,6 @@ def _why_none(planned: Planned) -> str:
 
 
 def _clarifications(events: Sequence[e.Event]) -> list[str]:
-    """Returns the questions about the request that were answered, each with its answer."""
     asked: dict[str, str] = {}
     clarifications: list[str] = []
     for event in events:

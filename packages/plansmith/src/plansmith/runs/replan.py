@@ -267,7 +267,6 @@ def _with_downstream(names: Collection[str], plan: Plan) -> set[str]:
 
 
 def _changed_steps(run: Run, plan: Plan) -> set[str]:
-    """Returns the steps of a plan that are new or different, and all steps after them."""
     return _with_downstream({name for name in plan.by_id if _is_changed(name, run, plan)}, plan)
 
 

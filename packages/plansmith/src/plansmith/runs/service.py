@@ -156,7 +156,6 @@ class RunService:
                     return await self.journals.whole(journal)
 
     async def _expire(self, journal: Journal) -> None:
-        """Closes questions whose time is up."""
         for bodies in expired(journal.run, self.clock.now()):
             await journal.append(*bodies)
 
@@ -290,11 +289,10 @@ class RunService:
             return await asyncio.gather(*map(self._resume, found), return_exceptions=True)
 
     async def _finish_planning(self, journal: Journal | BaseException) -> None:
-        """Makes a plan whose making was interrupted."""
         if isinstance(journal, BaseException) or not self._may_resume(journal):
             return
         if isinstance(next_move(journal.run), MakePlan) and await self._plan(journal):
-            self.journals.take(journal)
+            self.journals.take(journal.id)
 
     async def _resume(self, journal: Journal | BaseException) -> asyncio.Future[Run] | None:
         """Executes a run that was being executed; returns its task, if it goes on here."""

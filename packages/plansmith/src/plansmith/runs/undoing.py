@@ -165,7 +165,6 @@ def _step_names(found: Sequence[Reversal]) -> dict[str, str]:
 
 
 def _plan(old: Run, left: Sequence[Reversal], names: Mapping[str, str]) -> Plan:
-    """Returns the reversing calls as a plan, each after the one before."""
     steps: list[dict[str, object]] = []
     for each in left:
         if each.inputs is None:

@@ -151,7 +151,6 @@ class Firing:
     async def _start_queued(
         self, schedule: Schedule, open_fires: list[Fire], now: datetime
     ) -> list[Fire]:
-        """Starts queued fires, oldest first, as far as the overlap policy allows."""
         begun: list[Fire] = []
         free = _MAX_PARALLEL if schedule.overlap is Overlap.ALLOW else 1
         free -= sum(each.state is not FireState.QUEUED for each in open_fires)
@@ -210,7 +209,6 @@ class Firing:
         return True
 
     async def _execute(self, schedule: Schedule, hold: HeldFire) -> None:
-        """Creates the run of a fire, executes it, and records its end."""
         heartbeat = asyncio.ensure_future(self._heartbeat(hold))
         fire, name = hold.fire, schedule.name
         try:
@@ -239,7 +237,6 @@ class Firing:
                 await hold.mark(seen=self._clock.now())
 
     async def _make_run(self, schedule: Schedule, fire: Fire) -> None:
-        """Creates the run of a fire under the id in its row, unless it exists."""
         journal = self._journals.new(fire.run)
         await journal.catch_up()
         if journal.events:

@@ -10,23 +10,14 @@ from typing import Any, Final, TypedDict, Unpack
 from plansmith.engine.journal import SYSTEM
 from plansmith.errors import Misconfigured, NotFound, PlansmithError, Refused, StaleDecision
 from plansmith.plan import events as e
+from plansmith.plan import schedules as plans
 from plansmith.plan.data import Json
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import RunOptions
-from plansmith.plan.schedules import (
-    Fire,
-    FireKind,
-    FireState,
-    Missed,
-    Overlap,
-    Schedule,
-    make_schedule,
-    parts,
-    passed_over,
-)
+from plansmith.plan.schedules import Fire, FireKind, FireState, Missed, Overlap, Schedule
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import AgentStep
 from plansmith.plan.timing import Timing, check_timing, due, next_fires
@@ -208,7 +199,7 @@ class Schedules:
             raise Refused(why, hint=Sentence("run it yourself: schedules cannot set up a team"))
         starts = dict.fromkeys(("created", "settled", "watched"), self._clock.now())
         own = {"id": self._journals.new_id(), "folder": self._journals.recorded_folder}
-        return _check_times(make_schedule(own | fields | starts))
+        return _check_times(plans.make_schedule(own | fields | starts))
 
     async def _approved(
         self, schedule: Schedule, approve: str, by: e.Who, source: Run | None = None
@@ -259,7 +250,7 @@ class Schedules:
             state = Sentence(f"status.{source.status}")
             why = Sentence("run {run} has no plan to schedule: it is {state}", run=run, state=state)
             raise Refused(why)
-        timed = [part for part in parts(plan) if part.timing is not None]
+        timed = [part for part in plans.parts(plan) if part.timing is not None]
         if not timed:
             why = Sentence("no step of run {run} is to be repeated", run=run)
             raise Refused(why, hint="run it")
@@ -284,7 +275,7 @@ class Schedules:
                     id=own_id,
                 )
             made.append(known)
-        once = [part.plan for part in parts(plan) if part.timing is None]
+        once = [part.plan for part in plans.parts(plan) if part.timing is None]
         if not once:
             await self._set_aside(run, made, by)
             return made
@@ -297,7 +288,6 @@ class Schedules:
         return made
 
     async def _set_aside(self, run_id: str, made: Sequence[Schedule], by: e.Who) -> None:
-        """Ends a run whose plan became schedules."""
         names = ", ".join(each.name for each in made)
         reason = Sentence("it runs as the schedule {schedule}", schedule=names)
         await self._runs.set_aside(run_id, reason=reason, by=by)
@@ -372,7 +362,7 @@ class Schedules:
             fields |= {"timing": timing, "settled": self._clock.now()}
         if plan is not None:
             fields |= {"plan": plan, "template": "", "inputs": {}}
-        wanted = _check_times(make_schedule(fields))
+        wanted = _check_times(plans.make_schedule(fields))
         if plan is not None or approve:
             wanted = await self._approved(wanted, approve, by)
         changes = {
@@ -404,7 +394,7 @@ class Schedules:
         if not schedule.paused:
             raise Refused(Sentence("schedule {name} is not paused", name=schedule.name))
         now = self._clock.now()
-        passed = passed_over(schedule, now, Sentence("passed while it was paused"))
+        passed = plans.passed_over(schedule, now, Sentence("passed while it was paused"))
         if passed is not None:
             row = self._row(schedule, passed[0], now, state=FireState.MISSED, note=passed[1])
             await self.shelf.put_fire(row.replace(ended=now))

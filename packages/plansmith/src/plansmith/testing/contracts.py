@@ -24,7 +24,7 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import RunStatus
-from plansmith.testing.tools import FakeTool, FakeTools
+from plansmith.testing.fakes import FakeTool, FakeTools
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _HELLO = ports.Prompt([ports.Message("user", "hello")])

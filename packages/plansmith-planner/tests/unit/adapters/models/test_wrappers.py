@@ -14,7 +14,7 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import ChatModel, Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing import FakeClock, ScriptedModel
-from plansmith.testing.clock import settle
+from plansmith.testing.fakes import settle
 from plansmith.testing.modelserver import ModelServer, Refusal, Reply
 from plansmith_planner.models.provider import ProviderModel
 from plansmith_planner.models.wrappers import LimitedModel, RetryingModel, TimedModel

@@ -6,7 +6,7 @@ import pytest
 
 from plansmith.errors import ToolFailed
 from plansmith.testing import FakeClock
-from plansmith.testing.clock import settle
+from plansmith.testing.fakes import settle
 from plansmith_planner.context.timeouts import Failed, with_timeout
 
 
