@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tests.flow.smiths import Script
 
 from plansmith import Plansmith, tool
-from plansmith.testing.clock import FakeClock
+from plansmith.testing.fakes import FakeClock
 from plansmith_planner.settings import PlannerSettings
 
 

@@ -11,7 +11,7 @@ from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import PlanInvalid, Refused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.run_options import Origin
-from plansmith.templates.book import TemplateBook, every_template, exported
+from plansmith.templates.book import TemplateBook, exported, usable_templates
 from plansmith.templates.template import Template, pinned, template_problems
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
 from plansmith_planner.suggest import found_inputs, suggest
@@ -127,7 +127,7 @@ async def test_a_removed_version_is_gone_for_new_plans_and_there_for_old_runs() 
     await book.save(plan({"id": "w", "tool": "weather", "inputs": {"city": "B"}}), "weather")
     assert await book.remove("weather@2") == 1
     assert (await book.get("weather")).version == 1
-    assert "weather@2" in await every_template(app.store, {})
+    assert "weather@2" in await usable_templates(app.store, {}, removed=True)
     assert await book.remove("weather") == 1
     assert await book.all() == {}
     with pytest.raises(Refused):

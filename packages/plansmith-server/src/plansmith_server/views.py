@@ -35,7 +35,7 @@ from plansmith.plan.summary import RunSummary, times_of
 from plansmith.plan.thread import Judge, MessageKind
 from plansmith.ports import Records
 from plansmith.review.policy import active_steps, effects
-from plansmith.runs.carry_over import carried_over, everything_done
+from plansmith.runs.replan import carried_over, everything_done
 from plansmith.runs.undoing import can_be_undone
 from plansmith_planner.parse.normalize import assigned
 from plansmith_planner.threads.store import ThreadStore

@@ -17,6 +17,7 @@ from plansmith.store.urls import open_store
 if TYPE_CHECKING:
     import difflib
 
+    from plansmith import ports
     from plansmith.check import check_plan as checks
     from plansmith.check.constraints import Constraint
     from plansmith.plan import limits
@@ -24,15 +25,6 @@ if TYPE_CHECKING:
     from plansmith.plan.data import Record
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
-    from plansmith.ports import (
-        Agent,
-        ChatModel,
-        Clock,
-        Planner,
-        PlanStore,
-        ReplyWriter,
-        ToolSource,
-    )
     from plansmith.review import settings as review
     from plansmith.tools import functions
 else:
@@ -46,36 +38,38 @@ else:
     )
 
 T = TypeVar("T")
-ToolLike: TypeAlias = "Callable[..., Any] | ToolSource"
+ToolLike: TypeAlias = "Callable[..., Any] | ports.ToolSource"
 
 
 class Arguments(NamedTuple):
     """What a Plansmith was given, checked and resolved."""
 
-    store: PlanStore
-    clock: Clock
-    sources: list[ToolSource]
-    agents: list[Agent]
-    planner: Planner | None
-    writer: ReplyWriter | None
+    store: ports.PlanStore
+    clock: ports.Clock
+    sources: list[ports.ToolSource]
+    agents: list[ports.Agent]
+    planner: ports.Planner | None
+    writer: ports.ReplyWriter | None
     options: Options
 
     @classmethod
     def checked(
         cls,
-        model: ChatModel | str | None,
+        model: ports.ChatModel | str | None,
         *,
         tools: Sequence[ToolLike],
-        agents: Sequence[Agent],
-        store: str | PlanStore,
+        agents: Sequence[ports.Agent],
+        store: str | ports.PlanStore,
         settings: Record | None,
-        clock: Clock | None,
+        clock: ports.Clock | None,
         **more: Unpack[Options],
     ) -> Self:
         """Resolves names, URLs and functions; raises `Misconfigured` for what cannot be used."""
-        options = resolved_options(read_options(more))
-        clock = clock or SystemClock()
-        given = {"clock": clock, "settings": planner_settings_of(settings), "options": options}
+        options, clock = read_options(more), clock or SystemClock()
+        if settings is not None and not hasattr(settings, "max_steps"):
+            hint = "give plansmith_planner.settings.PlannerSettings(…)"
+            raise Misconfigured(f"{settings!r} are no settings of a planner", hint=hint)
+        given = {"clock": clock, "settings": settings, "options": options}
         models = [model, options.get("report_model"), options.get("triage_model")]
         made = plugins.load("planners", "default")(model, **given) if has_model(models) else None
         return cls(
@@ -97,7 +91,7 @@ class Arguments(NamedTuple):
             await self.store.close()
 
 
-def has_model(given: Sequence[ChatModel | str | None]) -> bool:
+def has_model(given: Sequence[ports.ChatModel | str | None]) -> bool:
     """Tells whether a model is among these; raises for what is neither a model nor a name."""
     for each in cast("Sequence[object]", given):
         is_model = not isinstance(each, type) and callable(getattr(each, "stream", None))
@@ -108,7 +102,7 @@ def has_model(given: Sequence[ChatModel | str | None]) -> bool:
 
 
 def read_options(given: Mapping[str, Any]) -> Options:
-    """Checks the names of the options, and the types of those that have records."""
+    """Returns the options; checks their names, and the types of those that have records."""
     known = [*("model", "tools", "agents", "store", "settings", "clock"), *Options.__annotations__]
     for name in sorted(given.keys() - {*known}):
         near = difflib.get_close_matches(name, known, n=1)
@@ -119,26 +113,13 @@ def read_options(given: Mapping[str, Any]) -> Options:
         kind = records.get(name, limits.BudgetLimits)
         if not isinstance(given[name], kind):
             raise TypeError(f"{name} must be a {kind.__name__}, such as {kind.__name__}()")
-    return cast("Options", {**given})
-
-
-def resolved_options(options: Options) -> Options:
-    """Returns the options with an absolute folder."""
-    made = options.copy()
+    options = cast("Options", {**given})
     if folder := options.get("folder"):
-        made["folder"] = Path(folder).resolve()  # now: a program may change its folder
-    return made
+        options["folder"] = Path(folder).resolve()  # now: a program may change its folder
+    return options
 
 
-def planner_settings_of(settings: Record | None) -> Record | None:
-    """Returns the settings of the planner."""
-    if settings is not None and not hasattr(settings, "max_steps"):
-        hint = "give plansmith_planner.settings.PlannerSettings(…)"
-        raise Misconfigured(f"{settings!r} are no settings of a planner", hint=hint)
-    return settings
-
-
-def store_of(given: str | PlanStore) -> PlanStore:
+def store_of(given: str | ports.PlanStore) -> ports.PlanStore:
     """Returns a store by its URL, or the given one."""
     if isinstance(given, str):
         return open_store(given)
@@ -148,16 +129,19 @@ def store_of(given: str | PlanStore) -> PlanStore:
     return given
 
 
-def sources_of(tools: Sequence[ToolLike]) -> list[ToolSource]:
+def sources_of(tools: Sequence[ToolLike]) -> list[ports.ToolSource]:
     """Returns the tool sources among the tools, and one for all functions."""
     given = _listed(tools, "tools", "give a list of functions, such as tools=[weather]")
-    wrong = [each for each in given if not _is_source(each) and not _is_function(each)]
-    wrong += [each for each in given if getattr(each, "__name__", "") == "<lambda>"]
-    if wrong:
-        hint = "give functions that have a name, marked with @tool, or tool sources"
-        raise Misconfigured(f"{wrong[0]!r} is not a tool", hint=hint)
-    sources = [cast("ToolSource", each) for each in given if _is_source(each)]
-    plain = [cast("Callable[..., Any]", each) for each in given if not _is_source(each)]
+    sources: list[ports.ToolSource] = []
+    plain: list[Callable[..., Any]] = []
+    for each in given:
+        if not isinstance(each, type) and hasattr(each, "tools") and hasattr(each, "call"):
+            sources.append(cast("ports.ToolSource", each))
+        elif _is_function(each):
+            plain.append(each)
+        else:
+            hint = "give functions that have a name, marked with @tool, or tool sources"
+            raise Misconfigured(f"{each!r} is not a tool", hint=hint)
     return [functions.FunctionTools(plain), *sources] if plain else sources
 
 
@@ -203,7 +187,7 @@ def check_plan(
 def _spec_of(given: ToolSpec | functions.FunctionTool[..., Any] | Callable[..., Any]) -> ToolSpec:
     if hasattr(given, "input_schema"):
         return cast("ToolSpec", given)
-    if not _is_function(given) or getattr(given, "__name__", "") == "<lambda>":
+    if not _is_function(given):
         hint = "give functions that have a name, specs, or a table of specs by name"
         raise Misconfigured(f"{given!r} is not a tool", hint=hint)
     if isinstance(given, functions.FunctionTool):
@@ -211,7 +195,7 @@ def _spec_of(given: ToolSpec | functions.FunctionTool[..., Any] | Callable[..., 
     return functions.tool(given).spec
 
 
-def agents_of(agents: Sequence[Agent]) -> list[Agent]:
+def agents_of(agents: Sequence[ports.Agent]) -> list[ports.Agent]:
     """Returns the agents; refuses two of one name."""
     given = _listed(agents, "agents", "give a list of agents")
     wrong = [each for each in given if isinstance(each, type) or not hasattr(each, "spec")]
@@ -244,9 +228,5 @@ def _listed(given: Iterable[T], name: str, hint: str) -> list[T]:
 
 def _is_function(each: object) -> TypeGuard[Callable[..., Any]]:
     is_source_class = isinstance(each, type) and hasattr(each, "call")
-    return callable(each) and not is_source_class
-
-
-def _is_source(each: object) -> bool:
-    has_both = hasattr(each, "tools") and hasattr(each, "call")
-    return has_both and not isinstance(each, type)
+    is_nameless = getattr(each, "__name__", "") == "<lambda>"
+    return callable(each) and not is_source_class and not is_nameless

@@ -19,69 +19,61 @@ from plansmith.schedules.approval import StandingApproval
 if TYPE_CHECKING:
     from plansmith.plan.earlier import EarlierResult
     from plansmith.plan.run_options import RunOptions
-    from plansmith.ports import Agent, Conversations, Message, ToolSource
-    from plansmith.runs.options import Options
+    from plansmith.ports import Conversations, Message
     from plansmith.schedules import service
     from plansmith.templates.book import TemplateBook
 else:
-    lazy_modules(
-        globals(),
-        service="plansmith.schedules.service",
-    )
+    lazy_modules(globals(), service="plansmith.schedules.service")
 
 
 def make_runs(given: Arguments) -> RunService:
     """Makes the service for runs."""
     options = given.options
+    limits = options.get("limits", Limits())
     journals = Journals(
         store=given.store,
         clock=given.clock,
         ids=options.get("ids"),
         folder=options.get("folder", ""),
         team=options.get("team"),
-        lease_s=options.get("limits", Limits()).lease_s,
+        lease_s=limits.lease_s,
         machine=options.get("machine"),
     )
-    threads = _Threads(journals)
-    intake = _intake(journals, threads, given.sources, given.agents, options)
-    return RunService(
-        journals=journals,
-        intake=intake,
-        planning=_planning(given, journals, threads, intake),
-        limits=options.get("limits"),
-        rounds=options.get("rounds"),
-        budget=options.get("budget"),
-        shared_budget=options.get("shared_budget"),
-        join=threads.join,
-    )
-
-
-def make_schedules(runs: RunService, templates: TemplateBook) -> service.Schedules:
-    """Makes the service for schedules."""
-    approval = StandingApproval(intake=runs.intake)
-    return service.Schedules(runs=runs, templates=templates, approval=approval)
-
-
-def _intake(
-    journals: Journals,
-    threads: _Threads,
-    sources: Sequence[ToolSource],
-    agents: Sequence[Agent],
-    options: Options,
-) -> PlanIntake:
-    return PlanIntake(
-        store=journals.store,
-        clock=journals.clock,
-        sources=sources,
-        agents=agents,
+    intake = PlanIntake(
+        store=given.store,
+        clock=given.clock,
+        sources=given.sources,
+        agents=given.agents,
         templates=options.get("templates"),
         policy=options.get("policy"),
         price_per_million=options.get("price_per_million"),
         past=options.get("past"),
         secrets=options.get("secrets"),
         ask_also=options.get("ask_also", lambda _: ()),
-        find_earlier=threads.results,
+        conversations=_Threads(journals),
     )
+    planning = RunPlanning(
+        journals=journals,
+        intake=intake,
+        planner=given.planner,
+        writer=given.writer,
+        early_start=limits.early_start,
+        trusts_texts=limits.tool_texts == "trust",
+        tell=options.get("tell", ignore_progress),
+        standing=StandingApproval(intake=intake).of_run,
+    )
+    return RunService(
+        planning=planning,
+        limits=limits,
+        rounds=options.get("rounds"),
+        budget=options.get("budget"),
+        shared_budget=options.get("shared_budget"),
+    )
+
+
+def make_schedules(runs: RunService, templates: TemplateBook) -> service.Schedules:
+    """Makes the service for schedules."""
+    return service.Schedules(runs=runs, templates=templates)
 
 
 class _Threads:
@@ -95,7 +87,7 @@ class _Threads:
         made: Conversations = plugins.load("planners", "conversations")(self._journals)
         return made
 
-    async def said(self, thread: str, message: int | None) -> Sequence[Message]:
+    async def before(self, thread: str, message: int | None) -> Sequence[Message]:
         """Returns the conversation before a message of a thread."""
         return await self._conversations.before(thread, message)
 
@@ -106,21 +98,3 @@ class _Threads:
     async def join(self, run: str, options: RunOptions) -> None:
         """Adds a run that repeats or continues another one to its thread."""
         await self._conversations.join(run, options)
-
-
-def _planning(
-    given: Arguments, journals: Journals, threads: _Threads, intake: PlanIntake
-) -> RunPlanning:
-    options = given.options
-    limits = options.get("limits", Limits())
-    return RunPlanning(
-        journals=journals,
-        intake=intake,
-        planner=given.planner,
-        writer=given.writer,
-        early_start=limits.early_start,
-        trusts_texts=limits.tool_texts == "trust",
-        tell=options.get("tell", ignore_progress),
-        standing=StandingApproval(intake=intake).of_run,
-        said=threads.said,
-    )

@@ -88,11 +88,14 @@ async def find_old(
     if needed is not None:
         kept |= await needed(smith.store, found.keys(), before)
     if statuses:
-        kept |= found.keys() - await _with_status(smith, statuses)
-    return Old(
-        {run: size for run, size in found.items() if run not in kept},
-        frozenset(found.keys() & kept),
-    )
+        wanted: set[str] = set()
+        last = ""
+        while page := await smith.runs.lists.newest(statuses=statuses, before=last, limit=200):
+            wanted |= {each.run for each in page}
+            last = page[-1].run
+        kept |= found.keys() - wanted
+    old = {run: size for run, size in found.items() if run not in kept}
+    return Old(old, frozenset(found.keys() & kept))
 
 
 async def prune(
@@ -126,15 +129,6 @@ def _store_of(smith: Plansmith) -> PruningStore:
     return cast("PruningStore", smith.store)
 
 
-async def _with_status(smith: Plansmith, statuses: Collection[str]) -> set[str]:
-    found: set[str] = set()
-    before = ""
-    while page := await smith.runs.lists.newest(statuses=statuses, before=before, limit=200):
-        found |= {each.run for each in page}
-        before = page[-1].run
-    return found
-
-
 async def hold_restored(
     smith: Plansmith, *, by: str, tell: Callable[[str], None]
 ) -> tuple[int, int]:
@@ -142,20 +136,15 @@ async def hold_restored(
 
     What was done after the backup is not in it: going on by itself could do it a second time.
     """
-    reason, runs, schedules = (
-        Sentence(
-            "restored from a backup: what was done after the backup is "
-            "not known here; look before you resume"
-        ),
-        0,
-        0,
+    reason = Sentence(
+        "restored from a backup: what was done after the backup is "
+        "not known here; look before you resume"
     )
-    for run in await smith.store.open_runs():
+    runs = await smith.store.open_runs()
+    for run in runs:
         tell(Sentence("pausing run {run}", run=run))
         await smith.pause(run, by=by, reason=reason)
-        runs += 1
-    for schedule in await smith.schedules.all():
-        if not schedule.paused:
-            await smith.schedules.pause(schedule.id, reason=reason, by=by)
-            schedules += 1
-    return runs, schedules
+    schedules = [each for each in await smith.schedules.all() if not each.paused]
+    for schedule in schedules:
+        await smith.schedules.pause(schedule.id, reason=reason, by=by)
+    return len(runs), len(schedules)

@@ -371,24 +371,19 @@ class ReplyWriter(Protocol):
 
 
 class Conversations(Protocol):
-    """Remembers the conversations that requests belong to."""
+    """Remembers the conversations that requests belong to.
+
+    Args of methods:
+        thread: The id of the conversation.
+        message: The number of the message in it.
+    """
 
     async def before(self, thread: str, message: int | None) -> Sequence[Message]:
-        """Returns the conversation before a message.
-
-        Args:
-            thread: The id of the conversation.
-            message: The number of the message in it.
-        """
+        """Returns the conversation before a message."""
         ...
 
     async def results(self, thread: str, message: int | None) -> Sequence[EarlierResult]:
-        """Returns the results of earlier runs that a plan for a message may use.
-
-        Args:
-            thread: The id of the conversation.
-            message: The number of the message in it.
-        """
+        """Returns the results of earlier runs that a plan for a message may use."""
         ...
 
     async def join(self, run: str, options: RunOptions) -> None:
@@ -402,23 +397,19 @@ class Conversations(Protocol):
 
 
 class Secrets(Protocol):
-    """Secrets by name; their values are used only for calls."""
+    """Secrets by name; their values are used only for calls.
+
+    Args of methods:
+        name: The name of the secret.
+        tool: The full name of the tool.
+    """
 
     def flaw(self, name: str, tool: str) -> str:
-        """Returns why a tool cannot get a secret; empty if it can.
-
-        Args:
-            name: The name of the secret.
-            tool: The full name of the tool.
-        """
+        """Returns why a tool cannot get a secret; empty if it can."""
         ...
 
     def reveal(self, name: str, tool: str) -> str:
         """Returns the value of a secret.
-
-        Args:
-            name: The name of the secret.
-            tool: The full name of the tool.
 
         Raises:
             Misconfigured: This tool has no such secret.

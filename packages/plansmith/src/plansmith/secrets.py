@@ -86,41 +86,22 @@ def _forms(value: str) -> Iterator[str]:
     long = [line for line in lines if len(line) >= _LINE and not line.startswith("-----")]
     for each in (value, *long):
         yield each
-        yield from _in_addresses(each)
-        yield from _in_json(each)
-        yield from _in_html(each)
-        yield repr(each)[1:-1]
-        yield repr(each.encode())[2:-1]
-        yield each.encode().hex()
-        yield each.encode().hex().upper()
-
-
-def _in_addresses(value: str) -> Iterator[str]:
-    for safe in _SAFE:
-        for quoted in (quote(value, safe=safe), quote(value, safe=f"{safe} ").replace(" ", "+")):
-            yield quoted
-            first, *others = quoted.split("%")
-            yield "%".join([first, *(each[:2].lower() + each[2:] for each in others)])
-
-
-def _in_json(value: str) -> Iterator[str]:
-    for each in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
-        yield each
-        yield each.replace("/", "\\/")
-        careful = each
-        for letter in "<>&'":
-            careful = careful.replace(letter, f"\\u{ord(letter):04x}")
-        yield careful
-        # JSON that is a text in JSON.
-        yield json.dumps(each)[1:-1]
-
-
-def _in_html(value: str) -> Iterator[str]:
-    yield html.escape(value, quote=False)
-    escaped = html.escape(value)
-    yield escaped
-    yield escaped.replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
-    yield escaped.replace("&#x27;", "'")
+        for safe in _SAFE:
+            for quoted in (quote(each, safe=safe), quote(each, safe=f"{safe} ").replace(" ", "+")):
+                first, *others = quoted.split("%")
+                yield quoted
+                yield "%".join([first, *(part[:2].lower() + part[2:] for part in others)])
+        for written in (json.dumps(each)[1:-1], json.dumps(each, ensure_ascii=False)[1:-1]):
+            careful = written
+            for letter in "<>&'":
+                careful = careful.replace(letter, f"\\u{ord(letter):04x}")
+            # The last is JSON that is a text in JSON.
+            yield from (written, written.replace("/", "\\/"), careful, json.dumps(written)[1:-1])
+        escaped = html.escape(each)
+        yield from (html.escape(each, quote=False), escaped, escaped.replace("&#x27;", "'"))
+        yield escaped.replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
+        yield from (repr(each)[1:-1], repr(each.encode())[2:-1])
+        yield from (each.encode().hex(), each.encode().hex().upper())
 
 
 def _base64_cores(secret: bytes) -> Iterator[str]:

@@ -27,7 +27,12 @@ class News(NamedTuple):
 
 
 class JournalStore(Protocol):
-    """The part of a store that one run needs."""
+    """The part of a store that one run needs.
+
+    Args of methods:
+        run: The id of the run.
+        after: The number of the last event that is known.
+    """
 
     async def append(
         self,
@@ -51,21 +56,11 @@ class JournalStore(Protocol):
         ...
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
-        """Returns the events of a run after a number; none for an unknown run.
-
-        Args:
-            run: The id of the run.
-            after: The number of the last event that is known.
-        """
+        """Returns the events of a run after a number; none for an unknown run."""
         ...
 
     async def wait(self, run: str, *, after: int = 0) -> None:
-        """Returns when the run has an event after the number, whoever wrote it.
-
-        Args:
-            run: The id of the run.
-            after: The number of the last event that is known.
-        """
+        """Returns when the run has an event after the number, whoever wrote it."""
         ...
 
     async def get(self, digest: str) -> Json:
@@ -185,14 +180,14 @@ class Sound(NamedTuple):
 
 @runtime_checkable
 class RepairStore(Protocol):
-    """A store that can read and continue the good part of a damaged journal."""
+    """A store that can read and continue the good part of a damaged journal.
+
+    Args of methods:
+        run: The id of the run.
+    """
 
     async def sound(self, run: str) -> Sound:
-        """Returns the events of a run up to the first that is missing or altered.
-
-        Args:
-            run: The id of the run.
-        """
+        """Returns the events of a run up to the first that is missing or altered."""
         ...
 
     async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
@@ -212,11 +207,7 @@ class RepairStore(Protocol):
         ...
 
     async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
-        """Returns the rows that were set aside, with their numbers, oldest first.
-
-        Args:
-            run: The id of the run.
-        """
+        """Returns the rows that were set aside, with their numbers, oldest first."""
         ...
 
 

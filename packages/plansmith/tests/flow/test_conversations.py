@@ -9,7 +9,7 @@ from plansmith import Plansmith, tool
 from plansmith.plan.run import RunStatus
 from plansmith.ports import Message
 from plansmith.testing import ScriptedModel
-from plansmith.testing.clock import FakeClock
+from plansmith.testing.fakes import FakeClock
 
 Script = Callable[..., ScriptedModel]
 PLAN = {"goal": "x", "steps": [{"id": "b", "tool": "book", "inputs": {"train": "11:00"}}]}

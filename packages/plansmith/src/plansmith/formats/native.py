@@ -156,7 +156,6 @@ def _shortened(problems: list[Problem]) -> list[Problem]:
 
 
 def _problem_of(detail: Mapping[str, Any], value: dict[str, Json]) -> Problem:
-    """Turns a pydantic error into a problem, with the step it belongs to."""
     path = inside = _without_tags(detail["loc"])
     step: str | None = None
     steps, in_step = value.get("steps"), path[:1] == ("steps",)
@@ -276,7 +275,6 @@ def _definitions() -> dict[str, dict[str, Any]]:
 
 
 def _fields(model: type[Any]) -> dict[str, Json]:
-    """Returns the schema of each field, without titles, defaults and null."""
     fields: dict[str, Json] = {}
     for name, field in _definitions()[model.__name__]["properties"].items():
         choices = [each for each in field.get("anyOf", ()) if each.get("type") != "null"]

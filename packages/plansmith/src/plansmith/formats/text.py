@@ -144,7 +144,6 @@ def _read_yaml(text: str) -> Json:
 
 
 def _check_plain(event: Any) -> None:
-    """Refuses anchors, tags and repeated values."""
     line, tag = event.start_mark.line + 1, getattr(event, "tag", None)
     if isinstance(event, yaml.AliasEvent):
         message = Sentence(

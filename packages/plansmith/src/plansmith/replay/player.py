@@ -156,7 +156,6 @@ class _Player:
         return task
 
     async def _begin(self, event: e.Event) -> None:
-        """Creates the run as recorded: with a plan, or with a request that is planned."""
         given: dict[str, Any] = {name: getattr(event.body, name) for name in _CREATED}
         second = self._tape.events[1] if len(self._tape.events) > 1 else None
         if second is not None and isinstance(second.body, e.PlanProposed):
@@ -178,7 +177,6 @@ class _Player:
         await self._again.planning.plan(journal)
 
     async def _continue(self) -> None:
-        """Continues the run, as a new process would."""
         journal = await self._again.journals.load(self._run)
         match next_move(fold(self._tape.events[: self._tape.position])):
             case MakePlan(changed=True):
@@ -189,7 +187,6 @@ class _Player:
                 await self._again.run(self._run)
 
     def _restart(self) -> None:
-        """Continues the run in a new service, as after a crash."""
         self._tape.forget_calls()
         self._tape.activity += 1
         if self._running is not None:

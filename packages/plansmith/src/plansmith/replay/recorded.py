@@ -10,28 +10,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
-from plansmith.errors import (
-    Misconfigured,
-    ModelBusy,
-    ModelFailed,
-    ModelRefused,
-    PromptTooLong,
-    ScriptMismatch,
-)
+from plansmith import errors, ports
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import (
-    ArgumentsDelta,
-    ChatModel,
-    Delta,
-    ModelDone,
-    Prompt,
-    TextDelta,
-    Usage,
-)
 
-_FAILURES: Mapping[str, type[ModelFailed]] = {
-    each.__name__: each for each in (ModelFailed, ModelBusy, ModelRefused, PromptTooLong)
+_FAILURES: Mapping[str, type[errors.ModelFailed]] = {
+    each.__name__: each
+    for each in (errors.ModelFailed, errors.ModelBusy, errors.ModelRefused, errors.PromptTooLong)
 }
 
 
@@ -44,7 +29,7 @@ class RecordingModel:
         >>> recording = RecordingModel(ScriptedModel("yes"), Path("calls.jsonl"))
     """
 
-    def __init__(self, model: ChatModel, path: Path) -> None:
+    def __init__(self, model: ports.ChatModel, path: Path) -> None:
         self._model = model
         self._path = path
 
@@ -53,7 +38,7 @@ class RecordingModel:
         """The name of the wrapped model."""
         return self._model.name
 
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: ports.Prompt) -> AsyncIterator[ports.Delta]:
         """Yields what the wrapped model says and records it, failures too."""
         deltas: list[Json] = []
         line: dict[str, Json] = {
@@ -68,7 +53,7 @@ class RecordingModel:
                 async for delta in pieces:
                     deltas.append(_to_json(delta))
                     yield delta
-        except ModelFailed as failure:
+        except errors.ModelFailed as failure:
             line["failure"] = {
                 "kind": type(failure).__name__,
                 "message": failure.message,
@@ -104,14 +89,14 @@ class RecordedModel:
         """The name of the recorded model."""
         return str(self._lines[0]["model"]) if self._lines else "recorded"
 
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: ports.Prompt) -> AsyncIterator[ports.Delta]:
         """Yields the recorded answer to this request."""
         line = self._find(_request(prompt))
         for delta in line["deltas"]:
             yield _from_json(delta)
         if failure := line.get("failure"):
-            kind = _FAILURES.get(failure["kind"], ModelFailed)
-            more = {"retry_after": failure["retry_after"]} if kind is ModelBusy else {}
+            kind = _FAILURES.get(failure["kind"], errors.ModelFailed)
+            more = {"retry_after": failure["retry_after"]} if kind is errors.ModelBusy else {}
             raise kind(failure["message"], hint=failure["hint"], **more)
 
     def _find(self, request: dict[str, Json]) -> dict[str, Any]:
@@ -121,7 +106,7 @@ class RecordedModel:
                 self._used[index] = True
                 return line
         last = str(cast("list[dict[str, Json]]", request["messages"])[-1]["text"])[:200]
-        raise ScriptMismatch(
+        raise errors.ScriptMismatch(
             f"{self._path.name} has no unused record of this call: {last!r}",
             hint="record it again with the real model",
         )
@@ -130,7 +115,7 @@ class RecordedModel:
         """Raises an error if records were not used."""
         left = self._used.count(False)
         if left:
-            raise ScriptMismatch(f"{left} recorded calls of {self._path.name} were not made")
+            raise errors.ScriptMismatch(f"{left} recorded calls of {self._path.name} were not made")
 
 
 def _read(path: Path) -> Iterator[dict[str, Any]]:
@@ -141,10 +126,12 @@ def _read(path: Path) -> Iterator[dict[str, Any]]:
                 yield {each: line[each] for each in ("model", "request", "deltas")} | line
         except (ValueError, KeyError, TypeError):
             message = f"line {number} of {path.name} is not a recorded call"
-            raise ScriptMismatch(message, hint="remove the line, or record it again") from None
+            raise errors.ScriptMismatch(
+                message, hint="remove the line, or record it again"
+            ) from None
 
 
-def _request(prompt: Prompt) -> dict[str, Json]:
+def _request(prompt: ports.Prompt) -> dict[str, Json]:
     """Returns the key of a call; leaves out the brief, which repeats the messages."""
     return {
         "messages": [{"role": each.role, "text": each.text} for each in prompt.messages],
@@ -153,32 +140,34 @@ def _request(prompt: Prompt) -> dict[str, Json]:
     }
 
 
-def _to_json(delta: Delta) -> Json:
+def _to_json(delta: ports.Delta) -> Json:
     match delta:
-        case TextDelta(text):
+        case ports.TextDelta(text):
             return {"text": text}
-        case ArgumentsDelta(tool, text):
+        case ports.ArgumentsDelta(tool, text):
             return {"tool": tool, "arguments": text}
-        case ModelDone(usage, model):
+        case ports.ModelDone(usage, model):
             cost = None if usage.cost is None else str(usage.cost)
             return {"done": model, "usage": asdict(usage) | {"cost": cost}}
 
 
-def _from_json(value: dict[str, Any]) -> Delta:
+def _from_json(value: dict[str, Any]) -> ports.Delta:
     if "text" in value:
-        return TextDelta(value["text"])
+        return ports.TextDelta(value["text"])
     if "arguments" in value:
-        return ArgumentsDelta(value["tool"], value["arguments"])
+        return ports.ArgumentsDelta(value["tool"], value["arguments"])
     usage = dict(value["usage"])
     cost = usage.pop("cost")
-    return ModelDone(Usage(**usage, cost=None if cost is None else Decimal(cost)), value["done"])
+    return ports.ModelDone(
+        ports.Usage(**usage, cost=None if cost is None else Decimal(cost)), value["done"]
+    )
 
 
 def recorded_model(path: str) -> RecordedModel:
     """Returns the model `recorded:PATH`."""
     file = Path(path)
     if not file.is_file():
-        raise Misconfigured(
+        raise errors.Misconfigured(
             Sentence("there is no recording {file}", file=file), hint=Sentence("check the path")
         )
     return RecordedModel(file)

@@ -354,7 +354,6 @@ def _noted_requests(body: e.PlanProposed) -> dict[str, str]:
 
 
 def _recorded_review(tape: Tape) -> list[Entry]:
-    """Returns the recorded approval or review request of the next plan."""
     rest = [*dropwhile(lambda each: not isinstance(each.body, e.PlanProposed), tape.ahead)]
     kinds = (e.PlanApproved, e.RunStarted, e.ReviewAsked)
     found = takewhile(lambda each: isinstance(each.body, kinds), rest[1:])
@@ -431,8 +430,6 @@ class _TapedPlanning(RunPlanning):
 
 
 class _NoPlanner:
-    """A placeholder for the planner, which a replay never calls."""
-
     name = "on tape"
 
     async def make(self, *_: object, **__: object) -> Planned:
@@ -447,8 +444,6 @@ def taped_runs(tape: Tape, runs: RunService, callees: Callees) -> RunService:
     intake = _TapedIntake(tape, runs.intake, callees, store=store, clock=clock)
     planner = _NoPlanner() if planned else None
     return RunService(
-        journals=journals,
-        intake=intake,
         planning=_TapedPlanning(tape, journals=journals, intake=intake, planner=planner),
         limits=runs.execution.limits,
         budget=runs.budgets.limits,

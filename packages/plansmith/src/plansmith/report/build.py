@@ -90,7 +90,6 @@ async def load_report(store: PlanStore, run_id: str, *, locale: str = "") -> Rep
 def _final_report(
     run: Run, results: Mapping[str, Json], events: Sequence[e.Event], locale: str = ""
 ) -> Report:
-    """Builds the report of a run that is over, as it stood when it ended."""
     if not _is_concluded(run):
         return make_report(run, run.status, results, events, locale)
     told = list(events)
@@ -148,8 +147,6 @@ def make_report(
 
 @dataclass(frozen=True)
 class _Ending:
-    """A run that ends with a status, and the words of its report."""
-
     run: Run
     status: RunStatus
     results: Mapping[str, Json]

@@ -45,7 +45,6 @@ def deviations(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
 
 
 def _deviation(event: e.Event, words: Words) -> Entry | None:
-    """Returns the line of an event that is a deviation; None for other events."""
     step, key = "", event.body.type
     match event.body:
         case e.StepReused(step=step, run=run, done_at=done):

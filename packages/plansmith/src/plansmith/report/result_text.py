@@ -63,7 +63,6 @@ def _block(value: Json, cite: str, language: Language) -> Iterator[str]:
 
 
 def _column_names(value: Mapping[str, Json]) -> tuple[str, ...]:
-    """Returns the columns of rows in order, if a result has both."""
     columns = value.get("columns")
     if not isinstance(columns, list) or not isinstance(value.get("rows"), list):
         return ()

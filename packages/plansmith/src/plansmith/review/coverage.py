@@ -141,7 +141,6 @@ class PlanCalls:
         return keys
 
     def _step(self, step: st.AnyStep, place: str, scope: _Scope) -> str:
-        """Adds the calls of a step; returns its key."""
         self.texts[place] = _call_text(step)
         text = json.dumps(step.to_json(), ensure_ascii=False).lower()
         self.hosts |= {found[1] or found[2] for found in _HOST.finditer(text)}

@@ -66,7 +66,6 @@ def tree(plan: Plan, locale: str = "en") -> str:
 
 
 def _condition(step: StepFields, locale: str = "en") -> str:
-    """Says under which condition a step runs and how often, if it says so itself."""
     rules = [each for each in rule_sentences(step) if each.key.startswith(_DRAWN)]
     return f" ({clip(in_language(joined(rules), locale), 80)})" if rules else ""
 

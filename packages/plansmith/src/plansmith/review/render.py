@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from plansmith.plan import sentence
 from plansmith.plan import steps as st
 from plansmith.plan.conditions import rule_sentences, rule_text
 from plansmith.plan.data import Json, Path, json_text
@@ -13,14 +14,6 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Estimate
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import earlier_parts, find, is_earlier, whole_ref
-from plansmith.plan.sentence import (
-    Sentence,
-    in_language,
-    in_language_if,
-    joined,
-    language_of,
-    texts_under,
-)
 from plansmith.text import WIDTH, clip, padded, safe, text_width
 
 BAR: Final = "│ "  # before every line of a value: none can pass for one of ours
@@ -45,7 +38,7 @@ def named_lines(name: str, value: Json, locale: str, *, whole: bool = False) -> 
 
 
 def _left_out(code: str, count: int, locale: str) -> str:
-    return in_language(Sentence(code, count=f"{count:,}"), locale)
+    return sentence.in_language(sentence.Sentence(code, count=f"{count:,}"), locale)
 
 
 def value_lines(value: Json) -> list[str]:
@@ -114,7 +107,7 @@ def plan_lines(
     head = words["head_one" if count == 1 else "head"]
     yield f"      {head.format(count=count, revision=plan.revision, hash=plan.hash[:12])}"
     if plan.degraded:
-        why = in_language_if(plan.degraded, "show.by_rules", locale)
+        why = sentence.in_language_if(plan.degraded, "show.by_rules", locale)
         if tells_rules or why != words["by_rules"]:
             yield f"      {words['degraded'].format(text=clip(safe(why)))}"
     for assumption in plan.assumptions:
@@ -130,7 +123,7 @@ def plan_lines(
 
 
 def _words(locale: str) -> Mapping[str, str]:
-    return texts_under("show.", language_of(locale))
+    return sentence.texts_under("show.", sentence.language_of(locale))
 
 
 def step_lines(
@@ -147,7 +140,7 @@ def step_lines(
     if isinstance(step, st.MapStep):
         yield from (f"  {line}" for line in step_lines(step.each, "·", locale, plan))
     for rule in rule_sentences(step):
-        yield f"     {in_language(rule, locale)}"
+        yield f"     {sentence.in_language(rule, locale)}"
     if step.needs():
         yield f"     {words['after'].format(steps=', '.join(sorted(map(safe, step.needs()))))}"
     for ref in dict.fromkeys(ref.step for ref in step.refs() if is_earlier(ref.step)):
@@ -205,12 +198,12 @@ def problem_lines(problems: Sequence[Problem], locale: str = "en") -> Iterator[s
         yield safe(each.line(locale))
     errors = sum(each.severity is Severity.ERROR for each in problems)
     if errors:
-        count = Sentence(
+        count = sentence.Sentence(
             "errors: {errors}, warnings and notes: {others}",
             errors=errors,
             others=len(problems) - errors,
         )
-        yield in_language(count, locale)
+        yield sentence.in_language(count, locale)
 
 
 def diff_lines(diff: PlanDiff, locale: str = "en") -> Iterator[str]:
@@ -224,7 +217,9 @@ def diff_lines(diff: PlanDiff, locale: str = "en") -> Iterator[str]:
         yield f"+ {safe(new.step.id)}: {action(new.step, locale)}"
         for name, value in _inputs(new.step).items():
             yield f"+   {safe(name)} = {value_line(value)}"
-        yield from (f"+   {in_language(rule, locale)}" for rule in rule_sentences(new.step))
+        yield from (
+            f"+   {sentence.in_language(rule, locale)}" for rule in rule_sentences(new.step)
+        )
     for step in diff.changed:
         yield from (f"~ {safe(step.id)} {_change(change, locale)}" for change in step.fields)
     for move in diff.moved:
@@ -236,7 +231,7 @@ def _change(change: FieldChange, locale: str) -> str:
     def shown(value: Json, width: int = WIDTH) -> str:
         if not is_rule(change.path):
             return value_line(value, width)
-        return in_language(rule_text(str(change.path[-1]), value), locale)
+        return sentence.in_language(rule_text(str(change.path[-1]), value), locale)
 
     place = safe(path_text(change.path))
     match change.change:
@@ -273,12 +268,12 @@ def estimate_lines(estimate: Estimate, locale: str = "en") -> Iterator[str]:
         effects=words["comma"].join(counted) or words["no_effects"],
     )
     basis = [*estimate.basis]
-    if basis and isinstance(basis[0], Sentence) and basis[0].key == "estimate.measured":
+    if basis and isinstance(basis[0], sentence.Sentence) and basis[0].key == "estimate.measured":
         count, total = basis[0].fields["count"], basis[0].fields["total"]
         if count == total:
-            basis[0] = Sentence("from past runs of these steps")
+            basis[0] = sentence.Sentence("from past runs of these steps")
         elif not count:
-            basis[0] = Sentence("a rough guess: these steps have not run here before")
-    shown = joined([each for each in basis if each != "price unknown"])
+            basis[0] = sentence.Sentence("a rough guess: these steps have not run here before")
+    shown = sentence.joined([each for each in basis if each != "price unknown"])
     if shown:
-        yield f"      ({in_language(shown, locale)})"
+        yield f"      ({sentence.in_language(shown, locale)})"

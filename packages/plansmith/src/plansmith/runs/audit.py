@@ -81,22 +81,17 @@ async def audit_lines(store: PlanStore, query: AuditQuery, form: AuditFormat) ->
     if form == "csv":
         yield _csv(COLUMNS)
     async for event in audited(store, query):
-        yield _csv(_cells(event)) if form == "csv" else _json(event)
+        whole, by, action = event.to_json(), event.by, event.body.type
+        if form == "csv":
+            about = (str(whole["at"]), by.identity, by.kind, by.name, action, event.run)
+            text = event.body_text.decode()
+            yield _csv((*about, str(event.number), text, event.before, event.hash))
+        else:
+            line = {"user": by.identity, "action": action, "event": whole}
+            yield json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _json(event: Event) -> str:
-    about = {"user": event.by.identity, "action": event.body.type, "event": event.to_json()}
-    return json.dumps(about, ensure_ascii=False, separators=(",", ":")) + "\n"
-
-
-def _cells(event: Event) -> Iterator[str]:
-    whole = event.to_json()
-    yield from (str(whole["at"]), event.by.identity, event.by.kind, event.by.name)
-    yield from (event.body.type, event.run, str(event.number), event.body_text.decode())
-    yield from (event.before, event.hash)
-
-
-def _csv(cells: Iterator[str] | tuple[str, ...]) -> str:
+def _csv(cells: tuple[str, ...]) -> str:
     text = io.StringIO()
     harmless = [f"'{each}" if is_formula(each) else each for each in cells]
     csv.writer(text, quoting=csv.QUOTE_ALL).writerow(harmless)
@@ -112,11 +107,5 @@ def altered(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
             yield number, Sentence("it cannot be read: {error}", error=str(error))
             continue
         if event.fresh_hash() != event.hash:
-            yield (
-                number,
-                Sentence(
-                    "event {event} of run {run} does not fit its hash",
-                    event=event.number,
-                    run=event.run,
-                ),
-            )
+            place = {"event": event.number, "run": event.run}
+            yield number, Sentence("event {event} of run {run} does not fit its hash", **place)

@@ -7,17 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from plansmith.errors import Misconfigured, NotApproved
+from plansmith.plan import next_move as moves
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
-from plansmith.plan.next_move import (
-    AwaitAnswer,
-    AwaitReview,
-    Conclude,
-    Execute,
-    MakePlan,
-    Paused,
-    next_move,
-)
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 
@@ -55,12 +47,12 @@ class CallbackRun:
                 return run
 
     async def _once(self, run: Run) -> Run:
-        match next_move(run):
-            case AwaitReview(hash=digest):
+        match moves.next_move(run):
+            case moves.AwaitReview(hash=digest):
                 return await self._review(run, digest)
-            case AwaitAnswer(questions=names) | Paused(questions=names) if names:
+            case moves.AwaitAnswer(questions=names) | moves.Paused(questions=names) if names:
                 return await self._reply(run, names)
-            case Execute() | Conclude() | MakePlan():
+            case moves.Execute() | moves.Conclude() | moves.MakePlan():
                 return await self._runs.run(run.id)
             case _:
                 return run
@@ -112,7 +104,7 @@ def _events(run: Run) -> int:
 
 def need_approval_given(run: Run) -> Run:
     """Returns the run; raises `NotApproved` if it has not begun and waits for an approval."""
-    if isinstance(next_move(run), AwaitReview) and run.started_at is None:
+    if isinstance(moves.next_move(run), moves.AwaitReview) and run.started_at is None:
         hint = f"look at run.plan, then: await smith.decide({run.id!r}, approve=run.plan.hash)"
         raise NotApproved(f"run {run.id} waits for the approval of its plan", hint=hint)
     return run

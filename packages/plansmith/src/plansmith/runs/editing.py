@@ -1,4 +1,4 @@
-"""A person's edits to the plan of a run: edit, undo, redo, ask for changes."""
+"""What persons do with the plan of a run: edit, undo, redo, ask for changes, run it again."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from plansmith.engine.budget import limit_question
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
+from plansmith.plan.fold import fold
+from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
+from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.carry_over import check_unknown, events_to_repeat
+from plansmith.runs import replan
+from plansmith.runs.intake import NewRun, review_on_request
+from plansmith.runs.journals import wrong_status
+from plansmith.runs.planning import READ_RESULTS
 
 if TYPE_CHECKING:
+    from plansmith.engine.journal import Journal
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
     from plansmith.runs.execution import RunExecution
@@ -22,7 +29,12 @@ if TYPE_CHECKING:
 
 
 class PlanEditing:
-    """Changes the plan of a run that is not over; finished steps are kept."""
+    """Changes the plan of a run that is not over, as a person wants; finished steps are kept.
+
+    Args of methods:
+        run_id: The id of the run.
+        by: Who acts.
+    """
 
     def __init__(
         self, reviser: PlanReviser, execution: RunExecution, stopping: RunStopping
@@ -49,12 +61,10 @@ class PlanEditing:
         run = journal.run
         busy = not run.paused and run.calls_open
         if self._execution.of(run_id) is not None or busy or run.status.over:
-            status = Sentence(f"status.{run.status.value}")
-            hint = Sentence("pause it first, or retry it with your plan")
-            raise Refused(Sentence("run {run} is {status}", run=run_id, status=status), hint=hint)
+            raise wrong_status(run, Sentence("pause it first, or retry it with your plan"))
         taken = await self._intake.take_in(plan, run.options, run.earlier, notes)
         edited = taken.plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
-        check_unknown(run, edited)
+        replan.check_unknown(run, edited)
         more: tuple[str, ...] = (why,) if why else ()
         more += await self._reviser.repeated(journal, edited, names=True)
         more += await self._reviser.repeats_of_origin(run, edited)
@@ -62,7 +72,7 @@ class PlanEditing:
         proposal = replace(
             taken,
             plan=edited,
-            then=events_to_repeat(run, edited),
+            then=[*replan.resets_for_edit(run, edited)],
             reviewed=await self._intake.review(edited, run, more=more) if more else None,
             about={"origin": origin, "restores": restores},
             by=who,
@@ -70,17 +80,12 @@ class PlanEditing:
         try:
             await self._intake.propose(journal, proposal)
         except StaleWriter:
-            raise StaleDecision(
-                Sentence("someone else changed run {run} first", run=run_id)
-            ) from None
+            late = Sentence("someone else changed run {run} first", run=run_id)
+            raise StaleDecision(late) from None
         return await self._journals.whole(journal)
 
     async def undo(self, run_id: str, *, by: e.Who = "") -> Run:
         """Goes back to the previous plan; called again, to the one before that.
-
-        Args:
-            run_id: The id of the run.
-            by: Who acts.
 
         Raises:
             Refused: There is no such plan.
@@ -93,10 +98,6 @@ class PlanEditing:
 
     async def redo(self, run_id: str, *, by: e.Who = "") -> Run:
         """Goes forward again to the plan that was undone last.
-
-        Args:
-            run_id: The id of the run.
-            by: Who acts.
 
         Raises:
             Refused: There is no such plan.
@@ -172,6 +173,117 @@ def versions(events: Iterable[e.Event]) -> Versions:
         elif undone:
             undone.pop()
         current = body.restores
-    return Versions(
-        known.get(before.get(current, 0)), known.get(undone[-1] if undone else 0), current
+    back, forth = before.get(current, 0), undone[-1] if undone else 0
+    return Versions(known.get(back), known.get(forth), current)
+
+
+class RunRepeating:
+    """Retries, reruns and forks runs that are over."""
+
+    def __init__(self, reviser: PlanReviser) -> None:
+        self._reviser, self._planning = reviser, reviser.planning
+        self._journals, self._intake = reviser.journals, reviser.intake
+
+    async def rerun(self, run_id: str, *, by: e.Who = "") -> Run:
+        """Runs the same plan again as a new run, from the start, without earlier results."""
+        old = await self._finished_run(run_id)
+        return await self._repeat(old, _again(old, by), old.plan, from_start=True)
+
+    async def retry(
+        self,
+        run_id: str,
+        *,
+        from_step: str | None = None,
+        plan: Plan | None = None,
+        by: e.Who = "",
+    ) -> Run:
+        """Creates a new run that keeps finished results and runs only the other or changed steps.
+
+        `from_step` repeats this step and all steps after it; `plan` is a changed plan to use. A
+        run that never had a plan is planned again.
+        """
+        old = await self._finished_run(run_id)
+        wanted = plan or old.plan
+        if wanted is None:
+            return await self._repeat(old, _again(old, by), None)
+        if from_step is not None and from_step not in old.steps:
+            why = Sentence("run {run} has no step '{step}'", run=run_id, step=from_step)
+            raise Refused(why, hint=Sentence("its steps: {names}", names=[*old.steps]))
+        kept = replan.carried_over(old, wanted, again=[from_step] if from_step else [])
+        if replan.everything_done(wanted, kept):
+            hint = Sentence("plansmith runs rerun {run} runs it again", run=run_id)
+            raise Refused(Sentence("every step is done: there is nothing to continue"), hint=hint)
+        return await self._repeat(old, replace(_again(old, by), kept=kept), wanted)
+
+    async def fork(self, run_id: str, *, at: int, plan: Plan | None = None, by: e.Who = "") -> Run:
+        """Creates a run from the state of this one after event `at`, with its plan or `plan`."""
+        events = [each for each in await self._journals.store.events(run_id) if each.number <= at]
+        old = fold(events) if events else None
+        wanted = plan or (old.plan if old else None)
+        if old is None or wanted is None:
+            hint = Sentence("run.give_event")
+            raise Refused(Sentence("run.no_plan_at", run=run_id, number=at), hint=hint)
+        self._journals.require_ours(old)
+        kept, origin = replan.carried_over(old, wanted), Origin(kind="run", id=run_id, event=at)
+        return await self._repeat(old, replace(_again(old, by), origin=origin, kept=kept), wanted)
+
+    async def ask_again(self, old: Run, *, by: e.Who) -> Journal:
+        """Creates a run with the same request, options and limits, which is planned later."""
+        return await self._create(_again(old, by))
+
+    async def _create(self, new: NewRun) -> Journal:
+        journal = await self._planning.create(new)
+        if new.options.thread and self._intake.conversations is not None:
+            await self._intake.conversations.join(journal.id, new.options)
+        return journal
+
+    async def _finished_run(self, run_id: str) -> Run:
+        old = await self._journals.get(run_id)
+        self._journals.require_ours(old)
+        if not old.status.over:
+            raise wrong_status(old, Sentence("only a run that is over can be repeated"))
+        return old
+
+    async def _repeat(
+        self, old: Run, new: NewRun, plan: Plan | None, *, from_start: bool = False
+    ) -> Run:
+        """Creates a new run of an earlier plan; its review says which changes it would repeat.
+
+        Without a plan, the request is planned again.
+        """
+        if plan is None:
+            journal = await self._create(new)
+            await self._planning.plan(journal)
+            return await self._journals.whole(journal)
+        plan = await self._intake.pinned(plan)
+        journal = await self._journals.load(old.id)
+        reasons = await self._reviser.repeated_by(journal, plan, new.kept)
+        asked = await self._intake.review(plan)
+        if asked and new.kept:  # with reasons only for the steps still to run
+            done = {each.step for each in new.kept}
+            steps = [each.replace(disabled=each.disabled or each.id in done) for each in plan.steps]
+            left = await self._intake.review(plan.replace(steps=tuple(steps)))
+            asked = [asked[0].replace(reasons=each.reasons) for each in left] or asked
+        reviews = [each.body for each in journal.events if isinstance(each.body, e.ReviewAsked)]
+        if not asked and any(READ_RESULTS in each.reasons for each in reviews):
+            asked = await self._intake.review(plan, more=(READ_RESULTS,))
+        if not asked and sees_first(old):
+            asked = [review_on_request(plan)]
+        if reasons and not asked and not from_start:  # a retry should repeat nothing unasked
+            asked = [e.ReviewAsked(hash=plan.hash)]
+        reviewed = [each.replace(reasons=(*each.reasons, *reasons)) for each in asked]
+        journal = await self._create(replace(new, plan=plan, reviewed=reviewed))
+        return await self._journals.whole(journal)
+
+
+def _again(old: Run, by: e.Who) -> NewRun:
+    """Returns a run with the same request, options and limits."""
+    return NewRun(
+        old.request,
+        by=by,
+        locale=old.locale,
+        options=old.options,
+        origin=Origin(kind="run", id=old.id),
+        folder=old.folder,
+        pins=old.earlier,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,7 +15,6 @@ from plansmith.engine.store_outage import WaitingStore
 from plansmith.engine.units import named_unit
 from plansmith.errors import RunTakenOver, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, Conclude, Execute, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.second_person import why_not as why_alone
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from plansmith.engine.budget import RunBudgets
     from plansmith.engine.lease import Fence
     from plansmith.engine.pacing import Pacing
-    from plansmith.runs.intake import PlanIntake
-    from plansmith.runs.journals import Journals
-    from plansmith.runs.planning import RunPlanning
     from plansmith.runs.revising import PlanReviser
 
 
@@ -45,26 +41,14 @@ class _Active:
 class RunExecution:
     """Executes plans until they are over or wait for a person; each run by one process."""
 
-    def __init__(
-        self,
-        *,
-        journals: Journals,
-        intake: PlanIntake,
-        planning: RunPlanning,
-        reviser: PlanReviser,
-        budgets: RunBudgets,
-        limits: Limits,
-    ) -> None:
-        self.limits = limits
-        self._journals = journals
-        self._intake = intake
-        self._planning = planning
-        self._reviser = reviser
-        self._budgets = budgets
+    def __init__(self, *, reviser: PlanReviser, budgets: RunBudgets) -> None:
+        self.limits = reviser.limits
+        self._reviser, self._planning, self._budgets = reviser, reviser.planning, budgets
+        self._journals, self._intake = reviser.journals, reviser.intake
         self._active: dict[str, _Active] = {}
         self._leaving = False
         self._beginning: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        journals.owners.tell_lost = self._stop_lost
+        self._journals.owners.tell_lost = self._stop_lost
 
     def of(self, run_id: str) -> asyncio.Future[Run] | None:
         """Returns the task that executes a run in this process, if any."""
@@ -94,8 +78,13 @@ class RunExecution:
 
         What others wrote meanwhile is read once it is owned.
         """
-        journal = self._journals.unread(run_id, if_so=_begins_as_it_is)
-        return journal is not None and await self.begin(journal) is not None
+        journal = self._journals.take(run_id)
+        if journal is None or journal.damage is not None or not may_execute(journal.run):
+            return False
+        if journal.run.phase is not RunStatus.PLANNING or journal.run.questions:
+            return False
+        self._journals.require_ours(journal.run)
+        return await self.begin(journal) is not None
 
     async def _begin(self, journal: Journal, fence: Fence) -> asyncio.Future[Run] | None:
         """Starts to execute a run that this process owns; None if another writer was first."""
@@ -145,7 +134,6 @@ class RunExecution:
         return bool(asked)
 
     async def _executor_for(self, journal: Journal, pacing: Pacing | None = None) -> Executor:
-        """Records how early reads ended, and returns the executor of a run."""
         await self._planning.settle_early(journal)
         run, store = journal.run, self._journals.store
         starts = run.plan is not None and run.phase not in UNDER_WAY
@@ -241,7 +229,6 @@ class RunExecution:
         active.executor.leaves = self._leaving
 
     async def _as_it_is(self, journal: Journal, active: _Active) -> Run:
-        """Returns a run that is no longer executed here."""
         try:
             await journal.catch_up()
             return await self._journals.whole(journal)
@@ -263,16 +250,7 @@ class RunExecution:
         clock, store = self._journals.clock, self._journals.store
         left = max(0.0, (at - clock.now()).total_seconds())
         number = run.last.number if run.last else 0
-        waits = [
-            asyncio.ensure_future(clock.sleep(left)),
-            asyncio.ensure_future(store.wait(run.id, after=number)),
-        ]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in waits:
-                each.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+        await first_of(clock.sleep(left), store.wait(run.id, after=number))
         return True
 
     async def end(self, journal: Journal) -> bool:
@@ -311,7 +289,6 @@ class RunExecution:
             active.executor.leave()
 
     def _stop_lost(self, run_id: str) -> None:
-        """Stops the execution of a run that another process has taken over."""
         active = self._active.get(run_id)
         if active is not None and active.future is not asyncio.current_task():
             active.interrupted = True
@@ -336,9 +313,15 @@ class RunExecution:
         await asyncio.gather(asyncio.shield(active.future), return_exceptions=True)
 
 
-def _begins_as_it_is(run: Run) -> bool:
-    """Tells whether a new run can be executed now, and nothing is to be asked before."""
-    return run.phase is RunStatus.PLANNING and not run.questions and may_execute(run)
+async def first_of(*waits: Awaitable[object]) -> None:
+    """Waits until one of these is over, and cancels the others."""
+    tasks = [asyncio.ensure_future(each) for each in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def may_execute(run: Run) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from decimal import Decimal
@@ -11,6 +11,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
+from plansmith import ports
 from plansmith.check.check_plan import check_plan, used_results
 from plansmith.check.estimate import Workload
 from plansmith.check.lint import lint_plan
@@ -30,19 +31,11 @@ from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptio
 from plansmith.plan.second_person import stricter
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OVER_STATUSES, Headline
-from plansmith.ports import Agent, Clock, PlanStore, Records, Secrets, SummaryStore, ToolSource
 from plansmith.review.coverage import PlanCalls, definitions
 from plansmith.review.policy import acting_steps, reasons_to_ask
 from plansmith.review.settings import ReviewPolicy
-from plansmith.templates.book import every_template, usable_templates
-from plansmith.templates.template import (
-    Template,
-    contents,
-    given_template,
-    pinned,
-    runs_templates,
-    template_problems,
-)
+from plansmith.templates import template
+from plansmith.templates.book import usable_templates
 
 if TYPE_CHECKING:
     from plansmith.check import rehearsal
@@ -54,17 +47,10 @@ else:
     lazy_modules(globals(), rehearsal="plansmith.check.rehearsal")
 
 
-# Returns the results that a plan for a message (its number) of a thread (its id) may use.
-EarlierResults = Callable[[str, int | None], Awaitable[Sequence[EarlierResult]]]
 SEEN_FIRST: Final = Sentence("review.seen_first")
 PLANS_KEPT: Final = 256
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-
-
-async def no_earlier_results(_: str, __: int | None) -> Sequence[EarlierResult]:
-    """Says that a plan may use nothing of earlier runs."""
-    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +127,7 @@ class PlanFacts:
     """What was computed about one plan; each function is called once, with the same plan."""
 
     def __init__(self, plan: Plan) -> None:
-        self.runs_templates = runs_templates(plan)
+        self.runs_templates = template.runs_templates(plan)
         # The results of earlier runs that the plan refers to.
         self.uses = uses_of(plan)
         self._known: dict[Callable[..., Any], Any] = {}
@@ -188,24 +174,24 @@ class _Snapshot:
 class PlanIntake:
     """Knows the tools, agents and templates; checks plans, proposes them and asks for review.
 
-    `ask_also` returns reasons to review a plan for which the policy has none. `find_earlier`
-    returns the results of earlier runs that a plan of a conversation may use.
+    `ask_also` returns reasons to review a plan for which the policy has none. Plans of a
+    conversation may use the results of its earlier runs.
     """
 
     def __init__(  # noqa: PLR0913 - all by name
         self,
         *,
-        store: PlanStore,
-        clock: Clock,
-        sources: Sequence[ToolSource] = (),
-        agents: Sequence[Agent] = (),
+        store: ports.PlanStore,
+        clock: ports.Clock,
+        sources: Sequence[ports.ToolSource] = (),
+        agents: Sequence[ports.Agent] = (),
         templates: Mapping[str, Plan] | None = None,
         policy: ReviewPolicy | None = None,
         price_per_million: Decimal | None = None,
         past: CallTimings | None = None,
-        secrets: Secrets | None = None,
+        secrets: ports.Secrets | None = None,
         ask_also: Callable[[Plan], Sequence[str]] = lambda _: (),
-        find_earlier: EarlierResults = no_earlier_results,
+        conversations: ports.Conversations | None = None,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -213,7 +199,8 @@ class PlanIntake:
         self.policy = policy or ReviewPolicy()
         self.price_per_million = price_per_million
         self.sources = list(sources)
-        self.find_earlier = find_earlier
+        self.conversations = conversations
+        self.find_earlier = conversations.results if conversations else None
         self._past = past
         self._secrets = secrets
         self._ask_also = ask_also
@@ -232,7 +219,7 @@ class PlanIntake:
         listed = [list(await source.tools()) for source in self.sources]
         if self._callees is not None and listed == self._listed:
             return self._callees
-        tools: dict[str, ToolSource] = {}
+        tools: dict[str, ports.ToolSource] = {}
         specs: dict[str, ToolSpec] = {}
         pairs = zip(self.sources, listed, strict=True)
         # Tools that others have named come last: they never take the name of another one.
@@ -255,23 +242,29 @@ class PlanIntake:
             now = self._now = _Snapshot(callees, agents, self.policy)
         return now
 
-    async def load_templates(self) -> Mapping[str, Template]:
+    async def load_templates(self) -> Mapping[str, template.Template]:
         """Returns the present templates; keeps removed ones for runs that still use them."""
-        if not isinstance(self.store, Records):
-            return {name: given_template(name, plan) for name, plan in self.templates.items()}
-        every = await every_template(self.store, self.templates)
+        if not isinstance(self.store, ports.Records):
+            return {
+                name: template.given_template(name, plan) for name, plan in self.templates.items()
+            }
+        every = await usable_templates(self.store, self.templates, removed=True)
         self.templates |= {name: each.plan for name, each in every.items()}
         return await usable_templates(self.store, self.templates)
 
     async def pinned(self, plan: Plan) -> Plan:
         """Returns the plan with the version and the parameters of each template written into it."""
-        return pinned(plan, await self.load_templates()) if runs_templates(plan) else plan
+        return (
+            template.pinned(plan, await self.load_templates())
+            if template.runs_templates(plan)
+            else plan
+        )
 
     async def contents(self, plan: Plan | None) -> Mapping[str, Plan]:
         """Returns the plans of the templates that a plan runs, at every depth."""
-        if plan is None or not runs_templates(plan):
+        if plan is None or not template.runs_templates(plan):
             return {}
-        return contents(plan, await self.load_templates())
+        return template.contents(plan, await self.load_templates())
 
     async def known(self, plan: Plan | None, templates: Mapping[str, Plan] | None = None) -> Known:
         """Returns the tools, the agents, and a plan's present or given templates."""
@@ -313,7 +306,9 @@ class PlanIntake:
 
         `pins` are the contents that the run, or the one that it repeats, uses already.
         """
-        found = await self.find_earlier(options.thread, options.message) if options.thread else ()
+        found: Sequence[EarlierResult] = ()
+        if options.thread and self.find_earlier is not None:
+            found = await self.find_earlier(options.thread, options.message)
         return UsableResults(self.store.get, pinned_results(found, pins or {}))
 
     async def check(self, plan: Plan, earlier: UsableResults | None = None) -> list[Problem]:
@@ -323,14 +318,16 @@ class PlanIntake:
         """
         now = await self._snapshot()
         tools, agents, facts = now.catalogue, now.agents, now.facts_of(plan)
-        known = await self.load_templates() if facts.runs_templates else dict[str, Template]()
+        known = (
+            await self.load_templates() if facts.runs_templates else dict[str, template.Template]()
+        )
         found: Sequence[Problem]
         if earlier is not None and earlier.results:
             used = await used_results(plan, earlier)
             found = check_plan(plan, tools, agents=agents, templates=known, earlier=used)
         else:
             found = facts.once(check_plan, plan, tools, agents=agents, templates=known)
-        of_templates = template_problems(plan, known) if facts.runs_templates else ()
+        of_templates = template.template_problems(plan, known) if facts.runs_templates else ()
         # Which secrets are set may change at any time.
         of_secrets = secret_problems(facts.once(secret_uses, plan), self._secrets)
         problems = [*found, *of_templates, *of_secrets, *facts.once(lint_plan, plan, tools)]
@@ -438,7 +435,7 @@ class PlanIntake:
         return self._past
 
     async def _last_timings(self) -> CallTimings:
-        if isinstance(self.store, SummaryStore):
+        if isinstance(self.store, ports.SummaryStore):
             ended = await self.store.headlines(statuses=OVER_STATUSES, limit=RUNS)
         else:
             ids = (await self.store.runs())[-RUNS:]

@@ -9,20 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from plansmith import errors
 from plansmith.engine.journal import Journal, whole_run
 from plansmith.engine.lease import LEASE_S
 from plansmith.engine.ownership import Owners
 from plansmith.engine.recover import repair
 from plansmith.engine.store_outage import StoreOutage
-from plansmith.errors import (
-    JournalDamaged,
-    JournalError,
-    Misconfigured,
-    OtherFolder,
-    OtherTeam,
-    PlansmithError,
-    StoreAway,
-)
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.ids import Ids
@@ -87,16 +79,16 @@ class Journals:
             del self._fresh[next(iter(self._fresh))]
         return journal
 
-    def take(self, journal: Journal) -> None:
-        """Lets nobody else have the journal of a run just created."""
-        self._fresh.pop(journal.id, None)
+    def take(self, run_id: str) -> Journal | None:
+        """Returns the journal of a run just created here, once; others may have written since."""
+        return self._fresh.pop(run_id, None)
 
     async def load(self, run_id: str) -> Journal:
         """Loads the journal of a run, and checks every event of it."""
         journal = await Journal.load(run_id, store=self.store, clock=self.clock)
         if journal.damage is not None and isinstance(self.store, SummaryStore):
             # Lists read a journal again that is longer than its summary, and so tell of the damage.
-            with suppress(JournalError, Misconfigured):
+            with suppress(errors.JournalError, errors.Misconfigured):
                 await self.store.keep_summaries([(journal.last, await journal.summary())])
         return journal
 
@@ -121,22 +113,14 @@ class Journals:
         """Loads the journal of a run; None if it was deleted or cannot be read."""
         try:
             return await self.current(run_id)
-        except StoreAway:
+        except errors.StoreAway:
             raise  # nobody knows whether it is there
-        except PlansmithError:
+        except errors.PlansmithError:
             return None
 
     async def own(self, run_id: str) -> Journal:
         """Loads the journal of a run, to write to it; refuses one of another folder or team."""
         journal = await self.current(run_id)
-        self.require_ours(journal.run)
-        return journal
-
-    def unread(self, run_id: str, *, if_so: Callable[[Run], bool]) -> Journal | None:
-        """Returns the journal of a run just created here, if so; others may have written since."""
-        journal = self._fresh.pop(run_id, None)
-        if journal is None or journal.damage is not None or not if_so(journal.run):
-            return None
         self.require_ours(journal.run)
         return journal
 
@@ -159,7 +143,7 @@ class Journals:
         """Returns a run without results, and its summary; a damaged one names its damage."""
         try:
             journal = await self.load(run_id)
-        except JournalDamaged as damage:
+        except errors.JournalDamaged as damage:
             text, over = with_hint(damage.message, damage.hint), RunStatus.FAILED
             run = Run(id=run_id, phase=over, reason=text, damage=text)
             return run, RunSummary(run_id, 0, over, reason=text, damage=text)
@@ -213,7 +197,7 @@ class Journals:
             hint = Sentence(
                 "that folder does not exist any more: restore it, or start a new run here"
             )
-        raise OtherFolder(
+        raise errors.OtherFolder(
             Sentence("{what} belongs to the folder {folder}", what=what, folder=folder), hint=hint
         )
 
@@ -229,7 +213,13 @@ class Journals:
             return
         database = " --db URL" if team.name == "data" else ""
         hint = f"plansmith go {run.id} --team {team.name}{database}"
-        raise OtherTeam(
+        raise errors.OtherTeam(
             Sentence("run {run} needs the agents of the {team} team", run=run.id, team=team.name),
             hint=hint,
         )
+
+
+def wrong_status(run: Run, hint: str = "") -> errors.Refused:
+    """Makes the error for what cannot be done with a run in its status."""
+    status = Sentence(f"status.{run.status.value}")
+    return errors.Refused(Sentence("run {run} is {status}", run=run.id, status=status), hint=hint)

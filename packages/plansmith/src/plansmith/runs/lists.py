@@ -197,7 +197,6 @@ class RunLists:
         return [Headline(each.run, each.number, each.status, each) for each in wanted[:limit]]
 
     async def _all(self, before: str = "") -> AsyncIterator[RunSummary]:
-        """Yields the summaries of all runs of a store that has none, newest first."""
         ids = list(await self._store.runs())
         end = ids.index(before) if before in ids else None
         for run in reversed(ids[:end]):

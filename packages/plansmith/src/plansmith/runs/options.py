@@ -9,22 +9,13 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from pathlib import Path
 
+    from plansmith import ports
     from plansmith.engine.processes import Machine
     from plansmith.engine.timings import CallTimings
     from plansmith.plan.limits import BudgetLimits, Limits
     from plansmith.plan.plan import Plan
     from plansmith.plan.planning import Tell
     from plansmith.plan.run_options import Team
-    from plansmith.ports import (
-        Agent,
-        ChatModel,
-        Clock,
-        ContextSource,
-        PlanStore,
-        Ranker,
-        Secrets,
-        ToolSource,
-    )
     from plansmith.review.settings import ReviewPolicy
     from plansmith.runs.replan import Rounds
 
@@ -55,10 +46,10 @@ class Options(TypedDict, total=False):
         machine: This machine, for stores that several machines use.
     """
 
-    triage_model: ChatModel | str | None
-    report_model: ChatModel | str | None
-    context: Sequence[ContextSource]
-    ranker: Ranker | None
+    triage_model: ports.ChatModel | str | None
+    report_model: ports.ChatModel | str | None
+    context: Sequence[ports.ContextSource]
+    ranker: ports.Ranker | None
     templates: Mapping[str, Plan]
     policy: ReviewPolicy
     ask_also: Callable[[Plan], Sequence[str]]
@@ -69,7 +60,7 @@ class Options(TypedDict, total=False):
     price_per_million: Decimal | None
     tell: Tell
     past: CallTimings
-    secrets: Secrets
+    secrets: ports.Secrets
     ids: Callable[[], str]
     folder: Path | str
     team: Team | None
@@ -80,8 +71,8 @@ class Options(TypedDict, total=False):
 class Parts(Options, total=False):
     """Parts of a Plansmith that a caller gives instead of those that settings describe."""
 
-    model: ChatModel | None
-    tools: Sequence[Callable[..., Any] | ToolSource]
-    agents: Sequence[Agent]
-    store: str | PlanStore
-    clock: Clock
+    model: ports.ChatModel | None
+    tools: Sequence[Callable[..., Any] | ports.ToolSource]
+    agents: Sequence[ports.Agent]
+    store: str | ports.PlanStore
+    clock: ports.Clock

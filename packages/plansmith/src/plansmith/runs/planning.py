@@ -23,7 +23,7 @@ from plansmith.plan.problem import Severity
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Available, Message, Planner, ReplyWriter
+from plansmith.ports import Available, Planner, ReplyWriter
 from plansmith.runs.intake import NewRun, Proposal
 from plansmith.templates.template import plan_steps, runs_templates, template_problems
 
@@ -47,8 +47,6 @@ else:
 _PLAN_ORIGINS: Final = {"template": "template", "run": "rerun", "undo": "rerun"}
 CLARIFICATIONS: Final = 2
 READ_RESULTS: Final = Sentence("review.read_results")
-# Returns the conversation before a message (its number) of a thread (its id).
-SaidBefore = Callable[[str, int | None], Awaitable[Sequence[Message]]]
 # Returns the events that replace the review of a new plan, such as an approval given before.
 StandingReview = Callable[[Run, Plan], Awaitable[Sequence[Entry] | None]]
 
@@ -61,19 +59,10 @@ def ignore_progress(_: str) -> None:
     """Ignores messages about the progress of planning."""
 
 
-async def nothing_said(_: str, __: int | None) -> Sequence[Message]:
-    """Says that nothing came before a message."""
-    return ()
-
-
-async def no_standing_review(_: Run, __: Plan) -> None:
-    """Says that no approval was given before: every plan gets its own review."""
-
-
 class RunPlanning:
     """Makes the plans of runs with a model, and sets up their replies."""
 
-    def __init__(  # noqa: PLR0913 - all by name
+    def __init__(
         self,
         *,
         journals: Journals,
@@ -82,8 +71,7 @@ class RunPlanning:
         writer: ReplyWriter | None = None,
         early_start: bool = True,
         tell: Tell = ignore_progress,
-        standing: StandingReview = no_standing_review,
-        said: SaidBefore = nothing_said,
+        standing: StandingReview | None = None,
         trusts_texts: bool = False,
     ) -> None:
         self.early_start = early_start
@@ -92,7 +80,6 @@ class RunPlanning:
         self.intake = intake
         self._writer = writer
         self._standing_review = standing
-        self._said = said
         self._trusts_texts = trusts_texts
         self._listeners = [tell]
         self._early: dict[str, prefetch.Prefetch] = {}
@@ -212,7 +199,7 @@ class RunPlanning:
         assert plan is not None  # noqa: S101
         about = {**_costs(planned), "origin": planned.origin, "cause": cause}
         about |= {"picks": planned.picks, "metrics": planned.metrics}
-        if reviewed is None:
+        if reviewed is None and self._standing_review is not None:
             reviewed = await self._standing_review(journal.run, plan)
         if reviewed is None:
             reviewed = await self._review_of_reader(planned) or None
@@ -244,8 +231,8 @@ class RunPlanning:
     ) -> Planned:
         """Makes a plan; without `results` the planner reads only what persons said before."""
         planner, callees = self.need_planner(), await self.intake.callees()
-        if request.thread:
-            said = await self._said(request.thread, request.message)
+        if request.thread and (talk := self.intake.conversations) is not None:
+            said = await talk.before(request.thread, request.message)
             kept = [each for each in said if results or each.role == "user"]
             request = replace(request, history=(*kept, *request.history))
         # The newest templates, and the versions that the previous plan runs.
@@ -277,8 +264,9 @@ class RunPlanning:
         # Without a writer a reply is its instruction; but results are shown as tables then, too.
         if self._writer is None and not shows_results:
             return replace(callees, early=early) if early is not None else callees
-        thread, message = run.options.thread, run.options.message
-        said = partial(self._said if thread else nothing_said, thread, message)
+        talk, options, said = self.intake.conversations, run.options, replies.nothing_said
+        if talk is not None and options.thread:
+            said = partial(talk.before, options.thread, options.message)
         return replace(callees, compose=replies.Replies(run, self._writer, said), early=early)
 
     async def _starter(self, journal: Journal) -> OnStep:
@@ -336,7 +324,6 @@ def failure(planned: Planned) -> e.PlanningFailed:
 
 
 def _why_none(planned: Planned) -> str:
-    """Says why there is no plan, for a person."""
     if planned.plan is not None and planned.plan.degraded:
         return planned.plan.degraded
     worst = sorted(planned.problems, key=lambda each: each.severity is not Severity.ERROR)
@@ -344,7 +331,6 @@ def _why_none(planned: Planned) -> str:
 
 
 def _clarifications(events: Sequence[e.Event]) -> list[str]:
-    """Returns the questions about the request that were answered, each with its answer."""
     asked: dict[str, str] = {}
     clarifications: list[str] = []
     for event in events:

@@ -1,46 +1,32 @@
-"""Decides when a run gets a new plan and what it keeps; finds plans that only repeat failures."""
+"""Says when a run gets a new plan, and which steps and calls of the run that plan keeps."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
+from itertools import islice
+from typing import Final, Literal, NamedTuple, cast
 
-from plansmith.engine.budget import limit_question
+from plansmith.engine import units as u
 from plansmith.engine.outcome import was_refused
-from plansmith.engine.units import named_unit, plan_units, resolved
-from plansmith.errors import ReferenceFailed
+from plansmith.errors import ReferenceFailed, Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json, call_mark
+from plansmith.plan.data import Json, call_mark, canonical_json
 from plansmith.plan.diff import rename_steps
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.limits import Limits
-from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.run import Run, StepStatus
-from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AnyStep, ToolStep
+from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.sentence import Sentence, joined
+from plansmith.plan.steps import MAX_NESTING, AgentStep, AnyStep, MapStep, PlanStep, ToolStep
 from plansmith.ports import ContextBlock
-from plansmith.runs.carry_over import (
-    SKIPPED_BY_PERSON,
-    CallKey,
-    calls_made,
-    changed_steps,
-    events_to_withdraw,
-    is_in_doubt,
-    root_of,
-    unknown_steps,
-)
 from plansmith.text import clip
 
-if TYPE_CHECKING:
-    from plansmith.review.settings import ReviewPolicy
-
-
+_PLAN_CHANGED: Final = Sentence("the plan was changed")
 _WHY: Final = {
     "tool": "the tool failed",
     "time": "it took too long",
@@ -54,10 +40,12 @@ _RETRIED: Final = frozenset({StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.C
 _OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
 _WORK: Final = frozenset({"tool", "agent", "map", "plan"})
 _MAX_REPEATS: Final = 2
+_MAX_ITEMS: Final = 1000
 _MOST_TEXTS: Final = 20
 _LONGEST_ERROR: Final = 2_000
 _LONGEST_RESULT: Final = 4_000
 _DIGEST: Final = 16
+CallKey = tuple[str, str]  # what is called, and the mark of its arguments
 
 
 class Cause(NamedTuple):
@@ -114,11 +102,8 @@ def _most(limit: int, run: Run, name: e.LimitName) -> int:
 
 def failed_steps(run: Run) -> list[str]:
     """Returns the steps of the plan that failed, without parts."""
-    return [
-        name
-        for name, step in run.steps.items()
-        if step.status is StepStatus.FAILED and "/" not in name
-    ]
+    failed = (name for name, step in run.steps.items() if step.status is StepStatus.FAILED)
+    return [name for name in failed if "/" not in name]
 
 
 def may_iterate(run: Run, limits: Limits, rounds: Rounds) -> bool:
@@ -128,23 +113,6 @@ def may_iterate(run: Run, limits: Limits, rounds: Rounds) -> bool:
     most = _most(limits.max_iterations, run, "iterations")
     is_last = run.iterations + 1 >= most and rounds.end_at_limit
     return not is_last and not run.closing and run.origin.kind != "schedule"
-
-
-def ask_about(run: Run, cause: Cause) -> e.QuestionAsked:
-    """Returns the question whether a run may make more plans than its limit."""
-    if cause.limit == "replans":
-        text = Sentence(
-            "{count} plans did not succeed ({reason}). Make another one?",
-            count=run.replans,
-            reason=cause.text,
-        )
-    else:
-        text = Sentence(
-            "{count} plans do not seem to be enough ({reason}). Make another one?",
-            count=run.iterations + 1,
-            reason=cause.text,
-        )
-    return limit_question(run, cause.limit or "iterations", text)
 
 
 class Rethinking(NamedTuple):
@@ -207,11 +175,6 @@ def describe_outcomes(run: Run, specs: Mapping[str, ToolSpec]) -> str:
     return "\n".join(lines)
 
 
-def may_read_texts(run: Run, limits: Limits, policy: ReviewPolicy) -> bool:
-    """Tells whether a planner that plans again may read what tools said."""
-    return limits.tool_texts != "reviewed" or sees_first(run) or policy.ask == "always"
-
-
 def texts_of(
     run: Run, templates: Mapping[str, Plan], results: Mapping[str, Json]
 ) -> tuple[ContextBlock, ...]:
@@ -223,7 +186,7 @@ def texts_of(
     errors: list[dict[str, Json]] = []
     for name in failed[:_MOST_TEXTS]:
         state = run.steps[name]
-        unit = named_unit(run.plan, name, templates) if run.plan else None
+        unit = u.named_unit(run.plan, name, templates) if run.plan else None
         errors.append(
             {
                 "step": name,
@@ -250,30 +213,221 @@ def texts_of(
     )
 
 
-class Kept(NamedTuple):
-    """A new plan with the finished steps in it, and problems with what it wanted to change."""
+def _root(name: str) -> str:
+    """Returns the step of the plan to which a step or part belongs."""
+    return name.split("/", maxsplit=1)[0]
 
-    plan: Plan
-    problems: list[Problem]
+
+def is_left_out(state: StepState) -> bool:
+    """Tells whether a person skipped a step."""
+    return state.status is StepStatus.SKIPPED and state.error_kind == "person"
+
+
+def is_in_doubt(state: StepState) -> bool:
+    """Tells whether a call is running, or nobody knows whether it took effect."""
+    in_flight = state.status is StepStatus.RUNNING and bool(state.inputs)
+    return in_flight or state.status is StepStatus.UNKNOWN
+
+
+def _unknown_steps(run: Run) -> dict[str, str]:
+    """Returns the steps that may have taken effect, each with the step or part in doubt."""
+    found: dict[str, str] = {}
+    for name, state in run.steps.items():
+        if state.status is StepStatus.UNKNOWN or state.unsure:
+            found.setdefault(_root(name), name)
+    return found
+
+
+def check_unknown(run: Run, plan: Plan) -> None:
+    """Refuses a plan that changes a step while nobody knows whether it took effect."""
+    for root, name in _unknown_steps(run).items():
+        if root not in plan.by_id or _is_changed(root, run, plan):
+            why = Sentence("it is not known whether '{step}' took effect", step=name)
+            hint = Sentence(
+                "answer the question about '{step}' first: done, not_done or retry", step=name
+            )
+            raise Refused(why, hint=hint)
+
+
+def _is_changed(name: str, old: Run, plan: Plan) -> bool:
+    """Tells whether a step of the plan is new or different; titles and reasons do not count."""
+    before = old.plan.by_id.get(name) if old.plan else None
+    if before is None:
+        return True
+    left, right = before.to_json(), plan.by_id[name].to_json()
+    for prose in ("title", "why"):
+        left.pop(prose, None)
+        right.pop(prose, None)
+    return canonical_json(left) != canonical_json(right)
+
+
+def _with_downstream(names: Collection[str], plan: Plan) -> set[str]:
+    graph = needs(plan)
+    return {*names, *downstream(graph, [name for name in names if name in graph])}
+
+
+def _changed_steps(run: Run, plan: Plan) -> set[str]:
+    return _with_downstream({name for name in plan.by_id if _is_changed(name, run, plan)}, plan)
+
+
+def carried_over(old: Run, plan: Plan, *, again: Collection[str] = ()) -> list[e.StepReused]:
+    """Returns the steps whose result is reused: done, unchanged, and all before them unchanged.
+
+    `again` names steps that run once more, with all that depend on them.
+    """
+    if old.plan is None:
+        return []
+    stale = {*again}
+    for name in plan.by_id:
+        # A condition that did not hold is looked at again; what comes after it is not new for that.
+        state = old.steps.get(name)
+        is_done = state is not None and state.settled and state.rule != "error"
+        if not is_done or _lacks_parts(name, old) or _is_changed(name, old, plan):
+            stale.add(name)
+    repeated = _with_downstream(stale, plan)
+    return [
+        e.StepReused(
+            step=step.id,
+            result=state.result_hash,
+            run=state.reused_from or old.id,  # the run that first made it
+            program=state.program,
+            done_at=state.finished_at,
+        )
+        for step in plan.steps
+        if step.id not in repeated and not step.disabled
+        if (state := old.steps[step.id]).status is StepStatus.DONE
+    ]
+
+
+def everything_done(plan: Plan, kept: Collection[e.StepReused]) -> bool:
+    """Tells whether no step of a plan is left to run."""
+    return len(kept) == sum(not step.disabled for step in plan.steps)
+
+
+def done_again(
+    old: Run, plan: Plan, kept: Collection[e.StepReused], acting: Collection[str]
+) -> tuple[str, ...]:
+    """Describes each step that changes something, was done or perhaps done, and would run again."""
+    names, doubts = {each.step for each in kept}, _unknown_steps(old)
+    again: list[str] = []
+    for step in plan.steps:
+        name, text, doubt = step.id, "", ""
+        if name in names or step.disabled or name not in acting:
+            continue
+        parts = [state for each, state in old.steps.items() if each.startswith(f"{name}/")]
+        done = sum(_has_acted(state) for state in parts)
+        if name in old.steps and _has_acted(old.steps[name]) and not _lacks_parts(name, old):
+            text = Sentence("review.done_again", step=name, run=old.id)
+        elif done:
+            text = Sentence(
+                "review.parts_again", step=name, done=done, total=len(parts), run=old.id
+            )
+        if name in doubts:
+            doubt = Sentence("review.doubt_again", step=doubts[name], run=old.id)
+        if text or doubt:
+            again.append(joined([text, doubt]) if doubt else text)
+    return tuple(again)
+
+
+def _has_acted(state: StepState) -> bool:
+    """Tells whether a step is done, or was done before a changed plan reset it."""
+    return state.status is StepStatus.DONE or bool(state.made)
+
+
+def _lacks_parts(name: str, old: Run) -> bool:
+    """Tells whether a run that is not wholly done went on without a part of a step."""
+    return old.status is not RunStatus.DONE and any(
+        state.rule == "error" and each.startswith(f"{name}/") for each, state in old.steps.items()
+    )
+
+
+def _withdrawals(run: Run, plan: Plan, changed: Collection[str]) -> Iterator[e.AnyBody]:
+    """Yields the events that reset open steps which another plan changes or removes.
+
+    Their questions close, also if only an earlier step changes: the question may be about that.
+    A question whether a call took effect stays open until a person answers it.
+    """
+    for asked in run.questions.values():
+        root = _root(asked.step) if asked.step is not None and asked.kind != "unknown" else None
+        if root is not None and (root in changed or root not in plan.by_id):
+            yield e.QuestionWithdrawn(question=asked.question, reason=_PLAN_CHANGED)
+    calls = run.calls_open
+    for name, state in run.steps.items():
+        holds = state.status is StepStatus.RUNNING and name not in calls
+        if _root(name) in changed and (holds or state.status is StepStatus.ASKING):
+            yield e.StepCancelled(step=name, reason=_PLAN_CHANGED)
+            yield e.StepReset(step=name, reason=_PLAN_CHANGED)
+
+
+def resets_for_edit(run: Run, plan: Plan) -> Iterator[e.AnyBody]:
+    """Yields the events that reset steps and close questions for a person's changed plan.
+
+    A step that made the same call before reuses its result; a step that a person or a rule of the
+    plan skipped stays skipped, unless the new plan changes it.
+    """
+    changed = _changed_steps(run, plan)
+    yield from _withdrawals(run, plan, changed)
+    # A plan that went on without a step goes on without it still, with what it did meanwhile.
+    settled = {name for name, state in run.steps.items() if state.settled}
+    opened = {
+        name
+        for name in plan.by_id.keys() - changed
+        if name in run.steps and run.steps[name].status is StepStatus.RUNNING
+    }
+    # The rounds of a step that is being repeated stay, if nothing changes what they do.
+    again = _with_downstream(plan.by_id.keys() - settled, plan) | changed
+    again -= {name for name in opened if plan.by_id[name].repeat is not None}
+    for name, state in run.steps.items():
+        root = _root(name)
+        if root not in again or (is_left_out(state) and not _is_changed(root, run, plan)):
+            continue
+        if root in opened and (name in settled or state.wakes_at is not None):
+            continue  # the step goes on where it was, with the parts that it has done
+        if state.status in _RETRIED or state.status is StepStatus.DONE:
+            yield e.StepReset(step=name, reason=_PLAN_CHANGED)
+        elif state.wakes_at is not None:
+            yield e.StepWaits(step=name)
+
+
+def resets(run: Run, plan: Plan) -> Iterator[e.AnyBody]:
+    """Yields the events that reset steps for a new plan: failed steps, and changed ones that ask.
+
+    Parts of a changed step wait again too, and reuse the result of an identical earlier call.
+    Steps that a person skipped stay skipped.
+    """
+    changed = _changed_steps(run, plan)
+    yield from _withdrawals(run, plan, changed)
+    for name, step in run.steps.items():
+        root = _root(name)
+        if root not in plan.by_id or is_left_out(step):
+            continue
+        is_part = name != root and root in changed
+        again = step.status in _RETRIED and (not step.rule or root in changed)
+        if again or (is_part and step.status is StepStatus.DONE):
+            yield e.StepReset(step=name, reason=Sentence("the plan was revised"))
+        elif root in changed and step.wakes_at is not None:
+            yield e.StepWaits(step=name)
 
 
 def kept_steps(run: Run) -> list[AnyStep]:
     """Returns the steps that stay in every new plan of a run."""
     # Steps that may have taken effect stay until a person has said whether they did.
-    doubts = {root_of(name) for name, state in run.steps.items() if is_in_doubt(state)}
-    doubts |= unknown_steps(run).keys()
+    doubts = {_root(name) for name, state in run.steps.items() if is_in_doubt(state)}
+    doubts |= _unknown_steps(run).keys()
     steps = run.plan.steps if run.plan else ()
     return [step for step in steps if run.steps[step.id].settled or step.id in doubts]
 
 
-def keep_finished(run: Run, answer: Plan, *, iterating: bool = False) -> Kept:
-    """Returns the new plan with every finished step unchanged.
+def keep_finished(
+    run: Run, answer: Plan, *, iterating: bool = False
+) -> tuple[Plan, Sequence[Problem]]:
+    """Returns the new plan with every finished step unchanged, and its problems.
 
     Running steps, and those that may have taken effect, are kept as well. If the planner changed
     one, that is a problem; in a new iteration it is another step and gets a new name.
     """
     if run.plan is None:
-        return Kept(answer, [])
+        return answer, ()
     done = kept_steps(run)
     names = {step.id for step in done}
     other = [s.id for s in answer.steps if s.id in names and s != run.plan.by_id[s.id]]
@@ -295,27 +449,7 @@ def keep_finished(run: Run, answer: Plan, *, iterating: bool = False) -> Kept:
         problems = [problem("PS312", text, step=name) for name in other]
     rest = [step for step in answer.steps if step.id not in names]
     revision = run.plan.revision + 1
-    return Kept(answer.replace(steps=(*done, *rest), id=run.plan.id, revision=revision), problems)
-
-
-def resets(run: Run, plan: Plan) -> Iterator[e.AnyBody]:
-    """Yields the events that reset steps for a new plan: failed steps, and changed ones that ask.
-
-    Parts of a changed step wait again too, and reuse the result of an identical earlier call.
-    Steps that a person skipped stay skipped.
-    """
-    yield from events_to_withdraw(run, plan)
-    changed = changed_steps(run, plan)
-    for name, step in run.steps.items():
-        root = root_of(name)
-        if root not in plan.by_id or (step.status, step.error_kind) == SKIPPED_BY_PERSON:
-            continue
-        is_part = name != root and root in changed
-        again = step.status in _RETRIED and (not step.rule or root in changed)
-        if again or (is_part and step.status is StepStatus.DONE):
-            yield e.StepReset(step=name, reason=Sentence("the plan was revised"))
-        elif root in changed and step.wakes_at is not None:
-            yield e.StepWaits(step=name)
+    return answer.replace(steps=(*done, *rest), id=run.plan.id, revision=revision), problems
 
 
 def is_same(before: Plan, after: Plan) -> bool:
@@ -326,6 +460,32 @@ def is_same(before: Plan, after: Plan) -> bool:
     # Goal and times are the person's: a new plan does not change them.
     own = {"goal": before.goal, "schedule": before.schedule, "schedules": before.schedules}
     return ordered.replace(**own).hash == before.hash
+
+
+def calls_made(
+    events: Iterable[e.Event], templates: Mapping[str, Plan]
+) -> Iterator[tuple[int, CallKey, e.StepDone | e.StepFailed | None]]:
+    """Yields every call of a run: under which of its plans, what it was, and how it ended.
+
+    Those that did not end come last, with None: nobody knows whether they took effect.
+    """
+    plan: Plan | None = None
+    revision, known = 0, dict(templates)
+    under_way: dict[str, CallKey] = {}
+    for event in events:
+        match event.body:
+            case e.PlanProposed(plan=plan, templates=more):
+                known |= more
+                revision += 1
+            case e.StepStarted(step=name) as started if started.inputs and plan is not None:
+                unit = u.named_unit(plan, name, known)
+                under_way[name] = (unit.callee if unit else "", started.call)
+            case e.StepDone(step=name) | e.StepFailed(step=name) as end if name in under_way:
+                yield revision, under_way.pop(name), end
+            case _:
+                pass
+    for call in under_way.values():
+        yield revision, call, None
 
 
 def loop_in(
@@ -349,11 +509,11 @@ def loop_in(
         if (revision, call) not in seen:
             seen.add((revision, call))
             tried[call][end.result if isinstance(end, e.StepDone) else end.error] += 1
-    for name, unit in plan_units(plan).items():
+    for name, unit in u.plan_units(plan).items():
         if name in run.steps and run.steps[name].status is StepStatus.DONE:
             continue
         try:
-            call = unit.callee, call_mark(resolved(unit, results))
+            call = unit.callee, call_mark(u.resolved(unit, results))
         except ReferenceFailed:
             continue
         times = max(tried[call].values(), default=0)
@@ -364,3 +524,49 @@ def loop_in(
                 count=times,
             )
     return ""
+
+
+def place_of(plan: Plan, name: str, templates: Mapping[str, Plan]) -> str:
+    """Returns the place in the plan of a run's step or part: `map/inner` for `map/3`."""
+    first, *rest = name.split("/")
+    step: AnyStep | None = plan.by_id.get(first)
+    place = first
+    for part in rest:
+        if step is not None and step.repeat is not None:
+            step = u.round_step(step)  # all rounds are made by the same place of the plan
+            continue
+        match step:
+            case MapStep(each=each):
+                step, part = each, each.id  # noqa: PLW2901 - the name of the part in the plan
+            case PlanStep(template=template) if template in templates:
+                step = templates[template].by_id.get(part)
+            case _:
+                return ""
+        place = f"{place}/{part}"
+    return place
+
+
+def resolved_calls(
+    plan: Plan, results: Mapping[str, Json], templates: Mapping[str, Plan]
+) -> dict[str, set[CallKey]]:
+    """Returns the calls of a plan whose arguments are known by now, by place."""
+    found: dict[str, set[CallKey]] = defaultdict(set)
+    pending = [(unit, unit.name) for unit in u.plan_units(plan).values()]
+    while pending:
+        unit, place = pending.pop()
+        parts: Iterable[u.Unit] = ()
+        try:
+            inputs = u.resolved(unit, results)
+            match unit.step:
+                case ToolStep() | AgentStep():
+                    found[place].add((unit.callee, call_mark(inputs)))
+                case MapStep() if unit.depth < MAX_NESTING:
+                    parts = u.map_units(unit, inputs["over"], {}).values()
+                case PlanStep(template=name) if name in templates and unit.depth < MAX_NESTING:
+                    parts = u.template_units(unit, templates[name], inputs).values()
+                case _:
+                    pass
+        except ReferenceFailed:
+            continue
+        pending += [(part, f"{place}/{part.step.id}") for part in islice(parts, _MAX_ITEMS)]
+    return found

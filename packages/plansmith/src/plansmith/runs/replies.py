@@ -20,7 +20,8 @@ _TRIES: Final = 2
 Said = Callable[[], Awaitable[Sequence[Message]]]
 
 
-async def _nothing_said() -> Sequence[Message]:
+async def nothing_said() -> Sequence[Message]:
+    """Says that nothing came before a message."""
     return ()
 
 
@@ -31,7 +32,7 @@ class Replies:
     with the results filled in.
     """
 
-    def __init__(self, run: Run, writer: ReplyWriter | None, said: Said = _nothing_said) -> None:
+    def __init__(self, run: Run, writer: ReplyWriter | None, said: Said = nothing_said) -> None:
         self._run = run
         self._writer = writer
         self._said = said
@@ -56,19 +57,16 @@ class Replies:
         except ModelFailed as failure:
             return _not_worded(brief, failure.message)
         if text:
-            return without_citations(text) if self._is_used(instruction) else text
+            plan, templates = self._run.plan, self._run.templates.values()
+            # A text that other steps get has no marks of its sources.
+            is_used = plan is not None and instruction in _used_replies(plan, templates)
+            return without_citations(text) if is_used else text
         if call.attempt < _TRIES:
             raise ToolBusy(Sentence("the model gave an empty answer"))
         return _not_worded(brief, Sentence("the model gave an empty answer"))
 
-    def _is_used(self, instruction: str) -> bool:
-        """Tells whether other steps get the text of a reply: it has no marks of its sources."""
-        plan = self._run.plan
-        return plan is not None and instruction in _used_replies(plan, self._run.templates.values())
-
 
 def _not_worded(brief: ReplyBrief, reason: str) -> str:
-    """Returns a reply that the writer could not write, and why."""
     return f"{words_for(brief.locale)['plainly'].format(reason=reason)}\n\n{_plainly(brief)}"
 
 
@@ -76,7 +74,7 @@ def _plainly(brief: ReplyBrief) -> str:
     """Returns a reply that nobody words: values in their places, or tables and lists."""
     if brief.style != "results" or not brief.results:
         return filled(brief.instruction, brief.results)
-    own = "".join(each for each in pieces(brief.instruction) if isinstance(each, str))
+    own = _own_words(brief)
     language: Language = "zh" if language_of(brief.locale) == "zh" else "en"
     tables = (facts(value_text(each), language=language) for each in brief.results.values())
     return "\n\n".join(filter(None, (" ".join(own.split()), *tables)))
@@ -94,6 +92,9 @@ def _used_replies(plan: Plan, templates: Iterable[Plan]) -> frozenset[str]:
 
 def _needs_no_words(brief: ReplyBrief) -> bool:
     """Whether an instruction has no word of its own, and fills in texts and numbers alone."""
-    own = "".join(each for each in pieces(brief.instruction) if isinstance(each, str))
     is_flat = not any(isinstance(each, (dict, list)) for each in brief.results.values())
-    return bool(brief.results) and is_flat and not any(each.isalpha() for each in own)
+    return bool(brief.results) and is_flat and not any(map(str.isalpha, _own_words(brief)))
+
+
+def _own_words(brief: ReplyBrief) -> str:
+    return "".join(each for each in pieces(brief.instruction) if isinstance(each, str))

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plansmith.engine.budget import CallReservations
+from plansmith.engine.budget import CallReservations, limit_question
 from plansmith.engine.journal import Entry, Journal, load_results, load_values
 from plansmith.engine.pacing import Pacing, last_replies, open_replies
 from plansmith.plan import events as e
 from plansmith.plan.diff import diff_plans, merge_plans
 from plansmith.plan.limits import Limits
+from plansmith.plan.next_move import sees_first
 from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.review.coverage import Coverage, coverage
 from plansmith.runs import replan
-from plansmith.runs.carry_over import calls_left_out, carried_over, done_again, repeated_calls
 from plansmith.runs.planning import RunPlanning, failure, recorded_exchanges
 
 if TYPE_CHECKING:
     from plansmith.engine.budget import RunBudgets
     from plansmith.plan.plan import Plan
-    from plansmith.runs.intake import PlanIntake
-    from plansmith.runs.journals import Journals
 
 _RETHINK: Final = "Steps are done. If the rest of the plan still fits, write it again unchanged."
 
@@ -52,8 +50,6 @@ class PlanReviser:
     def __init__(
         self,
         *,
-        journals: Journals,
-        intake: PlanIntake,
         planning: RunPlanning,
         budgets: RunBudgets,
         limits: Limits,
@@ -61,9 +57,7 @@ class PlanReviser:
     ) -> None:
         self.limits = limits
         self.rounds = rounds or replan.Rounds()
-        self.journals = journals
-        self.intake = intake
-        self.planning = planning
+        self.planning, self.journals, self.intake = planning, planning.journals, planning.intake
         self._budgets = budgets
 
     @property
@@ -132,34 +126,45 @@ class PlanReviser:
 
     async def at_rest(self, journal: Journal) -> Outcome:
         """Decides about a run that has nothing left to do: it ends, unless it needs a new plan."""
-        run = journal.run
+        run, limits, rounds = journal.run, self.limits, self.rounds
         if self.planning.planner is None:
             return _end()
         failed = replan.failed_steps(run) if run.origin.kind == "schedule" else []
         if failed and not run.cancel_asked:
-            return _end(
-                Sentence(
-                    "failed: {steps}; a schedule runs the plan that was approved and no other",
-                    steps=failed[:5],
-                )
+            why = Sentence(
+                "failed: {steps}; a schedule runs the plan that was approved and no other",
+                steps=failed[:5],
             )
-        cause = replan.cause_to_revise(run, self.limits)
-        thought = replan.rethinking(run, self.limits, journal.events)
+            return _end(why)
+        cause = replan.cause_to_revise(run, limits)
+        thought = replan.rethinking(run, limits, journal.events)
         if thought.is_due and (cause is None or cause.kind == "iteration") and not run.cancel_asked:
             text = Sentence("thinking the plan over after {steps}", steps=thought.ended)
             cause = replan.Cause("rethink", text)
         if cause is None:
             return _end()
-        if cause.limit == "iterations" and self.rounds.end_at_limit:
+        if cause.limit == "iterations" and rounds.end_at_limit:
             return _end(
-                Sentence("the limit of {count} plan iterations", count=self.limits.max_iterations)
+                Sentence("the limit of {count} plan iterations", count=limits.max_iterations)
             )
-        if cause.limit == "replans" and self.rounds.end_at_replans:
+        if cause.limit == "replans" and rounds.end_at_replans:
             return _end(cause.text)
-        if cause.limit and run.phase is not RunStatus.REPLANNING:
-            await journal.append(replan.ask_about(run, cause))
-            return WAITS
-        return await self._revise(journal, cause)
+        if not cause.limit or run.phase is RunStatus.REPLANNING:
+            return await self._revise(journal, cause)
+        questions = {
+            "replans": Sentence(
+                "{count} plans did not succeed ({reason}). Make another one?",
+                count=run.replans,
+                reason=cause.text,
+            ),
+            "iterations": Sentence(
+                "{count} plans do not seem to be enough ({reason}). Make another one?",
+                count=run.iterations + 1,
+                reason=cause.text,
+            ),
+        }
+        await journal.append(limit_question(run, cause.limit, questions[cause.limit]))
+        return WAITS
 
     async def _revise(self, journal: Journal, cause: replan.Cause) -> Outcome:
         """Makes a plan that continues from the present state; the run ends if there is none."""
@@ -178,7 +183,9 @@ class PlanReviser:
         if cause.kind != "iteration":
             # Another round is a plan of its own: the rules hold for it alone.
             request = replace(request, kept=replan.kept_steps(run))
-        reads = replan.may_read_texts(run, self.limits, intake.policy)
+        # Texts of tools are read only where a person reviews the plan, or the settings trust them.
+        reads = sees_first(run) or intake.policy.ask == "always"
+        reads = reads or self.limits.tool_texts != "reviewed"
         if reads:
             results = await load_results(self.journals.store, run) if rethinks else {}
             texts = replan.texts_of(run, {**intake.templates, **run.templates}, results)
@@ -223,7 +230,10 @@ class PlanReviser:
                 return await self._keep_plan(journal, planned, flaw)
         elif flaw:
             return _end(joined([cause.text, flaw]))
-        elif _is_done(run, plan):
+        elif all(
+            (state := run.steps.get(name)) is not None and state.status is StepStatus.DONE
+            for name in plan.by_id
+        ):
             adds_nothing = joined([cause.text, Sentence("the new plan adds nothing")])
             return _end("" if iterates else adds_nothing)
         # The goal is the person's; a new plan does not change it.
@@ -269,8 +279,23 @@ class PlanReviser:
         ]
         found = coverage(await self.intake.calls(*run.covered), after, happened=done)
         again = await self.repeated(journal, plan)
+        # What a person skipped stays skipped in its step, and must not be done by another one.
+        out = {
+            replan.place_of(run.plan, name, run.templates)
+            for name, state in run.steps.items()
+            if replan.is_left_out(state)
+        }
+
+        def is_out(place: str) -> bool:
+            return any(place == step or place.startswith(f"{step}/") for step in out if step)
+
         before = await self.intake.calls(run.plan, run.templates)
-        left = calls_left_out(run, before=before, after=after)
+        keys = {call.key for call in before.acting if is_out(call.place)}
+        left = [
+            Sentence("review.left_out", call=call.text)
+            for call in after.acting
+            if call.key in keys and not is_out(call.place)
+        ]
         made = {call.text for call in after.acting}
         lost = (*(text for text in run.dropped if text not in made), *found.drops)
         return Coverage((*again, *left, *found.reasons), tuple(dict.fromkeys(lost)))
@@ -278,29 +303,45 @@ class PlanReviser:
     async def repeated(
         self, journal: Journal, plan: Plan, *, names: bool = False
     ) -> tuple[str, ...]:
-        """Returns the calls that a new plan repeats; with `names`, only in steps of other names."""
+        """Returns a reason for each call that a new plan repeats in a step that has not made it.
+
+        Whoever approved two equal calls wants both. Calls are compared by their arguments if these
+        are known by now, else by how the plan writes them. A step that now makes a different call
+        counts too, unless `names` is set.
+        """
         run, intake = journal.run, self.intake
         if run.plan is None:
             return ()
-        return repeated_calls(
-            run,
-            journal.events,
-            before=await intake.calls(run.plan, run.templates),
-            after=await intake.calls(plan),
-            revision=plan,
-            results=await load_values(self.journals.store, run),
-            templates={**intake.templates, **run.templates, **await intake.contents(plan)},
-            approved=await intake.calls(*run.covered) if run.covered else None,
-            names=names,
+        templates = {**intake.templates, **run.templates, **await intake.contents(plan)}
+        before = await intake.calls(run.plan, run.templates)
+        old = {call.place: call.key for call in before.acting}
+        begun = {
+            place
+            for name, state in run.steps.items()
+            if state.status is StepStatus.DONE or state.made or replan.is_in_doubt(state)
+            if (place := replan.place_of(run.plan, name, templates)) in old
+        }
+        keys = {old[place] for place in begun}
+        approved = (await intake.calls(*run.covered)).acting if run.covered else []
+        wanted = {(call.place, call.key) for call in approved}
+        calls = replan.calls_made(journal.events, templates)
+        made = {call for _, call, end in calls if not isinstance(end, e.StepFailed)}
+        results = await load_values(self.journals.store, run)
+        planned = replan.resolved_calls(plan, results, templates)
+        return tuple(
+            Sentence("review.repeats", call=call.text)
+            for call in (await intake.calls(plan)).acting
+            if (call.place, call.key) not in wanted
+            if call.place not in begun or (old[call.place] != call.key and not names)
+            if call.key in keys or planned[call.place] & made
         )
 
-    async def repeated_effects(
-        self, old: Run, plan: Plan, kept: Sequence[e.StepReused]
+    async def repeated_by(
+        self, journal: Journal, plan: Plan, kept: Collection[e.StepReused]
     ) -> tuple[str, ...]:
-        """Returns the changes that an earlier run has made and the plan would make again."""
-        acting = await self.intake.acting(plan)
-        again = done_again(old, plan, kept)
-        return tuple(text for name, text in again.items() if name in acting)
+        """Returns the changes that an earlier run has made and the plan of another would repeat."""
+        effects = replan.done_again(journal.run, plan, kept, await self.intake.acting(plan))
+        return (*effects, *await self.repeated(journal, plan, names=True))
 
     async def repeats_of_origin(self, run: Run, plan: Plan) -> tuple[str, ...]:
         """Returns the changes that the repeated run has made and the plan would make again."""
@@ -308,8 +349,7 @@ class PlanReviser:
         if run.origin.kind != "run" or origin not in await self.journals.store.runs():
             return ()
         journal = await self.journals.load(origin)
-        effects = await self.repeated_effects(journal.run, plan, carried_over(run, plan))
-        return (*effects, *await self.repeated(journal, plan, names=True))
+        return await self.repeated_by(journal, plan, replan.carried_over(run, plan))
 
 
 def _request(journal: Journal, feedback: str) -> PlanRequest:
@@ -318,12 +358,6 @@ def _request(journal: Journal, feedback: str) -> PlanRequest:
     asked = [event.body.text for event in journal.events if isinstance(event.body, e.ChangesAsked)]
     again = replace(PlanRequest.of(run.request, run.options), previous=run.plan, feedback=feedback)
     return replace(again, changes=asked, pins=run.earlier)
-
-
-def _is_done(run: Run, plan: Plan) -> bool:
-    """Tells whether all steps of a plan are done."""
-    states = (run.steps.get(name) for name in plan.by_id)
-    return all(state is not None and state.status is StepStatus.DONE for state in states)
 
 
 def _undone_edits(events: Sequence[e.Event], plan: Plan) -> list[str]:

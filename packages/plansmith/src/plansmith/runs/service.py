@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from plansmith.engine.answers import expired
 from plansmith.engine.budget import RunBudgets
@@ -23,7 +23,6 @@ from plansmith.plan.run_options import OWN_REQUEST, Origin
 from plansmith.runs.decisions import decide, take_answer
 from plansmith.runs.execution import RunExecution, may_execute
 from plansmith.runs.intake import NewRun
-from plansmith.runs.journals import Journals
 from plansmith.runs.lists import RunLists
 from plansmith.runs.planning import RunPlanning
 from plansmith.runs.revising import PlanReviser
@@ -34,14 +33,13 @@ if TYPE_CHECKING:
     from plansmith.plan.data import Json
     from plansmith.plan.plan import Plan
     from plansmith.ports import Clock, PlanStore
-    from plansmith.runs import editing, repeating, undoing
-    from plansmith.runs.intake import PlanIntake
+    from plansmith.runs import editing as edits
+    from plansmith.runs import undoing
     from plansmith.runs.replan import Rounds
 else:
     lazy_modules(
         globals(),
-        editing="plansmith.runs.editing",
-        repeating="plansmith.runs.repeating",
+        edits="plansmith.runs.editing",
         undoing="plansmith.runs.undoing",
     )
 
@@ -55,20 +53,16 @@ class RunService:
     def __init__(
         self,
         *,
-        journals: Journals,
-        intake: PlanIntake,
         planning: RunPlanning,
         limits: Limits | None = None,
         rounds: Rounds | None = None,
         budget: BudgetLimits | None = None,
         shared_budget: BudgetLimits | None = None,
-        join: repeating.Join | None = None,
     ) -> None:
-        limits = limits or Limits()
+        journals, intake, limits = planning.journals, planning.intake, limits or Limits()
         # Tools that need no review may also get data from other tools without a question.
         free = dict.fromkeys((*limits.data_free, *intake.policy.never_for))
         limits = limits.replace(data_free=tuple(free))
-        self._join = join
         self.journals, self.intake, self.planning = journals, intake, planning
         self.lists = RunLists(journals)
         self.budgets = RunBudgets(
@@ -78,22 +72,22 @@ class RunService:
             limits=budget,
             shared=shared_budget,
         )
-        parts: dict[str, Any] = {"journals": journals, "intake": intake, "planning": planning}
-        parts |= {"budgets": self.budgets, "limits": limits}
-        self.reviser = PlanReviser(**parts, rounds=rounds)
-        self.execution = RunExecution(**parts, reviser=self.reviser)
+        self.reviser = PlanReviser(
+            planning=planning, budgets=self.budgets, limits=limits, rounds=rounds
+        )
+        self.execution = RunExecution(reviser=self.reviser, budgets=self.budgets)
         self.stopping = RunStopping(journals=journals, execution=self.execution)
         self.create = planning.create
 
     @cached_property
-    def editing(self) -> editing.PlanEditing:
+    def editing(self) -> edits.PlanEditing:
         """Changes plans as persons ask."""
-        return editing.PlanEditing(self.reviser, self.execution, self.stopping)
+        return edits.PlanEditing(self.reviser, self.execution, self.stopping)
 
     @cached_property
-    def repeating(self) -> repeating.RunRepeating:
+    def repeating(self) -> edits.RunRepeating:
         """Repeats runs that are over."""
-        return repeating.RunRepeating(self.reviser, self._join)
+        return edits.RunRepeating(self.reviser)
 
     async def undo_plan(self, run_id: str, *, by: e.Who = "") -> Run:
         """Creates a run that undoes what a run did, by `undo_with`; it waits for review.
@@ -162,7 +156,6 @@ class RunService:
                     return await self.journals.whole(journal)
 
     async def _expire(self, journal: Journal) -> None:
-        """Closes questions whose time is up."""
         for bodies in expired(journal.run, self.clock.now()):
             await journal.append(*bodies)
 
@@ -296,11 +289,10 @@ class RunService:
             return await asyncio.gather(*map(self._resume, found), return_exceptions=True)
 
     async def _finish_planning(self, journal: Journal | BaseException) -> None:
-        """Makes a plan whose making was interrupted."""
         if isinstance(journal, BaseException) or not self._may_resume(journal):
             return
         if isinstance(next_move(journal.run), MakePlan) and await self._plan(journal):
-            self.journals.take(journal)
+            self.journals.take(journal.id)
 
     async def _resume(self, journal: Journal | BaseException) -> asyncio.Future[Run] | None:
         """Executes a run that was being executed; returns its task, if it goes on here."""

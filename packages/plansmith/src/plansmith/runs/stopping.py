@@ -11,6 +11,7 @@ from plansmith.errors import Refused, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
+from plansmith.runs.journals import wrong_status
 
 if TYPE_CHECKING:
     from plansmith.engine.journal import Journal
@@ -72,8 +73,7 @@ class RunStopping:
         """Pauses a run without waiting for running calls; the executing process obeys."""
         journal, paused = await self._journals.current(run_id), e.RunPaused(reason=reason)
         if not await _instruct(journal, paused, e.actor(by), lambda run: not run.paused):
-            status = Sentence(f"status.{journal.run.status.value}")
-            raise Refused(Sentence("run {run} is {status}", run=run_id, status=status))
+            raise wrong_status(journal.run)
 
     async def resume(self, run_id: str, *, by: e.Who = "", force: bool = False) -> Run:
         """Ends the pause of a run; call `run` to execute it.

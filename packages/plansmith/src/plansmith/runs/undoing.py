@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -17,14 +18,14 @@ from plansmith.plan.data import Json, call_mark
 from plansmith.plan.fold import fold
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import SECRET_MARK, fill, literal
-from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import Undo
 from plansmith.runs.intake import NewRun
+from plansmith.runs.journals import wrong_status
 
 if TYPE_CHECKING:
-    from plansmith.runs.intake import PlanIntake
     from plansmith.runs.journals import Journals
     from plansmith.runs.planning import RunPlanning
 
@@ -72,24 +73,33 @@ async def undo_plan(planning: RunPlanning, run_id: str, *, by: e.Who = "") -> Ru
     old = await journals.get(run_id)
     journals.require_ours(old)
     if not old.status.over:
-        state = Sentence(f"status.{old.status}")
-        hint = Sentence("cancel it first, or wait until it is over")
-        raise Refused(Sentence("run {run} is {status}", run=run_id, status=state), hint=hint)
+        raise wrong_status(old, Sentence("cancel it first, or wait until it is over"))
     await intake.load_templates()
     done = _done_steps(await journals.store.events(run_id))
     found: list[Reversal] = []
+    unable: list[str] = []
     for each in done:
-        templates = {**intake.templates, **each.run.templates}
-        found += _reversals(each, await load_values(journals.store, each.run), templates)
+        results = await load_values(journals.store, each.run)
+        back = [*_reversals(each, results, {**intake.templates, **each.run.templates})]
+        plan = each.run.plan
+        acts = await intake.acting(plan, each.run.templates) if plan else ()
+        told = {one.step.split("/", maxsplit=1)[0] for one in back}
+        unable += [name for name in acts if name in each.names and name not in told]
+        found += back
     found.sort(key=lambda each: each.done_at, reverse=True)
+    unsure = [name for name, state in old.steps.items() if state.status is StepStatus.UNKNOWN]
     names = _step_names(found)
     while True:
         count, undone = await _undone_before(journals, old, names)
         left = [each for each in found if each.effect not in undone]
         _refuse_nothing(old, found, left, count)
         plan = _plan(old, left, names)
+        # What is not taken back is told, so that nobody takes the plan for the whole.
         reasons = [Sentence("review.undoes", run=old.id)]
-        reasons += await _not_undone(intake, old, done, found, left)
+        if not_told := dict.fromkeys([*(one.step for one in left if one.inputs is None), *unable]):
+            reasons.append(Sentence("review.not_undone", steps=[*not_told]))
+        if unsure:
+            reasons.append(Sentence("review.unsure_undone", steps=unsure))
         new = NewRun(
             plan.goal,
             plan,
@@ -142,25 +152,6 @@ def _refuse_nothing(
         )
 
 
-async def _not_undone(
-    intake: PlanIntake,
-    old: Run,
-    done: Sequence[DoneSteps],
-    found: Sequence[Reversal],
-    left: Sequence[Reversal],
-) -> list[Sentence]:
-    """Returns what is not taken back, so that nobody takes the plan for the whole."""
-    unable = [each.step for each in left if each.inputs is None]
-    for each in done:
-        plan = each.run.plan
-        acts = await intake.acting(plan, each.run.templates) if plan else ()
-        told = {one.step.split("/", maxsplit=1)[0] for one in found if one.left_at == each.left_at}
-        unable += [name for name in acts if name in each.names and name not in told]
-    unsure = [name for name, state in old.steps.items() if state.status is StepStatus.UNKNOWN]
-    lists = {"review.not_undone": [*dict.fromkeys(unable)], "review.unsure_undone": unsure}
-    return [Sentence(code, steps=steps) for code, steps in lists.items() if steps]
-
-
 def _step_names(found: Sequence[Reversal]) -> dict[str, str]:
     """Returns the id of the step that takes back each thing that was done; always the same."""
     names: dict[str, str] = {}
@@ -174,7 +165,6 @@ def _step_names(found: Sequence[Reversal]) -> dict[str, str]:
 
 
 def _plan(old: Run, left: Sequence[Reversal], names: Mapping[str, str]) -> Plan:
-    """Returns the reversing calls as a plan, each after the one before."""
     steps: list[dict[str, object]] = []
     for each in left:
         if each.inputs is None:
@@ -190,13 +180,14 @@ def _plan(old: Run, left: Sequence[Reversal], names: Mapping[str, str]) -> Plan:
 
 def can_be_undone(run: Run, events: Sequence[e.Event]) -> bool:
     """Tells whether a run did anything that has a call which takes it back."""
-    for done in _done_steps(events) if run.revisions > 1 else [DoneSteps(run, _done(run))]:
-        plan, templates = done.run.plan, done.run.templates
-        for name in done.names if plan is not None else ():
-            unit = named_unit(plan, name, templates) if plan else None
-            if unit is not None and not unit.is_group and unit.step.undo_with is not None:
-                return True
-    return False
+    done = _done_steps(events) if run.revisions > 1 else [DoneSteps(run, _done(run))]
+    units = (
+        named_unit(each.run.plan, name, each.run.templates)
+        for each in done
+        for name in each.names
+        if each.run.plan is not None
+    )
+    return any(unit and not unit.is_group and unit.step.undo_with is not None for unit in units)
 
 
 def _done_steps(events: Sequence[e.Event]) -> list[DoneSteps]:
@@ -244,56 +235,41 @@ def _reversals(
 ) -> Iterator[Reversal]:
     """Yields the calls that take back what a run has done under one of its plans."""
     run, parts = done.run, PartsMaker(templates)
+    statuses = {name: state.status for name, state in run.steps.items()}
     units = [*plan_units(run.plan).values()] if run.plan is not None else []
     while units:
         unit = units.pop(0)
-        state = run.steps.get(unit.name)
-        if state is None:
-            continue
-        if unit.is_group:
-            units[:0] = _parts(unit, run, results, parts)
-            continue
-        undo = unit.step.undo_with
-        if undo is not None and state.status is StepStatus.DONE and unit.name in done.names:
-            # What it would take back may be something else than what a person had sent instead.
-            fits = _sent_as_planned(unit, run, results) or is_own_result(undo, unit.step.id)
-            inputs = _inputs(unit, undo, results) if fits else None
-            done_at = state.finished_at or _NEVER
-            yield Reversal(unit.name, undo.tool, inputs, done_at, done.left_at)
+        name, state, undo = unit.name, run.steps.get(unit.name), unit.step.undo_with
+        if state is not None and unit.is_group:
+            known = {
+                part: each.item
+                for part, each in run.steps.items()
+                if part.rpartition("/")[0] == name and (each.item or each.attempts)
+            }
+            with suppress(ReferenceFailed):  # then it never came to have any parts
+                group = parts.group(unit, resolved(unit, results), results, known)
+                group.started_parts(statuses, ())
+                units[:0] = group.parts.values()
+        elif state is not None and undo is not None and name in done.names:
+            inputs = _inputs(unit, undo, state, results)
+            yield Reversal(name, undo.tool, inputs, state.finished_at or _NEVER, done.left_at)
 
 
-def _parts(unit: Unit, run: Run, results: Mapping[str, Json], parts: PartsMaker) -> Sequence[Unit]:
-    """Returns the parts that a unit had; none if it never came to have any."""
-    known = {
-        name: state.item
-        for name, state in run.steps.items()
-        if name.rpartition("/")[0] == unit.name and (state.item or state.attempts)
-    }
-    try:
-        group = parts.group(unit, resolved(unit, results), results, known)
-    except ReferenceFailed:
-        return ()
-    group.started_parts({name: state.status for name, state in run.steps.items()}, ())
-    return [*group.parts.values()]
-
-
-def _sent_as_planned(unit: Unit, run: Run, results: Mapping[str, Json]) -> bool:
-    """Tells whether a call was made with the values of the plan, and not with a person's own."""
-    state = run.steps[unit.name]
-    before = (each.call for each in state.made if each.result == state.result_hash)
-    sent = state.call or next(before, "")
-    try:
-        return not sent or sent == call_mark(resolved(unit, results))
-    except ReferenceFailed:
-        return False
-
-
-def _inputs(unit: Unit, undo: Undo, results: Mapping[str, Json]) -> dict[str, Json] | None:
+def _inputs(
+    unit: Unit, undo: Undo, state: StepState, results: Mapping[str, Json]
+) -> dict[str, Json] | None:
     """Returns the inputs of a call with the recorded values, in which nothing is a reference.
 
-    A value of a tool that looks like a secret would be taken for one that the plan names: then
-    the call cannot be told.
+    None where the call cannot be told: a person had other values sent than those of the plan, and
+    it would take back something else; or a value of a tool looks like a secret of the plan.
     """
+    before = (each.call for each in state.made if each.result == state.result_hash)
+    sent = state.call or next(before, "")
+    as_planned = not sent
+    with suppress(ReferenceFailed):
+        as_planned = as_planned or sent == call_mark(resolved(unit, results))
+    if not as_planned and not is_own_result(undo, unit.step.id):
+        return None
     own = {**unit.bound, unit.step.id: results.get(unit.name)}
     here = Unit(unit.name, unit.step, scope=unit.scope, bound=own)
     try:

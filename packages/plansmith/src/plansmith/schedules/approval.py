@@ -7,21 +7,13 @@ from typing import TYPE_CHECKING
 
 from plansmith.errors import Refused
 from plansmith.plan import events as e
+from plansmith.plan import steps as st
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, is_freed
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import RESERVED
 from plansmith.plan.second_person import applies, same_user
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import (
-    MAX_NESTING,
-    AgentStep,
-    AnyStep,
-    AskStep,
-    MapStep,
-    PlanStep,
-    ToolStep,
-)
 from plansmith.review.coverage import redefined
 from plansmith.review.policy import effects
 from plansmith.runs.decisions import need_second_person
@@ -99,21 +91,25 @@ def reasons_attended(
 ) -> Iterator[str]:
     """Yields the reasons why a plan cannot run unattended; none if it can."""
     calls = list(_calls(plan, templates))
+    # An agent that only reads, or of which a person said that it may.
+    unattended = {
+        name for name, each in agents.items() if each.effect is Effect.READ or each.unattended
+    }
     # For example a plan that only replies that it cannot be done.
-    if not any(isinstance(step, ToolStep | AgentStep) for step, _ in calls):
+    if not any(isinstance(step, st.ToolStep | st.AgentStep) for step, _ in calls):
         yield Sentence("it calls no tool and no agent, so nothing would be done")
     for step, data in calls:
         match step:
-            case AskStep():
+            case st.AskStep():
                 yield Sentence("{step} asks a person", step=step.id)
-            case AgentStep(agent=name) if not _may_run_unattended(agents.get(name)):
+            case st.AgentStep(agent=name) if name not in unattended:
                 yield Sentence(
                     "{step} calls the agent {name}, which may change something and is not "
                     "said to work unattended",
                     step=step.id,
                     name=name,
                 )
-            case ToolStep() | AgentStep() if data and limits.data != "show":
+            case st.ToolStep() | st.AgentStep() if data and limits.data != "show":
                 code = "schedule.is_asked" if limits.data == "ask" else "schedule.is_refused"
                 for name, effect in effects(step, tools=tools, agents=agents):
                     if effect is not Effect.READ and not is_freed(name, effect, limits.data_free):
@@ -122,22 +118,18 @@ def reasons_attended(
                 pass
 
 
-def _may_run_unattended(agent: AgentSpec | None) -> bool:
-    """Tells whether an agent may be called unattended: it only reads, or a person said so."""
-    return agent is not None and (agent.effect is Effect.READ or agent.unattended)
-
-
 def _calls(
     plan: Plan, templates: Mapping[str, Plan], depth: int = 0
-) -> Iterator[tuple[AnyStep, list[str]]]:
+) -> Iterator[tuple[st.AnyStep, list[str]]]:
     """Yields every step that would run, with the steps whose output it gets."""
-    asked = {step.id for step in plan.steps if isinstance(step, AskStep)}
+    asked = {step.id for step in plan.steps if isinstance(step, st.AskStep)}
     for step in plan.steps:
         if step.disabled:
             continue
-        inner: AnyStep = step.each if isinstance(step, MapStep) else step
+        inner: st.AnyStep = step.each if isinstance(step, st.MapStep) else step
         # The inner step of a map gets the items of its list.
         names = dict.fromkeys(ref.step for ref in step.refs())
         yield inner, [name for name in names if name not in asked | RESERVED]
-        if isinstance(inner, PlanStep) and inner.template in templates and depth < MAX_NESTING:
-            yield from _calls(templates[inner.template], templates, depth + 1)
+        below = templates.get(inner.template) if isinstance(inner, st.PlanStep) else None
+        if below is not None and depth < st.MAX_NESTING:
+            yield from _calls(below, templates, depth + 1)

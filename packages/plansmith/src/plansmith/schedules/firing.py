@@ -10,20 +10,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from plansmith.errors import Misconfigured, PlansmithError, RunBusy, StaleWriter, StoreAway
+from plansmith.plan import schedules as plans
 from plansmith.plan.next_move import AwaitReview, Conclude, Execute, MakePlan, goes_on, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.run_options import Origin
-from plansmith.plan.schedules import (
-    Fire,
-    FireKind,
-    FireState,
-    Missed,
-    Overlap,
-    Schedule,
-    failures_in_a_row,
-    pending,
-)
+from plansmith.plan.schedules import Fire, FireKind, FireState, Missed, Overlap, Schedule
 from plansmith.plan.sentence import Sentence, joined, with_hint
 from plansmith.runs.intake import NewRun
 from plansmith.runs.service import RunService
@@ -65,13 +57,10 @@ class HeldFire:
 class Firing:
     """Starts, continues and records the runs of schedules ("fires")."""
 
-    def __init__(
-        self, *, runs: RunService, templates: TemplateBook, approval: StandingApproval
-    ) -> None:
+    def __init__(self, runs: RunService, templates: TemplateBook) -> None:
         self._runs, self._journals, self._clock = runs, runs.journals, runs.clock
         self._tell = runs.planning.tell
-        self._templates = templates
-        self._approval = approval
+        self._templates, self._approval = templates, StandingApproval(intake=runs.intake)
         self._holds: dict[tuple[str, datetime], HeldFire] = {}
         self._next: dict[str, tuple[int, datetime | None]] = {}
         self.execute: ExecuteRun = runs.run
@@ -140,7 +129,7 @@ class Firing:
         first = self.upcoming(schedule)
         if first is None or schedule.starts(first) > now:
             return await self._start_queued(schedule, open_fires, now)
-        what = pending(schedule, now)
+        what = plans.pending(schedule, now)
         if what.settled is None or await self._pause_if_failing(schedule):
             return []
         if what.passed is not None:
@@ -162,7 +151,6 @@ class Firing:
     async def _start_queued(
         self, schedule: Schedule, open_fires: list[Fire], now: datetime
     ) -> list[Fire]:
-        """Starts queued fires, oldest first, as far as the overlap policy allows."""
         begun: list[Fire] = []
         free = _MAX_PARALLEL if schedule.overlap is Overlap.ALLOW else 1
         free -= sum(each.state is not FireState.QUEUED for each in open_fires)
@@ -221,16 +209,18 @@ class Firing:
         return True
 
     async def _execute(self, schedule: Schedule, hold: HeldFire) -> None:
-        """Creates the run of a fire, executes it, and records its end."""
         heartbeat = asyncio.ensure_future(self._heartbeat(hold))
+        fire, name = hold.fire, schedule.name
         try:
-            await self._make_run(schedule, hold.fire)
+            await self._make_run(schedule, fire)
             if await hold.mark(state=FireState.RUNNING, note="", seen=self._clock.now()):
-                run, name = hold.fire.run, schedule.name
-                self._tell(Sentence("schedule {name}: run {run}", name=name, run=run))
-                await self._ended(schedule, hold, await self.execute(run))
-            else:
-                await self._cancel_given_up(hold.fire)
+                self._tell(Sentence("schedule {name}: run {run}", name=name, run=fire.run))
+                await self._ended(schedule, hold, await self.execute(fire.run))
+                return
+            rows = await self.store.fires(fire.schedule, limit=_MAX_PARALLEL)
+            if any(row.key == fire.key and not row.state.open for row in rows):
+                reason = Sentence("another process had already given this time of the schedule up")
+                await self._runs.stopping.cancel(fire.run, reason=reason)
         except (StaleWriter, RunBusy, StoreAway):
             pass  # another process or a later tick executes it
         except Exception as error:  # noqa: BLE001 - recorded as the fire's failure
@@ -246,15 +236,7 @@ class Firing:
             with suppress(PlansmithError):  # tried again at the next heartbeat
                 await hold.mark(seen=self._clock.now())
 
-    async def _cancel_given_up(self, fire: Fire) -> None:
-        """Cancels a run that was made when another process had ended its fire: it told so."""
-        rows = await self.store.fires(fire.schedule, limit=_MAX_PARALLEL)
-        if any(row.key == fire.key and not row.state.open for row in rows):
-            reason = Sentence("another process had already given this time of the schedule up")
-            await self._runs.stopping.cancel(fire.run, reason=reason)
-
     async def _make_run(self, schedule: Schedule, fire: Fire) -> None:
-        """Creates the run of a fire under the id in its row, unless it exists."""
         journal = self._journals.new(fire.run)
         await journal.catch_up()
         if journal.events:
@@ -295,13 +277,18 @@ class Firing:
             self._tell(Sentence("schedule {name}: {state} {reason}", name=schedule.name, **told))
             if state is FireState.FAILED:
                 await self._pause_if_failing(schedule)
-        elif not isinstance(next_move(run), MakePlan | Execute | Conclude):
-            await hold.mark(state=FireState.WAITING, note=_waits_for(run), seen=now)
+        elif not isinstance(move := next_move(run), MakePlan | Execute | Conclude):
+            note = f"is {run.status.value}{f': {run.reason}' if run.reason else ''}"
+            if isinstance(move, AwaitReview):
+                note = Sentence("waits for your approval")
+            elif run.questions:
+                note = f"asks: {next(iter(run.questions.values())).text}"
+            await hold.mark(state=FireState.WAITING, note=note, seen=now)
 
     async def _pause_if_failing(self, schedule: Schedule) -> bool:
         """Pauses a schedule if too many fires failed in a row; true if it did."""
         recent = await self.store.fires(schedule.id, limit=schedule.max_failures + 50)
-        count = failures_in_a_row(schedule, recent)
+        count = plans.failures_in_a_row(schedule, recent)
         if count < schedule.max_failures:
             return False
         notes = [fire.note for fire in recent if fire.state is FireState.FAILED and fire.note]
@@ -355,11 +342,3 @@ def _may_continue(fire: Fire, run: Run, now: datetime) -> bool:
     if fire.state is FireState.WAITING:
         return goes_on(run)
     return now - fire.seen > ABANDONED_AFTER
-
-
-def _waits_for(run: Run) -> str:
-    if isinstance(next_move(run), AwaitReview):
-        return Sentence("waits for your approval")
-    if run.questions:
-        return f"asks: {next(iter(run.questions.values())).text}"
-    return f"is {run.status.value}{f': {run.reason}' if run.reason else ''}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import count, islice, pairwise
@@ -11,32 +10,20 @@ from typing import Any, Final, TypedDict, Unpack
 from plansmith.engine.journal import SYSTEM
 from plansmith.errors import Misconfigured, NotFound, PlansmithError, Refused, StaleDecision
 from plansmith.plan import events as e
+from plansmith.plan import schedules as plans
 from plansmith.plan.data import Json
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import RunOptions
-from plansmith.plan.schedules import (
-    Fire,
-    FireKind,
-    FireState,
-    Missed,
-    Overlap,
-    Schedule,
-    make_schedule,
-    parts,
-    passed_over,
-)
+from plansmith.plan.schedules import Fire, FireKind, FireState, Missed, Overlap, Schedule
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import AgentStep
 from plansmith.plan.timing import Timing, check_timing, due, next_fires
+from plansmith.runs.execution import first_of
 from plansmith.runs.service import RunService
-from plansmith.schedules.approval import (
-    StandingApproval,
-    need_second_scheduler,
-    reasons_attended,
-)
+from plansmith.schedules.approval import need_second_scheduler, reasons_attended
 from plansmith.schedules.firing import Firing
 from plansmith.schedules.store import ScheduleStore
 from plansmith.templates.book import TemplateBook
@@ -105,12 +92,10 @@ class Schedules:
         3
     """
 
-    def __init__(
-        self, *, runs: RunService, templates: TemplateBook, approval: StandingApproval
-    ) -> None:
+    def __init__(self, *, runs: RunService, templates: TemplateBook) -> None:
         self._runs, self._journals, self._intake = runs, runs.journals, runs.intake
         self._clock = runs.clock
-        self.firing = Firing(runs=runs, templates=templates, approval=approval)
+        self.firing = Firing(runs, templates)
 
     @property
     def shelf(self) -> ScheduleStore:
@@ -182,7 +167,8 @@ class Schedules:
             "name": name or "schedule",
             "by": e.actor(by).name,
         }
-        if part_of is not None and part_of.asked_by and self._second_person:
+        alone = self._intake.policy.second_person == "never"
+        if part_of is not None and part_of.asked_by and not alone:
             # It matters who asked for the run: another user has to schedule it.
             fields["by"] = part_of.asked_by.identity or fields["by"]
         made = await self._approved(self._new(fields | {**settings}), approve, by, part_of)
@@ -193,10 +179,6 @@ class Schedules:
         if run:
             await self._set_aside(run, [schedule], by)
         return schedule
-
-    @property
-    def _second_person(self) -> bool:
-        return self._intake.policy.second_person != "never"
 
     async def _source(self, run_id: str) -> Run:
         source = await self._journals.get(run_id)
@@ -217,14 +199,13 @@ class Schedules:
             raise Refused(why, hint=Sentence("run it yourself: schedules cannot set up a team"))
         starts = dict.fromkeys(("created", "settled", "watched"), self._clock.now())
         own = {"id": self._journals.new_id(), "folder": self._journals.recorded_folder}
-        return _check_times(make_schedule(own | fields | starts))
+        return _check_times(plans.make_schedule(own | fields | starts))
 
     async def _approved(
         self, schedule: Schedule, approve: str, by: e.Who, source: Run | None = None
     ) -> Schedule:
         """Returns the schedule with a person's approval of exactly the plan it runs."""
-        who = _need_person(by)
-        plan = await self.firing.plan_of(schedule)
+        who, plan = _need_person(by), await self.firing.plan_of(schedule)
         if plan is None:
             return schedule.replace(approved=approve, approved_by=who.name if approve else "")
         await self.require_unattended(plan)
@@ -262,9 +243,18 @@ class Schedules:
             run: The id of the run.
             approve: The hash of the whole plan. It covers its parts and nothing else.
         """
+        _need_person(by)
         source = await self._source(run)
-        plan = _approved_whole(source, approve, by)
-        timed = [part for part in parts(plan) if part.timing is not None]
+        plan = source.plan
+        if plan is None or source.status.over:
+            state = Sentence(f"status.{source.status}")
+            why = Sentence("run {run} has no plan to schedule: it is {state}", run=run, state=state)
+            raise Refused(why)
+        timed = [part for part in plans.parts(plan) if part.timing is not None]
+        if not timed:
+            why = Sentence("no step of run {run} is to be repeated", run=run)
+            raise Refused(why, hint="run it")
+        _need_hash(plan, approve)
         for part in timed:
             await self.require_unattended(part.plan)
         made: list[Schedule] = []
@@ -285,7 +275,7 @@ class Schedules:
                     id=own_id,
                 )
             made.append(known)
-        once = [part.plan for part in parts(plan) if part.timing is None]
+        once = [part.plan for part in plans.parts(plan) if part.timing is None]
         if not once:
             await self._set_aside(run, made, by)
             return made
@@ -298,7 +288,6 @@ class Schedules:
         return made
 
     async def _set_aside(self, run_id: str, made: Sequence[Schedule], by: e.Who) -> None:
-        """Ends a run whose plan became schedules."""
         names = ", ".join(each.name for each in made)
         reason = Sentence("it runs as the schedule {schedule}", schedule=names)
         await self._runs.set_aside(run_id, reason=reason, by=by)
@@ -373,7 +362,7 @@ class Schedules:
             fields |= {"timing": timing, "settled": self._clock.now()}
         if plan is not None:
             fields |= {"plan": plan, "template": "", "inputs": {}}
-        wanted = _check_times(make_schedule(fields))
+        wanted = _check_times(plans.make_schedule(fields))
         if plan is not None or approve:
             wanted = await self._approved(wanted, approve, by)
         changes = {
@@ -405,7 +394,7 @@ class Schedules:
         if not schedule.paused:
             raise Refused(Sentence("schedule {name} is not paused", name=schedule.name))
         now = self._clock.now()
-        passed = passed_over(schedule, now, Sentence("passed while it was paused"))
+        passed = plans.passed_over(schedule, now, Sentence("passed while it was paused"))
         if passed is not None:
             row = self._row(schedule, passed[0], now, state=FireState.MISSED, note=passed[1])
             await self.shelf.put_fire(row.replace(ended=now))
@@ -509,13 +498,7 @@ class Schedules:
                 self._runs.planning.tell(
                     Sentence("the schedules could not be read: {error}", error=str(error))
                 )
-            waits = (self._clock.sleep(wait), self.firing.changed_event.wait())
-            tasks = [asyncio.ensure_future(each) for each in waits]
-            try:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for task in tasks:
-                    task.cancel()
+            await first_of(self._clock.sleep(wait), self.firing.changed_event.wait())
 
     async def _until_next(self) -> float:
         is_here = self._journals.is_here
@@ -536,22 +519,6 @@ def _need_hash(plan: Plan, approve: str) -> None:
     if approve != plan.hash:
         hint = Sentence("review it and approve its hash: {hash}", hash=plan.hash)
         raise StaleDecision(Sentence("this is not the hash of the plan"), hint=hint)
-
-
-def _approved_whole(source: Run, approve: str, by: e.Who) -> Plan:
-    """Returns the plan of a run, if a person approves exactly this plan."""
-    _need_person(by)
-    plan = source.plan
-    if plan is None or source.status.over:
-        state = Sentence(f"status.{source.status}")
-        raise Refused(
-            Sentence("run {run} has no plan to schedule: it is {state}", run=source.id, state=state)
-        )
-    if all(part.timing is None for part in parts(plan)):
-        why = Sentence("no step of run {run} is to be repeated", run=source.id)
-        raise Refused(why, hint="run it")
-    _need_hash(plan, approve)
-    return plan
 
 
 def _check_times(schedule: Schedule) -> Schedule:

@@ -108,6 +108,12 @@ class HasRuns(Protocol):
 class TemplateBook:
     """The templates of a Plansmith: those that its program passed in, and those in its store.
 
+    Args of methods:
+        name: Such as `weather`, or `weather@2` for exactly that version.
+        language: The language of shipped templates.
+        inputs: The values of its parameters.
+        by: Who acts.
+
     Examples:
         >>> from plansmith import Plansmith, read_plan
         >>> smith = Plansmith()
@@ -128,10 +134,6 @@ class TemplateBook:
 
     async def get(self, name: str, *, language: str = "en") -> Template:
         """Returns a template by its name.
-
-        Args:
-            name: Such as `weather`, or `weather@2` for exactly that version.
-            language: The language of shipped templates.
 
         Raises:
             NotFound: There is no such template.
@@ -243,9 +245,6 @@ class TemplateBook:
     async def remove(self, name: str) -> int:
         """Removes a template or one version of it; returns how many versions were removed.
 
-        Args:
-            name: Such as `weather`, or `weather@2` for exactly that version.
-
         Raises:
             NotFound: There is no such template.
             Refused: The program or Plansmith itself brings it.
@@ -291,11 +290,6 @@ class TemplateBook:
     ) -> Plan:
         """Returns the plan of a template with its parameters filled in, checked like any plan.
 
-        Args:
-            name: Such as `weather`, or `weather@2` for exactly that version.
-            inputs: The values of its parameters.
-            language: The language of shipped templates.
-
         Raises:
             PlanInvalid: A parameter is missing or wrong, or the plan has errors.
         """
@@ -316,12 +310,6 @@ class TemplateBook:
     ) -> Run:
         """Creates a run of a template, reviewed like any other plan.
 
-        Args:
-            name: Such as `weather`, or `weather@2` for exactly that version.
-            inputs: The values of its parameters.
-            by: Who asks for the run.
-            language: The language of shipped templates.
-
         Raises:
             PlanInvalid: A parameter is missing or wrong, or the plan has errors.
         """
@@ -335,34 +323,30 @@ class TemplateBook:
         )
 
 
-async def usable_templates(store: PlanStore, given: Mapping[str, Plan]) -> dict[str, Template]:
-    """Returns every template that is not removed: the stored ones, and those in `given`."""
-    return _by_name(await TemplateStore(store).kept(), given)
+async def usable_templates(
+    store: PlanStore, given: Mapping[str, Plan], *, removed: bool = False
+) -> dict[str, Template]:
+    """Returns the templates that are stored, and those in `given`.
 
-
-async def every_template(store: PlanStore, given: Mapping[str, Plan]) -> dict[str, Template]:
-    """Returns every template, also removed versions, for runs that were planned with them."""
+    With `removed` also removed versions, for runs that were planned with them.
+    """
     kept = await TemplateStore(store).kept()
-    return _by_name([(each[0], each[1], False, each[3]) for each in kept], given)
-
-
-def exported(template: Template, *, yaml: bool = False) -> Json | str:
-    """Returns a template as it is written into a file: a value for JSON, or YAML text."""
-    value = template.to_json()
-    return dialect_text.write_yaml(value) if yaml else value
-
-
-def _by_name(kept: Sequence[Kept], given: Mapping[str, Plan]) -> dict[str, Template]:
-    known: dict[str, Template] = {}
     stored = {name for name, *_ in kept}
-    for name, version, removed, value in kept:
-        if not removed and isinstance(value, dict):
+    known: dict[str, Template] = {}
+    for name, version, is_removed, value in kept:
+        if (removed or not is_removed) and isinstance(value, dict):
             template = make_template(value | {"name": name, "version": version})
             known[name] = known[template.full_name] = template
     for name, plan in given.items():
         if name.partition("@")[0] not in stored:
             known[name] = given_template(name, plan)
     return known
+
+
+def exported(template: Template, *, yaml: bool = False) -> Json | str:
+    """Returns a template as it is written into a file: a value for JSON, or YAML text."""
+    value = template.to_json()
+    return dialect_text.write_yaml(value) if yaml else value
 
 
 @cache

@@ -7,22 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
 from plansmith.errors import Refused
+from plansmith.plan import refs as plan_refs
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, Path, same
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import (
-    FROM,
-    LITERAL,
-    PARAMS,
-    Ref,
-    escape_text,
-    find,
-    literal,
-    lookup,
-    pieces,
-    value_text,
-    whole_ref,
-)
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 
@@ -62,13 +50,13 @@ def places(plan: Plan) -> Iterator[Place]:
 
 
 def _leaves(value: Json, where: str) -> Iterator[Place]:
-    if isinstance(value, dict) and not {FROM, LITERAL} & value.keys():
+    if isinstance(value, dict) and not {plan_refs.FROM, plan_refs.LITERAL} & value.keys():
         for key, child in value.items():
             yield from _leaves(child, f"{where}.{key}")
     elif isinstance(value, list):
         for index, child in enumerate(value):
             yield from _leaves(child, f"{where}[{index}]")
-    elif not isinstance(value, dict) and not list(find(value)):
+    elif not isinstance(value, dict) and not list(plan_refs.find(value)):
         yield Place(where, value)
 
 
@@ -94,13 +82,13 @@ def parametrise(
             raise Refused(why, hint=Sentence("name a value"))
         holder, key = _holder(tree, wheres[0])
         value = holder[key]
-        if any(find(value)):
+        if any(plan_refs.find(value)):
             why = Sentence("{place} is not a value: it comes from another step", place=wheres[0])
             raise Refused(why)
         kept: dict[str, Json] = {"examples": [value]} if name in required else {"default": value}
         properties[name] = _schema_of(plan, _path(wheres[0]), value, tools) | kept
         for where in wheres:
-            _replace(tree, where, value, str(Ref(PARAMS, (name,))))
+            _replace(tree, where, value, str(plan_refs.Ref(plan_refs.PARAMS, (name,))))
     unknown = sorted(set(required) - chosen.keys())
     if unknown:
         why = Sentence("there is no parameter '{name}'", name=unknown[0])
@@ -153,7 +141,7 @@ def _holder(tree: dict[str, Json], where: str) -> tuple[dict[str | int, Json], s
 def _replace(tree: dict[str, Json], where: str, value: Json, mark: str) -> None:
     """Puts a reference in the place of a value, or into a text that has it as whole words."""
     holder, key = _holder(tree, where)
-    old, word = holder[key], value_text(value)
+    old, word = holder[key], plan_refs.value_text(value)
     start = r"(?<!\w)" if word[:1].isascii() and word[:1].isalnum() else ""
     end = r"(?!\w)" if word[-1:].isascii() and word[-1:].isalnum() else ""
     pattern = re.compile(start + re.escape(word) + end)
@@ -162,7 +150,7 @@ def _replace(tree: dict[str, Json], where: str, value: Json, mark: str) -> None:
     elif word and isinstance(old, str) and pattern.search(old):
         holder[key] = pattern.sub(lambda _: mark, old)
     else:
-        was, other = value_text(old)[:60], word[:60]
+        was, other = plan_refs.value_text(old)[:60], word[:60]
         why = Sentence("{place} is '{old}' and not '{value}'", place=where, old=was, value=other)
         raise Refused(
             why, hint=Sentence("a parameter has one value; use another one for this place")
@@ -193,14 +181,17 @@ def _schema_of(
 def parameter_names(plan: Plan) -> set[str]:
     """Returns the parameters that a plan refers to."""
     refs = (found.ref for step in plan.steps for found in step.references)
-    return {str(ref.path[0]) for ref in refs if ref and ref.step == PARAMS and ref.path}
+    return {str(ref.path[0]) for ref in refs if ref and ref.step == plan_refs.PARAMS and ref.path}
 
 
 def bind(plan: Plan, values: Mapping[str, Json]) -> Plan:
     """Returns the plan with the values of its parameters; nothing in them becomes a reference."""
-    tree, params = plan.to_json(), {PARAMS: dict[str, Json](values)}
+    tree, params = plan.to_json(), {plan_refs.PARAMS: dict[str, Json](values)}
     # A goal, title or reason has no other references.
-    marks = {str(Ref(PARAMS, (name,))): value_text(value) for name, value in values.items()}
+    marks = {
+        str(plan_refs.Ref(plan_refs.PARAMS, (name,))): plan_refs.value_text(value)
+        for name, value in values.items()
+    }
     in_prose = re.compile("|".join(map(re.escape, marks)) or r"(?!)")
     steps = cast("list[dict[str, Json]]", tree["steps"])
     inner = [cast("dict[str, Json]", step["each"]) for step in steps if "each" in step]
@@ -217,14 +208,18 @@ def bind(plan: Plan, values: Mapping[str, Json]) -> Plan:
 
 
 def _bound(template: Json, params: Mapping[str, Json]) -> Json:
-    ref = whole_ref(template)
-    if ref is not None and ref.step == PARAMS:
-        return literal(lookup(ref, params))
+    ref = plan_refs.whole_ref(template)
+    if ref is not None and ref.step == plan_refs.PARAMS:
+        return plan_refs.literal(plan_refs.lookup(ref, params))
     if isinstance(template, str):
         return _bound_text(template, params)
     if isinstance(template, list):
         return [_bound(child, params) for child in template]
-    if not isinstance(template, dict) or FROM in template or template.keys() == {LITERAL}:
+    if (
+        not isinstance(template, dict)
+        or plan_refs.FROM in template
+        or template.keys() == {plan_refs.LITERAL}
+    ):
         return template
     return {key: _bound(child, params) for key, child in template.items()}
 
@@ -234,10 +229,14 @@ def _bound_text(text: str, params: Mapping[str, Json]) -> str:
     if "{{" not in text:
         return text
     bound = ""
-    for piece in pieces(text):
-        if isinstance(piece, Ref) and piece.step != PARAMS:
+    for piece in plan_refs.pieces(text):
+        if isinstance(piece, plan_refs.Ref) and piece.step != plan_refs.PARAMS:
             bound += str(piece)
         else:
-            filled = piece if isinstance(piece, str) else value_text(lookup(piece, params))
-            bound += escape_text(filled)
+            filled = (
+                piece
+                if isinstance(piece, str)
+                else plan_refs.value_text(plan_refs.lookup(piece, params))
+            )
+            bound += plan_refs.escape_text(filled)
     return bound

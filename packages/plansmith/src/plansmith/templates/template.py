@@ -159,55 +159,24 @@ def template_of(step: PlanStep, templates: Mapping[str, Template]) -> Template |
     return templates.get(f"{name}@{step.version}" if step.version else step.template)
 
 
-def pinned(plan: Plan, templates: Mapping[str, Template]) -> Plan:
+def pinned(
+    plan: Plan, templates: Mapping[str, Template], made: dict[str, Plan | None] | None = None
+) -> Plan:
     """Returns the plan with the version, content hash and parameters of each template written in.
 
     What runs is then exactly what was approved, whatever is saved under the same name later. A
-    template that the program passes in has no version and keeps its name.
+    template that the program passes in has no version and keeps its name. `made` are the contents
+    of templates that were pinned already.
     """
-    return _Pinning(templates).plan(plan)
+    known: dict[str, Plan | None] = {} if made is None else made
 
-
-def contents(plan: Plan, templates: Mapping[str, Template]) -> dict[str, Plan]:
-    """Returns the plans of the templates that a pinned plan runs, at every depth, by name."""
-    pinning = _Pinning(templates)
-    found: dict[str, Plan] = {}
-    pending = [plan]
-    while pending:
-        for _, step in plan_steps(pending.pop()):
-            template = template_of(step, templates)
-            inner = pinning.content(template) if template else None
-            if inner is not None and step.template not in found:
-                found[step.template] = inner
-                pending.append(inner)
-    return found
-
-
-class _Pinning:
-    """Pins plans, each template once; a template that runs itself has no content."""
-
-    def __init__(self, templates: Mapping[str, Template]) -> None:
-        self._templates = templates
-        self._made: dict[str, Plan | None] = {}
-
-    def plan(self, plan: Plan) -> Plan:
-        return plan.replace(steps=tuple(self._pin(step) for step in plan.steps))
-
-    def content(self, template: Template) -> Plan | None:
-        if template.full_name not in self._made:
-            self._made[template.full_name] = None
-            self._made[template.full_name] = self.plan(template.plan)
-        return self._made[template.full_name]
-
-    def _pin(self, step: AnyStep) -> AnyStep:
+    def pin(step: AnyStep) -> AnyStep:
         if isinstance(step, MapStep):
-            return step.replace(each=self._pin(step.each))
-        if not isinstance(step, PlanStep):
+            return step.replace(each=pin(step.each))
+        template = template_of(step, templates) if isinstance(step, PlanStep) else None
+        if template is None or not isinstance(step, PlanStep):
             return step
-        template = template_of(step, self._templates)
-        if template is None:
-            return step
-        content = self.content(template)
+        content = _content(template, templates, known)
         fields: dict[str, Any] = {
             "inputs": with_defaults(template, step.inputs),
             "content": content.hash if content else None,
@@ -215,3 +184,29 @@ class _Pinning:
         if template.saved_at is not None:
             fields |= {"template": template.full_name, "version": template.version}
         return step.replace(**fields)
+
+    return plan.replace(steps=tuple(map(pin, plan.steps)))
+
+
+def _content(
+    template: Template, templates: Mapping[str, Template], made: dict[str, Plan | None]
+) -> Plan | None:
+    """Returns the pinned plan of a template, made once; a template that runs itself has none."""
+    if template.full_name not in made:
+        made[template.full_name] = None
+        made[template.full_name] = pinned(template.plan, templates, made)
+    return made[template.full_name]
+
+
+def contents(plan: Plan, templates: Mapping[str, Template]) -> dict[str, Plan]:
+    """Returns the plans of the templates that a pinned plan runs, at every depth, by name."""
+    found, made = dict[str, Plan](), dict[str, Plan | None]()
+    pending = [plan]
+    while pending:
+        for _, step in plan_steps(pending.pop()):
+            template = template_of(step, templates)
+            inner = _content(template, templates, made) if template else None
+            if inner is not None and step.template not in found:
+                found[step.template] = inner
+                pending.append(inner)
+    return found

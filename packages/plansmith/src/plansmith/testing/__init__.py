@@ -2,10 +2,8 @@
 
 from plansmith.replay.recorded import RecordedModel, RecordingModel
 from plansmith.store.memory import MemoryStore
-from plansmith.testing.clock import FakeClock
+from plansmith.testing.fakes import Answer, FakeClock, FakeTool, FakeTools, ScriptedModel
 from plansmith.testing.modelserver import Gate, ModelServer, Page, Refusal, Reply
-from plansmith.testing.scripted import Answer, ScriptedModel
-from plansmith.testing.tools import FakeTool, FakeTools
 
 __all__ = [
     "Answer",

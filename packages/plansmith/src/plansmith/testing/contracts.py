@@ -17,54 +17,30 @@ from typing import Any, Protocol
 
 import pytest
 
+from plansmith import ports
 from plansmith.app import Plansmith
 from plansmith.errors import JournalDamaged, StaleWriter, ToolFailed
+from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
-from plansmith.plan.events import (
-    Actor,
-    AnyBody,
-    Event,
-    RunCreated,
-    RunFinished,
-    RunPaused,
-    next_event,
-    verify_chain,
-)
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import RunStatus
-from plansmith.ports import (
-    Agent,
-    Call,
-    ChatModel,
-    Clock,
-    ContextSource,
-    Delta,
-    JournalStore,
-    Message,
-    ModelDone,
-    PlanStore,
-    Prompt,
-    Ranker,
-    Record,
-    Records,
-    TextDelta,
-    ToolSource,
-)
-from plansmith.testing.tools import FakeTool, FakeTools
+from plansmith.testing.fakes import FakeTool, FakeTools
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
-_HELLO = Prompt([Message("user", "hello")])
+_HELLO = ports.Prompt([ports.Message("user", "hello")])
 
 
-def journal(run: str, length: int) -> list[Event]:
+def journal(run: str, length: int) -> list[e.Event]:
     """Returns a valid journal of a given length."""
-    events: list[Event] = []
+    events: list[e.Event] = []
     for number in range(length):
-        body: AnyBody = RunPaused(reason=f"{number}") if number else RunCreated(request="\u8bf7 ✓")
+        body: e.AnyBody = (
+            e.RunPaused(reason=f"{number}") if number else e.RunCreated(request="\u8bf7 ✓")
+        )
         last = events[-1] if events else None
         at = _START + timedelta(microseconds=number)
-        actor = Actor(kind="system", name="contract")
-        events.append(next_event(body, run=run, by=actor, at=at, last=last))
+        actor = e.Actor(kind="system", name="contract")
+        events.append(e.next_event(body, run=run, by=actor, at=at, last=last))
     return events
 
 
@@ -85,12 +61,12 @@ def on_new_store(test: Callable[[Any, Any], Awaitable[None]]) -> Callable[[Any],
 class PlanStoreContract:
     """Tests for stores; define `make_store`."""
 
-    def make_store(self) -> PlanStore:
+    def make_store(self) -> ports.PlanStore:
         """Returns a new, empty store."""
         raise NotImplementedError
 
     @on_new_store
-    async def test_events_are_read_behind_a_number(self, store: PlanStore) -> None:
+    async def test_events_are_read_behind_a_number(self, store: ports.PlanStore) -> None:
         events = journal("a", 5)
         await store.append(events)
         assert list(await store.events("a", after=3)) == events[3:]
@@ -98,7 +74,9 @@ class PlanStoreContract:
         assert list(await store.events("unknown")) == []
 
     @on_new_store
-    async def test_a_stale_writer_is_refused_and_changes_nothing(self, store: PlanStore) -> None:
+    async def test_a_stale_writer_is_refused_and_changes_nothing(
+        self, store: ports.PlanStore
+    ) -> None:
         events = journal("a", 4)
         await store.append(events[:3])
         for stale in ([events[1]], events[1:3], events[2:4], journal("b", 2)[1:]):
@@ -109,7 +87,7 @@ class PlanStoreContract:
         assert [each.number for each in await store.news()] == [1, 2, 3]
 
     @on_new_store
-    async def test_of_two_writers_exactly_one_wins(self, store: PlanStore) -> None:
+    async def test_of_two_writers_exactly_one_wins(self, store: ports.PlanStore) -> None:
         events = journal("a", 2)
         await store.append(events[:1])
         rivals = [store.append(events[1:]) for _ in range(5)]
@@ -119,7 +97,7 @@ class PlanStoreContract:
         assert list(await store.events("a")) == events
 
     @on_new_store
-    async def test_runs_are_listed_oldest_first(self, store: PlanStore) -> None:
+    async def test_runs_are_listed_oldest_first(self, store: ports.PlanStore) -> None:
         await store.append([])
         assert list(await store.runs()) == []
         for run in ("0001", "0002", "0003"):
@@ -128,7 +106,7 @@ class PlanStoreContract:
         assert list(await store.runs()) == ["0001", "0002", "0003"]
 
     @on_new_store
-    async def test_news_of_all_runs_come_in_their_order(self, store: PlanStore) -> None:
+    async def test_news_of_all_runs_come_in_their_order(self, store: ports.PlanStore) -> None:
         a, b = journal("a", 3), journal("b", 2)
         for events in (a[:1], b[:1], a[1:], b[1:]):
             await store.append(events)
@@ -141,7 +119,7 @@ class PlanStoreContract:
 
     @on_new_store
     async def test_waiting_for_news_ends_with_the_next_event_of_any_run(
-        self, store: PlanStore
+        self, store: ports.PlanStore
     ) -> None:
         await store.append(journal("a", 1))
         seen = await store.wait_news(0)
@@ -151,17 +129,17 @@ class PlanStoreContract:
         assert [each.run for each in await store.news(seen)] == ["b"]
 
     @on_new_store
-    async def test_a_run_is_open_until_it_is_finished(self, store: PlanStore) -> None:
+    async def test_a_run_is_open_until_it_is_finished(self, store: ports.PlanStore) -> None:
         await store.append(journal("a", 2))
         over = journal("b", 1)
-        body = RunFinished(status="done")
-        system = Actor(kind="system")
-        end = next_event(body, run="b", by=system, at=over[0].at, last=over[0])
+        body = e.RunFinished(status="done")
+        system = e.Actor(kind="system")
+        end = e.next_event(body, run="b", by=system, at=over[0].at, last=over[0])
         await store.append([*over, end])
         assert list(await store.open_runs()) == ["a"]
 
     @on_new_store
-    async def test_a_value_comes_back_by_its_hash(self, store: PlanStore) -> None:
+    async def test_a_value_comes_back_by_its_hash(self, store: ports.PlanStore) -> None:
         text = "\u6587\u5b57 \u0000 \U0001f600"
         values: list[Json] = [None, True, 1, 1.5, text, [1, [2]], {"b": {"a": []}}]
         for value in values:
@@ -177,7 +155,7 @@ class PlanStoreContract:
 
     @on_new_store
     async def test_a_run_that_was_run_is_whole_folds_and_has_all_its_results(
-        self, store: PlanStore
+        self, store: ports.PlanStore
     ) -> None:
         source = FakeTools(FakeTool("look", [{"text": "\u2713 seen"}, [1, 2.5, None]]))
         smith = Plansmith(tools=[source], store=store)
@@ -186,7 +164,7 @@ class PlanStoreContract:
         run = await smith.run((await smith.submit(plan)).id)
         assert run.status is RunStatus.DONE
         events = list(await store.events(run.id))
-        verify_chain(events)
+        e.verify_chain(events)
         assert [each.number for each in events] == list(range(1, len(events) + 1))
         again = await smith.get(run.id)
         assert (again, again.damage) == (run, "")
@@ -199,25 +177,27 @@ class PlanStoreContract:
         assert list(await store.open_runs()) == []
 
     @on_new_store
-    async def test_events_do_not_change_once_they_were_appended(self, store: PlanStore) -> None:
+    async def test_events_do_not_change_once_they_were_appended(
+        self, store: ports.PlanStore
+    ) -> None:
         events = journal("a", 30)
-        before: list[Event] = []
+        before: list[e.Event] = []
         for event in events:
             await store.append([event], [{"n": event.number}])
             before.append(event)
             found = await store.events("a")
             assert list(found) == before
-            verify_chain(found)
+            e.verify_chain(found)
         for event in events:
             assert await store.get(content_hash({"n": event.number})) == {"n": event.number}
 
     @on_new_store
-    async def test_an_unknown_hash_is_an_error(self, store: PlanStore) -> None:
+    async def test_an_unknown_hash_is_an_error(self, store: ports.PlanStore) -> None:
         with pytest.raises(JournalDamaged):
             await store.get("0" * 64)
 
 
-class RecordStore(Records, JournalStore, Protocol):
+class RecordStore(ports.Records, ports.JournalStore, Protocol):
     """A store of runs and records."""
 
     async def delete_run(self, run: str) -> bool:
@@ -229,9 +209,9 @@ class RecordStore(Records, JournalStore, Protocol):
         ...
 
 
-def record(name: str, version: int = 1, *, kind: str = "note", **more: str) -> Record:
+def record(name: str, version: int = 1, *, kind: str = "note", **more: str) -> ports.Record:
     """Returns a version of a record."""
-    return Record(kind, name, version, f'{{"text":"{name} {version} \u6696"}}', **more)  # type: ignore[arg-type]
+    return ports.Record(kind, name, version, f'{{"text":"{name} {version} \u6696"}}', **more)  # type: ignore[arg-type]
 
 
 class RecordsContract:
@@ -243,7 +223,7 @@ class RecordsContract:
 
     @on_new_store
     async def test_a_record_comes_back_as_it_was_put(self, store: RecordStore) -> None:
-        assert isinstance(store, Records)
+        assert isinstance(store, ports.Records)
         put = record("a", label="'; --", place="%s :kind", state="open", run="r")
         assert await store.put_records([put])
         assert await store.put_records([])
@@ -339,18 +319,18 @@ class RecordsContract:
 class ChatModelContract:
     """Tests for models; define `make_model`; any answer is accepted."""
 
-    def make_model(self) -> ChatModel:
+    def make_model(self) -> ports.ChatModel:
         """Returns a model that answers at least once."""
         raise NotImplementedError
 
     def test_an_answer_is_pieces_of_text_and_one_end(self) -> None:
-        async def scenario() -> list[Delta]:
+        async def scenario() -> list[ports.Delta]:
             return [each async for each in self.make_model().stream(_HELLO)]
 
         deltas = asyncio.run(scenario())
-        assert isinstance(deltas[-1], ModelDone)
-        assert sum(isinstance(each, ModelDone) for each in deltas) == 1
-        assert "".join(each.text for each in deltas if isinstance(each, TextDelta))
+        assert isinstance(deltas[-1], ports.ModelDone)
+        assert sum(isinstance(each, ports.ModelDone) for each in deltas) == 1
+        assert "".join(each.text for each in deltas if isinstance(each, ports.TextDelta))
         assert deltas[-1].usage.input_tokens >= 0
 
     def test_a_model_has_a_name(self) -> None:
@@ -373,7 +353,7 @@ class ToolSourceContract:
 
     good_call: tuple[str, Mapping[str, Json]]
 
-    def make_source(self) -> ToolSource:
+    def make_source(self) -> ports.ToolSource:
         """Returns a source with at least one tool."""
         raise NotImplementedError
 
@@ -385,30 +365,30 @@ class ToolSourceContract:
 
     def test_a_good_call_gives_a_result(self) -> None:
         tool, arguments = self.good_call
-        asyncio.run(self.make_source().call(tool, arguments, Call(key="contract")))
+        asyncio.run(self.make_source().call(tool, arguments, ports.Call(key="contract")))
 
     def test_a_call_of_no_tool_fails_as_a_tool(self) -> None:
         with pytest.raises(ToolFailed):
-            asyncio.run(self.make_source().call("no such tool", {}, Call(key="contract")))
+            asyncio.run(self.make_source().call("no such tool", {}, ports.Call(key="contract")))
 
 
 class AgentContract:
     """Tests for agents; define `make_agent`; the agent must do the task `hello`."""
 
-    def make_agent(self) -> Agent:
+    def make_agent(self) -> ports.Agent:
         """Returns an agent."""
         raise NotImplementedError
 
     def test_an_agent_has_a_card_and_does_a_task(self) -> None:
         agent = self.make_agent()
         assert agent.spec.name
-        assert asyncio.run(agent.work("hello", {}, Call(key="contract"))) is not None
+        assert asyncio.run(agent.work("hello", {}, ports.Call(key="contract"))) is not None
 
 
 class ContextSourceContract:
     """Tests for context sources; define `make_source`."""
 
-    def make_source(self) -> ContextSource:
+    def make_source(self) -> ports.ContextSource:
         """Returns a source."""
         raise NotImplementedError
 
@@ -424,7 +404,7 @@ class ContextSourceContract:
 class RankerContract:
     """Tests for rankers; define `make_ranker`."""
 
-    def make_ranker(self) -> Ranker:
+    def make_ranker(self) -> ports.Ranker:
         """Returns a ranker."""
         raise NotImplementedError
 
@@ -441,7 +421,7 @@ class RankerContract:
 class ClockContract:
     """Tests for clocks that move by themselves; define `make_clock`."""
 
-    def make_clock(self) -> Clock:
+    def make_clock(self) -> ports.Clock:
         """Returns a clock."""
         raise NotImplementedError
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from plansmith.testing.clock import FakeClock
-from plansmith.testing.scripted import ScriptedModel
+from plansmith.testing.fakes import FakeClock, ScriptedModel
 
 pytest.register_assert_rewrite("plansmith.testing.contracts")
 

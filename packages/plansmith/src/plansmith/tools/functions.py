@@ -9,15 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial, update_wrapper
 from typing import Any, Final, Generic, Literal, ParamSpec, TypeVar, cast, get_type_hints, overload
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PydanticUserError,
-    TypeAdapter,
-    ValidationError,
-    create_model,
-)
+import pydantic
 from pydantic_core import PydanticSerializationError
 
 from plansmith.engine.threads import Threads
@@ -30,7 +22,7 @@ from plansmith.ports import Call
 
 EffectName = Literal["read", "write", "final"]
 _AS_IT_IS: Final = frozenset({str, int, bool, type(None)})  # a float may be no number
-_ANY: TypeAdapter[Any] = TypeAdapter(Any)
+_ANY: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(Any)
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -44,8 +36,8 @@ class FunctionTool(Generic[P, R]):
         self,
         function: Callable[P, R],
         spec: ToolSpec,
-        arguments: type[BaseModel],
-        returns: TypeAdapter[Any] | None = None,
+        arguments: type[pydantic.BaseModel],
+        returns: pydantic.TypeAdapter[Any] | None = None,
     ) -> None:
         update_wrapper(self, function)
         self.function = function
@@ -65,7 +57,7 @@ class FunctionTool(Generic[P, R]):
         """Checks the arguments for a plan, and returns the function with them."""
         try:
             checked = self._arguments.__pydantic_validator__.validate_python(dict(arguments))
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
             raise ToolFailed(f"{self.spec.name}: {place}: {first['msg']}") from None
@@ -241,7 +233,9 @@ class FunctionTools:
         self._threads.close()
 
 
-def _arguments_model(function: Callable[..., Any], hints: Mapping[str, Any]) -> type[BaseModel]:
+def _arguments_model(
+    function: Callable[..., Any], hints: Mapping[str, Any]
+) -> type[pydantic.BaseModel]:
     fields: dict[str, Any] = {}
     docs = _parameter_docs(function)
     for parameter in inspect.signature(function).parameters.values():
@@ -250,12 +244,12 @@ def _arguments_model(function: Callable[..., Any], hints: Mapping[str, Any]) -> 
             raise Misconfigured(why, hint=Sentence("write its parameters out"))
         if parameter.name != "call":
             default = ... if parameter.default is parameter.empty else parameter.default
-            field = Field(default, description=docs.get(parameter.name))
+            field = pydantic.Field(default, description=docs.get(parameter.name))
             fields[parameter.name] = (hints.get(parameter.name, Any), field)
-    config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
+    config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=False)
     try:
-        return create_model(function.__name__, __config__=config, **fields)
-    except PydanticUserError as error:
+        return pydantic.create_model(function.__name__, __config__=config, **fields)
+    except pydantic.PydanticUserError as error:
         raise Misconfigured(_no_tool(function, error)) from None
 
 
@@ -283,7 +277,7 @@ _SECTION: Final = re.compile(
 _SPHINX: Final = re.compile(r"^:param (?:[\w\[\], |]+ )?(\w+):[ \t]*(.+)$", re.MULTILINE)
 
 
-def _return_type(hints: Mapping[str, Any]) -> TypeAdapter[Any] | None:
+def _return_type(hints: Mapping[str, Any]) -> pydantic.TypeAdapter[Any] | None:
     """Returns the type of the return annotation; None if there is none, or it is not for JSON."""
     returned = hints.get("return", Any)
     if returned is Any or returned is object:
@@ -291,6 +285,6 @@ def _return_type(hints: Mapping[str, Any]) -> TypeAdapter[Any] | None:
     try:
         found = adapter_of(returned)
         output_schema(found)
-    except (Misconfigured, PydanticUserError):
+    except (Misconfigured, pydantic.PydanticUserError):
         return None
     return found

@@ -14,7 +14,7 @@ from plansmith.plan.capability import AgentSpec, Effect
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Reply, Usage
 from plansmith.testing import Answer, ScriptedModel
-from plansmith.testing.clock import FakeClock
+from plansmith.testing.fakes import FakeClock
 from plansmith_desk.agents.reflecting import FIRST_TRY, Reflecting
 
 FIRST: Json = {"text": "Two bridges.", "files": [{"name": "a.png", "base64": "eHh4"}], "notes": []}
