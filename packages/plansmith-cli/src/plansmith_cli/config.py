@@ -99,11 +99,9 @@ class Settings(Record):
         return self.store or f"sqlite:///{data_folder(environment) / 'plansmith.db'}"
 
     def folder(self) -> Path:
-        """Returns the folder that tools work in."""
         return Path.cwd()
 
     def data(self) -> Path:
-        """Returns the folder of approvals and agent cards."""
         return data_folder()
 
     def stages(self) -> Mapping[str, Settings]:

@@ -72,7 +72,6 @@ class Watcher:
         return self._fold.result()
 
     async def skip(self) -> None:
-        """Reads the events from before this command without showing them."""
         if self.session.given("jsonl"):
             return
         async for event in self.session.smith.events(self.run_id):
@@ -387,7 +386,6 @@ async def edit_in_editor(session: Session, run: Run, *, tells: bool = True) -> R
 
 
 def _wants_again(session: Session, error: PlanInvalid) -> bool:
-    """Shows the problems, and asks whether to open the editor again; no without a terminal."""
     if not session.has_person:
         return False
     problems = [each for each in error.problems if isinstance(each, Problem)]

@@ -10,7 +10,7 @@ import sys
 import termios
 import threading
 import tty
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 else:
     lazy_modules(globals(), readline="readline")
 
-_YES: Final = frozenset({"y", "yes", "是", "是的", "好", "好的"})
-_NO: Final = frozenset({"n", "no", "否", "不"})
-_EDIT: Final = frozenset({"e", "edit", "编辑"})
-_CHANGES: Final = frozenset({"c", "changes"})
-_SOON_S: Final = 0.05
+_WORDS: Final[Mapping[Literal["yes", "no", "edit"], frozenset[str]]] = {
+    "yes": frozenset({"y", "yes", "是", "是的", "好", "好的"}),
+    "no": frozenset({"n", "no", "否", "不"}),
+    "edit": frozenset({"e", "edit", "编辑"}),
+}
 _KEPT: Final = 1000
 
 
@@ -45,16 +45,12 @@ class Choice(NamedTuple):
 def read_choice(typed: str) -> Choice:
     """Reads a decision; only an explicit yes approves."""
     text = typed.strip()
+    for kind, words in _WORDS.items():
+        if text.lower() in words:
+            return Choice(kind)
     first, _, rest = text.partition(" ")
-    if text.lower() in _YES:
-        return Choice("yes")
-    if text.lower() in _NO:
-        return Choice("no")
-    if text.lower() in _EDIT:
-        return Choice("edit")
-    if first.lower() in _CHANGES and rest.strip():
-        return Choice("changes", rest.strip())
-    return Choice("later", text)
+    is_change = first.lower() in ("c", "changes") and rest.strip()
+    return Choice("changes", rest.strip()) if is_change else Choice("later", text)
 
 
 def agrees(prompt: str) -> bool:
@@ -115,7 +111,7 @@ def interruptible() -> Generator[None]:
 
     def repeat() -> None:
         while number := os.read(reading, 1):
-            while number[0] == signal.SIGINT and not handled.wait(_SOON_S):
+            while number[0] == signal.SIGINT and not handled.wait(0.05):
                 signal.pthread_kill(thread, signal.SIGINT)
 
     repeater = threading.Thread(target=repeat, daemon=True)

@@ -48,15 +48,7 @@ _EXITS: Final = (
 )
 
 
-def _no_options(_: object) -> None:
-    return None
-
-
-def _wrong_usage(_: object) -> int:
-    return Exit.USAGE
-
-
-_VERBS_ONLY: Final = Command(_no_options, _wrong_usage)
+_VERBS_ONLY: Final = Command(lambda _: None, lambda _: Exit.USAGE)
 
 
 class Output:
@@ -108,7 +100,7 @@ def main(argv: Sequence[str] | None = None, *, within: tenant_book.Tenant | None
     arguments = readable(sys.argv[1:] if argv is None else argv)
     first = arguments[0] if arguments else "--help"
     if first in ("-C", "--folder", "--tenant"):
-        return _elsewhere(arguments, _in_tenant if first == "--tenant" else _in_folder)
+        return _elsewhere(arguments, arguments[1] if arguments[1:] else "")
     if first in ("-h", "--help"):
         sys.stdout.write(overview())
         return Exit.OK if arguments else Exit.USAGE
@@ -161,33 +153,23 @@ def overview() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _elsewhere(arguments: Sequence[str], run: Any) -> int:
+def _elsewhere(arguments: Sequence[str], name: str) -> int:
     """Runs the rest of the command line in the folder or the tenant that is named first."""
+    is_tenant = arguments[0] == "--tenant"
+    named = FOLDER.set(FOLDER.get() if is_tenant else name)
     try:
-        code: int = run(arguments[1] if arguments[1:] else "", arguments[2:])
-    except PlansmithError as error:
-        return Output(arguments).failed(error, Exit.USAGE)
-    return code
-
-
-def _in_folder(folder: str, arguments: Sequence[str]) -> int:
-    named = FOLDER.set(folder)
-    try:
-        with contextlib.chdir(folder):
-            return main(arguments)
+        found = tenant_book.TenantBook(files.data_folder()).get(name) if is_tenant else None
+        with contextlib.chdir(found.folder if found else name):
+            return main(arguments[2:], within=found)
     except OSError as error:
         told = sentence.Sentence(
-            "cannot work in '{folder}': {reason}", folder=folder or "-C", reason=error.strerror
+            "cannot work in '{folder}': {reason}", folder=name or "-C", reason=error.strerror
         )
-        raise PlansmithError(told) from None
+        return Output(arguments).failed(PlansmithError(told), Exit.USAGE)
+    except PlansmithError as error:
+        return Output(arguments).failed(error, Exit.USAGE)
     finally:
         FOLDER.reset(named)
-
-
-def _in_tenant(name: str, arguments: Sequence[str]) -> int:
-    found = tenant_book.TenantBook(files.data_folder()).get(name)
-    with contextlib.chdir(found.folder):
-        return main(arguments, within=found)
 
 
 def _guarded(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int:

@@ -35,7 +35,6 @@ Values = Mapping[str, Json]
 _ITEM: Final = re.compile(r"/\d+(?=/|$)")
 _ALL: Final = frozenset({"all", "全部"})
 _CHANGE: Final = frozenset({"change", "修改"})
-_LONGEST_TEXT: Final = 4000
 _MOST_LINES: Final = 60
 _KEEP: Final = Sentence("keep all names, and change only their values")
 
@@ -86,7 +85,6 @@ def question_groups(questions: Iterable[QuestionAsked]) -> list[Group]:
 
 
 def _item_step(asked: QuestionAsked) -> str:
-    """Returns the step of a question without the numbers of its items."""
     return _ITEM.sub("", asked.step or "")
 
 
@@ -136,7 +134,7 @@ def question_lines(
     """Yields a question and who asks it; for consent, what the call does and its values."""
     yield head_line((asked,), run)
     if values is None:
-        yield from _quoted(clip(own(asked.text), _LONGEST_TEXT))
+        yield from _quoted(clip(own(asked.text), 4000))
     else:
         yield from (*effects, _origin_line(asked, run))
         for name, value in values.items():
@@ -161,7 +159,6 @@ def _origin_line(asked: QuestionAsked, run: Run) -> str:
 
 
 def _whole_lines(values: Values) -> Iterator[str]:
-    """Yields every value in full, as text without control characters."""
     for name, value in values.items():
         text = value if isinstance(value, str) else json_text(value, 1)
         yield f"{safe(name)} ({len(text):,}):"
@@ -404,7 +401,6 @@ class Asked:
         return True
 
     async def _ask_again(self, group: Group) -> bool:
-        """Shows what is still open of a group as it is now, and asks again."""
         run = await self.session.smith.get(self.run.id)
         left = [each.question for each in group if each.question in run.questions]
         return await ask_all(self.session, run, [run.questions[name] for name in left])

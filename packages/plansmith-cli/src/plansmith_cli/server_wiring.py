@@ -75,7 +75,6 @@ class ServerWiring:
 
     @property
     def tenant(self) -> Tenant | None:
-        """The tenant whose settings they are; None for those of the server."""
         return self.settings.tenant if isinstance(self.settings, TenantSettings) else None
 
     def make_smith(self, **parts: Unpack[Parts]) -> Plansmith:
@@ -84,11 +83,9 @@ class ServerWiring:
     def make_teams(
         self, smith: Plansmith, *, tell: Callable[[str], None], model: ChatModel | None
     ) -> TeamSmiths:
-        """Makes what finds teams on the store of a Plansmith; `model` replaces their models."""
         return TeamSmiths(smith, self.settings, tell=tell, model=model)
 
     def make_agents(self) -> AgentRegistry | None:
-        """Makes the registry of A2A agents; None if there are no agents."""
         if not wiring.has_agents(self.settings):
             return None
         return wiring.make_agents(self.settings, secrets=SecretBox(self.settings.secrets))

@@ -47,9 +47,7 @@ else:
     )
 
 _NO_PARTS: Final[Parts] = {"model": None, "tools": (), "agents": (), "context": ()}
-_SHORTEST: Final = 4
 _SHORT: Final = 8
-_PAGE: Final = 20
 _BUDGETS: Final = ("budget", "shared_budget")
 
 
@@ -122,21 +120,18 @@ class Session:
         print_lines(lines)
 
     def print_as(self, value: object, lines: Iterable[str]) -> None:
-        """Prints a JSON value where `--json` asks for it, else lines."""
         if self.args.json:
             print_json(value)
         else:
             print_lines(lines)
 
     def say_as(self, value: object, *lines: str) -> None:
-        """Prints a JSON value where `--json` asks for it, else says lines on stderr."""
         if self.args.json:
             print_json(value)
         else:
             self.say(*lines)
 
     def print_list(self, rows: Sequence[object], lines: Iterable[str], none: str) -> None:
-        """Prints rows as JSON where `--json` asks for it, else as lines; says if there are none."""
         if rows:
             self.print_as([*rows], lines)
         else:
@@ -150,7 +145,6 @@ class Session:
         return progress.make_view(self.locale, jsonl=jsonl, quiet=self.detail == "quiet")
 
     async def find(self, name: str) -> str:
-        """Returns the id of a run, given `last`, its id, or the unique beginning of its id."""
         return await find_run(name, self.journals)
 
     async def run(self, name: str) -> Run:
@@ -161,7 +155,6 @@ class Session:
         return run
 
     def use_team_of(self, run: Run) -> None:
-        """Switches to the Plansmith that has the agents of a run."""
         try:
             self.smith = self.teams.of(run)
         except OtherTeam as error:  # the run can still be shown and stopped
@@ -206,7 +199,7 @@ async def find_run(name: str, journals: Journals) -> str:
     found = [each for each in await journals.store.runs() if each.startswith(name.lower())]
     if name.lower() in found:
         return name.lower()
-    if len(found) == 1 and len(name) >= _SHORTEST:
+    if len(found) == 1 and len(name) >= 4:
         return found[0]
     if not found:
         raise wrong("there is no run '{name}'", "plansmith runs lists them", name=name)
@@ -216,7 +209,7 @@ async def find_run(name: str, journals: Journals) -> str:
 
 async def _last_run(journals: Journals) -> str:
     before, hint = "", Sentence("plansmith ask starts one")
-    while page := await RunLists(journals).newest(before=before, limit=_PAGE):
+    while page := await RunLists(journals).newest(before=before, limit=20):
         for each in page:
             if each.folder in ("", journals.folder):
                 return each.run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from plansmith.errors import OtherTeam, PlansmithError
 from plansmith.lazy import lazy_modules
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from plansmith_cli.config import Settings
 else:
     lazy_modules(globals(), extras="plansmith_cli.extras", teams="plansmith_cli.teams")
-
-_MOST_KNOWN: Final = 10_000
 
 
 def _cannot(what: str, team: Team, why: str) -> Sentence:
@@ -46,10 +44,7 @@ class TeamSmiths:
         tell: Callable[[str], None] = lambda _: None,
         model: ChatModel | None = None,
     ) -> None:
-        self._smith = smith
-        self._settings = settings
-        self._tell = tell
-        self._model = model
+        self._smith, self._settings, self._tell, self._model = smith, settings, tell, model
         self._made: dict[Team, Plansmith] = {}
         self._without_team: set[str] = set()
 
@@ -59,20 +54,18 @@ class TeamSmiths:
             return self._smith
         run = (await self._smith.runs.journals.load(run_id)).run
         if run.options.team is None:
-            if len(self._without_team) >= _MOST_KNOWN:
+            if len(self._without_team) >= 10_000:
                 self._without_team.clear()
             self._without_team.add(run_id)
         return self.of(run)
 
     def of(self, run: Run) -> Plansmith:
-        """Returns the Plansmith of a run; raises `OtherTeam` if its team cannot be made here."""
         team, own = run.options.team, self._smith.runs.journals.team
         if team is None or (own is not None and own.name == team.name):
             return self._smith
         return self.of_team(team, needed_by=Sentence("run {run}", run=run.id))
 
     def of_team(self, team: Team, *, needed_by: str) -> Plansmith:
-        """Returns the Plansmith of a team; raises `OtherTeam` if it cannot be made here."""
         if team not in self._made:
             try:
                 self._made[team] = teams.rebuild(
@@ -91,7 +84,6 @@ class TeamSmiths:
         return self._made[team]
 
     def of_name(self, name: TeamName, database: str = "") -> Plansmith:
-        """Returns the Plansmith of a team of these settings, for a new run."""
         documents = tuple(str(each.resolve()) for each in self._settings.documents)
         team = Team(name=name, documents=documents)
         if name == "data":

@@ -97,8 +97,10 @@ def data(
     """
     base = _Base(settings, model=model, folder=folder, tell=tell)
     named = {"": database} if isinstance(database, str) else dict(database)
-    for each in named.values():
-        _check_exists(each)
+    for each in named.values():  # refused now, and not in the middle of a plan
+        path = Path(unquote(urlsplit(each).path)[1:])
+        if each.partition(":")[0] in _FILES and not path.expanduser().is_file():
+            raise wrong("there is no database {path}", "check the path", path=path)
     prompts = base.settings.planner.prompts
     knowledge = make_sources(base.settings.documents, tell=tell)
     writer = sql_writer(
@@ -214,7 +216,6 @@ class _Base:
         self.tools += others
 
     def record(self, name: TeamName, **more: Any) -> Team:
-        """Returns what a run records of the team: absolute paths, and no passwords."""
         documents = tuple(str(each.resolve()) for each in self.settings.documents)
         folder = self.folder.resolve()
         is_working = folder == self.settings.folder().resolve()
@@ -301,7 +302,6 @@ class Background:
 
 
 def _documents(paths: Sequence[Path]) -> Path | None:
-    """Returns the folder that researchers read, if there is one."""
     if not paths:
         return None
     if len(paths) > 1 or not paths[0].is_dir():
@@ -310,10 +310,3 @@ def _documents(paths: Sequence[Path]) -> Path | None:
             "give one folder; its subfolders are read too",
         )
     return paths[0]
-
-
-def _check_exists(database: str) -> None:
-    """Refuses a missing database file now, not in the middle of a plan."""
-    scheme, path = database.partition(":")[0], Path(unquote(urlsplit(database).path)[1:])
-    if scheme in _FILES and not path.expanduser().is_file():
-        raise wrong("there is no database {path}", "check the path", path=path)

@@ -74,7 +74,6 @@ class Project:
     left: tuple[str, ...]
 
     def content(self) -> Content:
-        """Reads every file that the settings use, each once."""
         folder = self.folder
         files: dict[Path, bytes | None] = {folder / PROJECT_FILE: self.data}
 
@@ -138,7 +137,6 @@ def _named_files(settings: Table, folder: Path) -> list[Path]:
 
 
 def _servers(settings: Table, folder: Path, files: Mapping[Path, bytes | None]) -> Iterator[Table]:
-    """Yields the MCP servers of the settings and of the MCP files they name."""
     mcp = settings.get("mcp", {})
     yield from mcp.get("servers", {}).values()
     for path in (at(folder, name) for name in mcp.get("files", ())):
@@ -187,7 +185,6 @@ class TrustBook:
         self._file.put(str(content.folder), approval)
 
     def remove(self, folder: Path) -> bool:
-        """Ends the trust in a folder; false if it was not trusted."""
         found = {str(folder), str(folder.resolve())} & self._file.all().keys()
         for each in found:
             self._file.remove(each)

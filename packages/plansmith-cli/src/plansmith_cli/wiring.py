@@ -184,7 +184,6 @@ def builtin_tools(settings: Settings, *, clock: Clock | None = None) -> list[Too
 
 
 def _brought_tools(name: str, settings: Settings, clock: Clock, **more: Any) -> list[ToolSource]:
-    """Makes the tools that an installed package brings under a name."""
     make: ToolMaker = plugins.load("tools", name)
     return [*make(settings.folder(), zone=settings.planner.timezone, clock=clock, **more)]
 

@@ -70,15 +70,6 @@ async def test_a_stream_that_is_cut_is_taken_up_again_and_the_work_is_done_once(
         assert intake.executor.deeds == ["begin hold x", "done x"]
 
 
-async def test_a_task_that_ended_while_the_stream_was_cut_is_found_ended() -> None:
-    async with behind_a_wire() as (intake, wire):
-        agent = await agent_of(wire)
-        wire.cut = [b"TASK_STATE_SUBMITTED"]
-        assert text_of(await agent.work("echo x", {}, Call(key="k"))) == "x"
-        assert wire.happened.is_set()
-        assert intake.executor.deeds == ["begin echo x"]
-
-
 @pytest.mark.parametrize(("binding", "streaming"), WAYS)
 async def test_a_lost_reply_to_the_first_message_is_found_by_its_context(
     binding: str, streaming: bool
@@ -153,17 +144,6 @@ async def test_another_try_of_the_same_call_goes_on_with_what_is_under_way() -> 
         assert intake.executor.deeds == ["begin hold x", "done x"]
 
 
-async def test_another_try_after_a_failure_begins_anew() -> None:
-    async with behind_a_wire() as (intake, wire):
-        agent = await agent_of(wire)
-        for attempt in (1, 2):
-            with pytest.raises(ToolFailed, match="no rooms"):
-                await agent.work("fail no rooms", {}, Call(key="k", attempt=attempt))
-        assert intake.executor.deeds == ["begin fail no rooms"] * 2
-        ids = [each["messageId"] for each in intake.executor.said]
-        assert len(set(ids)) == 2
-
-
 async def test_a_cancelled_step_whose_reply_was_not_there_yet_cancels_its_task() -> None:
     async with behind_a_wire() as (intake, wire):
         agent = await agent_of(wire)
@@ -208,18 +188,6 @@ async def test_a_question_outlives_the_agents_server(tmp_path: Path) -> None:
             text_of(await agent.work("ask x", {}, again(caught.value, "monday"))) == "booked monday"
         )
     assert deeds(tmp_path) == ["begin ask x", "answer monday"]
-
-
-async def test_an_agent_that_forgot_its_task_says_so() -> None:
-    port = free_port()
-    async with Desk(port=port).serving() as intake:
-        agent = await connect("desk", intake.url, limits=SOON)
-        with pytest.raises(InputNeeded) as caught:
-            await agent.work("ask x", {}, Call(key="k"))
-    async with Desk(port=port).serving() as intake:
-        with pytest.raises(ToolFailed, match="does not know the task"):
-            await agent.work("ask x", {}, again(caught.value, "monday"))
-        assert intake.executor.deeds == []
 
 
 async def test_an_agent_killed_at_work_is_the_persons_to_decide_and_is_not_sent_the_work_again(

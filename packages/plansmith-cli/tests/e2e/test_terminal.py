@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -11,9 +10,8 @@ from typing import Any
 
 import pytest
 from tests.e2e.terminal import Person
-from tests.needs import path_of
 
-from plansmith.testing import ModelServer, Refusal, Reply
+from plansmith.testing import ModelServer, Reply
 from plansmith.testing.modelserver import Request
 
 PY = ("--tools", "tools.py")
@@ -63,20 +61,6 @@ def person(tmp_path: Path) -> Person:
     return Person(tmp_path)
 
 
-def test_a_question_about_the_files_here_is_planned_shown_run_and_answered(person: Person) -> None:
-    (person.folder / "may.txt").write_text("three invoices", encoding="utf-8")
-    with person.types("ask", "Which files here mention invoices?") as terminal:
-        assert terminal.ended() == 0
-        shown = terminal.screen.text
-    assert "No language model is set up" in shown
-    assert 'Search the files for "invoice"' in shown
-    assert "3/3 · done" in shown
-    assert "✓ search  done" in shown
-    assert "• may.txt (1)" in shown
-    assert shown.count("✓ search  done") == 1
-    assert terminal.screen.coloured
-
-
 def test_yes_runs_the_plan_and_enter_does_not(person: Person) -> None:
     plan = person.plan(NOTE)
     with person.types("run", plan, *PY) as terminal:
@@ -122,16 +106,6 @@ def test_a_question_is_asked_until_its_answer_fits(person: Person) -> None:
         assert terminal.ended() == 0
         assert "2/2 · done" in terminal.screen.text
     assert person.notes == "blue\n"
-
-
-def test_a_chinese_plan_is_asked_about_in_chinese(person: Person) -> None:
-    plan = {"goal": "记下来", "locale": "zh-CN", "steps": [NOTE]}
-    (person.folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
-    with person.types("run", "plan.json", *PY) as terminal:
-        terminal.until("运行这个计划吗？", "回车 = 暂不：")
-        terminal.type("是\n")
-        assert terminal.ended() == 0
-        assert "✓ n  完成" in terminal.screen.text
 
 
 def test_ctrl_c_detaches_and_resume_goes_on(person: Person) -> None:
@@ -207,42 +181,6 @@ def test_a_killed_command_loses_nothing_and_resume_completes_the_run(person: Per
     assert person.shown().steps["first"].attempts == 1
 
 
-def test_the_editor_opens_again_after_a_mistake(person: Person) -> None:
-    script = person.folder / "editor"
-    script.write_text(
-        "#!/bin/sh\n"
-        'if grep -q nowt "$1"; then sed -i s/nowt/note/\\;s/hello/goodbye/ "$1"\n'
-        'else sed -i s/note/nowt/ "$1"; fi\n'
-    )
-    script.chmod(0o755)
-    with person.types(
-        "run", person.plan(NOTE), *PY, environment={"EDITOR": str(script)}
-    ) as terminal:
-        terminal.until("Enter = not now:")
-        terminal.type("e\n")
-        terminal.until("PS101", "Open it again?")
-        terminal.type("\n")
-        terminal.until('"hello" -> "goodbye"', "revision 2")
-        terminal.until("Enter = not now:", times=2)
-        terminal.type("y\n")
-        assert terminal.ended() == 0
-    assert person.notes == "goodbye\n"
-
-
-def test_the_block_follows_the_window(person: Person) -> None:
-    steps = [
-        *WAITS,
-        {"id": "long", "tool": "look", "inputs": {"name": "here.txt"}, "title": "x" * 58},
-    ]
-    with person.types("run", person.plan(*steps), *PY, columns=120) as terminal:
-        terminal.until("▶ wait  running", "x" * 58)
-        terminal.resize(50, 20)
-        person.lets_go_on()
-        assert terminal.ended() == 0
-        assert "4/4 · done" in terminal.screen.text
-        assert "x…" in terminal.screen.text
-
-
 def test_no_color_is_honoured(person: Person) -> None:
     with person.types("run", person.plan(WAITS[0]), *PY, environment={"NO_COLOR": "1"}) as terminal:
         assert terminal.ended() == 0
@@ -272,26 +210,6 @@ READS: dict[str, Any] = {
     ],
 }
 TRIAGE: dict[str, Any] = {"decision": "plan", "reason": "r", "query": "q", "answer": ""}
-ASKS_BACK: dict[str, Any] = TRIAGE | {"decision": "ask", "answer": "Which folder do you mean?"}
-
-
-def test_a_real_model_asks_back_and_a_part_that_fails_is_told(person: Person) -> None:
-    server = ModelServer(
-        *(Reply(ASKS_BACK), Reply(TRIAGE), Reply(READS), Reply("There is tools.py.")),
-        then=Refusal(400, "no more"),
-    )
-    with server.in_thread() as url:
-        model = {"PLANSMITH_MODEL": "openai:test", "PLANSMITH_BASE_URL": url, "OPENAI_API_KEY": "k"}
-        with person.types("ask", "List the files", environment=model) as terminal:
-            terminal.until("Which folder do you mean?", "Your answer")
-            terminal.type("this one\n")
-            assert terminal.ended() == 7
-            shown = terminal.screen.text
-    assert "There is tools.py." in shown
-    assert "✗ bad  failed  there is no none" in shown
-    assert "Traceback" not in shown
-    assert "never retrieved" not in shown
-    assert "this one" in json.dumps(server.chats)
 
 
 def test_ctrl_c_while_planning_keeps_the_request(person: Person) -> None:
@@ -314,37 +232,6 @@ def test_ctrl_c_while_planning_keeps_the_request(person: Person) -> None:
         with person.types("go", "last", environment=model) as terminal:
             assert terminal.ended() == 0
             assert "1/1 · done" in terminal.screen.text
-
-
-def test_in_tmux_too(person: Person) -> None:
-    program = path_of("tmux")
-    (person.folder / "may.txt").write_text("three invoices", encoding="utf-8")
-    socket = str(person.folder / "tmux.sock")
-
-    def tmux(*words: str) -> str:
-        done = subprocess.run(
-            [program, "-S", socket, *words],
-            cwd=person.folder,
-            env=person.environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout
-
-    command = f"{sys.executable} -m plansmith_cli ask 'Which files mention invoices?'"
-    size = ("-x", "100", "-y", "200")
-    tmux(
-        "new-session", "-d", *size, f"{command}; echo rc=$?; tmux -S {socket} wait-for -S done; cat"
-    )
-    try:
-        tmux("wait-for", "done")
-        shown = tmux("capture-pane", "-p")
-    finally:
-        tmux("kill-server")
-    assert "✓ search  done" in shown
-    assert "• may.txt (1)" in shown
-    assert "rc=0" in shown
 
 
 def test_consent_to_a_file_shows_its_lines_again_when_they_change_and_takes_ones_own(

@@ -9,7 +9,7 @@ import pytest
 
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
-from plansmith.errors import ModelRefused, OutcomeUnknown, ToolFailed
+from plansmith.errors import OutcomeUnknown, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.events import ReviewAsked
 from plansmith.plan.limits import Limits
@@ -248,22 +248,6 @@ async def test_a_dropped_effect_ends_partly_done_with_it_as_the_first_line(
     assert "save" in run.reason
 
 
-async def test_a_dropped_effect_that_a_person_puts_back_is_no_longer_missed(
-    scripted: Script,
-) -> None:
-    app, tools = smith(scripted(draft(FAILS, SAVES), draft(step("n"))))
-    run = await approved(app, "save the report as report.md")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    restored = Plan.model_validate(draft(step("n"), SAVES | {"after": []}))
-    run = await app.edit(run.id, restored, by="ada")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    run = await app.run(run.id)
-    assert run.status is RunStatus.DONE
-    assert effects(tools) == [{"path": "report.md"}]
-
-
 async def test_an_answered_question_need_not_be_asked_again_after_a_replan(
     scripted: Script,
 ) -> None:
@@ -298,21 +282,6 @@ async def test_changes_that_a_model_makes_at_a_wish_ask_about_what_they_drop(
     run = await app.run(run.id)
     assert run.status is RunStatus.PARTLY_DONE
     assert 'Not done, although it was approved: save(path="report.md")' in run.report
-
-
-async def test_a_dropped_effect_is_still_missed_when_no_other_plan_is_found(
-    scripted: Script,
-) -> None:
-    app, tools = smith(scripted(draft(FAILS, SAVES), draft(step("n")), ModelRefused("no")))
-    run = await approved(app)
-    assert run.drops == ('save(path="report.md")',)
-    run = await app.request_changes(run.id, "save it after all", by="ada")
-    assert run.status is RunStatus.REVIEWING
-    assert run.drops == ('save(path="report.md")',)
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    assert (await app.run(run.id)).status is RunStatus.PARTLY_DONE
-    assert effects(tools) == []
 
 
 @pytest.mark.parametrize("paused", [False, True])

@@ -19,7 +19,7 @@ from tests.flow.test_approval_covers import (
 
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
-from plansmith.errors import OutcomeUnknown, Refused, ToolFailed
+from plansmith.errors import ToolFailed
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.review.settings import ReviewPolicy
@@ -210,18 +210,6 @@ async def test_continuing_asks_before_it_does_again_what_was_done_in_part(script
     assert len(effects(tools, "send")) == 2
 
 
-async def test_repeating_says_what_may_have_taken_effect_before(scripted: Script) -> None:
-    send = FakeTool("send", [OutcomeUnknown("lost"), "ok"], effect=Effect.WRITE)
-    app, _ = smith(scripted(), send)
-    run = await app.submit(plan_of(step("s", "send")), by="ada")
-    run = await decided(app, run)
-    await app.cancel(run.id, by="ada")
-    for verb in (app.retry, app.rerun):
-        again = await verb(run.id, by="ada")
-        told = await reasons(app, again)
-        assert f"s may have taken effect in run {run.id} and is done again" in told
-
-
 # Plans that leave something out
 
 
@@ -249,16 +237,6 @@ async def test_who_answers_no_to_the_question_before_an_effect_prevents_it(
     assert run.status.over
     assert run.status not in (RunStatus.DONE, RunStatus.PARTLY_DONE)
     assert f"left out by a person: {question}" in run.reason
-    assert effects(tools) == []
-
-
-@pytest.mark.parametrize("answer", ["now", "note it", "", None])
-async def test_who_answers_neither_yes_nor_no_is_asked_again(scripted: Script, answer: Any) -> None:
-    app, tools = smith(scripted())
-    run = await decided(app, await app.submit(plan_of(ask("q", "Pay?"), PAYS), by="ada"))
-    with pytest.raises(Refused, match="neither a clear yes nor a clear no"):
-        await app.answer(run.id, "q", answer, by="ada")
-    assert [*(await app.run(run.id)).questions] == ["q"]
     assert effects(tools) == []
 
 
@@ -333,19 +311,6 @@ async def test_a_revision_may_keep_the_version_of_a_template_that_was_approved(
     assert "no longer waits for flaky()" in await reasons(app, run)
     assert (await decided(app, run)).status is RunStatus.DONE
     assert effects(tools) == [{"to": "alice"}]
-
-
-async def test_an_edit_of_a_continued_run_says_still_what_was_done_before(scripted: Script) -> None:
-    send = FakeTool("send", ["ok", ToolFailed("full"), "ok"], effect=Effect.WRITE)
-    app, _ = smith(scripted(), send)
-    each = {"tool": "send", "inputs": {"to": "{{item}}"}}
-    many = {"id": "m", "over": ["ann", "bob"], "each": each, "width": 1}
-    first = await decided(app, await app.submit(plan_of(many), by="ada"))
-    again = await app.retry(first.id, by="ada")
-    edited = await app.edit(again.id, plan_of(many, step("x")), by="ada")
-    assert "m (1 of its 2 parts) was done" in await reasons(app, edited)
-    back = await app.runs.editing.undo(again.id, by="ada")
-    assert "m (1 of its 2 parts) was done" in await reasons(app, back)
 
 
 async def test_who_wants_to_see_every_plan_is_asked_about_her_own_ones_too_at_once(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import io
 import json
@@ -10,14 +9,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from plansmith import Plan, tool
 from plansmith.app import Plansmith
 from plansmith.plan.events import Actor
 from plansmith.runs.audit import AuditQuery, altered, audit_lines, audited
 from plansmith.testing import FakeClock
-from plansmith_cli.main import main
 
 START = datetime(2026, 1, 1, 8, tzinfo=UTC)
 BOB = Actor(kind="person", name="bob (token desk)", user="bob")
@@ -102,39 +98,3 @@ async def test_no_cell_of_a_csv_export_is_taken_for_a_formula(tmp_path: Path) ->
     assert "'=HYPERLINK(1)" in cells
     assert "'-2+3" in cells
     assert not [each for each in cells if each[:1] in ("=", "+", "-", "@")]
-
-
-async def test_an_export_of_many_events_reads_few_at_a_time(tmp_path: Path) -> None:
-    app, _ = smith(tmp_path)
-    most = 0
-    async with app:
-        for number in range(150):
-            await app.submit(plan(str(number)), by="ann")
-        news = app.store.news
-
-        async def counted(after: int = 0, *, limit: int = 1000) -> Any:
-            nonlocal most
-            found = await news(after, limit=limit)
-            most = max(most, len(found))
-            return found
-
-        app.store.news = counted  # type: ignore[method-assign]
-        count = len([each async for each in audited(app.store, AuditQuery())])
-    assert (count, most) == (300, 200)
-
-
-def test_the_command_exports_and_checks(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-
-    monkeypatch.chdir(tmp_path)
-    asyncio.run(story(tmp_path))
-    store = ["--store", f"sqlite:///{tmp_path / 'runs.db'}"]
-    assert main(["store", "audit", "--user", "ann", *store]) == 0
-    text = capsys.readouterr().out
-    assert len(text.splitlines()) == 4
-    (tmp_path / "audit.jsonl").write_text(text)
-    assert main(["store", "audit", "--check", "audit.jsonl"]) == 0
-    (tmp_path / "audit.jsonl").write_text(text.replace("note", "nota"))
-    assert main(["store", "audit", "--check", "audit.jsonl"]) == 1
-    assert main(["store", "audit", "--since", "yesterday", *store]) == 2

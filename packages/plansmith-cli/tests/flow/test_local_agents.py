@@ -12,7 +12,6 @@ from tests import forked
 
 from plansmith import Plan, Plansmith, Run, RunStatus, StepStatus
 from plansmith.plan.data import Json
-from plansmith.plan.events import StepProgressed
 from plansmith.ports import Usage
 from plansmith.testing import Answer, ScriptedModel
 from plansmith_desk.agents.coder import coder
@@ -62,13 +61,6 @@ PLAN = Plan.model_validate(
         ],
     }
 )
-CODE = (
-    "import csv, json\n"
-    "found = json.load(open('inputs.json'))['found']\n"
-    "total = sum(int(row['mm']) for row in csv.DictReader(open('rain.csv')))\n"
-    "open('table.md', 'w').write('| total |\\n|---|\\n| %d |\\n' % total)\n"
-    "print(total, len(found))\n"
-)
 
 
 @pytest.fixture
@@ -93,31 +85,6 @@ async def ran(app: Plansmith) -> Run:
     if run.status is RunStatus.REVIEWING:
         await app.decide(run.id, approve=run.plan.hash)
     return await app.run(run.id)
-
-
-async def test_findings_files_and_citations_go_from_step_to_step(folder: Path) -> None:
-    cited: Json = {"path": "notes.md", "quote": "moved in april"}
-    research = ScriptedModel(
-        calls("files.read", path="rain.csv"),
-        calls("files.read", path="notes.md"),
-        calls("finish", text="Three months.", findings=["a", "b", "c"], citations=[cited]),
-    )
-    code = ScriptedModel(calls("python.run", code=CODE), calls("finish", text="120 mm."))
-    app = smith(folder, research, code)
-    run = await ran(app)
-    research.finish()
-    code.finish()
-    assert run.status is RunStatus.DONE
-    found: Any = run.steps["find"].result
-    summed: Any = run.steps["sum"].result
-    assert found["citations"] == [cited]
-    assert summed["output"] == "120 3\n"
-    assert [each["name"] for each in summed["files"]] == ["table.md"]
-    assert run.steps["say"].result == "Three months. 120 mm."
-    assert (run.tokens, run.money) == (600, Decimal("0.005"))
-    events = await app.store.events(run.id)
-    said = [each.body.text for each in events if isinstance(each.body, StepProgressed)]
-    assert said
 
 
 async def test_an_agent_that_did_not_finish_is_a_failed_step_and_never_done(folder: Path) -> None:

@@ -12,11 +12,8 @@ from plansmith.plan import events as e
 from plansmith.plan.fold import fold
 from plansmith.plan.limits import Limits
 from plansmith.plan.timing import Timing
-from plansmith.report.build import load_report
-from plansmith.report.markdown import to_markdown
 from plansmith.store.memory import MemoryStore
 from plansmith.testing import FakeClock, FakeTool, FakeTools
-from plansmith_cli.ui.progress import line_of
 
 BOT = e.Actor(kind="program", name="MCP client bot")
 ASK = {"id": "really", "question": "Really pay?"}
@@ -200,13 +197,6 @@ async def test_a_programs_answer_reaches_an_effect_like_data_from_a_tool(restart
     assert bank.paid == [{"to": "mallory"}]
 
 
-async def test_a_programs_answer_is_denied_where_data_is() -> None:
-    bank = Bank(data="deny")
-    run = await bank.smith.run(await answered_then_edited(bank, BOT))
-    assert "answered by the program" in run.steps["pay"].error
-    assert bank.paid == []
-
-
 async def test_a_persons_answer_needs_no_consent() -> None:
     bank = Bank()
     await bank.smith.run(await answered_then_edited(bank, "ann"))
@@ -229,33 +219,6 @@ async def test_a_repeated_run_remembers_that_a_program_answered() -> None:
         assert bank.paid == []
         await bank.smith.cancel(again.id, by="ann")
         run_id = again.id
-
-
-async def test_the_report_says_that_a_program_answered() -> None:
-    bank = Bank()
-    run_id = await bank.until_asked(plan(ASK, READ))
-    await bank.smith.answer(run_id, "really", "north", by=BOT)
-    await bank.smith.run(run_id)
-    report = await load_report(bank.store, run_id)
-    assert "the program MCP client bot answered" in to_markdown(report)
-    told = [each for each in report.to_json()["decisions"] if "north" in str(each)]  # type: ignore[union-attr]
-    assert "program MCP client bot" in str(told)
-
-
-@pytest.mark.parametrize(
-    ("locale", "told"),
-    [("en", "answered by the program MCP client bot"), ("zh", "由程序“MCP client bot”回答")],
-)
-async def test_the_command_line_says_that_a_program_answered(locale: str, told: str) -> None:
-    bank = Bank()
-    run_id = await bank.until_asked(plan(ASK, READ))
-    run = await bank.smith.answer(run_id, "really", "north", by=BOT)
-    [event] = [
-        each
-        async for each in bank.smith.events(run_id)
-        if isinstance(each.body, e.StepDone) and each.body.step == "really"
-    ]
-    assert told in line_of(run, event, locale)
 
 
 async def test_a_program_that_cancels_in_another_process_stops_a_run_under_way() -> None:

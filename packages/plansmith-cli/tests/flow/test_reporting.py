@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import closing
 from decimal import Decimal
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from tests import forked
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
 from plansmith.errors import ModelRefused, OutcomeUnknown, ToolBusy, ToolFailed
@@ -141,60 +138,6 @@ async def test_retries_edits_and_decisions_are_told_with_who_and_when() -> None:
     assert "(2026-01-01 00:00:00 UTC)" in to_markdown(report)
 
 
-async def test_the_report_that_a_run_keeps_is_the_whole_one() -> None:
-    flaky = FakeTool("oslo", [ToolBusy("later"), {"temp": -3}])
-    app = smith(flaky, ROME)
-    run = await app.submit(plan(*CITIES))
-    run = await app.run(run.id)
-    assert "tried 2 times; before: later" in run.report
-    assert run.report == to_markdown(await load_report(app.store, run.id))
-
-
-async def test_a_finished_run_stores_no_report_and_a_list_of_runs_makes_none() -> None:
-    app = smith(OSLO, ROME)
-    run = await app.submit(plan(*CITIES))
-    run = await app.run(run.id)
-    written = [event.body.type async for event in app.events(run.id)]
-    assert written[-1] == "run_finished"
-    assert "report_made" not in written
-    assert [each.report for each in await app.runs()] == [""]
-    assert (await app.get(run.id)).report == run.report != ""
-
-
-async def test_a_report_is_the_same_in_another_process_without_the_tools(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'runs.db'}"
-    ordered = FakeTool("oslo", [{"z": 1, "temp": -3, "list": [{"b": 1, "a": 2}]}])
-    async with smith(ordered, ROME, store=url) as app:
-        run = await app.submit(plan(*CITIES, locale="zh-CN"))
-        run = await app.run(run.id)
-        assert "-3" in run.report
-    program = (
-        "import asyncio, sys\n"
-        "from plansmith import Plansmith\n"
-        "async def main():\n"
-        "    async with Plansmith(store=sys.argv[1]) as smith:\n"
-        "        run = await smith.get(sys.argv[2])\n"
-        "        sys.stdout.buffer.write(run.report.encode())\n"
-        "asyncio.run(main())\n"
-    )
-    told = await forked.create_subprocess_exec(
-        sys.executable, "-c", program, url, run.id, stdout=asyncio.subprocess.PIPE
-    )
-    out, _ = await told.communicate()
-    assert out.decode() == run.report
-
-
-async def test_a_report_does_not_change_with_the_plan_or_the_results_that_somebody_got() -> None:
-    app = smith(OSLO, ROME)
-    run = await app.submit(plan(*CITIES))
-    run, other = await app.run(run.id), await app.get(run.id)
-    said = other.report
-    run.steps["oslo"].result["temp"] = 99  # type: ignore[index, call-overload]
-    assert '"temp": 99' not in run.report
-    assert EN["lost"] in run.report
-    assert (await app.get(run.id)).report == said
-
-
 async def test_an_answer_that_is_changed_later_changes_neither_journal_nor_report() -> None:
     app = smith()
     run = await app.run((await app.submit(plan({"id": "q", "question": "Where?"}))).id)
@@ -232,16 +175,6 @@ async def test_a_report_of_damaged_results_says_so_and_shows_the_others(tmp_path
             assert '"temp": 21' in text
 
 
-async def test_a_run_that_was_rejected_or_goes_on_has_no_report() -> None:
-    sends = plan({"id": "a", "tool": "send"})
-    app = smith(FakeTool("send", ["sent"], effect=Effect.WRITE))
-    run = await app.submit(sends)
-    assert run.report == ""
-    run = await app.decide(run.id, reject=True, by="ada")
-    assert run.status is RunStatus.CANCELLED
-    assert run.report == ""
-
-
 async def test_what_failed_and_what_did_not_run_is_told_with_its_reason() -> None:
     app = smith(FakeTool("oslo", [ToolFailed("the service is closed")]), ROME)
     report = await reported(app, plan(*CITIES))
@@ -252,20 +185,6 @@ async def test_what_failed_and_what_did_not_run_is_told_with_its_reason() -> Non
     text = to_markdown(report)
     assert "`oslo` failed: the service is closed" in text
     assert "There is no answer" in text
-
-
-async def test_an_answer_to_a_question_is_told_as_a_decision() -> None:
-    app = smith(OSLO)
-    run = await app.submit(plan({"id": "q", "question": "Which unit?", "options": ["C", "F"]}))
-    await app.run(run.id)
-    await app.answer(run.id, "q", "C", by="ada")
-    await app.run(run.id)
-    report = await load_report(app.store, run.id)
-    assert any(
-        "ada answered the plan's own question “Which unit?”: C" in each.text
-        for each in report.decisions
-    )
-    assert any("Nobody was asked" in each.text for each in report.decisions)
 
 
 async def test_a_result_taken_over_and_a_step_switched_off_are_told() -> None:
@@ -310,36 +229,6 @@ async def test_large_results_are_clipped_with_a_note_and_many_share_the_room() -
     report = await reported(smith(big), many)
     assert sum(len(each.shown) for each in report.evidence) <= 200_000
     assert report.to_json()["evidence"][0]["result_hash"]  # type: ignore[index, call-overload]
-
-
-async def test_a_report_is_in_the_language_of_the_plan() -> None:
-    report = await reported(smith(OSLO, ROME), plan(*CITIES, locale="zh-CN"))
-    text = to_markdown(report)
-    assert "## 依据" in text
-    assert "全部完成" in text
-    assert '<html lang="zh-CN">' in to_html(report)
-
-
-async def test_the_page_stands_alone_and_the_json_is_plain() -> None:
-    report = await reported(smith(OSLO, ROME), plan(*CITIES, assumptions=["today"]))
-    page = to_html(report)
-    assert "default-src 'none'" in page
-    assert "prefers-color-scheme: dark" in page
-    parser = HTMLParser()
-    parser.feed(page)
-    assert 'href="#step-oslo"' in page
-    assert 'id="step-oslo"' in page
-    value = json.loads(json.dumps(report.to_json()))
-    assert value["assumptions"] == ["today"]
-    assert [each["step"] for each in value["evidence"]] == ["oslo", "rome", "say"]
-
-
-async def test_small_talk_has_a_report_too(scripted: Scripted) -> None:
-    app = smith(model=scripted({"decision": "answer", "answer": "Hello!", "reason": "hi"}))
-    run = await app.plan("hi")
-    report = await load_report(app.store, run.id)
-    assert report.answer.text == "Hello!"
-    assert "Answered at once" in to_markdown(report)
 
 
 # What is missing, how long it took, who made it

@@ -89,48 +89,6 @@ def test_a_plan_reviewed_in_one_folder_writes_nothing_in_another(person: Person)
     assert (code, person.written) == (0, ["a"])
 
 
-def test_last_is_the_last_run_of_this_folder(person: Person) -> None:
-    person.types(person.a, "run", "plan.json", "--no-input")
-    run = person.shown(person.a)
-    code, _, err = person.types(person.b, "approve", "last", run["hash"], "--go")
-    assert (code, "no run in this folder" in err) == (2, True)
-    person.types(person.b, "run", "plan.json", "--no-input")
-    assert person.shown(person.a)["id"] == run["id"]
-    assert person.shown(person.b)["id"] != run["id"]
-    assert json.loads(person.types(person.a, "store", "verify", "--json")[1])[0]["run"] == run["id"]
-    assert person.written == []
-
-
-def test_a_run_of_another_folder_can_be_looked_at_and_its_commands_lead_there(
-    person: Person,
-) -> None:
-    person.types(person.a, "run", "plan.json", "--no-input")
-    run = person.shown(person.a)
-    code, out, _ = person.types(person.b, "show", run["id"])
-    assert code == 0
-    assert str(person.a) in out
-    [approve, _] = person.shown(person.b, run["id"])["next"]
-    assert approve == f"plansmith -C {person.a} approve {run['id']} {run['hash']}"
-    assert str(person.a) in person.types(person.b, "runs")[1]
-    assert str(person.a) not in person.types(person.a, "runs")[1]
-    assert json.loads(person.types(person.b, "runs", "--json")[1])[0]["folder"] == str(person.a)
-    words = approve.split()[1:]
-    assert person.types(person.b, *words, "--go")[0] == 0
-    assert person.written == ["a"]
-    assert person.types(person.b, "-C", "nowhere", "runs")[0] == 2
-
-
-def test_a_run_that_is_over_is_repeated_only_where_it_belongs(person: Person) -> None:
-    person.types(person.a, "run", "plan.json", "--no-input")
-    old = person.shown(person.a)
-    person.types(person.a, "approve", "last", old["hash"], "--go")
-    code, _, err = person.types(person.b, "runs", "retry", old["id"], "--from", "w", "--no-input")
-    assert (code, str(person.a) in err) == (4, True)
-    person.types(person.a, "runs", "retry", old["id"], "--from", "w", "--no-input")
-    assert person.shown(person.a)["folder"] == str(person.a)
-    assert person.written == ["a"]
-
-
 def test_a_folder_reached_by_a_link_is_the_same_and_one_that_was_moved_is_not(
     person: Person,
 ) -> None:
@@ -195,51 +153,6 @@ async def test_no_verb_acts_for_a_run_of_another_folder(tmp_path: Path, verb: st
         assert len(await a.store.events(run.id)) == before
 
 
-async def test_runs_of_no_folder_go_on_anywhere_and_forks_keep_their_folder(tmp_path: Path) -> None:
-    store = f"sqlite:///{tmp_path / 'r.db'}"
-    async with smith("", store) as nowhere, smith(tmp_path / "a", store) as a:
-        free = await nowhere.submit(NOTE)
-        assert free.folder == ""
-        assert (await a.decide(free.id, approve=NOTE.hash)).is_approved
-        mine = await a.submit(NOTE)
-        assert (await a.runs.repeating.fork(mine.id, at=2)).folder == str(tmp_path / "a")
-        assert (await nowhere.runs.repeating.fork(mine.id, at=2)).folder == str(tmp_path / "a")
-
-
-async def test_a_request_of_another_folder_keeps_no_run_of_this_one_from_going_on(
-    tmp_path: Path,
-) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-    store = f"sqlite:///{tmp_path / 'r.db'}"
-    there = Plansmith(store=store, model=ScriptedModel(), folder=tmp_path / "a")
-    journal = there.runs.journals.new()
-    await journal.append(e.RunCreated(request="look around"), by=e.actor("ann"))
-    await there.close()
-    here = Plansmith(store=store, model=ScriptedModel(), folder=tmp_path / "b", tools=[seen])
-    mine = await here.submit(Plan.model_validate({"steps": [{"id": "s", "tool": "seen"}]}))
-    await (await here.runs.journals.load(mine.id)).append(
-        e.RunStarted(hash=mine.plan.hash if mine.plan else "")
-    )
-    assert [run.status for run in await here.runs.resume_all()] == [RunStatus.DONE]
-    assert (await here.get(journal.id)).plan is None
-    await here.close()
-
-
-@tool(effect="read")
-def seen() -> str:
-    """Look."""
-    return "seen"
-
-
-async def test_stopping_a_run_is_possible_from_anywhere(tmp_path: Path) -> None:
-    store = f"sqlite:///{tmp_path / 'r.db'}"
-    async with smith(tmp_path / "a", store) as a, smith(tmp_path / "b", store) as b:
-        first, second = await a.submit(NOTE), await a.submit(NOTE)
-        assert (await b.decide(first.id, reject=True)).status is RunStatus.CANCELLED
-        assert (await b.cancel(second.id)).status is RunStatus.CANCELLED
-
-
 async def test_a_schedule_fires_only_in_the_folder_it_was_approved_in(tmp_path: Path) -> None:
     store, clock, calls = f"sqlite:///{tmp_path / 'r.db'}", FakeClock(START), list[str]()
     given: dict[str, Any] = {"clock": clock, "calls": calls}
@@ -279,30 +192,6 @@ async def test_a_schedule_fires_only_in_the_folder_it_was_approved_in(tmp_path: 
 
 
 START = datetime(2026, 1, 1, 8, tzinfo=UTC)
-
-
-def test_a_schedule_of_another_folder_is_listed_with_where_it_fires(person: Person) -> None:
-    plan = {"goal": "look", "steps": [{"id": "l", "tool": "files.list", "inputs": {}}]}
-    (person.a / "look.json").write_text(json.dumps(plan), encoding="utf-8")
-    digest = Plan.model_validate(plan).hash
-    words = (
-        "schedule",
-        "add",
-        "--plan",
-        "look.json",
-        "--every",
-        "60",
-        "--name",
-        "look",
-        "--approve-plan",
-        digest,
-    )
-    code, _, err = person.types(person.a, *words)
-    assert code == 0, err
-    assert f"fires in {person.a}" in person.types(person.b, "schedule", "list")[1]
-    assert f"fires in {person.a}" not in person.types(person.a, "schedule", "list")[1]
-    code, _, err = person.types(person.b, "schedule", "run-now", "look")
-    assert (code, str(person.a) in err) == (4, True)
 
 
 async def test_a_server_leaves_runs_of_another_folder_alone_and_answers_409(

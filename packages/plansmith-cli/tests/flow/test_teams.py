@@ -232,40 +232,9 @@ async def test_a_greeting_is_answered_by_the_coordinator(library: Path, tmp_path
     assert (run.status, run.report) == (RunStatus.ANSWERED, "Hello!")
 
 
-async def test_a_reflection_that_says_no_has_the_step_done_once_more(
-    library: Path, intake: Path, tmp_path: Path, walls: None
-) -> None:
-    verdict = {"score": 3, "missing": ["the month of May"]}
-    again = [calls("finish", text="March, April; of May nothing is known.")]
-    cast = research_cast(
-        ("This is the second try.", again),
-        (JUDGE, [verdict, FINE, FINE, FINE]),
-        gauge=[calls("finish", text="Yes.")],
-        plan=[{"goal": "Rain", "steps": [*STEPS[:1], _reply("rain")]}],
-        reply=["Of May nothing is known [step:rain]."],
-    )
-    given = settings(tmp_path, documents=[library])
-    run = await through(research(given, model=cast, folder=intake), "How wet was the spring?")
-    assert result(run, "rain")["text"] == "March, April; of May nothing is known."
-    assert "the month of May" in str(result(run, "rain")["notes"])
-
-
 def _reply(*steps: str) -> dict[str, Json]:
     named = " and ".join(f"{{{{{step}.text}}}}" for step in steps)
     return {"id": "say", "kind": "reply", "instruction": f"Report {named}."}
-
-
-async def test_code_that_fails_is_a_failed_step_and_told_in_the_report(
-    library: Path, intake: Path, tmp_path: Path, walls: None
-) -> None:
-    failing = [calls("python.run", code=f"raise SystemExit({number})") for number in (1, 2, 3, 4)]
-    cast = research_cast(code=failing, judge=[FINE, FINE], reply=[])
-    given = settings(tmp_path, documents=[library], run={"max_replans": 0})
-    run = await through(research(given, model=cast, folder=intake), "How wet was the spring?")
-    assert run.steps["sum"].status is StepStatus.FAILED
-    assert "failed 4 times" in run.steps["sum"].error
-    assert run.status in (RunStatus.FAILED, RunStatus.PARTLY_DONE)
-    assert not (intake / "charts").exists()
 
 
 async def test_more_is_planned_until_the_planner_knows_enough(
@@ -281,37 +250,6 @@ async def test_more_is_planned_until_the_planner_knows_enough(
     run = await through(research(given, model=cast), "How wet was the spring?")
     assert (run.status, run.iterations) == (RunStatus.DONE, 2)
     assert run.steps["gauge"].status is StepStatus.DONE
-
-
-SEARCH = '''
-from plansmith import tool
-
-@tool(effect="read", search=True)
-def web_search(query: str) -> list[dict]:
-    """Search the web."""
-    return [{"url": "https://example.org/rain", "text": f"All about {query}: 90 mm in May."}]
-'''
-
-
-async def test_a_search_before_planning_is_context_and_its_pages_can_be_cited(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "web.py").write_text(SEARCH)
-    cited: Json = {"url": "https://example.org/rain", "quote": "90 mm in May"}
-    cast = research_cast(
-        plan=[{"goal": "Rain", "steps": [*STEPS[:1], _reply("rain")]}],
-        rain=[
-            calls("web_search", query="rain"),
-            calls("finish", text="90 mm in May.", citations=[cited]),
-        ],
-        judge=[FINE],
-        reply=["90 mm [step:rain]."],
-    )
-    given = settings(tmp_path, tools=[tmp_path / "web.py"], planner={"background_search": True})
-    run = await through(research(given, model=cast), "How wet was the spring?")
-    assert result(run, "rain")["citations"] == [cited]
-    assert "background investigation results" in cast.prompt(PLAN)
-    assert "All about the whole question" in cast.prompt(PLAN)
 
 
 SERVER = """
@@ -362,32 +300,6 @@ async def test_an_mcp_server_that_searches_is_for_the_researcher_and_not_for_pla
     assert result(run, "rain")["citations"] == [cited]
     assert "90 mm in May" in cast.prompt(PLAN)
     assert '"name": "web.look_up"' not in cast.prompt(PLAN)
-
-
-async def test_a_background_search_without_a_search_tool_is_told_and_planning_goes_on(
-    library: Path, tmp_path: Path
-) -> None:
-    cast = research_cast(
-        plan=[{"goal": "Rain", "steps": [*STEPS[:1], _reply("rain")]}],
-        judge=[FINE],
-        reply=["40 mm [step:rain]."],
-    )
-    told: list[str] = []
-    given = settings(tmp_path, documents=[library], planner={"background_search": True})
-    run = await through(research(given, model=cast, tell=told.append), "How wet was the spring?")
-    assert run.status is RunStatus.DONE
-    assert any("no tool is marked as search" in line for line in told)
-
-
-async def test_a_model_that_fails_leaves_a_failed_run_that_says_so_and_runs_nothing(
-    library: Path, tmp_path: Path
-) -> None:
-    cast = research_cast(plan=[Answer(ModelRefused("no such key"))])
-    async with research(settings(tmp_path, documents=[library]), model=cast) as smith:
-        run = await smith.plan("How wet was the spring?")
-    assert (run.plan, run.status) == (None, RunStatus.FAILED)
-    assert "no such key" in run.reason
-    assert any("no such key" in each.message for each in run.problems)
 
 
 # The data team

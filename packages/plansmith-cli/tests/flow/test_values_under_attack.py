@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,11 +18,8 @@ from plansmith.plan.data import Json
 from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.replay.player import replay
-from plansmith.report.build import load_report
-from plansmith.report.markdown import to_markdown
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeTool
-from plansmith_cli import questions
 from plansmith_cli.questions import Asked
 
 ASK = {"id": "ask", "question": "Go on?", "after": ["all"]}
@@ -97,15 +92,6 @@ async def test_an_answer_to_values_that_were_replaced_meanwhile_is_refused() -> 
     assert bank.paid == []
 
 
-async def test_values_as_shown_are_not_told_as_a_persons_own() -> None:
-    bank = Bank()
-    run = await bank.begin(LOOK, ALL)
-    await bank.enter().answer(run.id, "data:all/0?1", "refuse", by="bob")
-    run = await bank.say(run, "data:all/1?1", {"allow": BILLS[1]})
-    assert bank.paid == [BILLS[1]]
-    assert "values of their own" not in to_markdown(await load_report(bank.store, run.id))
-
-
 async def test_the_files_that_were_seen_count_for_the_first_round() -> None:
     bank, seen = Bank(), list[str]()
     inner = bank.tools.call
@@ -130,17 +116,6 @@ async def test_a_consent_question_is_the_same_when_its_values_are_read_from_a_da
     played = await replay(run.id, bank.enter())
     await bank.store.close()
     assert played.identical
-
-
-async def test_true_instead_of_one_is_a_change_in_the_editor(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def by_hand(_: object, path: str) -> None:
-        await asyncio.to_thread(Path(path).write_text, json.dumps({"final": True}))
-
-    monkeypatch.setattr(questions, "open_in_editor", by_hand)
-    session = cast("Any", SimpleNamespace(has_person=True))
-    assert json.dumps(await questions._edited(session, {"final": 1})) == '{"final": true}'
 
 
 async def test_own_values_approve_no_plan_that_nobody_approved() -> None:

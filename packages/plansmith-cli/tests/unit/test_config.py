@@ -42,13 +42,6 @@ def strange(tmp_path: Path, text: str, own: str = "") -> tuple[Settings, list[st
     return found, told
 
 
-def test_without_anything_the_defaults_stand(tmp_path: Path) -> None:
-    found = settings(tmp_path)
-    assert found == Settings()
-    assert found.models.role("report").model == "auto"
-    assert (found.planner.top_k, found.planner.repairs) == (6, 2)
-
-
 def test_a_model_is_a_name_or_a_table_and_roles_fall_back_to_the_planner(tmp_path: Path) -> None:
     text = """
     [models]
@@ -81,23 +74,6 @@ def test_the_environment_wins_over_the_project_and_the_project_over_the_person(
         folder=tmp_path, environment={}, changes={"models": {"plan": {"model": "a:flag"}}}
     )
     assert changed.models.plan.model == "a:flag"
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("nonsense", "cannot be read"),
-        ("[planer]\n", "did you mean 'planner'"),
-        ("[planner]\ntopk = 3", "did you mean 'top_k'"),
-        ("[planner]\ntop_k = 0", r"planner\.top_k"),
-        ('[planner]\ntop_k = "6"', r"planner\.top_k"),
-        ('[models.plan]\noutput = "xml"', r"models\.plan\.output"),
-    ],
-)
-def test_a_wrong_setting_names_its_file_and_the_mend(tmp_path: Path, text: str, why: str) -> None:
-    with pytest.raises(Misconfigured, match=why) as caught:
-        settings(tmp_path, text)
-    assert "plansmith.toml" in str(caught.value)
 
 
 LIMITS = Path(__file__).parents[4] / "docs" / "settings.md"
@@ -139,14 +115,6 @@ def test_a_wrong_setting_is_told_in_plain_words(tmp_path: Path, text: str, words
         settings(tmp_path, text)
     assert f"plansmith.toml: {words}" in str(caught.value)
     assert "hunter2" not in str(caught.value)
-
-
-def test_a_wrong_setting_of_the_person_names_the_persons_file(tmp_path: Path) -> None:
-    own = tmp_path / ".config" / "plansmith"
-    own.mkdir(parents=True)
-    (own / "config.toml").write_text("[run]\ntries = 0\n")
-    with pytest.raises(Misconfigured, match=r"config\.toml: run\.tries must be at least 1 \("):
-        settings(tmp_path, "")
 
 
 def test_the_person_may_choose_code_for_all_folders(tmp_path: Path) -> None:

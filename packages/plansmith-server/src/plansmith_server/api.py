@@ -63,7 +63,6 @@ class Ask:
 
     @property
     def by(self) -> Actor:
-        """The person or program that sent the request."""
         return self.grant.actor
 
     @property
@@ -109,7 +108,6 @@ class Route:
 
     @property
     def has_body(self) -> bool:
-        """Whether the input is a JSON body, not a query."""
         return self.method not in ("GET", "DELETE") and not self.takes_file
 
     @property
@@ -163,28 +161,21 @@ def route(
 
     def with_handler(handler: Handler) -> Handler:
         hints = get_type_hints(handler, include_extras=True)
-        given = hints.get("given") or _arguments(handler, hints, example)
-        ROUTES.append(Route(method, path, scope, handler, given, **more))
+        made = Route(method, path, scope, handler, hints.get("given", Nothing), **more)
+        fields: dict[str, Any] = {
+            name: (hints[name], ... if each.default is each.empty else each.default)
+            for name, each in signature(handler).parameters.items()
+            if each.kind is each.KEYWORD_ONLY
+        }
+        if fields:
+            extra = {"json_schema_extra": {"examples": [example]}} if example else {}
+            name = "".join(map(str.capitalize, made.name.split("_")))
+            given: Any = create_model(name, __base__=Input, __cls_kwargs__=extra, **fields)
+            made = replace(made, given=given)
+        ROUTES.append(made)
         return handler
 
     return with_handler
-
-
-def _arguments(
-    handler: Callable[..., Any], hints: Mapping[str, Any], example: Mapping[str, Any] | None
-) -> type[BaseModel]:
-    """Returns a model of the arguments of a handler that have to be named."""
-    fields: dict[str, Any] = {
-        name: (hints[name], ... if each.default is each.empty else each.default)
-        for name, each in signature(handler).parameters.items()
-        if each.kind is each.KEYWORD_ONLY
-    }
-    words = f"{handler.__module__.rpartition('.')[2]}_{handler.__name__}".split("_")
-    extra = {"json_schema_extra": {"examples": [example]}} if example else {}
-    made: type[BaseModel] = create_model(
-        "".join(map(str.capitalize, words)), __base__=Input, __cls_kwargs__=extra, **fields
-    )
-    return made if fields else Nothing
 
 
 def _query(request: Request) -> dict[str, str]:
@@ -210,6 +201,10 @@ def _parse(model: type[Given], value: object, where: str) -> Given:
 
 async def read_json(request: Request) -> object:
     """Parses the body as JSON; an empty body is an empty object."""
+
+    def refuse(name: str) -> object:
+        raise ValueError(f"{name} is not JSON")
+
     try:
         body = await request.body()
     except ClientDisconnect:
@@ -222,13 +217,9 @@ async def read_json(request: Request) -> object:
         hint = Sentence("send Content-Type: application/json")
         raise HttpProblem(415, "not_json", Sentence("the body must be JSON"), hint=hint)
     try:
-        return cast("object", json.loads(body, parse_constant=_no_constant))
+        return cast("object", json.loads(body, parse_constant=refuse))
     except (ValueError, RecursionError) as error:
         too_deep = isinstance(error, RecursionError)
         reason = Sentence("it is nested too deeply") if too_deep else str(error)[:200]
         why = Sentence("the body is not JSON: {reason}", reason=reason)
         raise HttpProblem(400, "unreadable_json", why) from None
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")

@@ -1,4 +1,4 @@
-"""Plans and runs requests in background tasks, whether or not a client is connected."""
+"""Plans and runs requests in background tasks, or sends them to workers, clients or no clients."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from typing import Any, Final, TypeVar
 from plansmith import errors as err
 from plansmith.app import Plansmith
 from plansmith.engine.journal import SYSTEM, Journal
+from plansmith.engine.ownership import Owners
+from plansmith.engine.processes import read_kind
+from plansmith.engine.run_queue import QueueLimits, RunQueue
 from plansmith.plan.next_move import UNDER_WAY, MakePlan, goes_on, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
-from plansmith_server.carrier import RunCarrier
+from plansmith.ports import Clock
 from plansmith_server.news import Drafts
 from plansmith_server.ops.logs import Log
 from plansmith_server.ops.tasks import end
@@ -23,7 +26,89 @@ from plansmith_server.ports import Teams
 
 _AT_ONCE: Final = 50
 _LOOK_S: Final = 2.0
+_FIRST_WAIT_S: Final = 0.05
+_LONGEST_WAIT_S: Final = 2.0
+_TIDY_S: Final = 600.0
+_TELL_S: Final = 60.0
 _T = TypeVar("_T")
+
+
+class RunCarrier:
+    """Puts each run that is to go on on the queue, again and again until it waits there.
+
+    A worker that has the run just now may have looked at it already: then the run is sent when
+    that worker has ended with it. A run that parks is on no queue.
+    """
+
+    def __init__(self, queue: RunQueue, *, clock: Clock, log: Log) -> None:
+        self.queue, self._clock, self._log = queue, clock, log
+        self._sending: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._tidied = self._told = float("-inf")
+
+    async def open(self, limits: QueueLimits | None = None) -> None:
+        """Opens the queue, waiting for a database that is away."""
+        await self._until(lambda: self.queue.open(limits), "queue_away")
+
+    async def _until(self, work: Callable[[], Awaitable[object]], away: str, **about: str) -> None:
+        """Tries until it works and is not False, ever more seldom; logs an error as `away`."""
+        wait = _FIRST_WAIT_S
+        while True:
+            try:
+                if await work() is not False:
+                    return
+            except err.PlansmithError as error:
+                self._log.warning(away, error=str(error), **about)
+            await self._clock.sleep(wait)
+            wait = min(wait * 2, _LONGEST_WAIT_S)
+
+    def send(self, run_id: str) -> None:
+        """Has a worker go on with a run soon; harmless if one is about to."""
+        if run_id in self._sending:
+            self._again.add(run_id)
+        else:
+            self._sending[run_id] = asyncio.create_task(self._send(run_id))
+
+    async def _send(self, run_id: str) -> None:
+        async def sent() -> bool:
+            self._again.discard(run_id)
+            return await self.queue.add(run_id) and run_id not in self._again
+
+        try:
+            await self._until(sent, "run_not_sent", run=run_id)
+        finally:
+            del self._sending[run_id]
+
+    async def hand_on(self, owners: Owners) -> None:
+        """Puts what dead workers had taken back on the queue; removes what is long over."""
+        taken = await self.queue.taken()
+        dead = await owners.dead({each.worker for each in taken})
+        left = [each for each in taken if each.worker in dead]
+        if left:
+            await self.queue.hand_on(left)
+            self._log.info("runs_handed_on", runs=len(left), workers=len(dead))
+        now = self._clock.monotonic()
+        if now - self._tidied > _TIDY_S:
+            self._tidied = now
+            await self.queue.tidy()
+        if taken or now - self._told <= _TELL_S:
+            return
+        # Runs that wait while no worker lives look as if they ran for ever.
+        waiting = await self.queue.waiting()
+        takes = [read_kind(each.beat.kind).runs for each in await owners.processes() if each.lives]
+        if waiting and not any(takes):
+            self._told = now
+            start = "plansmith serve worker --store URL"
+            self._log.warning("no_worker", runs=len(waiting), start=start)
+
+    async def flush(self, seconds: float) -> None:
+        """Waits until all runs have been sent, for so many seconds at most."""
+        if self._sending:
+            await asyncio.wait([*self._sending.values()], timeout=seconds)
+
+    async def close(self) -> None:
+        await end(self._sending.values())
+        await self.queue.close()
 
 
 class BackgroundRuns:
@@ -41,12 +126,8 @@ class BackgroundRuns:
         log: Log,
         carrier: RunCarrier | None = None,
     ) -> None:
-        self._smith = smith
-        self._journals = smith.runs.journals
-        self._teams = teams
-        self._drafts = drafts
-        self._log = log
-        self._carrier = carrier
+        self._smith, self._journals = smith, smith.runs.journals
+        self._teams, self._drafts, self._log, self._carrier = teams, drafts, log, carrier
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -66,7 +147,6 @@ class BackgroundRuns:
 
     @property
     def busy(self) -> int:
-        """How many runs are being planned or executed now."""
         return len(self._tasks)
 
     def go_on(self, run_id: str) -> None:
@@ -130,24 +210,23 @@ class BackgroundRuns:
 
     async def _give_up(self, run_id: str, error: Exception) -> None:
         """Ends a run that could not be planned, or pauses it: nobody waits for it for ever."""
+        ends, why = False, str(error)
         if isinstance(error, err.EventMisfit) or not isinstance(error, err.PlansmithError):
             self._log.failure("run_broke", run=run_id, error=repr(error))
-            await self._pause(run_id, Sentence("an error occurred: {error}", error=repr(error)))
-            return
-        self._log.warning("run_stopped", run=run_id, error=str(error))
-        if isinstance(error, err.OtherTeam):
-            await self._pause(run_id, str(error))
-        elif not isinstance(error, err.JournalError | err.OtherFolder):
-            try:
-                await self._smith.runs.give_up(run_id, reason=str(error))
-            except err.PlansmithError as more:
-                self._log.warning("run_not_ended", run=run_id, error=str(more))
-
-    async def _pause(self, run_id: str, reason: str) -> None:
+            why = Sentence("an error occurred: {error}", error=repr(error))
+        else:
+            self._log.warning("run_stopped", run=run_id, error=why)
+            if isinstance(error, err.JournalError | err.OtherFolder):
+                return
+            ends = not isinstance(error, err.OtherTeam)
         try:
-            await self._smith.pause(run_id, by=SYSTEM, reason=reason)
+            if ends:
+                await self._smith.runs.give_up(run_id, reason=why)
+            else:
+                await self._smith.pause(run_id, by=SYSTEM, reason=why)
         except err.PlansmithError as more:
-            self._log.warning("run_not_paused", run=run_id, error=str(more))
+            event = "run_not_ended" if ends else "run_not_paused"
+            self._log.warning(event, run=run_id, error=str(more))
 
     async def until_rest(self, run_id: str) -> Run:
         """Continues a run; returns it when it is over or waits for a person."""
@@ -184,8 +263,6 @@ class BackgroundRuns:
             self._continue_at_expiry(run)
 
     def continue_later(self, run_id: str, wait: float) -> None:
-        """Continues a run in some seconds."""
-
         def wake() -> None:
             self._timers.pop(run_id, None)
             self.go_on(run_id)
@@ -247,17 +324,14 @@ class BackgroundRuns:
         self._dead_servers = dead
         return count
 
-    async def adopt_orphans(self) -> None:
-        """Keeps looking for runs whose process died or let go, and continues them."""
-        await self._keep_doing(self._adopt_orphans)
+    async def keep_looking(self, *, released: bool = False) -> None:
+        """Keeps looking for runs whose process died or let go, and continues them.
 
-    async def continue_released(self) -> None:
-        """Keeps looking for runs that were wanted here and that another process has let go."""
-        await self._keep_doing(self._continue_released)
-
-    async def _keep_doing(self, work: Callable[[], Awaitable[None]]) -> None:
+        If `released`, only for those that were wanted here and that another process has let go.
+        """
         while True:
             await self._journals.clock.sleep(_LOOK_S)
+            work = self._continue_released if released else self._adopt_orphans
             try:
                 await self._journals.patience.until_done(work)
             except err.PlansmithError as error:

@@ -67,7 +67,6 @@ class Connection(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is being answered."""
         cycle = cast("RequestResponseCycle | None", self.cycle)
         return cycle is None or cycle.response_complete
 
@@ -93,7 +92,6 @@ class Connection(H11Protocol):
         return everyone if len(everyone) > self._limit.most else []
 
     def drop(self, *, at_once: bool = True) -> None:
-        """Closes the connection and frees its place now."""
         self._stop_timer()
         self.connections.discard(self)
         if at_once:

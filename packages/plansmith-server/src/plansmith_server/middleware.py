@@ -24,7 +24,6 @@ from plansmith_server.team.auth import PROBE, Auth, Grant, grant_of, put_grant, 
 if TYPE_CHECKING:
     from plansmith_server.team.oidc import OidcLogin
 
-_MOST_CLIENTS: Final = 10_000
 # How the page of a log-in shows that it is the page: in a header, or in the address of a link.
 _PAGE_HEADER: Final = "x-plansmith-page"
 _PAGE_QUERY: Final = "page_key"
@@ -66,7 +65,7 @@ class RateLimiter:
         left, at = self._buckets.pop(client, (self._burst, now))
         left = min(self._burst, left + (now - at) * self._per_second)
         self._buckets[client] = (left - 1 if left >= 1 else left), now
-        if len(self._buckets) > _MOST_CLIENTS:
+        if len(self._buckets) > 10_000:
             self._buckets.popitem(last=False)
         return 0.0 if left >= 1 else (1 - left) / self._per_second
 
@@ -305,11 +304,12 @@ def _check_rate(limiter: RateLimiter, client: str) -> None:
     wait = limiter.take(client)
     if wait:
         seconds = str(max(1, round(wait + 0.5)))
-        hint = Sentence("try again in {seconds} s", seconds=seconds)
-        headers = {"Retry-After": seconds}
-        raise HttpProblem(
-            429, "too_often", Sentence("too many requests"), hint=hint, headers=headers
+        hint, why = (
+            Sentence("try again in {seconds} s", seconds=seconds),
+            Sentence("too many requests"),
         )
+        headers = {"Retry-After": seconds}
+        raise HttpProblem(429, "too_often", why, hint=hint, headers=headers)
 
 
 def _no_token(*, given: bool) -> HttpProblem:
@@ -318,11 +318,11 @@ def _no_token(*, given: bool) -> HttpProblem:
         "Authorization: Bearer …, or open the link that plansmith "
         "serve printed"
     )
-    headers = {"WWW-Authenticate": 'Bearer error="invalid_token"' if given else "Bearer"}
+    code, why, header = "no_token", Sentence("this needs a token"), "Bearer"
     if given:
         why = Sentence("this token is not valid: it is unknown, expired or revoked")
-        return HttpProblem(401, "invalid_token", why, hint=hint, headers=headers)
-    return HttpProblem(401, "no_token", Sentence("this needs a token"), hint=hint, headers=headers)
+        code, header = "invalid_token", 'Bearer error="invalid_token"'
+    return HttpProblem(401, code, why, hint=hint, headers={"WWW-Authenticate": header})
 
 
 def _too_large(most: int) -> HttpProblem:

@@ -50,7 +50,6 @@ class EventReader:
             return found
 
     async def _read_on(self, run: str, number: int) -> None:
-        """Reads the events of a run from a number on; keeps as many as there is room for."""
         if self._bytes > MOST_BYTES // 2:
             self._events.clear()
             self._texts.clear()
@@ -62,7 +61,6 @@ class EventReader:
                 return
 
     def text(self, event: Event, position: int, language: str) -> str:
-        """Returns an event as clients get it."""
         place = event.run, event.number, language
         if place not in self._texts:
             data = event.shown_json(language) | {"position": position}
@@ -84,16 +82,14 @@ async def followed(
             if not news:
                 await store.wait_news(after)
         except StoreAway:
-            await clock.sleep(_AWAY_S)
+            await clock.sleep(0.5)
             continue
         if news:
             yield news
             after = news[-1].position
 
 
-_AWAY_S: Final = 0.5
 _NEWEST: Final = 50
-_MOST_ROWS: Final = 200
 _LOOK_S: Final = 1.0  # how soon what another process says is noticed
 Row = dict[str, Any]
 
@@ -121,7 +117,7 @@ class ConversationNews:
     @contextmanager
     def listening(self) -> Generator[asyncio.Queue[Row]]:
         """Opens a queue of changed conversations, beginning with the newest as they are."""
-        queue: asyncio.Queue[Row] = asyncio.Queue(_MOST_ROWS)
+        queue: asyncio.Queue[Row] = asyncio.Queue(200)
         for head in self._known.values():
             _put(queue, conversation_row(head))
         self._listeners.add(queue)
@@ -170,8 +166,6 @@ def _put(queue: asyncio.Queue[Row], row: Row) -> None:
     queue.put_nowait(row)
 
 
-_MOST_PIECES: Final = 100
-_EVERY_S: Final = 0.1
 _LETTERS_A_TOKEN: Final = 4
 _run: Final[ContextVar[str]] = ContextVar("plansmith_run", default="")
 
@@ -210,7 +204,7 @@ class Drafts:
     @contextmanager
     def listening(self) -> Generator[asyncio.Queue[Row]]:
         """Opens a queue of events, beginning with the current drafts."""
-        queue: asyncio.Queue[Row] = asyncio.Queue(_MOST_PIECES)
+        queue: asyncio.Queue[Row] = asyncio.Queue(100)
         for run, draft in self._drafts.items():
             _put(queue, self._event(run, draft, text=draft.about, begins=True))
             for step in draft.steps:
@@ -245,7 +239,6 @@ class Drafts:
         return self._drafts.setdefault(run, _Draft(self._clock.monotonic())) if run else None
 
     def send(self, **told: Any) -> None:
-        """Sends something about the current draft to the listeners."""
         draft = self.current
         if draft is not None:
             event = self._event(_run.get(), draft, **told)
@@ -258,7 +251,6 @@ class Drafts:
         return {**head, "elapsed_ms": elapsed, **more}
 
     def observed(self, model: p.ChatModel) -> p.ChatModel:
-        """Wraps a model so that its output is sent to the listeners as it is written."""
         return _ObservedModel(model, self, self._clock)
 
 
@@ -283,7 +275,7 @@ class _ObservedModel:
                     letters += len(text)
                     waiting += text
                     steps.feed(text)
-                    if self.clock.monotonic() - sent_at >= _EVERY_S:
+                    if self.clock.monotonic() - sent_at >= 0.1:
                         self._add_text(waiting, letters)
                         sent_at, waiting = self.clock.monotonic(), ""
                 case p.ModelDone(usage, _):

@@ -102,12 +102,18 @@ def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
         ),
         *(_parameter(name, "header") for name in headers),
     ]
+    success: dict[str, Any] = {"description": route.summary}
+    if route.status != 204:
+        is_json = route.media == "application/json"
+        others: dict[str, Any] = {kind: {"schema": {}} for kind in _FORMS.get(route.media, ())}
+        form = _ref(route.answer) if is_json else {"type": "string"}
+        success["content"] = {route.media: {"schema": form}, **others}
     found: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.summary,
         "tags": [route.handler.__module__.rpartition(".")[2]],
         "parameters": parameters,
-        "responses": {str(route.status): _success(route), **_failures(route)},
+        "responses": {str(route.status): success, **_failures(route)},
         "security": [] if route.is_open else [{"token": [route.scope]}],
     }
     content: dict[str, Any] = {}
@@ -136,23 +142,16 @@ def _problem(why: str) -> dict[str, Any]:
     return {"description": why, "content": {MEDIA_TYPE: {"schema": _ref(ProblemBody)}}}
 
 
-def _success(route: Route) -> dict[str, Any]:
-    found: dict[str, Any] = {"description": route.summary}
-    if route.status != 204:
-        is_json = route.media == "application/json"
-        schema: Any = _ref(route.answer) if is_json else {"type": "string"}
-        others: dict[str, Any] = {kind: {"schema": {}} for kind in _FORMS.get(route.media, ())}
-        found["content"] = {route.media: {"schema": schema}, **others}
-    return found
-
-
 def _failures(route: Route) -> dict[str, Any]:
     """Describes the errors that this route can answer with; those of all routes are shared."""
     own = dict(_BODY) if route.has_body else {422: "A parameter of the query is unknown or wrong"}
     if "{" in route.path or route.has_body or "run" in route.given.model_fields:
         own[404] = "There is no such thing, or it was removed"
-    if conflict := route.conflict or _usual_conflict(route):
-        own[409] = conflict
+    if route.conflict or route.method != "GET":
+        usual = "It cannot be done in the present state, or another process is at it"
+        own[409] = route.conflict or usual
+    elif route.path.startswith((RUN, "/v1/schedules", "/v1/templates")):
+        own[409] = "The store cannot keep this, or it belongs to another team or folder"
     if route.path.startswith(RUN):
         own[500] = "The record of the run is damaged; `repair` goes on from its last good event"
     if "If-Match" in route.headers:
@@ -160,11 +159,3 @@ def _failures(route: Route) -> dict[str, Any]:
     shared = () if route.is_open else (each for each in _SHARED if each not in own)
     refs = {str(each): {"$ref": f"#/components/responses/Error{each}"} for each in shared}
     return refs | {str(status): _problem(own[status]) for status in sorted(own)}
-
-
-def _usual_conflict(route: Route) -> str:
-    if route.method != "GET":
-        return "It cannot be done in the present state, or another process is at it"
-    if route.path.startswith((RUN, "/v1/schedules", "/v1/templates")):
-        return "The store cannot keep this, or it belongs to another team or folder"
-    return ""

@@ -32,15 +32,12 @@ class ServerSettings(Protocol):
 
     def store_url(self) -> str:
         """Returns the URL of the store of runs."""
-        ...
 
     def folder(self) -> Path:
         """Returns the folder that tools work in."""
-        ...
 
     def stages(self) -> Mapping[str, Record]:
         """Returns the settings after each source of them, such as `default` and `project`."""
-        ...
 
 
 class Teams(Protocol):
@@ -48,23 +45,18 @@ class Teams(Protocol):
 
     async def of_id(self, run_id: str) -> Plansmith:
         """Returns the Plansmith of a run by its id."""
-        ...
 
     def of(self, run: Run) -> Plansmith:
         """Returns the Plansmith of a run; raises `OtherTeam` if its team cannot be made here."""
-        ...
 
     def of_name(self, name: TeamName, database: str = "") -> Plansmith:
         """Returns the Plansmith of a team of these settings, for a new run."""
-        ...
 
     def all(self) -> list[Plansmith]:
         """Returns the server's own Plansmith and those of the teams that were made."""
-        ...
 
     async def close(self) -> None:
         """Closes every team that was made."""
-        ...
 
 
 class Wiring(Protocol):
@@ -73,27 +65,21 @@ class Wiring(Protocol):
     @property
     def settings(self) -> ServerSettings:
         """The settings."""
-        ...
 
     @property
     def tenant(self) -> Tenant | None:
         """The tenant whose settings they are; None for those of the server."""
-        ...
 
     def make_smith(self, **parts: Unpack[Parts]) -> Plansmith:
         """Makes the Plansmith; the given parts replace those of the settings."""
-        ...
 
     def make_teams(
         self, smith: Plansmith, *, tell: Callable[[str], None], model: ChatModel | None
     ) -> Teams:
         """Makes what finds teams on the store of a Plansmith; `model` replaces their models."""
-        ...
 
     def make_agents(self) -> AgentRegistry | None:
         """Makes the registry of A2A agents; None if there are no agents."""
-        ...
 
     def of_tenant(self, tenant: Tenant) -> Wiring:
         """Returns the wiring of a tenant of this server."""
-        ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from plansmith.app import Plansmith
 from plansmith.errors import PlansmithError
@@ -16,8 +16,6 @@ from plansmith.plan.refs import FROM, find
 from plansmith.plan.steps import AnyStep, MapStep, ToolStep
 from plansmith.ports import Records
 
-_SHORTEST: Final = 2
-_DEEPEST: Final = 20
 Origins = dict[str, dict[str, str]]
 Tools = Mapping[str, ToolSpec]
 
@@ -38,7 +36,7 @@ async def _known_of(smith: Plansmith, events: Sequence[e.Event], tools: Tools, d
     created = events[0].body if events else None
     first = next((each.body for each in events if isinstance(each.body, e.PlanProposed)), None)
     before = Known()
-    if isinstance(created, e.RunCreated) and first is not None and depth < _DEEPEST:
+    if isinstance(created, e.RunCreated) and first is not None and depth < 20:
         made = created.origin
         if first.origin == "rerun" and made.kind == "run":  # if that run still exists
             found = await smith.store.events(made.id)
@@ -95,13 +93,15 @@ def _next(plan: Plan, known: Known, maker: str, texts: Mapping[str, str], tools:
         marks[step.id] = {
             place: before[place]
             if place in before and place in old and same(old[place], value)
-            else _origin(value, texts, maker, _default(step, place, tools))
+            else _origin(value, texts, maker, step, place, tools)
             for place, value in _leaves(step)
         }
     return Known(plan, marks)
 
 
-def _origin(value: Json, texts: Mapping[str, str], maker: str, default: Json) -> str:
+def _origin(
+    value: Json, texts: Mapping[str, str], maker: str, step: AnyStep, place: str, tools: Tools
+) -> str:
     refs = [found.ref for found in find(value) if found.ref is not None]
     if refs:
         return f"step:{refs[0].step}"
@@ -109,20 +109,16 @@ def _origin(value: Json, texts: Mapping[str, str], maker: str, default: Json) ->
         return maker
     text = _text(value)
     speaker = next((who for who, known in texts.items() if text in known), "")
-    if len(text) >= _SHORTEST and speaker:
+    if len(text) >= 2 and speaker:
         return speaker
-    return "default" if default is not None and same(default, value) else maker
-
-
-def _default(step: AnyStep, place: str, tools: Tools) -> Json:
-    """Returns the default of the argument in the tool's schema."""
+    # Perhaps the default of the argument in the tool's schema.
     inner = step.each if isinstance(step, MapStep) else step
     if not isinstance(inner, ToolStep) or inner.tool not in tools:
-        return None
+        return maker
     name = place.removeprefix("each.").removeprefix("inputs.")
     schema = cast("dict[str, dict[str, dict[str, Json]]]", tools[inner.tool].input_schema)
-    form = (schema.get("properties") or {}).get(name)
-    return form.get("default") if isinstance(form, dict) else None
+    default = ((schema.get("properties") or {}).get(name) or {}).get("default")
+    return "default" if default is not None and same(default, value) else maker
 
 
 def _leaves(step: AnyStep) -> Iterator[tuple[str, Json]]:

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import uvicorn
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from plansmith.clock import SystemClock
@@ -30,26 +28,23 @@ from plansmith.runs.options import Parts
 from plansmith.secrets import SecretBox
 from plansmith_planner.make import make_model
 from plansmith_server.app import make_app
-from plansmith_server.background import BackgroundRuns
-from plansmith_server.carrier import RunCarrier, need_server
+from plansmith_server.background import BackgroundRuns, RunCarrier
 from plansmith_server.connections import Connection, connection_limit
 from plansmith_server.errors import HttpProblem
 from plansmith_server.middleware import GateRules, RequestGate, host_names, is_loopback
-from plansmith_server.model_switch import ModelSwitch
 from plansmith_server.news import ConversationNews, Drafts, EventReader
 from plansmith_server.ops.logs import Log, watched_loop
 from plansmith_server.ops.metrics import Metrics, Spans, tracer
 from plansmith_server.ops.tasks import end
 from plansmith_server.ports import Wiring
-from plansmith_server.settings import Serve
-from plansmith_server.state import LiveAgent, OpenRuns, ServerState
+from plansmith_server.settings import Serve, need_server
+from plansmith_server.state import LiveAgent, ModelSwitch, OpenRuns, ServerState
 from plansmith_server.team.auth import Auth, load_token, scoped
 from plansmith_server.team.notices import Notices
 from plansmith_server.team.tenant_book import Tenant, TenantBook
 from plansmith_server.team.tenants import App, Tenants, TenantSwitch
 from plansmith_server.team.tokens import TokenFile
-from plansmith_server.upkeep import upkeep
-from plansmith_server.waiting import telling
+from plansmith_server.upkeep import telling, upkeep
 from plansmith_server.worker import Left, Worker, working
 
 if TYPE_CHECKING:
@@ -72,7 +67,8 @@ def protocol_routes(state: ServerState, base: str) -> tuple[list[BaseRoute], lis
         except ModuleNotFoundError:
             hint = f"pip install packages/* 'plansmith[{extra}]'"
             lacking = HttpProblem(501, "not_installed", f"{extra} is not installed", hint=hint)
-            routes += [Route(path, partial(_refuse, lacking)) for path in paths]
+            # A response without state is an application of its own.
+            routes += [Route(path, lacking.response()) for path in paths]
             continue
         found, held = make(state, base)
         routes += [scoped(each, extra) for each in found]
@@ -80,11 +76,6 @@ def protocol_routes(state: ServerState, base: str) -> tuple[list[BaseRoute], lis
     return routes, during
 
 
-async def _refuse(problem: HttpProblem, _: Request) -> Response:
-    return problem.response()
-
-
-_GRACE_S: Final = 5
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -180,7 +171,6 @@ class Server(uvicorn.Server):
 
 @contextmanager
 def _signals(heard: Callable[[int], None]) -> Generator[None]:
-    """Tells of the signals that end a process."""
     loop = asyncio.get_running_loop()
     for each in _SIGNALS:
         loop.add_signal_handler(each, heard, each)
@@ -209,7 +199,16 @@ def make_server(state: ServerState, serve: Serve, sock: socket.socket) -> tuple[
         state.log.hide(each)
     spans = Spans(tracer() if serve.telemetry else None)
     base = base_url(sock)
-    tenants = _tenants(state, serve, auth, base)
+
+    def tenant_app(tenant: Tenant) -> App:
+        log, wiring = state.log.of_tenant(tenant.name), state.wiring.of_tenant(tenant)
+        own = make_state(wiring, log=log, by=state.by, engine=serve.engine)
+        routes, during = protocol_routes(own, base)
+        during.append(partial(telling, own, base))
+        return make_app(own, auth=auth, more=routes, during=during)
+
+    book = TenantBook(serve.tenants) if serve.tenants else None
+    tenants = Tenants(book, tenant_app, log=state.log) if book else None
     state.kind = state.kind._replace(at=base)
     routes, during = protocol_routes(state, base)
     during += [partial(telling, state, base), partial(watched_loop, state.log)]
@@ -221,7 +220,7 @@ def make_server(state: ServerState, serve: Serve, sock: socket.socket) -> tuple[
     # Event streams are left as they are. No other site can make a browser ask for a response, and
     # none holds a token, so that its size betrays nothing: see docs/server.md.
     small = GZipMiddleware(inside, minimum_size=1000, compresslevel=5)
-    login = _oidc_login(state, serve, auth, base)
+    login = _oidc_login(state, book, auth, base)
     gate = RequestGate(small, auth, rules, state.clock.monotonic, app.refused, login)
 
     def end_streams() -> None:
@@ -239,29 +238,15 @@ def make_server(state: ServerState, serve: Serve, sock: socket.socket) -> tuple[
         server_header=False,
         ws="none",
         lifespan="on",
-        timeout_graceful_shutdown=_GRACE_S,
+        timeout_graceful_shutdown=5,
         proxy_headers=False,
     )
     return Server(config, end_streams), auth
 
 
-def _tenants(own: ServerState, serve: Serve, auth: Auth, base: str) -> Tenants | None:
-    """Returns the tenants of a server; None if it keeps none."""
-    if serve.tenants is None:
-        return None
-
-    def make(tenant: Tenant) -> App:
-        log = own.log.of_tenant(tenant.name)
-        state = make_state(own.wiring.of_tenant(tenant), log=log, by=own.by, engine=serve.engine)
-        routes, during = protocol_routes(state, base)
-        during.append(partial(telling, state, base))
-        return make_app(state, auth=auth, more=routes, during=during)
-
-    return Tenants(TenantBook(serve.tenants), make, log=own.log)
-
-
-def _oidc_login(own: ServerState, serve: Serve, auth: Auth, base: str) -> OidcLogin | None:
-    """Returns how people log in by a provider; None if the settings name none."""
+def _oidc_login(
+    own: ServerState, book: TenantBook | None, auth: Auth, base: str
+) -> OidcLogin | None:
     settings = own.settings.oidc
     if settings is None:
         return None
@@ -273,7 +258,6 @@ def _oidc_login(own: ServerState, serve: Serve, auth: Auth, base: str) -> OidcLo
         raise Misconfigured(why, hint="pip install packages/* 'plansmith[oidc]'") from None
     redirect = f"{settings.url or base}/login/callback"
     client = make_client(settings, redirect=redirect, monotonic=own.clock.monotonic)
-    book = TenantBook(serve.tenants) if serve.tenants else None
     return make_login(client=client, auth=auth, book=book, log=own.log, now=own.clock.now)
 
 

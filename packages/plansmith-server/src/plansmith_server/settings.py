@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from plansmith.engine.run_queue import QueueLimits
-from plansmith.errors import Refused
+from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.data import Number, Record, Whole
 from plansmith.plan.sentence import Sentence
+from plansmith.store.urls import StoreKind, store_kind
 
 # How long runs are kept that are over: hours, days or weeks; empty for ever.
 KeepRuns = Annotated[str, Field(pattern=r"^([1-9]\d{0,4}[hdw])?$")]
@@ -183,7 +184,6 @@ class OidcSettings(Record):
         return value.rstrip("/") if value.endswith("/") and urlsplit(value).path == "/" else value
 
     def claimed(self, claims: Mapping[str, Any]) -> Claimed:
-        """Returns who a person is; refuses one for whom the settings have no role or tenant."""
         user = claims.get(self.user_claim)
         if not isinstance(user, str) or not _USER.fullmatch(user):
             raise Refused(Sentence("the claim '{claim}' is no user name", claim=self.user_claim))
@@ -217,3 +217,12 @@ def is_secure(url: str) -> bool:
         return parts.scheme == "http" and ipaddress.ip_address(parts.hostname or "").is_loopback
     except ValueError:
         return False
+
+
+def need_server(url: str) -> StoreKind:
+    """Returns what the package of a store brings that several machines share."""
+    kind = store_kind(url)
+    if kind is None:
+        hint = Sentence("name a database that all of them reach: --store postgresql://…")
+        raise Misconfigured(Sentence("workers need a store on PostgreSQL"), hint=hint)
+    return kind

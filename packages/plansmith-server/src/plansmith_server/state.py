@@ -1,27 +1,32 @@
-"""Holds what all handlers share: Plansmith, background runs, the list of runs, agents."""
+"""Holds what all handlers share: Plansmith, background runs, open runs, agents, the model."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import OrderedDict
-from collections.abc import Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from plansmith.app import Plansmith
 from plansmith.engine.journal import Journal
 from plansmith.engine.processes import ProcessKind
-from plansmith.errors import NotFound, OtherTeam, PlansmithError
+from plansmith.errors import Misconfigured, NotFound, OtherTeam, PlansmithError, Refused
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import TeamName
-from plansmith.ports import Agent, Call, Clock, Closing
+from plansmith.plan.sentence import Sentence
+from plansmith.ports import Agent, Call, ChatModel, Clock, Closing, Delta, Prompt
 from plansmith_connect.a2a.registry import AgentRegistry
-from plansmith_server.background import BackgroundRuns
-from plansmith_server.carrier import RunCarrier
+from plansmith_planner.make import make_model
+from plansmith_planner.models import choose
+from plansmith_planner.models.wrappers import closing
+from plansmith_planner.settings import ModelSettings
+from plansmith_server.background import BackgroundRuns, RunCarrier
+from plansmith_server.bodies import ModelChoice
 from plansmith_server.errors import not_found
-from plansmith_server.model_switch import ModelSwitch
 from plansmith_server.news import ConversationNews, Drafts, EventReader
 from plansmith_server.ops.logs import Log
 from plansmith_server.ops.metrics import Metrics
@@ -49,7 +54,6 @@ class LiveAgent:
         return await self._agent.work(task, inputs, call)
 
     async def refresh(self) -> None:
-        """Takes the agent from the registry again."""
         for each in self._registry.agents():
             if each.spec.name == self.spec.name:
                 await self.close()
@@ -59,6 +63,117 @@ class LiveAgent:
     async def close(self) -> None:
         if isinstance(self._agent, Closing):
             await self._agent.close()
+
+
+class ModelDownloads:
+    """Downloads embedded models in the background, one at a time."""
+
+    def __init__(self) -> None:
+        # How far the newest one is, or why it stopped.
+        self.current: dict[str, Any] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, name: str) -> None:
+        """Starts a download, unless it is under way."""
+        model = _shelf().model(name)
+        if self.current is not None and self.current["state"] in ("loading", "checking"):
+            if self.current["name"] == model.name:
+                return
+            why = Sentence("{model} is being downloaded", model=self.current["name"])
+            raise Refused(why, hint=Sentence("wait for it to end"))
+        self.current = {"name": model.name, "total": model.size, "done": 0, "state": "loading"}
+        self.current |= {"error": "", "hint": ""}
+        self._task = asyncio.create_task(self._load(model.name, self.current))
+
+    async def _load(self, name: str, download: dict[str, Any]) -> None:
+        def progress(done: int, total: int) -> None:
+            download.update(done=done, state="checking" if done >= total else "loading")
+
+        try:
+            await asyncio.to_thread(_shelf().pull, name, progress)
+            download.update(state="done", done=download["total"])
+        except PlansmithError as error:
+            download.update(state="failed", error=error.message, hint=error.hint)
+        except OSError as error:
+            download.update(state="failed", error=str(error))
+
+
+class ModelSwitch:
+    """A model that stands for another one, which can be replaced between two calls."""
+
+    def __init__(
+        self, model: ChatModel, settings: ModelSettings, clock: Clock, *, is_given: bool = False
+    ) -> None:
+        self._model, self._settings, self._clock = model, settings, clock
+        # A program that starts the server may give it a model, whatever the settings say.
+        self.is_given = is_given
+        # Set once a person has chosen on the page; the settings decide until then.
+        self.chosen = ""
+        self.downloads = ModelDownloads()
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        """Returns the answer of the model in use when the call begins."""
+        pieces = self._model.stream(prompt)
+        async with closing(pieces):
+            async for delta in pieces:
+                yield delta
+
+    async def use(self, given: ModelChoice) -> None:
+        """Plans with another model from the next call on; checks what can be checked at once."""
+        key = given.api_key.get_secret_value().strip()
+        fields: dict[str, str | None] = {"model": given.kind}
+        match given.kind:
+            case "auto" | "rules":
+                pass
+            case "embedded":
+                known = _shelf().model(given.model)
+                if not known.is_here:
+                    why = Sentence("the file of {model} is not on this machine", model=known.name)
+                    raise Refused(why, hint=Sentence("download it first"))
+                fields = {"model": f"local:{known.name}"}
+            case "server":
+                fields = await _served(given)
+            case "key":
+                fields = _keyed(given.variable, given.model.strip(), has_key=bool(key))
+        limits = {"timeout_s": self._settings.timeout_s, "silence_s": self._settings.silence_s}
+        settings = ModelSettings.model_validate({**fields, **limits})
+        self._model = make_model(settings, clock=self._clock, api_key=key or None)
+        self.chosen = settings.model
+
+
+async def _served(given: ModelChoice) -> dict[str, str | None]:
+    places = [each for each in choose.usual_places(os.environ) if each.url == given.url]
+    servers = await choose.ask_servers(places) if places else []
+    if not servers or given.model not in servers[0].models:
+        server = given.url or "the server"
+        why = Sentence("{server} has no model '{model}' now", server=server, model=given.model)
+        raise Refused(why, hint=Sentence("start it, and look again"))
+    return {"model": f"openai:{given.model}", "base_url": servers[0].place.base_url}
+
+
+def _keyed(variable: str, model: str, *, has_key: bool) -> dict[str, str | None]:
+    key = next((each for each in choose.KEYS if each.variable == variable), None)
+    if key is None:
+        why = Sentence("'{name}' is not the key of a known provider", name=variable)
+        names = [each.variable for each in choose.KEYS]
+        raise Misconfigured(why, hint=Sentence("use {names}", names=names))
+    if not has_key and not os.environ.get(variable, "").strip():
+        why = Sentence("{variable} is not set, and no key was given", variable=variable)
+        raise Refused(why, hint=Sentence("enter the key"))
+    name = f"{key.provider}:{model or key.model}"
+    return {"model": name, "base_url": key.base_url, "api_key_env": None if has_key else variable}
+
+
+def _shelf() -> choose.ModelShelf:
+    shelf = choose.installed_shelf()
+    if shelf is None:
+        hint = "pip install packages/* 'plansmith[desk]'"
+        raise Misconfigured("no installed package runs models in this process", hint=hint)
+    return shelf
 
 
 class Listed(NamedTuple):
@@ -84,25 +199,21 @@ class OpenRuns:
             for each in news:
                 self.forget(each.run)
             self._position = news[-1].position
-        return [await self._read(run_id) for run_id in await store.open_runs()]
-
-    async def _read(self, run_id: str) -> Listed:
-        """Returns an open run, also a damaged one."""
-        known = self._listed.get(run_id)
-        if known is not None:
-            return known
-        before = self._position
-        run, summary = await self._smith.runs.journals.listed(run_id)
-        found = Listed(run_row(summary), run)
-        # If the run changed while it was read, it is read again next time.
-        if self._position == before:
-            self._listed[run_id] = found
-            if len(self._listed) > _KEPT:
-                self._listed.popitem(last=False)
+        found: list[Listed] = []
+        for run_id in await store.open_runs():
+            known, before = self._listed.get(run_id), self._position
+            if known is None:
+                run, summary = await self._smith.runs.journals.listed(run_id)
+                known = Listed(run_row(summary), run)
+            found.append(known)
+            # If the run changed while it was read, it is read again next time.
+            if self._position == before:
+                self._listed[run_id] = known
+                if len(self._listed) > _KEPT:
+                    self._listed.popitem(last=False)
         return found
 
     def forget(self, run_id: str) -> None:
-        """Forgets a run that was changed or removed."""
         self._listed.pop(run_id, None)
 
 
@@ -134,7 +245,6 @@ class ServerState:
 
     @property
     def settings(self) -> ServerSettings:
-        """The settings of the server, or of the tenant."""
         return self.wiring.settings
 
     @property
@@ -159,11 +269,9 @@ class ServerState:
 
     async def journal(self, run_id: str) -> Journal:
         """Returns the journal of a run; raises `NotFound` or 404 if there is no such run."""
-        _check_id(run_id)
-        return await self.smith.runs.journals.load(run_id)
+        return await self.smith.runs.journals.load(_checked(run_id))
 
     async def run(self, run_id: str) -> Run:
-        """Returns a run without its results."""
         return (await self.journal(run_id)).run
 
     async def for_run(self, run_id: str, *, acts: bool = True) -> ServerState:
@@ -171,9 +279,8 @@ class ServerState:
 
         With `acts=False`, for reading and stopping, a team that cannot be made is no error.
         """
-        _check_id(run_id)
         try:
-            smith = await self.teams.of_id(run_id)
+            smith = await self.teams.of_id(_checked(run_id))
         except NotFound:
             raise not_found("run", run_id) from None
         except OtherTeam:
@@ -186,12 +293,12 @@ class ServerState:
 
     def for_team(self, name: TeamName | None, database: str = "") -> ServerState:
         """Returns this state with the Plansmith of a new team; unchanged without a name."""
-        if name is None:
-            return self
-        return replace(self, smith=self.teams.of_name(name, database))
+        smith = self.teams.of_name(name, database) if name else self.smith
+        return replace(self, smith=smith) if name else self
 
 
-def _check_id(run_id: str) -> None:
+def _checked(run_id: str) -> str:
     """Refuses what cannot be the id of a run, before a store is asked."""
     if len(run_id) > _LONGEST or not run_id.isprintable():
         raise not_found("run", run_id)
+    return run_id

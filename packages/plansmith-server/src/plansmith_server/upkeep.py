@@ -1,9 +1,11 @@
-"""What goes on beside the requests: open runs, decisions of others, schedules, old runs."""
+"""What goes on beside requests: open runs, decisions of others, schedules, old runs, notices."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -13,14 +15,13 @@ from plansmith.errors import PlansmithError
 from plansmith.housekeeping import prune, read_age
 from plansmith.plan import events as e
 from plansmith.plan.next_move import goes_on
+from plansmith.plan.run import Run
 from plansmith.ports import News
 from plansmith_planner.threads.store import needed_by_threads
-from plansmith_server.ops.tasks import in_role
+from plansmith_server.ops.tasks import beside, in_role
 from plansmith_server.state import ServerState
+from plansmith_server.team.notices import Key, notice_of, waiting_items
 
-_DAY_S: Final = 86_400.0
-_BATCH: Final = 500
-_AGAIN_S: Final = 1.0
 # `plansmith approve --go` decides and then runs the plan itself: give it time to start.
 GRACE_S: Final = 0.5
 _DECISIONS: Final = (
@@ -38,7 +39,7 @@ def upkeep(state: ServerState) -> list[Coroutine[Any, Any, None]]:
         _fire_schedules(state),
         prune_daily(state),
         _carry_runs(state),
-        state.background.continue_released(),
+        state.background.keep_looking(released=True),
     ]
 
 
@@ -88,7 +89,7 @@ async def follow_decisions(state: ServerState, after: int) -> None:
     try:
         while True:
             try:
-                news = await store.news(after, limit=_BATCH)
+                news = await store.news(after, limit=500)
                 begun = [each.run for each in news if each.number == 1 and not knows(each.run)]
                 works = [_continue_run(state, *each) for each in await _decided(state, news)]
                 works += [_take_in(state, each) for each in begun]
@@ -100,7 +101,7 @@ async def follow_decisions(state: ServerState, after: int) -> None:
                     await store.wait_news(after)
             except PlansmithError as error:
                 state.log.warning("decision_not_followed", error=str(error))
-                await state.clock.sleep(_AGAIN_S)
+                await state.clock.sleep(1.0)
     finally:
         for task in waiting:
             task.cancel()
@@ -108,11 +109,10 @@ async def follow_decisions(state: ServerState, after: int) -> None:
 
 async def _decided(state: ServerState, news: Sequence[News]) -> list[tuple[str, int]]:
     """Returns the runs that were decided on, or wait for a time, with the last such event."""
-    firsts: dict[str, int] = {}
+    knows, firsts, found = state.background.knows, dict[str, int](), dict[str, int]()
     for each in news:
-        if state.carrier is not None or state.background.knows(each.run):
+        if state.carrier is not None or knows(each.run):
             firsts.setdefault(each.run, each.number)
-    found: dict[str, int] = {}
     for run, first in firsts.items():
         for event in await state.smith.store.events(run, after=first - 1):
             if _is_decision(event) or isinstance(event.body, e.StepWaits):
@@ -122,9 +122,8 @@ async def _decided(state: ServerState, news: Sequence[News]) -> list[tuple[str, 
 
 def _is_decision(event: e.Event) -> bool:
     """Tells whether a person or a program decided, or the time for an answer is over."""
-    if isinstance(event.body, e.QuestionAnswered) and event.body.no_answer:
-        return True
-    return event.by.speaks and isinstance(event.body, _DECISIONS)
+    is_over = isinstance(event.body, e.QuestionAnswered) and event.body.no_answer
+    return bool(is_over) or (event.by.speaks and isinstance(event.body, _DECISIONS))
 
 
 async def _take_in(state: ServerState, run_id: str) -> None:
@@ -175,21 +174,19 @@ async def _resume_open_runs(state: ServerState) -> None:
         state.log.info("runs_sent" if state.carrier else "ready", runs=count)
     except PlansmithError as error:
         state.log.failure("runs_not_resumed", error=str(error))
-    await asyncio.gather(_sum_up(state), background.adopt_orphans())
 
+    async def sum_up() -> None:
+        """Makes the summaries that a process that died did not make."""
+        try:
+            await patience.until_done(state.smith.runs.lists.sum_up)
+        except Exception as error:  # noqa: BLE001 - orphans are adopted all the same
+            why = str(error) if isinstance(error, PlansmithError) else repr(error)
+            state.log.warning("runs_not_summed_up", error=why)
 
-async def _sum_up(state: ServerState) -> None:
-    """Makes the summaries that a process that died did not make."""
-    runs = state.smith.runs
-    try:
-        await runs.journals.patience.until_done(runs.lists.sum_up)
-    except Exception as error:  # noqa: BLE001 - orphans are adopted all the same
-        why = str(error) if isinstance(error, PlansmithError) else repr(error)
-        state.log.warning("runs_not_summed_up", error=why)
+    await asyncio.gather(sum_up(), background.keep_looking())
 
 
 async def _fire_schedules(state: ServerState) -> None:
-    """Fires schedules, if the store can keep them, as long as no other server here does so."""
     journals = state.smith.runs.journals
     try:
         await journals.patience.until_done(lambda: journals.owners.serve(str(state.kind)))
@@ -215,6 +212,102 @@ async def prune_daily(state: ServerState) -> None:
                 state.log.info("pruned", runs=len(old.runs), bytes=old.bytes)
             except PlansmithError as error:
                 state.log.warning("not_pruned", error=str(error))
-            await state.clock.sleep(_DAY_S)
+            await state.clock.sleep(86_400.0)
 
     await in_role(state.smith.runs.journals.owners, "housekeeping", prune_each_day)
+
+
+@asynccontextmanager
+async def telling(state: ServerState, base: str) -> AsyncGenerator[None]:
+    """Tells people what waits for them while the server serves; nothing without settings."""
+    if not state.notices.channels:
+        yield
+        return
+
+    async def tell() -> None:
+        # One server of a folder does so: nobody is told twice.
+        journals = state.smith.runs.journals
+        while True:
+            try:
+                role = f"notices {journals.folder}"
+                await in_role(journals.owners, role, lambda: _Waiters(state, base).follow())
+            except PlansmithError as error:
+                state.log.warning("notices_stopped", error=str(error))
+                await state.clock.sleep(1.0)
+
+    async with state.notices.sending(), beside(tell()):
+        yield
+
+
+class _Waiters:
+    """Keeps what waits, and when each channel is to be told of it."""
+
+    def __init__(self, state: ServerState, base: str) -> None:
+        self._state, self._base = state, base
+        # The oldest first, which are forgotten when there are too many.
+        self._known: dict[Key, None] = {}
+        # By the channel and the key of what waits.
+        self._due: dict[tuple[str, Key], datetime] = {}
+
+    async def follow(self) -> None:
+        store = self._state.smith.store
+        after = await store.wait_news(-1)
+        for listed in await self._state.open_runs.all():
+            self._note(listed.run, begun_before=True)
+        while True:
+            news = await store.news(after, limit=500)
+            asked = {
+                each.run
+                for each, event in (await self._state.events.read(news)).items()
+                if isinstance(event.body, e.ReviewAsked | e.QuestionAsked)
+            }
+            for run in await self._runs(asked):
+                self._note(run)
+            after = news[-1].position if news else after
+            await self._tell()
+            if news:
+                continue
+            left = None
+            if self._due:
+                due = min(self._due.values()) - self._state.clock.now()
+                left = max(0.0, due.total_seconds())
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await store.wait_news(after)
+
+    async def _runs(self, names: set[str]) -> list[Run]:
+        found: list[Run] = []
+        for name in sorted(names):
+            with suppress(PlansmithError):  # removed meanwhile, or damaged: the page shows it
+                found.append((await self._state.smith.runs.journals.load(name)).run)
+        return found
+
+    def _note(self, run: Run, *, begun_before: bool = False) -> None:
+        """Notes what waits; what was due before this server began was told by another one."""
+        if not self._state.smith.runs.journals.is_here(run.folder):
+            return
+        now = self._state.clock.now()
+        for one in waiting_items(run):
+            if one.key in self._known:
+                continue
+            self._known[one.key] = None
+            if len(self._known) > 10_000:
+                del self._known[next(iter(self._known))]
+            for channel in self._state.notices.channels.values():
+                start = (one.since or now) if begun_before else now
+                due = start + timedelta(seconds=channel.settings.after_s)
+                if one.kind in channel.settings.about and (due > now or not begun_before):
+                    self._due[channel.name, one.key] = due
+
+    async def _tell(self) -> None:
+        """Tells each channel once of all that is due and still waits."""
+        now, notices = self._state.clock.now(), self._state.notices
+        ready = [each for each, due in self._due.items() if due <= now]
+        runs = await self._runs({key[1] for _, key in ready})
+        waits = {one.key: one for run in runs for one in waiting_items(run)}
+        for each in ready:
+            del self._due[each]
+        for channel in notices.channels.values():
+            mine = [waits[key] for name, key in ready if name == channel.name and key in waits]
+            if mine:
+                notices.tell(channel, notice_of(channel.settings, mine, self._base))

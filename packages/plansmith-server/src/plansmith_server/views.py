@@ -24,7 +24,7 @@ from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import Json, canonical_json, stored_json
 from plansmith.plan.next_move import AwaitReview, Execute, next_move
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning import Estimate, stands_in
+from plansmith.plan.planning import stands_in
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.refs import without_citations
 from plansmith.plan.run import Run, RunStatus, StepState
@@ -46,7 +46,6 @@ Shown = dict[str, Any]
 CLIP: Final = 20_000
 _WHOLE: Final = 1_000_000
 _HOST: Final = re.compile(rb"\bhttps?://([^/\s\"'\\?#@]+)")
-_MOST_HOSTS: Final = 100
 
 
 def view(model: type[BaseModel], source: object, **own: Any) -> Shown:
@@ -267,20 +266,28 @@ async def run_view(smith: Plansmith, run_id: str) -> Shown:
     events, run = journal.events, await journals.owners.marked(journal.run)
     whole = await journals.whole(journal) if run.phase.over else run
     reused = {name for name, each in run.steps.items() if each.reused_from}
+    results = await load_results(smith.store, run)
+    started = {name: each.inputs for name, each in run.steps.items() if each.inputs}
+    values = await asyncio.gather(*map(smith.store.get, started.values()))
+    inputs = dict(zip(started, values, strict=True))
     return view(
         RunView,
         run,
         plan=run.plan.to_json() if run.plan else None,
         hash=run.plan.hash if run.plan else None,
         problems=[problem_view(each) for each in run.problems],
-        estimate=estimate_view(run.estimate) if run.estimate else None,
+        # With sentences as such.
+        estimate=run.estimate and {**run.estimate.to_json(), "basis": run.estimate.basis},
         effects=await effects_view(smith, run.plan, run.templates, done=reused),
         origins=await run_origins(smith, events, await known_tools(smith)),
         rules=rules_view(run.plan),
         stand_in=run.plan is not None and stands_in(run.plan, run.metrics),
         failure=await _failure(smith, events),
         review=_review(run, events),
-        steps=await _steps(smith, run),
+        steps={
+            name: _step(state, results.get(name), inputs.get(name))
+            for name, state in run.steps.items()
+        },
         questions=[question_view(run, each) for each in run.questions.values()],
         cost_usd=str(run.money),
         report=whole.report,
@@ -304,15 +311,12 @@ async def run_view(smith: Plansmith, run_id: str) -> Shown:
 
 
 async def _failure(smith: Plansmith, events: Sequence[e.Event]) -> Shown | None:
-    """Returns why the newest planning gave no plan; None if it gave one."""
-    outcomes = (each.body for each in reversed(events))
     kinds = (e.PlanProposed, e.PlanningFailed)
-    last = next((each for each in outcomes if isinstance(each, kinds)), None)
+    last = next((x.body for x in reversed(events) if isinstance(x.body, kinds)), None)
     if not isinstance(last, e.PlanningFailed):
         return None
     calls = cast("list[Shown]", await smith.store.get(last.record) if last.record else [])
-    texts = [each for each in calls if each.get("text")] or calls
-    wrote = texts[-1] if texts else {}
+    wrote = next((each for each in reversed(calls) if each.get("text")), {}) or (calls or [{}])[-1]
     output = str(wrote.get("text") or "")[:CLIP]
     return {"reason": last.reason, "model": str(wrote.get("model") or ""), "output": output}
 
@@ -354,11 +358,6 @@ def _continues(run: Run) -> Shown | None:
     return {"done": len(kept), "total": sum(not step.disabled for step in run.plan.steps)}
 
 
-def estimate_view(estimate: Estimate) -> Shown:
-    """Returns the estimate of a plan, with sentences as such."""
-    return {**estimate.to_json(), "basis": estimate.basis}
-
-
 def _review(run: Run, events: Sequence[e.Event]) -> Shown | None:
     """Returns why a person is or was asked to review the current plan."""
     if run.plan is None:
@@ -385,17 +384,6 @@ def is_undecided(run: Run) -> bool:
             return run.phase is RunStatus.PLANNING
         case _:
             return False
-
-
-async def _steps(smith: Plansmith, run: Run) -> Shown:
-    """Returns every step with its inputs and its result, cut if they are long."""
-    results = await load_results(smith.store, run)
-    started = {name: each.inputs for name, each in run.steps.items() if each.inputs}
-    values = await asyncio.gather(*map(smith.store.get, started.values()))
-    inputs = dict(zip(started, values, strict=True))
-    return {
-        name: _step(state, results.get(name), inputs.get(name)) for name, state in run.steps.items()
-    }
 
 
 def _step(state: StepState, result: Json, inputs: Json, limit: int = CLIP) -> Shown:
@@ -461,7 +449,7 @@ async def effects_view(
             worst = max(found, key=lambda each: each.rank, default=Effect.READ)
             by_step[step.id] = worst.value
     hosts = _HOST.findall(canonical_json(plan.to_json())) if plan else []
-    names = sorted({each.decode(errors="replace").lower() for each in hosts})[:_MOST_HOSTS]
+    names = sorted({each.decode(errors="replace").lower() for each in hosts})[:100]
     return {**counts, "hosts": names, "by_step": by_step}
 
 
@@ -524,14 +512,11 @@ def _attempts(run: Run, events: Sequence[e.Event], name: str) -> list[Shown]:
 
 
 async def _exchanges(smith: Plansmith, events: Sequence[e.Event]) -> list[Shown]:
-    """Returns the model calls that made the current plan."""
     bodies = (event.body for event in reversed(events))
     makers = (each for each in bodies if isinstance(each, e.Triaged | e.PlanProposed))
     record = next((each.record for each in makers if each.record), "")
     calls = cast("list[Shown]", await smith.store.get(record) if record else [])
-    return [
-        {"model": each["model"], "prompt": each["prompt"], "output": each["text"]} for each in calls
-    ]
+    return [{"model": x["model"], "prompt": x["prompt"], "output": x["text"]} for x in calls]
 
 
 class Received(NamedTuple):

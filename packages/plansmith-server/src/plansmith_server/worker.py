@@ -22,9 +22,7 @@ _OFFER_S: Final = 1.0
 # another worker may be slower than this one, so with others it has to be more often.
 _OFFERS: Final = 3
 _OFFERS_TO_OTHERS: Final = 12
-_LONGEST_OFFER_S: Final = 3.0
 _LAST_S: Final = 5.0
-_POLL_S: Final = 0.2
 # Of all workers together: some worker looks soon enough, and the database has other work.
 _POLLS_A_SECOND: Final = 100
 
@@ -62,7 +60,7 @@ class Worker:
         await patience.until_done(lambda: owners.serve(str(self._state.kind)))
         # What suits all living workers: the queue knows one number for all of them.
         takes = [*(await patience.until_done(self._workers)).values()]
-        poll_s = max(_POLL_S, len(takes) / _POLLS_A_SECOND)
+        poll_s = max(0.2, len(takes) / _POLLS_A_SECOND)
         most = max([self._most, *takes])
         await self.carrier.open(limits._replace(per_worker=most, poll_s=poll_s))
         await self._taker.start()
@@ -102,7 +100,7 @@ class Worker:
         self._offered[run_id] = times = self._offered.get(run_id, 0) + 1
         self._state.log.warning("tool_lacking", run=run_id, tools=[*lacking], times=times)
         if times < (_OFFERS_TO_OTHERS if others else _OFFERS):
-            wait_s = min(_OFFER_S * times, _LONGEST_OFFER_S)
+            wait_s = min(_OFFER_S * times, 3.0)
             self._state.background.continue_later(run_id, wait_s)
         else:
             del self._offered[run_id]  # a person who resumes it has others try again
@@ -114,7 +112,6 @@ class Worker:
         return True
 
     async def _lacking(self, run: Run) -> list[str]:
-        """Returns the tools and agents of an approved plan that this worker does not have."""
         if run.plan is None or not run.approved_tools:
             return []
         intake = self._state.teams.of(run).runs.intake

@@ -168,13 +168,6 @@ async def test_every_template_is_a_skill(house: House) -> None:
         assert house.tools.calls == [("weather", {"city": "Rome"})]
         wrong = await said(client, words(data={"template": "nothing"}))
         assert states(wrong)[-1] == TaskState.TASK_STATE_FAILED
-        body = {"name": "asking", "plan": plan(ASK, tool_step("a", inputs={"city": "{{which}}"}))}
-        await house.post("/v1/templates", body, 201)
-        outer = plan({"id": "sub", "kind": "plan", "template": "asking"})
-        await house.post("/v1/templates", {"name": "outer", "plan": outer}, 201)
-        events = await said(client, words(data={"template": "outer"}))
-        assert states(events)[-1] == TaskState.TASK_STATE_INPUT_REQUIRED
-        assert events[-1].status_update.status.message.parts[0].text == "Which city?"
 
 
 async def test_tasks_of_an_earlier_server_are_found_by_their_runs(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ import httpx
 import pytest
 from tests.unit.server.house import House, serving, tool_step
 
-from plansmith_server.connections import connection_limit
 from plansmith_server.ops import logs
 from plansmith_server.routes import events
 
@@ -224,24 +223,6 @@ async def test_a_full_server_closes_who_asks_nothing(tmp_path: Path) -> None:
         assert not later.at_eof()
         for each in streams:
             await each.aclose()
-
-
-async def test_a_server_with_every_connection_in_use_says_so(tmp_path: Path) -> None:
-    async with serving(tmp_path, connections=4) as house:
-        streams = [cast("AsyncGenerator[Any]", house.stream()) for _ in range(3)]
-        for each in streams:
-            assert (await anext(each))["event"] == "snapshot"
-        full = await house.client.get("/healthz")
-        assert (full.status_code, full.headers["retry-after"]) == (503, "1")
-        for each in streams:
-            await each.aclose()
-
-
-def test_connections_take_half_of_the_files_at_most() -> None:
-    room = connection_limit()
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert room.per_peer < room.most <= soft / 2
-    assert room.per_peer > events.MOST_STREAMS
 
 
 async def test_of_many_streams_at_once_none_is_one_too_many_and_long_paths_are_not_found(

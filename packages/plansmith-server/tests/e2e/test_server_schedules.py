@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.unit.server.house import House, plan, serving, tool_step
+from tests.unit.server.house import plan, serving, tool_step
 
 DAILY = {"daily_at": "07:15", "timezone": "Europe/Oslo"}
 
@@ -39,42 +39,6 @@ async def test_a_schedule_is_made_only_with_the_hash_of_its_plan(tmp_path: Path)
         ]
         assert (await house.client.delete(path)).status_code == 204
         assert (await house.client.get(path)).status_code == 404
-
-
-async def test_a_run_with_several_times_becomes_a_schedule_for_each(tmp_path: Path) -> None:
-    async with serving(tmp_path, store="sqlite") as house:
-        other = tool_step("b", inputs={"city": "Rome"})
-        timed = plan(tool_step("a"), other) | {
-            "schedules": {"a": DAILY, "b": {"every_minutes": 60, "timezone": "UTC"}}
-        }
-        alone = await house.post("/v1/schedules", {"plan": timed, "timing": DAILY}, 409)
-        assert "different times" in alone["detail"]
-        run = await house.post("/v1/runs", {"plan": timed, "mode": "review"}, 202)
-        waiting = await house.until(run["id"], "reviewing")
-        body = {"run": run["id"]}
-        await house.post("/v1/schedules", body, 409)
-        made = await house.post("/v1/schedules", {**body, "approve": waiting["hash"]}, 201)
-        assert [each["words"] for each in made["items"]] == [
-            "daily at 07:15 Europe/Oslo",
-            "every hour",
-        ]
-        assert len((await house.get("/v1/schedules"))["items"]) == 2
-        assert house.tools.calls == []
-
-
-async def test_the_next_fires_are_computed_by_the_server(house: House) -> None:
-    timing = {"cron": "30 1 * * *", "timezone": "Europe/London"}
-    body = {**timing, "count": 3, "after": "2026-10-24T12:00:00Z"}
-    found = await house.post("/v1/schedules/preview", body)
-    assert found["fires"] == [
-        "2026-10-25T00:30:00Z",
-        "2026-10-26T01:30:00Z",
-        "2026-10-27T01:30:00Z",
-    ]
-    mars = {**timing, "timezone": "Mars/Base"}
-    bad = await house.post("/v1/schedules/preview", mars, 422)
-    assert "Mars/Base" in bad["detail"]
-    await house.post("/v1/schedules/preview", {"count": 3}, 422)
 
 
 async def test_a_schedule_that_gave_up_waits_in_the_inbox(tmp_path: Path) -> None:

@@ -151,19 +151,6 @@ async def test_an_embedded_model_is_downloaded_with_progress_and_then_used(
         publisher.shutdown()
 
 
-async def test_a_download_that_is_not_allowed_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PLANSMITH_MODELS", str(tmp_path / "models"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("PLANSMITH_OFFLINE", "1")
-    async with serving(tmp_path) as house:
-        await house.post("/v1/models/pull", {}, 202)
-        told = await _loaded(house)
-        assert told["download"]["state"] == "failed"
-        assert "nothing may be fetched" in told["download"]["error"]
-
-
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - named by the base
         """Say nothing."""

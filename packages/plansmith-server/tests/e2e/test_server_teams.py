@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,13 +10,10 @@ from typing import Any
 import pytest
 from tests.unit.server.house import House, serving, tool_step
 
-from plansmith import Plansmith
-from plansmith.errors import Refused
-from plansmith.plan.timing import Timing
 from plansmith.ports import Delta, Prompt
 from plansmith.testing import Answer, ScriptedModel
 from plansmith_cli.config import Settings
-from plansmith_cli.teams import data, research
+from plansmith_cli.teams import data
 
 GO = {"decision": "plan", "reason": "", "query": "", "answer": ""}
 ASK = {"decision": "ask", "reason": "", "query": "", "answer": "Which bridge?"}
@@ -91,10 +87,6 @@ def settings(place: Path, **more: Any) -> Settings:
     return Settings.model_validate({"store": f"sqlite:///{place / 'runs.db'}", **more})
 
 
-def researchers(place: Path) -> Plansmith:
-    return research(settings(place, documents=[place / "library"]), model=Cast())
-
-
 async def drawn(place: Path, **more: Any) -> str:
     """A run of the data team that waits for approval, left by the process that made it."""
     own = settings(place)
@@ -126,39 +118,6 @@ async def test_a_plan_of_a_team_runs_beside_an_ordinary_run(place: Path) -> None
         assert (await approved(server, again["id"]))["status"] == "done"
 
 
-async def test_messages_are_planned_with_the_agents_of_the_team(place: Path) -> None:
-    async with researchers(place) as team:
-        run = await team.plan("When was it opened?", mode="read_only")
-    async with house(place) as server:
-        talk = f"/v1/conversations/{run.id}/messages"
-        answered = await server.post(talk, {"text": "The old one"}, 202)
-        assert (answered["id"], answered["message"]["kind"]) == (run.id, "answer")
-        await server.until(run.id, "done")
-        more = {"text": "Find when the old one was opened, again", "mode": "read_only"}
-        follow = await server.post(talk, more, 202)
-        assert follow["message"]["kind"] == "request"
-        done = await server.until(follow["id"], "done", "failed")
-        assert "1932" in json.dumps(done["steps"]["find"]["result"])
-
-
-async def test_a_server_that_cannot_make_the_team_still_shows_the_run(place: Path) -> None:
-    run_id = await drawn(place)
-    (place / "shop.db").rename(place / "moved.db")
-    async with house(place) as server:
-        run = await server.get(f"/v1/runs/{run_id}")
-        assert run["status"] == "reviewing"
-        word = {"approve": run["hash"]}
-        told = await server.post(f"/v1/runs/{run_id}/decision", word, 409)
-        assert "there is no database shop.db" in told["detail"]
-        (place / "moved.db").rename(place / "shop.db")
-        await server.post(f"/v1/runs/{run_id}/decision", word)
-        assert (await server.until(run_id, "done"))["status"] == "done"
-    other = await drawn(place)
-    (place / "shop.db").unlink()
-    async with house(place) as server:
-        assert (await server.post(f"/v1/runs/{other}/cancel"))["status"] == "cancelled"
-
-
 async def test_a_run_whose_team_cannot_be_made_is_paused_with_the_reason(place: Path) -> None:
     own = settings(place)
     async with data(own, database="sqlite:///shop.db", model=Cast()) as team:
@@ -172,12 +131,3 @@ async def test_a_run_whose_team_cannot_be_made_is_paused_with_the_reason(place: 
         (place / "moved.db").rename(place / "shop.db")
         await server.post(f"/v1/runs/{run.id}/resume")
         assert (await server.until(run.id, "done"))["status"] == "done"
-
-
-async def test_a_team_cannot_be_scheduled(place: Path) -> None:
-    async with data(settings(place), database="sqlite:///shop.db", model=Cast()) as team:
-        run = await team.plan("Customers by city?", by="ada")
-        assert run.plan is not None
-        daily = Timing(daily_at="08:00")
-        with pytest.raises(Refused, match="data team cannot be scheduled"):
-            await team.schedules.create(run=run.id, timing=daily, approve=run.plan.hash, by="ada")

@@ -48,7 +48,6 @@ from plansmith_cli.wiring import rules_plan
 from plansmith_desk.model.demo import NOTICE
 from plansmith_planner.context.profile import read_profile
 
-_LOOKED_AT: Final = 200
 _TO_RETRY: Final = (RunStatus.FAILED, RunStatus.PARTLY_DONE, RunStatus.CANCELLED)
 
 
@@ -181,8 +180,7 @@ def _go(args: argparse.Namespace) -> int | None:
 
 
 async def _waiting_run(session: Session) -> str:
-    """Returns the newest run of this folder that is open and that no process executes."""
-    for each in await RunLists(session.journals).newest(statuses=OPEN_STATUSES, limit=_LOOKED_AT):
+    for each in await RunLists(session.journals).newest(statuses=OPEN_STATUSES, limit=200):
         busy = await session.smith.runs.journals.owners.other_owner(each.run)
         if not busy and session.journals.is_here(each.folder):
             return each.run
@@ -190,7 +188,6 @@ async def _waiting_run(session: Session) -> str:
 
 
 async def _go_on(session: Session, run: Run) -> int:
-    """Does what is next for a run, with the person; one that is over is told again."""
     if run.status.over:
         await finish(session, run)
         if run.status in _TO_RETRY and not has_no_plan(run):

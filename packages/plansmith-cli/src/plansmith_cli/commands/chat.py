@@ -41,9 +41,6 @@ from plansmith_cli.ui.terminal import SPOKEN
 if TYPE_CHECKING:
     from plansmith_planner.threads.thread import Thread, Turn
 
-_SHOWN_AGAIN: Final = 4
-_DIGITS: Final = 10
-
 
 class ChatPrompts(Prompts):
     """Asks for decisions at prompts; what is typed there and decides nothing is a message."""
@@ -59,11 +56,9 @@ class ChatPrompts(Prompts):
         )
 
     def leaves(self, asked: QuestionAsked) -> bool:
-        """Tells whether the next message may answer the question."""
         return is_said(asked)
 
     def put_off(self, session: Session, run: Run, choice: Choice) -> None:
-        """Keeps what was typed as the next message."""
         self.typed = choice.text
         if not choice.text:
             super().put_off(session, run, choice)
@@ -88,7 +83,6 @@ class Chat:
         self._seen = thread.state.last
 
     async def runs(self) -> list[Run]:
-        """Returns the runs of the thread as it is now, newest first."""
         return (await runs_of(self.session, (await self.thread.refresh()).state))[::-1]
 
     async def look(self) -> list[Run]:
@@ -101,7 +95,7 @@ class Chat:
         """Shows the last messages and what waits, for a person who comes back."""
         runs, state = await self.look(), self.thread.state
         if state.messages or runs:
-            last = threads.message_lines(state.messages[-_SHOWN_AGAIN:], runs)
+            last = threads.message_lines(state.messages[-4:], runs)
             shown = last if state.messages else threads.run_lines(runs)
             self.session.say(clip(safe(state.title), 100), *shown, *waiting_in(self.open))
 
@@ -192,7 +186,6 @@ class Chat:
             SPOKEN.set(spoken)
 
     def tell(self, code: int, line: Sentence) -> None:
-        """Shows what became of a line that made no turn."""
         self.code = code
         if self.as_json:
             ui.print_line_json({"thread": self.thread.id, "text": ui.own(line), "exit": int(code)})
@@ -206,7 +199,6 @@ class Chat:
             self.session.print(*lines)
 
     async def show_run(self, name: str, run: Run) -> None:
-        """Goes on with a run for a command, and shows what comes of it."""
         done = await self.go_on(run)
         self.code = done.code
         if self.as_json:
@@ -282,7 +274,7 @@ async def _undo(chat: Chat, rest: str) -> None:
 
 async def _to_undo(chat: Chat, rest: str) -> int:
     if rest:
-        if not (rest.isascii() and rest.isdigit() and len(rest) < _DIGITS):
+        if not (rest.isascii() and rest.isdigit() and len(rest) < 10):
             raise ui.wrong(
                 "{text} is no number of a message", "/thread lists them", text=repr(rest)
             )

@@ -186,7 +186,6 @@ def _decided(args: argparse.Namespace, project: Project, content: Content, *, kn
 
 
 def _trust_lines(project: Project, content: Content) -> Iterator[str]:
-    """Yields the full content to be trusted, without control characters."""
     yield own_text("{file} and the files it names.", file=safe(str(project.folder / PROJECT_FILE)))
     yield ""
     # What a person can read comes first; of the rest, such as interpreters, what tells it apart.

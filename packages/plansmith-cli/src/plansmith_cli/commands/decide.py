@@ -132,7 +132,6 @@ async def _given(session: Session, run: Run, group: questions.Group) -> Run | No
 
 
 def _print_whole(shown: questions.Asked) -> None:
-    """Prints questions with all their values in full, without answering them."""
     session, group, digest = shown.session, shown.group, shown.hash
     if session.args.json:
         for asked, values in zip(group, shown.values, strict=True):

@@ -117,13 +117,6 @@ complete -o default -F _plansmith plansmith
 """
 
 
-def _zsh() -> str:
-    return f"""\
-# plansmith: eval "$(plansmith completion zsh)" in ~/.zshrc, after compinit
-autoload -U +X bashcompinit && bashcompinit
-{_bash().partition(chr(10))[2]}"""
-
-
 def _fish() -> str:
     lines = ["# plansmith: plansmith completion fish | source, in ~/.config/fish/config.fish"]
     for name, words in _options().items():
@@ -140,7 +133,12 @@ def _fish() -> str:
 
 
 def _completion(args: argparse.Namespace) -> None:
-    sys.stdout.write({"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell]())
+    text = _fish() if args.shell == "fish" else _bash()
+    if args.shell == "zsh":
+        head = '# plansmith: eval "$(plansmith completion zsh)" in ~/.zshrc, after compinit\n'
+        head += "autoload -U +X bashcompinit && bashcompinit\n"
+        text = head + text.partition("\n")[2]
+    sys.stdout.write(text)
 
 
 _SHELLS: Final = {"shell": {"choices": SHELLS, "metavar": None}}

@@ -215,11 +215,9 @@ async def _warm(model: KnownModel, models: ModelFolder) -> None:
 
 def _agree(model: KnownModel, models: ModelFolder, *, yes: bool) -> None:
     tell(_about_fetching(model, models))
-    if yes:
-        return
-    if not sys.stdin.isatty():
+    if not yes and not sys.stdin.isatty():
         raise refused("a download needs your consent", "--yes gives it")
-    if not agrees(own_text("Download it? [y/N] ")):
+    if not yes and not agrees(own_text("Download it? [y/N] ")):
         raise refused("nothing was downloaded", "--yes downloads without asking")
 
 
@@ -256,26 +254,19 @@ def _check(args: argparse.Namespace) -> int:
     )
     over = str(adapter) if adapter else None
     about = {"path": str(path), "adapter": over, "hash_right": whole, "ok": not found.flaw}
-    lines = [_checked(path, adapter, found, known=bool(whole))]
-    print_as(args, {**about, **asdict(found)}, lines)
-    return Exit.FAILED if found.flaw else Exit.OK
-
-
-def _checked(path: Path, adapter: Path | None, found: Trial, *, known: bool) -> str:
-    if found.flaw:
-        told = Sentence("{text}: {reason}", text=str(path), reason=found.flaw)
-        return safe(own_text("{text}: {reason}", text=Sentence("severity.error"), reason=told))
-    over = Sentence(" with {file}", file=adapter.name) if adapter else ""
-    return safe(
-        own_text(
-            "{file}{adapter}: {hashed}; loaded in {load} s, answered in {answer} s",
-            file=f"{path}",
-            adapter=over,
-            hashed=Sentence("its hash is right" if known else "its hash is not known here"),
-            load=f"{found.load_s:.1f}",
-            answer=f"{found.answer_s:.1f}",
-        )
+    line = Sentence(
+        "{file}{adapter}: {hashed}; loaded in {load} s, answered in {answer} s",
+        file=f"{path}",
+        adapter=Sentence(" with {file}", file=adapter.name) if adapter else "",
+        hashed=Sentence("its hash is right" if whole else "its hash is not known here"),
+        load=f"{found.load_s:.1f}",
+        answer=f"{found.answer_s:.1f}",
     )
+    if found.flaw:
+        flaw = Sentence("{text}: {reason}", text=str(path), reason=found.flaw)
+        line = Sentence("{text}: {reason}", text=Sentence("severity.error"), reason=flaw)
+    print_as(args, {**about, **asdict(found)}, [safe(own(line))])
+    return Exit.FAILED if found.flaw else Exit.OK
 
 
 _NAME: Final = "NAME  a model of `plansmith model list`\n"

@@ -119,7 +119,6 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _read(args: argparse.Namespace) -> Parsed:
-    """Reads a plan file, in the plan language or in the format that is named."""
     data = ui.read_file(args.plan)
     if args.dialect:
         return read_foreign(data, args.dialect)

@@ -150,7 +150,6 @@ def _split_request(session: Session, request: str, zone: str) -> tuple[str, Timi
 
 
 async def _source(session: Session, request: str, timing: Timing | None) -> Offer:
-    """Makes the offer: the plan to be scheduled, and the fields of the schedule."""
     args, smith = session.args, session.smith
     fields: dict[str, Any] = {"name": args.name, "timing": timing}
     if args.template:
@@ -216,22 +215,19 @@ async def _change(session: Session) -> int | None:
     return None
 
 
-async def _pause(session: Session) -> None:
-    args = session.args
-    after = await session.smith.schedules.pause(args.name, reason=args.reason, by=session.by)
-    told = Sentence("paused schedule {name}: {timing}", **_named(after))
-    session.say_as(schedule_json(after), told)
-
-
-async def _resume(session: Session) -> None:
-    after = await session.smith.schedules.resume(session.args.name)
-    told = Sentence("resumed schedule {name}: {timing}", **_named(after))
-    session.say_as(schedule_json(after), told)
-
-
-async def _remove(session: Session) -> None:
-    after = await session.smith.schedules.remove(session.args.name)
-    told = Sentence("removed schedule {name}: {timing}", **_named(after))
+async def _switch(session: Session) -> None:
+    """Pauses, resumes or removes a schedule."""
+    args, schedules = session.args, session.smith.schedules
+    match args.action:
+        case "pause":
+            after = await schedules.pause(args.name, reason=args.reason, by=session.by)
+            told = Sentence("paused schedule {name}: {timing}", **_named(after))
+        case "resume":
+            after = await schedules.resume(args.name)
+            told = Sentence("resumed schedule {name}: {timing}", **_named(after))
+        case _:
+            after = await schedules.remove(args.name)
+            told = Sentence("removed schedule {name}: {timing}", **_named(after))
     session.say_as(schedule_json(after), told)
 
 
@@ -294,7 +290,6 @@ async def _keep_once(session: Session) -> int:
 
 
 async def _exit_of_fire(session: Session, fire: Fire) -> Exit:
-    """Returns the exit code of a fire: that of its run, if it has one."""
     if fire.state in (FireState.SKIPPED, FireState.MISSED, FireState.QUEUED):
         return Exit.OK
     if not fire.run or not await session.smith.store.events(fire.run):
@@ -390,11 +385,11 @@ COMMAND = noun(
         "list": Verb(_list, "list all schedules", _LOOKS),
         "show": Verb(_show, _SHOWS, _NAME + _LOOKS),
         "change": Verb(_change, _CHANGES, _NAME + _TIMING + _BEHAVIOUR + TOOLS + JSON, _EITHER),
-        "pause": Verb(_pause, "pause a schedule", _NAME + _REASON + _LOOKS, _GIVEN),
-        "resume": Verb(_resume, "resume a schedule", _NAME + _LOOKS),
+        "pause": Verb(_switch, "pause a schedule", _NAME + _REASON + _LOOKS, _GIVEN),
+        "resume": Verb(_switch, "resume a schedule", _NAME + _LOOKS),
         "run-now": Verb(_run_now, "fire once, now", _NAME + PARTS + JSON),
         "backfill": Verb(_backfill, _QUEUES, _NAME + _TIMES + _LOOKS, _GIVEN),
-        "remove": Verb(_remove, "remove a schedule", _NAME + _LOOKS),
+        "remove": Verb(_switch, "remove a schedule", _NAME + _LOOKS),
         "history": Verb(
             _history, "list its past fires, newest first", _NAME + _LIMIT + _LOOKS, _GIVEN
         ),

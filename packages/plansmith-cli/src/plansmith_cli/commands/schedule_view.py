@@ -39,7 +39,6 @@ def local(at: datetime, zone: str) -> str:
 
 
 def _coming(schedule: Schedule, count: int) -> list[datetime]:
-    """Returns the next fires of a schedule; none while it is paused."""
     if schedule.paused:
         return []
     after = max(schedule.settled, datetime.now(UTC))
@@ -153,7 +152,6 @@ class Offer(NamedTuple):
 
     @property
     def is_several(self) -> bool:
-        """Whether the steps of the plan have times of their own."""
         return bool(self.plan.schedules) and self.fields.get("timing") is None
 
     @property
@@ -168,7 +166,6 @@ class Offer(NamedTuple):
         return [(timing, self.plan)]
 
     async def refuse_unusable(self, session: Session) -> None:
-        """Refuses times that cannot be computed, and plans that need a person."""
         for timing, plan in self.parts:
             check_timing(timing)
             await session.smith.schedules.require_unattended(plan)

@@ -84,7 +84,6 @@ def _open(link: str) -> None:
 
 
 def _loaded(name: str, problem: str, extra: str) -> Any:
-    """Returns something of the server; says which package is missing."""
     try:
         return resolve_name(f"plansmith_server.serve:{name}")
     except ModuleNotFoundError as error:

@@ -42,7 +42,7 @@ from plansmith_desk.sandbox.sandbox import wall_findings
 from plansmith_planner.models.choose import choose, choose_at
 from plansmith_planner.settings import ModelSettings
 from plansmith_planner.threads.store import check_threads, needed_by_threads
-from plansmith_server.carrier import need_server
+from plansmith_server.settings import need_server
 
 _SHOWN: Final = 5
 
@@ -114,12 +114,10 @@ async def _model_findings(plan: ModelSettings) -> list[Finding]:
         return [Finding("error", "model", error.message, error.hint)]
     tried = [
         Finding(
-            "note",
-            f"model {each.kind}",
-            Sentence("{text}: {reason}", text=each.what, reason=each.flaw),
+            "note", f"model {each.kind}", Sentence("{text}: {reason}", text=each.what, reason=why)
         )
         for each in choice.tried
-        if each.flaw
+        if (why := each.flaw)
     ]
     if choice.kind == "rules":
         message = Sentence("no language model was found: plans are made by rules")
@@ -198,14 +196,8 @@ def _restore(args: argparse.Namespace) -> None:
     with backup.checked_copy(args.file, store, tell=warn) as copy:
         runs, schedules = asyncio.run(_prepare(copy))
         old = backup.put_in_place(copy, store)
-    kept = str(old) if old is not None else ""
-    lines = [
-        Sentence(
-            "restored; {runs} open runs and {schedules} schedules are paused",
-            runs=runs,
-            schedules=schedules,
-        )
-    ]
+    kept, paused = str(old) if old is not None else "", {"runs": runs, "schedules": schedules}
+    lines = [Sentence("restored; {runs} open runs and {schedules} schedules are paused", **paused)]
     if runs or schedules:
         lines.append(
             Sentence("what they did after the backup is not known: look before you resume them")
@@ -263,7 +255,18 @@ def _size(count: int) -> str:
 
 def _audit(args: argparse.Namespace) -> int | None:
     if args.check:
-        return _check_export(Path(args.check))
+        try:
+            with Path(args.check).open(encoding="utf-8") as lines:
+                found = [
+                    Sentence("line {number}: {why}", number=number, why=why)
+                    for number, why in altered(iter(lines))
+                ]
+        except (OSError, UnicodeDecodeError) as error:
+            raise wrong(
+                "cannot read {name}: {reason}", "check the path", name=args.check, reason=str(error)
+            ) from None
+        print_lines(found or [Sentence("Every line fits its hash.")])
+        return Exit.FAILED if found else Exit.OK
     query = AuditQuery(
         since=_moment(args.since), until=_moment(args.until), user=args.user, everything=args.all
     )
@@ -275,21 +278,6 @@ def _audit(args: argparse.Namespace) -> int | None:
 
     asyncio.run(export())
     return None
-
-
-def _check_export(path: Path) -> int:
-    try:
-        with path.open(encoding="utf-8") as lines:
-            found = [
-                Sentence("line {number}: {why}", number=number, why=why)
-                for number, why in altered(iter(lines))
-            ]
-    except (OSError, UnicodeDecodeError) as error:
-        raise wrong(
-            "cannot read {name}: {reason}", "check the path", name=str(path), reason=str(error)
-        ) from None
-    print_lines(found or [Sentence("Every line fits its hash.")])
-    return Exit.FAILED if found else Exit.OK
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -307,7 +295,6 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _workers(args: argparse.Namespace) -> None:
-    """Lists the processes of the store, and the runs of this folder that wait for a worker."""
     settings = settings_of(args)
     url = settings.store_url()
     if not is_postgres(url):
@@ -319,7 +306,16 @@ def _workers(args: argparse.Namespace) -> None:
     async def work() -> tuple[list[LiveProcess], list[str] | None]:
         async with _opened(url) as store:
             found = await Owners(store, SystemClock()).processes()
-        return found, await _waiting(url, str(settings.folder().resolve()))
+        try:
+            queue = need_server(url).run_queue(url, str(settings.folder().resolve()))
+        except Misconfigured:
+            return found, None  # there is no queue
+        try:
+            return found, [*await queue.waiting()]
+        except StoreAway:
+            return found, None
+        finally:
+            await queue.close()
 
     found, waiting = asyncio.run(work())
     rows, lines = [*map(_row, found)], [*map(_process_line, found)]
@@ -330,20 +326,6 @@ def _workers(args: argparse.Namespace) -> None:
     if waiting:
         lines.append(Sentence("{count} runs of this folder wait for a worker.", count=len(waiting)))
     print_as(args, {"processes": rows, "waiting_runs": waiting}, lines)
-
-
-async def _waiting(url: str, folder: str) -> list[str] | None:
-    """Returns the runs on the queue of a folder; None if there is no queue."""
-    try:
-        queue = need_server(url).run_queue(url, folder)
-    except Misconfigured:
-        return None
-    try:
-        return [*await queue.waiting()]
-    except StoreAway:
-        return None
-    finally:
-        await queue.close()
 
 
 def _state(found: LiveProcess) -> str:

@@ -20,10 +20,6 @@ from plansmith_cli.teams import Tell, data, research
 from plansmith_cli.ui.output import print_json, print_text, wrong
 
 
-def _data(args: argparse.Namespace) -> int | None:
-    return in_session(args, _sql if args.sql_only else ask, make=maker(args, "data"))
-
-
 def maker(args: argparse.Namespace, team: str) -> Callable[..., Plansmith]:
     """Returns what makes a team from what the flags name."""
     if team == "research":
@@ -39,7 +35,6 @@ def maker(args: argparse.Namespace, team: str) -> Callable[..., Plansmith]:
 
 
 def _databases(given: list[str], settings: Settings) -> str | dict[str, str]:
-    """Reads `--db`: one address, or several with their names."""
     known = settings.builtin.databases
     if len(given) == 1 and given[0] not in known:
         return given[0]
@@ -78,4 +73,9 @@ _DATA: Final = f"""
 --sql-only  write the SQL and do not run it
 """
 RESEARCH = command(_REQUEST, lambda args: in_session(args, ask, make=research), thread=thread_name)
-DATA = command(_REQUEST + _DATA, _data, thread=thread_name, db={"required": True})
+DATA = command(
+    _REQUEST + _DATA,
+    lambda args: in_session(args, _sql if args.sql_only else ask, make=maker(args, "data")),
+    thread=thread_name,
+    db={"required": True},
+)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from typing import Any, Final
 
 from plansmith.plan.data import Json
@@ -47,27 +46,20 @@ def _row(template: Template) -> dict[str, Json]:
 
 async def _show(session: Session) -> None:
     template = await session.smith.templates.get(session.args.name)
-    session.print_as(exported(template), _lines(template, session.locale))
-
-
-def _lines(template: Template, locale: str) -> Iterator[str]:
     who, run, at = safe(template.saved_by), safe(template.run), template.saved_at
-    yield "".join(
-        (
-            own_text("{name}, saved", name=safe(template.full_name)),
-            own_text(" by {who}", who=who) if who else "",
-            own_text(" at {time} UTC", time=f"{at:%Y-%m-%d %H:%M}") if at else "",
-            own_text(" from run {run}", run=run) if run else "",
-        )
-    )
+    head = own_text("{name}, saved", name=safe(template.full_name))
+    head += own_text(" by {who}", who=who) if who else ""
+    head += own_text(" at {time} UTC", time=f"{at:%Y-%m-%d %H:%M}") if at else ""
+    head += own_text(" from run {run}", run=run) if run else ""
+    lines = [head]
     for name, form in template.properties.items():
         given = form.get("type") or form.get("enum")
         kind = value_line(given) if given else own_text("any")
         needed = f" ({own_text('required')})"
         default = f" = {value_line(form['default'])}" if "default" in form else needed
-        yield f"  {safe(name)}: {kind}{default}"
-    yield ""
-    yield from plan_lines(template.plan, locale=locale)
+        lines.append(f"  {safe(name)}: {kind}{default}")
+    lines += ["", *plan_lines(template.plan, locale=session.locale)]
+    session.print_as(exported(template), lines)
 
 
 async def _save(session: Session) -> None:

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 
 _PAGE: Final = 200
-_SHORTEST: Final = 4
-_MOST_RUNS: Final = 20
 _SHORT: Final = 13  # of an id, to tell a run from those of other milliseconds
 _MOST: Final = 20
 _KINDS: Final = {
@@ -73,7 +71,7 @@ async def _find(session: Session, name: str) -> str:
         return name
     known = await _headlines(store)
     found = [each.thread for each in known if each.thread.startswith(name)]
-    if len(found) == 1 and len(name) >= _SHORTEST:
+    if len(found) == 1 and len(name) >= 4:
         return found[0]
     if found:
         more = Sentence("give more of the id: {ids}", ids=[*map(safe, found[:3])])
@@ -168,7 +166,7 @@ async def taken_line(session: Session, thread: Thread, turn: Turn, *, undo: str)
 async def runs_of(session: Session, state: ThreadState) -> list[Run]:
     """Returns the last runs of a thread, oldest first; deleted ones are left out."""
     found: list[Run] = []
-    for name in state.runs[-_MOST_RUNS:]:
+    for name in state.runs[-20:]:
         with suppress(PlansmithError):
             run, _ = await session.journals.listed(name)
             found += [run] if run.created_at is not None else []
@@ -328,7 +326,6 @@ async def _show(session: Session) -> None:
 
 
 async def _state(session: Session) -> ThreadState:
-    """Returns the thread that the command names, wherever its folder is."""
     name = await _find(session, session.args.thread)
     if entries := await ThreadStore(session.smith.store).thread_entries(name):
         return fold_thread(ThreadState(name), entries)

@@ -94,7 +94,6 @@ def _line(token: Token, now: datetime) -> str:
 
 
 def _tenant_name(token: Token) -> str:
-    """Returns the name of a token's tenant, which is its key without the random part."""
     return token.tenant.rpartition("_")[0]
 
 

@@ -172,12 +172,11 @@ def _list_agents(args: argparse.Namespace) -> None:
     print_as(args, [spec.to_json() for spec in specs], lines or [none])
 
 
-def _remove_agent(args: argparse.Namespace) -> None:
-    _registry(args).remove(args.name)
-
-
 def _change_agent(args: argparse.Namespace) -> None:
-    _registry(args).change(args.name, _choices(args))
+    if args.action == "remove":
+        _registry(args).remove(args.name)
+    else:
+        _registry(args).change(args.name, _choices(args))
 
 
 def _show_agent(args: argparse.Namespace) -> int:
@@ -253,6 +252,6 @@ AGENTS = noun(
         "change": Verb(
             _change_agent, "change the settings of an agent", "NAME\n" + _CHOICES + AS_JSON, _TYPED
         ),
-        "remove": Verb(_remove_agent, "remove an agent", "NAME\n" + AS_JSON),
+        "remove": Verb(_change_agent, "remove an agent", "NAME\n" + AS_JSON),
     }
 )

@@ -137,7 +137,6 @@ class _Writer:
         return "\n\n".join(parts)
 
     def _tool(self, kind: str, name: str) -> str:
-        """Returns the entry of a tool, an agent or what words texts in the table of calls."""
         tool = self._around.tools.get(name) if kind == "tool" else None
         spec = self._around.agents.get(name) if kind == "agent" else tool
         entry = [self._callees[kind, name]]
@@ -150,7 +149,6 @@ class _Writer:
         return f"TOOLS[{f'{kind}:{name}' if name else kind!r}] = Tool({', '.join(entry)})"
 
     def _function(self, kind: str, name: str) -> str:
-        """Returns the function of a tool or an agent, or one that words texts."""
         spec = self._around.tools.get(name) if kind == "tool" else None
         about = clip(safe(spec.description).strip().split(". ")[0], 80) if spec else name
         body = f'raise StepError({f"{name} is to be filled in"!r}, "tool")'
@@ -168,7 +166,6 @@ class _Writer:
         return f"{head}\n    {about!r}\n    {body}\n"
 
     def _callee(self, kind: str, name: str) -> None:
-        """Gives what a step calls a function with a name of its own."""
         if (kind, name) in self._callees:
             return
         plain = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").lower() or "x"
@@ -278,7 +275,6 @@ class _Writer:
                 }
 
     def notes(self) -> Iterator[str]:
-        """Yields what a person has to do, or should know."""
         for called in self._callees:
             yield from self._call_note(*called)
         for name, variable in self._secrets.items():
@@ -428,7 +424,6 @@ async def _known_code(session: Session) -> tuple[dict[str, tuple[str, str]], set
 
 
 async def _earlier(session: Session, plan: Plan, run: Run | None) -> dict[str, Json]:
-    """Returns the results of earlier runs that a plan uses."""
     used = {
         found.ref.step
         for step in plan.steps

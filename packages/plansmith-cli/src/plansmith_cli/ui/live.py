@@ -51,7 +51,6 @@ class LiveBlock(View):
         )
 
     def show(self, run: Run, event: Event) -> None:
-        """Stores the run; the next tick draws it."""
         del event
         first, self._run = self._run is None, run
         if first:
@@ -66,7 +65,6 @@ class LiveBlock(View):
             self._live.refresh()
 
     def stop(self) -> None:
-        """Draws the block for the last time and leaves it on the screen."""
         self.tick()
         if self._live.is_started:
             self._live.stop()

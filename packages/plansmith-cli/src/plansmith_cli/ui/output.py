@@ -44,7 +44,6 @@ _STATUSES: Final = {
     "triaging": Sentence("reading the request"),
     "unknown": Sentence("unknown: did it happen?"),
 }
-_SHOWN: Final = 3
 _UNKNOWN_TOOL: Final = "PS101"
 _EXTRA: Final = lazy_pattern(r"pip install packages/\* ['\"]plansmith\[([\w-]+)\]['\"]")
 # Delete, C1 controls, direction marks, invisible characters, line separators.
@@ -96,7 +95,7 @@ def error_text(error: PlansmithError, locale: str) -> str:
     problems: Sequence[Any] = getattr(error, "problems", ())
     message = in_language(error.message, locale)
     if problems and language_of(locale) != "en":
-        shown = [each.line(locale) for each in problems[:_SHOWN]]
+        shown = [each.line(locale) for each in problems[:3]]
         if left := len(problems) - len(shown):
             shown.append(in_language(Sentence("and {count} more", count=left), locale))
         unusable = Sentence("the plan is not usable: {problems}", problems="；".join(shown))

@@ -42,10 +42,8 @@ ICONS: Final = {
 }
 _URGENCY: Final = [*ICONS]
 _TITLE: Final = 60
-_ERROR: Final = 120
 _LONGEST: Final = 200
 _SHORTEST: Final = 40
-_TICK_S: Final = 0.25
 
 
 class Row(NamedTuple):
@@ -117,7 +115,6 @@ def rows(run: Run, *, now: datetime, locale: str, most: int | None = None) -> li
 
 
 def _detail(run: Run, name: str, now: datetime, locale: str) -> str:
-    """Returns more than the status: parts done, time, last progress text or error."""
     state = run.steps[name]
     parts = [step for each, step in run.steps.items() if each.startswith(f"{name}/")]
     took = elapsed((state.finished_at or now) - state.started_at) if state.started_at else ""
@@ -138,7 +135,7 @@ def _detail(run: Run, name: str, now: datetime, locale: str) -> str:
         case StepStatus.SKIPPED if not state.rule:
             return ""
         case _:
-            return clip(safe(in_language(state.error, locale)), _ERROR) if state.error else ""
+            return clip(safe(in_language(state.error, locale)), 120) if state.error else ""
 
 
 def line_of(run: Run, event: e.Event, locale: str) -> str:
@@ -244,7 +241,7 @@ async def ticking(view: View) -> AsyncGenerator[None]:
     async def tick() -> None:
         while True:
             view.tick()
-            await asyncio.sleep(_TICK_S)
+            await asyncio.sleep(0.25)
 
     task = asyncio.create_task(tick())
     try:
@@ -287,7 +284,6 @@ class PlanningProgress(Lines):
 
     @contextmanager
     def cleared(self) -> Generator[None]:
-        """Removes the moving line, so that another line can be written in its place."""
         with self._lock:
             if self._is_moving:
                 self._stream.write("\r\x1b[K")

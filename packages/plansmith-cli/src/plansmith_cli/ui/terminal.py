@@ -15,9 +15,7 @@ from plansmith.text import CJK_RANGE, text_width, visible
 
 # What `--lang` names, else the language of the request or of the run that is shown.
 SPOKEN: Final = ContextVar("SPOKEN", default="")
-_WIDEST: Final = 100
 _NARROWEST: Final = 40
-_DEEPEST: Final = 12
 _WHOLE: Final = ("plansmith ", "$ ", "http", "|")
 BAR: Final = "│"
 # A word or one Chinese character with the marks around it and a space; other spaces are pieces too.
@@ -48,7 +46,7 @@ def speak(lang: str | None, request: str | None) -> None:
 def wrapped(text: str, width: int | None = None) -> Iterator[str]:
     """Yields a text in lines that fit the terminal; Chinese breaks between any two characters."""
     if width is None:
-        width = max(min(shutil.get_terminal_size().columns, _WIDEST), _NARROWEST) - 1
+        width = max(min(shutil.get_terminal_size().columns, 100), _NARROWEST) - 1
     return (line.rstrip() for line in folded(text, width, cuts=False))
 
 
@@ -81,7 +79,7 @@ def fitted(line: str, width: int) -> Iterator[str]:
     else:
         first, *rest = wrapped(begins, width - len(indent))
         yield indent + first
-        yield from ((indent if len(indent) < _DEEPEST else "") + part for part in rest)
+        yield from ((indent if len(indent) < 12 else "") + part for part in rest)
 
 
 def fitted_to(stream: TextIO, lines: Iterable[str]) -> Iterator[str]:

@@ -13,14 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.conftest import Cli, Write
+from tests.unit.cli.conftest import Cli
 from tests.unit.cli.travel_model import TOOLS, Travel
 
-from plansmith import Plan
-from plansmith.plan.sentence import in_language
 from plansmith.testing import Reply
-from plansmith_cli.commands.chat import COMMANDS, HELP, is_command
-from plansmith_cli.keyboard import LineHistory, completions
+from plansmith_cli.keyboard import LineHistory
 from plansmith_cli.main import main
 
 PY = ("--tools", "travel.py")
@@ -100,29 +97,6 @@ def test_what_a_message_was_taken_for_is_told_and_undo_takes_it_back(
     assert err.count("Where to?") >= 3  # it is asked again
 
 
-def test_what_the_model_judged_in_a_chat_is_told_and_the_question_stays_open(
-    travel: Travel, pipe: Pipe
-) -> None:
-    lines = ("Plan a trip", "Find hotels in Rome", "Rome")
-    code, out, err = pipe(*lines, flags=("--json", *PY))
-    first, new, answer = turns(out)
-    assert (new["kind"], new["judge"], new["reason"]) == ("request", "model", "it is new")
-    assert "Taken as a new request (the model judged: it is new); what waits stays open." in err
-    assert (answer["kind"], answer["run"]["id"]) == ("answer", first["run"]["id"])
-    assert code == 0
-
-
-def test_a_chat_names_the_option_that_a_message_was_taken_for(travel: Travel, pipe: Pipe) -> None:
-    step = {"id": "which", "question": "How?", "options": ["by train", "by air"]}
-    plan: dict[str, Any] = {"goal": "Ask", "steps": [step]}
-    judged: dict[str, Any] = {"kind": "answer", "question": "which", "option": "by air"}
-    travel.judge = lambda: Reply(judged | {"reason": "it flies"})
-    travel.plan = lambda: Reply(plan)
-    _, _, err = pipe("Go to Rome", "above the clouds", "/undo", "1", flags=PY)
-    assert "Taken as the answer “by air” to “How?” (the model judged: it flies); /undo" in err
-    assert "Taken as the answer “by train” to “How?”; /undo" in err
-
-
 def test_ctrl_c_before_a_message_of_a_chat_is_read_takes_it_back(
     travel: Travel, pipe: Pipe
 ) -> None:
@@ -173,33 +147,6 @@ def test_a_chat_shows_what_was_said_in_its_thread_meanwhile(
     assert out.count("Your request says so") == 1  # what the other one was told, once
 
 
-def test_last_is_the_thread_of_what_a_person_asked_not_of_a_schedule(
-    travel: Travel, cli: Cli, write: Write
-) -> None:
-    cli("ask", "Find a flight to Rome", *PY)
-    asked = json.loads(cli("runs", "--json")[1])[0]["id"]
-    step = {"id": "a", "tool": "flights", "inputs": {"city": "Oslo"}}
-    plan, digest = write(step), Plan.model_validate({"goal": "test", "steps": [step]}).hash
-    often = ("--name", "often", "--every", "1h", "--approve-plan", digest)
-    assert cli("schedule", "add", "--plan", plan, *often, *PY)[0] == 0
-    assert cli("schedule", "run-now", "often", *PY)[0] == 0
-    code, out, _ = cli("ask", "--thread", "last", "why Rome?", "--json")
-    assert (code, json.loads(out)["thread"]) == (0, asked)
-
-
-def test_two_turns_without_any_model(pipe: Pipe, intake: Path) -> None:
-    (intake / "may.txt").write_text("three invoices", encoding="utf-8")
-    which = "Which files here mention invoices?"
-    flags = ("--model", "demo", "--yes-read-only", "--json")
-    code, out, _ = pipe(which, "/why", which, flags=flags)
-    first, why, second = turns(out)
-    assert code == first["exit"] == second["exit"] == 0
-    assert "may.txt" in first["run"]["report"]
-    assert why["kind"] == "why"
-    assert first["thread"] == second["thread"]
-    assert first["run"]["id"] != second["run"]["id"]
-
-
 def test_what_goes_wrong_in_a_chat_ends_no_chat_and_the_last_line_counts(
     travel: Travel, pipe: Pipe
 ) -> None:
@@ -218,34 +165,6 @@ def test_what_goes_wrong_in_a_chat_ends_no_chat_and_the_last_line_counts(
     assert told[0]["error"]["hint"] == "/help lists the commands"
     assert "Traceback" not in err
     assert code == 0
-
-
-def test_a_chat_that_is_told_nothing_does_nothing(travel: Travel, pipe: Pipe) -> None:
-    assert pipe("", "   ", flags=PY)[:2] == (0, "")
-    assert json.loads(pipe(flags=("--json",))[1]) == {"ok": True, "exit": 0}
-    assert pipe(flags=("--thread", "last"))[0] == 2
-    assert pipe(flags=("--jsonl",))[0] == 2
-
-
-def test_a_chat_ends_at_quit_and_new_begins_another_thread(travel: Travel, pipe: Pipe) -> None:
-    lines = ("Plan a trip", "/new", "Plan a trip", "/quit", "Plan a trip")
-    _, out, err = pipe(*lines, flags=("--json", "--lang", "zh-CN", *PY))
-    first, new, second = turns(out)
-    assert new["text"] == second["thread"] != first["thread"]
-    assert f"plansmith chat --thread {first['thread']} --lang zh-CN --tools travel.py" in err
-
-
-def test_help_of_a_chat_names_every_command_in_both_languages() -> None:
-    for locale in ("en", "zh"):
-        told = in_language(HELP, locale)
-        assert all(f"\n{name} " in told for name in COMMANDS if name != "/help")
-
-
-def test_a_message_about_a_path_is_no_command_of_a_chat() -> None:
-    assert is_command("/undo 3")
-    assert not is_command("/etc/hosts, what is it?")
-    assert not is_command("//undo is a word")
-    assert not is_command("what does /undo do?")
 
 
 def test_ask_follows_up_a_run_that_was_alone_by_thread_last(
@@ -267,17 +186,6 @@ def test_ask_follows_up_a_run_that_was_alone_by_thread_last(
     assert (code, booked(intake)) == (5, "")
     code, out, _ = cli("ask", "--thread", "last", "ok, do it", *PY, "--json")
     assert (code, json.loads(out)["turn"]["kind"], booked(intake)) == (5, "review", "")
-
-
-def test_ask_in_an_unknown_thread_is_refused(travel: Travel, cli: Cli) -> None:
-    code, _, err = cli("ask", "--thread", "nowhere", "Plan a trip", *PY)
-    assert code == 2
-    assert "there is no thread 'nowhere'" in err
-    assert "plansmith threads" in err
-    code, _, err = cli("ask", "--thread", "", "Plan a trip", *PY)
-    assert (code, "the name is empty; without --thread a new one begins" in err) == (2, True)
-    assert cli("threads", "--json")[1] == "[]\n"
-    assert json.loads(cli("runs", "--json")[1]) == []
 
 
 def test_threads_are_listed_shown_undone_and_deleted(travel: Travel, pipe: Pipe, cli: Cli) -> None:
@@ -307,16 +215,6 @@ def test_threads_are_listed_shown_undone_and_deleted(travel: Travel, pipe: Pipe,
     code, out, _ = cli("threads", "delete", row["id"], "--yes", "--json")
     assert (code, json.loads(out)["deleted"]) == (0, row["id"])
     assert json.loads(cli("runs", "--json")[1]) == []
-
-
-def test_a_chat_in_chinese_speaks_chinese(
-    travel: Travel, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LANG", "zh_CN.UTF-8")
-    _, out, err = pipe("Plan a trip", "Rome", "/help", flags=PY)
-    assert "视为对“Where to?”的回答（对问题的简短回答）；/undo 可撤回。" in err
-    assert "计划只在它自己的提示处批准" in out
-    assert "回到这次对话" in err
 
 
 def test_a_hostile_message_and_title_reach_no_terminal_as_they_are(
@@ -355,21 +253,3 @@ def test_history_of_a_chat_is_not_written_through_a_link(tmp_path: Path) -> None
     with pytest.raises(OSError, match="symbolic"):
         LineHistory(link).add("one")
     assert not aim.exists()
-
-
-def test_completion_of_a_chat_offers_commands_options_and_files(intake: Path) -> None:
-    (intake / "north sales").mkdir()
-    (intake / "notes.csv").touch()
-    (intake / ".hidden").touch()
-    (intake / "no\x1b[2Jpe").mkdir()
-
-    def offered(typed: str) -> list[str]:
-        return completions(typed, commands=("/undo", "/runs"), options=("no", "New York"))
-
-    assert offered("/u") == ["/undo"]
-    assert offered("") == ["/undo", "/runs", "no", "New York"]
-    assert offered("new y") == ["New York"]
-    assert offered("no") == ["no", "north sales/", "notes.csv"]
-    assert offered("read not") == ["read notes.csv"]
-    assert offered("read /etc/pas") == []
-    assert offered("read nowhere/x") == []

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import argparse
-import io
 import json
 import re
 import subprocess
@@ -15,8 +13,7 @@ import pytest
 from plansmith.plan.problem import CODES
 from plansmith.text import HAN
 from plansmith_cli.commands.help import problem_help
-from plansmith_cli.main import load_command, main, parser_of
-from plansmith_cli.options import repeated_flags
+from plansmith_cli.main import main
 
 Capture = pytest.CaptureFixture[str]
 PLAN: dict[str, Any] = {
@@ -42,11 +39,6 @@ def write(tmp_path: Path) -> Callable[[str, Any], str]:
 Write = Callable[[str, Any], str]
 
 
-def test_the_version_is_told(capsys: Capture) -> None:
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out.startswith("plansmith 0.")
-
-
 def test_a_plan_is_shown_and_converted_and_means_the_same(write: Write, capsys: Capture) -> None:
     path = write("plan.json", PLAN)
     assert main(["show", path]) == 0
@@ -57,13 +49,6 @@ def test_a_plan_is_shown_and_converted_and_means_the_same(write: Write, capsys: 
     again = write("again.json", capsys.readouterr().out)
     assert main(["diff", path, again]) == 0
     assert capsys.readouterr().out == "the plans are equal\n"
-
-
-def test_a_plan_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    stdin = io.TextIOWrapper(io.BytesIO(json.dumps(PLAN).encode()))
-    monkeypatch.setattr(sys, "stdin", stdin)
-    assert main(["show", "-"]) == 0
-    assert "2 steps" in capsys.readouterr().out
 
 
 def test_a_good_plan_checks_with_0_and_a_bad_one_with_3(write: Write, capsys: Capture) -> None:
@@ -78,56 +63,6 @@ def test_a_good_plan_checks_with_0_and_a_bad_one_with_3(write: Write, capsys: Ca
     assert (told["ok"], told["hash"], told["problems"][0]["code"]) == (False, None, "PS002")
 
 
-def test_a_warning_does_not_fail_a_check(write: Write, capsys: Capture) -> None:
-    plan = {"steps": [{"id": "a", "tool": "note.tell", "inputs": {"text": "{{ 1 + 1 }}"}}]}
-    assert main(["check", write("p.json", plan)]) == 0
-    assert "PS311" in capsys.readouterr().out
-
-
-def test_check_without_a_list_of_tools_knows_those_of_the_folder(
-    write: Write, capsys: Capture
-) -> None:
-    known = {"id": "a", "tool": "files.read", "inputs": {"path": "a.txt"}}
-    assert main(["check", write("p.json", {"goal": "g", "steps": [known]})]) == 0
-    assert capsys.readouterr().out == "no problems (checked against the tools of this folder)\n"
-    for step, code, ends in (
-        (known | {"tool": "files.reed"}, "PS101", 3),
-        (known | {"inputs": {"path": "a.txt", "colour": "red"}}, "PS203", 3),
-        (known | {"inputs": {}}, "PS202", 3),
-        (known | {"toll": "files.read"}, "PS003", 3),
-        ({"id": "m", "over": [1], "each": {"id": "e", "tool": "nothing"}}, "PS101", 3),
-    ):
-        assert main(["check", write("p.json", {"goal": "g", "steps": [step]})]) == ends
-        assert code in capsys.readouterr().out
-    assert main(["check", write("plan.json", PLAN), "--json"]) == 3
-    told = json.loads(capsys.readouterr().out)
-    assert (told["ok"], told["checked_against"]) == (False, "the tools of this folder")
-    assert "--tools FILE" in told["problems"][0]["hint"]
-
-
-def test_check_says_so_when_the_tools_of_the_folder_cannot_be_known(
-    write: Write, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = tmp_path / "config" / "plansmith"
-    own.mkdir(parents=True)
-    (own / "config.toml").write_text('tools = ["gone.json"]\n', encoding="utf-8")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    plan = write("plan.json", PLAN)
-    assert main(["check", plan]) != 0
-    assert "tools were not checked" in capsys.readouterr().out
-    assert main(["check", plan, "--json"]) != 0
-    assert "give --tools FILE" in json.loads(capsys.readouterr().out)["not_checked"]
-
-
-def test_check_says_that_the_tools_of_a_strange_folder_were_not_looked_at(
-    write: Write, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "plansmith.toml").write_text('tools = ["mine.py"]\n', encoding="utf-8")
-    assert main(["check", write("plan.json", PLAN)]) != 0
-    assert "plansmith trust" in capsys.readouterr().err
-
-
 def test_a_diff_is_told_and_whether_it_matters(write: Write, capsys: Capture) -> None:
     titled = {**PLAN, "steps": [PLAN["steps"][0] | {"title": "T"}, PLAN["steps"][1]]}
     before, after = write("a.json", PLAN), write("b.json", titled)
@@ -135,11 +70,6 @@ def test_a_diff_is_told_and_whether_it_matters(write: Write, capsys: Capture) ->
     assert capsys.readouterr().out == '~ a title: + "T"\nboth would run the same\n'
     assert main(["diff", before, after, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["changed"][0]["id"] == "a"
-
-
-def test_the_schema_is_printed(capsys: Capture) -> None:
-    assert main(["check", "--schema"]) == 0
-    assert json.loads(capsys.readouterr().out)["title"] == "Plansmith plan"
 
 
 @pytest.mark.parametrize("typed", ["PS406", "ps406", "406"])
@@ -161,24 +91,6 @@ def test_every_code_is_explained_as_the_page_of_problem_codes_does() -> None:
         assert text["example"] in page, code
         assert HAN.search(text["zh"])
         assert HAN.search(text["zh_meaning"]), code
-
-
-# Commands that a hint may name, with the flags of the command that gave the hint.
-NAMED = (
-    *("answer", "approve", "ask", "convert", "go", "reject", "report", "runs", "show", "threads"),
-    *(f"runs {verb}" for verb in ("cancel", "change", "edit", "pause", "replay", "retry", "skip")),
-    *("runs undo", "runs watch", "store repair"),
-)
-
-
-@pytest.mark.parametrize("name", NAMED)
-def test_a_hint_repeats_the_flags_that_its_command_has(name: str) -> None:
-    given = {"store": "s", "tools": ["t"], "model": "m", "base_url": "b", "docs": ["d"]}
-    repeated = repeated_flags(argparse.Namespace(**given, profile="p"), name.split())
-    known = parser_of(name, load_command(name)).format_help()
-    flags = {each for each in repeated if each.startswith("--")}
-    shared = {f"--{each.replace('_', '-')}" for each in (*given, "profile")}
-    assert flags == {flag for flag in shared if f" {flag} " in known}
 
 
 def test_a_reader_that_leaves_early_is_no_error(write: Write) -> None:

@@ -35,16 +35,6 @@ def test_quiet_tells_what_is_wrong_with_an_answer_on_stderr(cli: Cli) -> None:
     assert "made by rules" in err
 
 
-def test_quiet_tells_problems_and_what_waits_for_a_person(cli: Cli, write: Write) -> None:
-    code, out, err = cli("run", write(NOTE), *PY, "-q", "--no-input")
-    assert (code, out) == (5, "")
-    assert "plansmith approve" in err
-    broken = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}
-    code, out, err = cli("run", write(broken, name="broken.json"), *PY, "-q")
-    assert code != 0
-    assert "boom" in out + err
-
-
 def test_quiet_decisions_and_plans_tell_nothing_but_their_outcome(cli: Cli, write: Write) -> None:
     cli("run", write(NOTE, SAYS | {"say": "noted"}), *PY, "--no-input")
     hash_ = cli("show", "last", "--json")[1].split('"hash": "')[1][:64]
@@ -64,19 +54,3 @@ def test_verbose_tells_stages_the_model_times_and_tokens(cli: Cli) -> None:
     assert "Time" in verbose or "time" in verbose
     plain = cli(*asked, "--model", "rules")[2]
     assert "draft: rules" not in plain
-
-
-def test_quiet_prints_one_line_where_a_plan_has_no_reply(cli: Cli, write: Write) -> None:
-    code, out, err = cli("run", write(LOOK), *PY, "-q")
-    assert (code, out.count("\n"), err) == (0, 1, "")
-    assert out.startswith("done; the plan has no reply, its results are in: plansmith report ")
-
-
-@pytest.mark.parametrize("name", ["foo:bar", "openai:gpt-5"])
-def test_a_model_that_cannot_be_called_is_refused_before_there_is_a_run(
-    cli: Cli, name: str
-) -> None:
-    code, out, err = cli("ask", "Which files here mention invoices?", "--model", name)
-    assert (code, out) == (2, "")
-    assert name.partition(":")[0] in err
-    assert cli("runs", "--json")[1].strip() == "[]"

@@ -61,19 +61,3 @@ def test_the_plan_of_a_run_is_exported_with_its_templates(cli: Cli, write: Write
     for plan in ("last", use):
         code, out, _ = cli("convert", plan, "--to", "python", "--tools", "tools.py")
         assert (code, "PLANS['looking@1']" in out) == (0, True)
-
-
-def test_a_form_that_is_not_known_is_refused(cli: Cli, write: Write) -> None:
-    name = write(LOOK)
-    assert cli("convert", name, "--to", "esperanto")[0] == 2
-
-
-def test_a_plan_that_cannot_run_is_not_exported(cli: Cli, write: Write) -> None:
-    ring = [LOOK | {"after": ["b"]}, LOOK | {"id": "b", "after": ["a"]}]
-    code, out, told = cli("convert", write(*ring), "--to", "python", "--tools", "tools.py")
-    assert (code, out) == (3, "")
-    assert "PS301" in told
-    missing = write({"id": "u", "template": "nowhere"})
-    code, out, told = cli("convert", missing, "--to", "python")
-    assert (code, out) == (4, "")
-    assert "nowhere" in told

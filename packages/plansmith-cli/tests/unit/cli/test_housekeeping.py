@@ -85,17 +85,6 @@ def test_runs_that_ended_long_ago_are_pruned_and_no_others(
     assert cli("store", "verify", "--all")[0] == 0
 
 
-@pytest.mark.parametrize("age", ["", "0d", "90", "d", "-1d", "90days", "999999d"])
-def test_an_age_that_is_none_removes_nothing(age: str, cli: Cli) -> None:
-    assert cli("store", "prune", "--older-than", age, "--yes")[0] == 2
-
-
-def test_only_statuses_of_ended_runs_can_be_pruned(cli: Cli) -> None:
-    code, _, told = cli("store", "prune", "--older-than", "1d", "--status", "running", "--yes")
-    assert code == 2
-    assert "done" in told
-
-
 def test_a_backup_is_one_private_file_with_all_runs(cli: Cli, store: Path, intake: Path) -> None:
     ran_long_ago(store, 2)
     code, out, _ = cli("store", "backup", "copy.db", "--json")
@@ -250,12 +239,3 @@ def test_a_full_disk_leaves_no_half_backup(cli: Cli, store: Path, intake: Path) 
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     assert not [each for each in intake.iterdir() if "copy" in each.name]
-
-
-@pytest.mark.parametrize("command", ["backup", "restore", "vacuum"])
-def test_for_postgres_the_right_program_is_named(command: str, cli: Cli) -> None:
-    words = ["store", command, *([] if command == "vacuum" else ["x.db"])]
-    code, _, told = cli(*words, "--store", "postgresql://nobody@127.0.0.1:1/none")
-    wanted = {"backup": "pg_dump --schema='plansmith*'", "restore": "pg_restore"}
-    assert code == 2
-    assert wanted.get(command, "VACUUM") in told

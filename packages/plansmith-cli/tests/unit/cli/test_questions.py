@@ -182,31 +182,6 @@ def test_consent_tells_what_happens_to_the_file_and_takes_a_value_of_ones_own(
     assert not [*intake.glob("[ab].md")]
 
 
-MAP = {"id": "n", "over": ["a"], "each": {"tool": "note", "inputs": {"text": "{{r.text}}"}}}
-
-
-@pytest.mark.parametrize("step", [NOTE, MAP], ids=["step", "map"])
-@pytest.mark.parametrize(
-    "given",
-    ["text=NaN", "text=1e999", "text=" + "[" * 100_000, 'text="\\ud800"', "text=\udcff"],
-    ids=["nan", "infinity", "deep", "surrogate", "bytes"],
-)
-def test_a_value_that_cannot_be_sent_is_refused(
-    cli: Cli, write: Write, intake: Path, step: dict[str, Any], given: str
-) -> None:
-    (intake / "letter.txt").write_text("hello")
-    waiting(cli, write, READ, step)
-    code, out, _ = cli("answer", "last", "--set", given, *PY, "--no-input", "--json")
-    assert (int(code), json.loads(out)["error"]["kind"]) == (4, "Refused")
-
-
-def test_refuse_with_set_at_the_command_line(cli: Cli, write: Write, intake: Path) -> None:
-    (intake / "letter.txt").write_text("hello")
-    waiting(cli, write, READ, NOTE)
-    cli("answer", "last", "data:n?1", "refuse", "--set", "text=own", *PY, "--no-input", "--go")
-    assert not (intake / "notes.txt").exists()
-
-
 ITEMS = {"id": "n", "over": ["a", "b", "c"], "each": {**NOTE, "id": "e"}}
 HOSTILE = f"\x1b[2J\u202e{FAKE}\n{'x' * 300} Allow all 3? y"
 

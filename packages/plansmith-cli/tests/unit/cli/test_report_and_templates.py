@@ -11,7 +11,6 @@ from tests.unit.cli.conftest import Cli, Write
 PY = ("--tools", "tools.py")
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "Oslo"}}
 REPLY = {"id": "r", "instruction": "Seen: {{a.name}}"}
-BAD = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}
 NOTE = {"id": "n", "tool": "note", "inputs": {"text": "hello"}}
 
 
@@ -36,21 +35,6 @@ def test_a_report_is_printed_in_each_form(cli: Cli, write: Write, intake: Path) 
     assert (intake / "page.html").read_text(encoding="utf-8") == page
 
 
-def test_a_report_of_what_is_not_over_or_not_there_is_refused(cli: Cli, write: Write) -> None:
-    cli("run", write(NOTE), *PY, "--no-input")
-    code, out, err = cli("report", "last")
-    assert (code, out) == (4, "")
-    assert "is reviewing" in err
-    code, _, err = cli("report", "abcdef")
-    assert (code, "no run" in err) == (2, True)
-
-
-def test_a_report_that_cannot_be_written_says_why(cli: Cli, write: Write) -> None:
-    done(cli, write)
-    code, _, err = cli("report", "last", "-o", "no/such/folder/x.md")
-    assert (code, "cannot write" in err) == (2, True)
-
-
 def test_a_run_is_saved_shown_listed_and_used_again(cli: Cli, write: Write) -> None:
     done(cli, write)
     code, out, _ = cli("templates", "save", "last", "--list")
@@ -70,25 +54,6 @@ def test_a_run_is_saved_shown_listed_and_used_again(cli: Cli, write: Write) -> N
     assert (code, told["steps"]["a"]["result"]) == (0, {"name": "Rome"})
 
 
-def test_wrong_parameters_and_names_are_told_with_the_right_exit_code(
-    cli: Cli, write: Write
-) -> None:
-    done(cli, write)
-    save = ("templates", "save", "last")
-    cli(*save, "city", "--param", "name=a.inputs.name", "--required", "name", *PY)
-    code, _, err = cli("templates", "use", "city", *PY)
-    assert (code, "PS202" in err, "name" in err) == (3, True, True)
-    code, _, err = cli("templates", "use", "city", "--set", "town=x", "--set", "name=y", *PY)
-    assert (code, "town" in err) == (3, True)
-    assert cli("templates", "use", "no-such", *PY)[0] == 2
-    assert cli("templates", "use", "city", "--set", "oops", *PY)[0] == 2
-    assert cli("templates", "use", "city", "--set", "a=1", "--set", "a=2", *PY)[0] == 2
-    assert cli(*save)[0] == 2
-    assert cli(*save, "x", "--param", "n=a.inputs.no", *PY)[0] == 4
-    code, _, err = cli("templates", "use", "city", "--set", "name=x")
-    assert (code, "PS101" in err) == (3, True)
-
-
 def test_a_template_goes_out_and_in_as_a_file_and_is_removed(
     cli: Cli, write: Write, intake: Path
 ) -> None:
@@ -106,23 +71,6 @@ def test_a_template_goes_out_and_in_as_a_file_and_is_removed(
     (intake / "bad.json").write_text("{", encoding="utf-8")
     assert cli("templates", "import", "bad.json", *PY)[0] == 3
     assert cli("templates", "import", "nothing.json", *PY)[0] == 2
-
-
-def test_a_request_is_offered_a_template_as_a_command_that_can_be_typed(
-    cli: Cli, write: Write
-) -> None:
-    path = Path(write(LOOK, REPLY))
-    plan = json.loads(path.read_text(encoding="utf-8")) | {"goal": "Describe the city of Oslo"}
-    path.write_text(json.dumps(plan), encoding="utf-8")
-    cli("run", str(path), *PY)
-    cli("templates", "save", "last", "city", "--param", "name=a.inputs.name", *PY)
-    code, out, _ = cli("templates", "suggest", "Describe the city of Bergen", *PY)
-    assert code == 0
-    assert "plansmith templates use city --set name=Bergen --tools tools.py" in out
-    found = json.loads(cli("templates", "suggest", "Describe the city of X", "--json", *PY)[1])
-    assert found[0]["template"] == "city@1"
-    code, out, err = cli("templates", "suggest", "Bake bread", *PY)
-    assert (code, out, "no template" in err) == (0, "", True)
 
 
 def test_a_run_is_played_back_and_is_the_same(cli: Cli, write: Write) -> None:

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.unit.cli.conftest import Cli, Write
 
 from plansmith import Plan
@@ -29,41 +28,6 @@ def add(cli: Cli, write: Write, *steps: dict[str, Any], **flags: str) -> dict[st
     assert code == 0, err
     found: dict[str, Any] = json.loads(out)
     return found
-
-
-def test_the_next_fires_of_given_times_are_printed_in_utc(cli: Cli) -> None:
-    words = ("--cron", "30 1 * * *", "--tz", "Europe/London", "--after", "2026-10-24T12:00:00Z")
-    code, out, _ = cli("schedule", "next", *words, "--count", "3", "--json")
-    times = ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z", "2026-10-27T01:30:00Z"]
-    assert (code, json.loads(out)) == (0, times)
-    code, out, _ = cli("schedule", "next", *words, "--count", "1")
-    assert out == "2026-10-25T00:30:00Z  Sun 2026-10-25 01:30 Europe/London\n"
-    code, out, _ = cli("schedule", "next", "--every", "2h", "--after", "2026-01-01", "--json")
-    assert json.loads(out)[0] == "2026-01-01T02:00:00Z"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("next",), "no times are given"),
-        (("next", "--cron", "* * *"), "minute hour day"),
-        (("next", "--daily", "9:00"), "HH:MM"),
-        (("next", "--daily", "09:00", "--tz", "Nowhere"), "no time zone"),
-        (("next", "--every", "soon"), "such as 15m"),
-        (("next", "--every", "0m"), "such as 15m"),
-        (("next", "--daily", "09:00", "--after", "noon"), "not a time"),
-        (("show", "none"), "no schedule 'none'"),
-        (("add", "--every", "1h"), "say what to do"),
-        (("add", "look at Oslo"), "does not say when"),
-        (("add", "every 10 seconds look"), "once a minute"),
-        (("add", "every day at 9"), "does not say what"),
-        (("add", "--anew", "--plan", "x.json"), "--anew needs a REQUEST"),
-    ],
-)
-def test_what_is_wrong_is_told_with_what_to_do(cli: Cli, words: tuple[str, ...], said: str) -> None:
-    code, out, err = cli("schedule", *words)
-    assert (code, out) == (2, "")
-    assert said in err
 
 
 def test_a_plan_is_scheduled_shown_listed_and_removed(cli: Cli, write: Write) -> None:
@@ -178,18 +142,6 @@ def test_a_schedule_is_paused_with_a_reason_resumed_and_changed(cli: Cli, write:
     assert cli("schedule", "change", "mine", "--plan", file, *approve, *PY)[0] == 0
 
 
-def test_a_template_is_scheduled_with_its_parameters(cli: Cli, write: Write) -> None:
-    cli("run", write(LOOK), *PY)
-    cli("templates", "save", "last", "city", "--param", "name=a.inputs.name", *PY)
-    words = ("schedule", "add", "--template", "city", "--set", "name=Rome", "--daily", "06:00")
-    code, _, err = cli(*words, *PY)
-    assert code == 5
-    digest = err.rpartition("--approve-plan ")[2].split()[0]
-    code, out, _ = cli(*words, "--approve-plan", digest, *PY, "--json")
-    told = json.loads(out)
-    assert (code, told["template"], told["inputs"]) == (0, "city", {"name": "Rome"})
-
-
 def test_a_request_in_words_is_planned_and_waits_for_the_yes(cli: Cli, intake: Path) -> None:
     words = "every weekday at 9 list the files here"
     code, _, err = cli("ask", words)
@@ -209,43 +161,3 @@ def test_a_request_in_words_is_planned_and_waits_for_the_yes(cli: Cli, intake: P
         "cancelled",
         "it runs as the schedule list the files here",
     )
-
-
-def test_a_request_planned_anew_each_time_asks_each_time(cli: Cli) -> None:
-    code, out, err = cli("schedule", "add", "--anew", "每天早上九点列出这里的文件", "--json")
-    assert code == 0, err
-    told = json.loads(out)
-    assert (told["approved"], told["request"], told["plan"]) == ("", "列出这里的文件", None)
-    code, _, _ = cli("schedule", "run-now", told["id"])
-    assert code == 5
-    [row] = json.loads(cli("schedule", "history", told["id"], "--json")[1])
-    assert (row["state"], row["note"]) == ("waiting", "waits for your approval")
-
-
-PAST = ("--since", "2026-01-01T00:00", "--until", "2026-01-01T03:00")
-
-
-def test_keep_once_says_what_failed_and_its_code_tells(cli: Cli, write: Write) -> None:
-    code, _, err = cli("schedule", "keep", "--once", *PY)
-    assert (code, "nothing is due" in err) == (0, True)
-    broken = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}
-    add(cli, write, broken, name="breaks", every="1d")
-    assert cli("schedule", "change", "breaks", "--daily", "01:00", *PY)[0] == 0
-    assert cli("schedule", "backfill", "breaks", *PAST)[0] == 0
-    code, _, err = cli("schedule", "keep", "--once", *PY)
-    assert (code, "breaks: failed: failed: b" in err) == (1, True)
-    assert "boom" in cli("schedule", "history", "breaks")[1]
-    assert cli("schedule", "backfill", "breaks", *PAST[:3], "2026-01-02T03:00")[0] == 0
-    code, out, _ = cli("schedule", "keep", "--once", *PY, "--json")
-    [told] = json.loads(out)
-    assert (code, told["schedule"], told["state"]) == (1, "breaks", "failed")
-
-
-def test_keep_once_says_what_was_done_in_part_and_what_was_done(cli: Cli, write: Write) -> None:
-    broken = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}
-    for name, steps in (("part", (LOOK, broken)), ("whole", (LOOK,))):
-        add(cli, write, *steps, name=name, every="1d")
-        assert cli("schedule", "change", name, "--daily", "01:00", *PY)[0] == 0
-        assert cli("schedule", "backfill", name, *PAST)[0] == 0
-    code, _, err = cli("schedule", "keep", "--once", *PY)
-    assert (code, "part: failed" in err, "whole: done" in err) == (7, True, True)

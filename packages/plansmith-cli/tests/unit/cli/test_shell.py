@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.unit.cli.conftest import Cli
@@ -43,13 +40,6 @@ def test_a_mistyped_command_is_told_the_one_that_was_meant(
     told = cli(*typed)
     assert told[0] == 2
     assert f"did you mean plansmith {meant}?" in told[2]
-
-
-def test_a_word_alone_tells_its_verbs(cli: Cli) -> None:
-    code, out, _ = cli("store")
-    assert (code, "store doctor" in out, "runs pause" in out) == (2, True, False)
-    code, _, err = cli("store", "nothing")
-    assert (code, "plansmith store --help" in err) == (2, True)
 
 
 def test_an_installed_package_adds_a_command(
@@ -103,11 +93,6 @@ COMP_WORDS=(plansmith store doctor --sa); COMP_CWORD=3; _plansmith; echo "${{COM
     assert done.stdout.split("\n")[:4] == ["approve", "--json", "doctor", "--sample"]
 
 
-def test_fish_is_told_every_command_with_what_it_does(cli: Cli) -> None:
-    script = cli("completion", "fish")[1]
-    assert all(f"-a {name.split()[-1]} -d" in script for name in COMMANDS)
-
-
 def test_config_shows_what_is_set_and_by_whom_but_no_secret(
     cli: Cli, intake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,39 +106,6 @@ def test_config_shows_what_is_set_and_by_whom_but_no_secret(
     wrong = cli("config", "no.such")
     assert wrong[0] != 0
     assert "there is no setting 'no.such'" in wrong[2]
-
-
-def test_a_request_is_read_from_stdin(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Typed(io.TextIOWrapper):
-        def isatty(self) -> bool:
-            return False
-
-    monkeypatch.setattr("sys.stdin", Typed(io.BytesIO(b"What is 2 + 3?\n")))
-    told = cli("ask", "-", "--json", "--no-input")
-    assert json.loads(told[1])["request"] == "What is 2 + 3?"
-
-
-def test_the_plans_of_runs_are_drawn_and_compared(
-    cli: Cli, write: Callable[..., str], steps: list[dict[str, Any]]
-) -> None:
-    first = write(*steps, name="first.json")
-    cli("run", first, "--tools", "tools.py")
-    other = write(steps[0] | {"inputs": {"name": "other"}}, name="other.json")
-    assert steps[0]["id"] in cli("show", "last", "--graph")[1]
-    assert "other" in cli("diff", "last", other)[1]
-
-
-@pytest.fixture
-def steps() -> list[dict[str, Any]]:
-    return [{"id": "a", "tool": "look", "inputs": {"name": "one"}}]
-
-
-def test_a_plan_is_checked_against_the_tools_it_would_run_with(
-    cli: Cli, write: Callable[..., str], steps: list[dict[str, Any]]
-) -> None:
-    built_in = {"id": "b", "tool": "files.read", "inputs": {"path": "a.txt"}}
-    plan = write(*steps, built_in)
-    assert "no problems" in cli("check", plan, "--tools", "tools.py")[1]
 
 
 BUSY = """

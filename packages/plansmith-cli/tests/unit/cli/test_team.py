@@ -127,19 +127,6 @@ def test_a_question_about_the_request_is_answered_for_the_same_team(cli: Cli) ->
     assert "opened in 1932" in out
 
 
-def test_the_next_message_of_a_thread_answers_the_question_of_a_team(cli: Cli) -> None:
-    asked = ("team", "research", "When was it opened?", "--docs", "library", "--no-input")
-    assert cli(*asked)[0] == 5
-    said = ("--thread", "last", "The old one", "--docs", "library", "--json")
-    code, _, err = cli("ask", *said)
-    assert (code, "--team research" in err) == (4, True)
-    code, out, err = cli("team", "research", *said)
-    assert code == 0, err
-    told = json.loads(out)
-    assert (told["turn"]["kind"], told["thread"]) == ("answer", told["id"])
-    assert "opened in 1932" in told["report"]
-
-
 def test_data_asks_before_it_draws_and_goes_on_with_the_command_it_names(
     cli: Cli, intake: Path
 ) -> None:
@@ -153,17 +140,6 @@ def test_data_asks_before_it_draws_and_goes_on_with_the_command_it_names(
     assert code == 0, err
     assert "customers.svg" in out
     assert "GROUP BY city" in out
-    assert (intake / "customers.svg").is_file()
-
-
-def test_a_team_is_made_anew_from_what_go_names(cli: Cli, intake: Path) -> None:
-    words = ("team", "data", "Customers by city?", "--db", "sqlite:///shop.db", "--no-input")
-    _, _, err = cli(*words)
-    _, run, digest, *_ = named(err, "approve")
-    flags = ("--approve-plan", digest, "--team", "data")
-    assert cli("go", run, *flags)[0] == 2  # which database?
-    code, _, err = cli("go", run, *flags, "--db", "sqlite:///shop.db")
-    assert code == 0, err
     assert (intake / "customers.svg").is_file()
 
 
@@ -265,46 +241,3 @@ def test_sql_only_prints_the_statement_and_nothing_else(cli: Cli, model: ModelSe
         "team", "data", "--db", "sqlite:///shop.db", "--sql-only", "By city?", "--json"
     )
     assert json.loads(out)["steps"]["run"]["result"]["rows"] == []
-
-
-def test_sql_only_is_reviewed_where_every_plan_is(cli: Cli, intake: Path) -> None:
-    (intake / "plansmith.toml").write_text('[review]\nask = "always"\n', encoding="utf-8")
-    words = ("team", "data", "By city?", "--db", "sqlite:///shop.db", "--sql-only", "--no-input")
-    code, _, err = cli(*words)
-    assert code == 5
-    code, out, _ = cli(*named(err, "approve"), "--go")
-    assert code == 0
-    assert "checked by the database, not run" in out
-
-
-def test_the_tables_of_a_database_in_the_settings_are_known_to_every_planner(
-    cli: Cli, intake: Path, model: ModelServer
-) -> None:
-    own = intake.parent / ".config" / "plansmith" / "config.toml"
-    own.parent.mkdir(parents=True)
-    own.write_text('[builtin.databases]\nshop = "sqlite:///shop.db"\n', encoding="utf-8")
-    code, _, err = cli("plan", "Customers by city")
-    assert code in (0, 3), err
-    assert "table customers" in json.dumps(model.chats)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["team", "research", "  ", "--docs", "library"], "the request is empty"),
-        (["team", "research", "x"], "no sources to research"),
-        (["team", "research", "x", "--docs", "nowhere"], "one folder"),
-        (["team", "data", "x", "--db", "sqlite:///none.db"], "there is no database none.db"),
-        (["team", "data", "x", "--db", "mysql://a/b"], "not the address of a database"),
-        (["team", "data", "x"], "--db"),
-        (["go", "last", "--team", "research", "--docs", "library"], "no run in this folder"),
-        (
-            ["team", "research", "x", "--docs", "library", "--model", "demo"],
-            "needs a language model",
-        ),
-    ],
-)
-def test_what_is_not_right_is_told_with_what_to_do(cli: Cli, words: list[str], said: str) -> None:
-    code, _, err = cli(*words)
-    assert code == 2
-    assert said in err

@@ -119,27 +119,6 @@ def test_a_server_is_shown_whole_and_approved_before_it_starts(cli: Cli, intake:
     assert (code != 0, "nothing called 'odd' is approved" in err) == (True, True)
 
 
-def test_without_servers_there_is_nothing_to_approve(cli: Cli) -> None:
-    code, _, err = cli("tools", "approve")
-    assert (code, "no MCP servers" in err) == (2, True)
-
-
-def test_agents_that_cannot_be_reached_say_so(cli: Cli) -> None:
-    assert cli("agents", "list", "--json")[1].strip() == "[]"
-    code, _, err = cli("agents", "add", "http://127.0.0.1:9/", "--name", "far")
-    assert code != 0
-    assert "127.0.0.1" in err
-    code, _, err = cli("agents", "show", "none")
-    assert code != 0
-    assert "no agent 'none'" in err
-
-
-def test_an_agent_is_not_added_under_what_is_no_address(cli: Cli) -> None:
-    for url in ("somewhere", "http://ann:pass@example.com/"):
-        code, _, err = cli("agents", "add", url)
-        assert (code, "is not the address of an agent" in err) == (2, True), err
-
-
 def test_an_agent_that_nobody_was_asked_about_is_approved_by_its_hash(
     cli: Cli, tmp_path: Path
 ) -> None:

@@ -49,7 +49,6 @@ class Log:
         logging.basicConfig(handlers=[_Handler(self)], level=logging.WARNING, force=True)
 
     def hide(self, secret: str) -> None:
-        """Hides a text in every later line."""
         self._secrets.append(secret)
 
     def info(self, event: str, **fields: Json) -> None:
@@ -86,8 +85,6 @@ class Log:
 
 
 class _Handler(logging.Handler):
-    """Passes records of the standard library's logging on."""
-
     def __init__(self, log: Log) -> None:
         super().__init__()
         self._log = log

@@ -17,7 +17,6 @@ from plansmith.ports import Clock, PlanStore
 from plansmith_server.news import EventReader, followed
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-_BATCH: Final = 500
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _SECONDS: Final = "plansmith_http_request_seconds"
 
@@ -104,16 +103,14 @@ class Spans:
             yield end
 
     async def follow(self, store: PlanStore, events: EventReader, clock: Clock) -> None:
-        """Makes spans of runs and steps from the events of the store, from now on."""
         if self._tracer is not None:
             after = await store.wait_news(-1)
-            async for news in followed(store, clock, after, limit=_BATCH):
+            async for news in followed(store, clock, after, limit=500):
                 with suppress(PlansmithError):  # a damaged run has no more spans
                     for event in (await events.read(news)).values():
                         self.take(event)
 
     def take(self, event: e.Event) -> None:
-        """Starts or ends a span for an event."""
         run, body = event.run, event.body
         match body:
             case e.RunStarted():

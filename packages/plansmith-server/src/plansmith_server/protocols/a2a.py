@@ -60,7 +60,29 @@ _STATES: Final = {
 
 def a2a_routes(state: ServerState, base: str) -> tuple[Sequence[BaseRoute], Sequence[Any]]:
     """Returns the routes of the card and of messages, and the resources to close."""
-    card = _card(base)
+    bearer = t.SecurityScheme(http_auth_security_scheme=t.HTTPAuthSecurityScheme(scheme="bearer"))
+    place = t.AgentInterface(
+        protocol_binding="JSONRPC", protocol_version="1.0", url=f"{base}{PATH}"
+    )
+    planning = t.AgentSkill(
+        id="plan",
+        name="Plan and run",
+        description="Makes a plan for a request in words, runs it and reports.",
+        tags=["planning"],
+        examples=["Compare the weather in Oslo and Rome"],
+    )
+    card = t.AgentCard(
+        name="Plansmith",
+        description="Plans a request, has the plan approved by a person, runs it and reports.",
+        version=version("plansmith"),
+        supported_interfaces=[place],
+        capabilities=t.AgentCapabilities(streaming=True),
+        default_input_modes=["text/plain", "application/json"],
+        default_output_modes=["text/markdown"],
+        security_schemes={"token": bearer},
+        security_requirements=[t.SecurityRequirement(schemes={"token": t.StringList()})],
+        skills=[planning],
+    )
     created: set[str] = set()
     handler = DefaultRequestHandler(
         RunExecutor(state, created),
@@ -75,36 +97,7 @@ def a2a_routes(state: ServerState, base: str) -> tuple[Sequence[BaseRoute], Sequ
     return routes, [partial(aclosing, handler)]
 
 
-def _card(base: str) -> t.AgentCard:
-    bearer = t.SecurityScheme(http_auth_security_scheme=t.HTTPAuthSecurityScheme(scheme="bearer"))
-    return t.AgentCard(
-        name="Plansmith",
-        description="Plans a request, has the plan approved by a person, runs it and reports.",
-        version=version("plansmith"),
-        supported_interfaces=[
-            t.AgentInterface(
-                protocol_binding="JSONRPC", protocol_version="1.0", url=f"{base}{PATH}"
-            )
-        ],
-        capabilities=t.AgentCapabilities(streaming=True),
-        default_input_modes=["text/plain", "application/json"],
-        default_output_modes=["text/markdown"],
-        security_schemes={"token": bearer},
-        security_requirements=[t.SecurityRequirement(schemes={"token": t.StringList()})],
-        skills=[
-            t.AgentSkill(
-                id="plan",
-                name="Plan and run",
-                description="Makes a plan for a request in words, runs it and reports.",
-                tags=["planning"],
-                examples=["Compare the weather in Oslo and Rome"],
-            )
-        ],
-    )
-
-
 async def _with_templates(state: ServerState, card: t.AgentCard) -> t.AgentCard:
-    """Returns a copy of the card with a skill for each template."""
     copy = t.AgentCard()
     copy.CopyFrom(card)
     known = await state.smith.templates.all() if isinstance(state.smith.store, Records) else {}
@@ -140,8 +133,7 @@ def _caller(context: ServerCallContext) -> Actor:
 class _RunIds(IDGenerator):
     """A task has the id of its run."""
 
-    def __init__(self) -> None:
-        self._ids = Ids()
+    _ids = Ids()
 
     def generate(self, context: IDGeneratorContext) -> str:
         del context
@@ -156,8 +148,7 @@ class ContextMessages(SimpleRequestContextBuilder):
 
     def __init__(self, state: ServerState, created: set[str]) -> None:
         super().__init__(task_id_generator=_RunIds())
-        self._state = state
-        self._created = created
+        self._state, self._created = state, created
 
     async def build(
         self,
@@ -191,12 +182,10 @@ class ContextMessages(SimpleRequestContextBuilder):
 
 
 def _template_of(message: t.Message) -> dict[str, Json] | None:
-    """Returns the part of a message that names a template."""
     return next((each for each in _data_of(message) if "template" in each), None)
 
 
 def _data_of(message: t.Message) -> Iterator[dict[str, Json]]:
-    """Yields the JSON objects of a message."""
     for part in message.parts:
         if part.HasField("data"):
             value = cast("Json", json_format.MessageToDict(part.data))
@@ -215,7 +204,6 @@ class RunTasks(InMemoryTaskStore):
 
     @property
     def size(self) -> int:
-        """About how many bytes the tasks take."""
         return sum(size for size, _ in self._saved.values())
 
     async def save(self, task: t.Task, context: Any) -> None:
@@ -229,7 +217,6 @@ class RunTasks(InMemoryTaskStore):
             await super().delete(oldest, self._saved.pop(oldest)[1])
 
     async def get(self, task_id: str, context: Any) -> t.Task | None:
-        """Returns the task in the current state of its run."""
         kept = await super().get(task_id, context)
         if kept is None and task_id in self._created:
             return None  # the run is created before the task
@@ -272,23 +259,21 @@ class RunExecutor(AgentExecutor):
         message = context.message or t.Message()
         turn: Turn | None = context.call_context.state.pop(_TURN, None)
         if turn is not None and turn.kind in ANSWERED:  # it is answered at once
-            about = [turn.run.id] if turn.run is not None else []
-            told = t.Message(
+            reply = t.Message(
                 role=t.Role.ROLE_AGENT,
                 message_id=str(uuid4()),
                 context_id=context_id,
-                reference_task_ids=about,
+                reference_task_ids=[turn.run.id] if turn.run is not None else [],
                 parts=[t.Part(text=turn.text)],
             )
-            await event_queue.enqueue_event(told)
+            await event_queue.enqueue_event(reply)
             return
         try:
             if context.current_task is None:
                 self._created.add(run_id)
                 status = t.TaskStatus(state=t.TaskState.TASK_STATE_SUBMITTED)
-                await event_queue.enqueue_event(
-                    t.Task(id=run_id, context_id=context_id, status=status)
-                )
+                task = t.Task(id=run_id, context_id=context_id, status=status)
+                await event_queue.enqueue_event(task)
                 if turn is None:
                     await self._start(access, run_id, message)
             elif turn is None:
@@ -304,19 +289,18 @@ class RunExecutor(AgentExecutor):
         await TaskUpdater(event_queue, run_id, str(context.context_id)).cancel()
 
     async def _start(self, access: ProgramAccess, run_id: str, message: t.Message) -> None:
-        """Starts a run of the template that a message names."""
         wanted = _template_of(message)
         if wanted is None:
-            hint = Sentence("say what should be done")
-            raise Refused(Sentence("the message is empty"), hint=hint)
-        given = wanted.get("parameters")
-        inputs = given if isinstance(given, dict) else {}
-        await access.use(str(wanted["template"]), inputs, run_id=run_id)
+            raise Refused(
+                Sentence("the message is empty"), hint=Sentence("say what should be done")
+            )
+        inputs = wanted.get("parameters")
+        given = inputs if isinstance(inputs, dict) else {}
+        await access.use(str(wanted["template"]), given, run_id=run_id)
 
     async def _answer(
         self, access: ProgramAccess, run_id: str, message: t.Message, text: str
     ) -> None:
-        """Takes a message to a waiting task as the answer to its question."""
         open_ = await access.answerable(await self._state.run(run_id))
         if not open_:
             return  # only a person can answer: `_follow` reports that
@@ -325,7 +309,6 @@ class RunExecutor(AgentExecutor):
         await access.answer(run_id, question, given["answer"])
 
     async def _follow(self, run_id: str, updater: TaskUpdater, access: ProgramAccess) -> None:
-        """Reports progress until the run is over or waits for someone."""
         reported = ""
         while goes_on(run := await self._state.run(run_id)):
             done = sum(each.status.value == "done" for each in run.steps.values())
@@ -336,8 +319,8 @@ class RunExecutor(AgentExecutor):
             last = run.last.number if run.last else 0
             await self._state.smith.store.wait(run_id, after=last)
         if not run.status.over:
-            asked = _waiting_for(await access.answerable(run), run.locale)
-            await updater.requires_input(updater.new_agent_message([*asked]))
+            asked = [*_waiting_for(await access.answerable(run), run.locale)]
+            await updater.requires_input(updater.new_agent_message(asked))
             return
         if report := (await self._state.smith.get(run.id)).report:
             part = t.Part(text=report, media_type="text/markdown")

@@ -35,7 +35,6 @@ from plansmith_server.state import ServerState
 from plansmith_server.team.auth import grant_of
 from plansmith_server.views import effects_view, exported, received, run_view
 
-_LONGEST_WAIT: Final = 60.0
 # A tenant's; one that nobody uses for half an hour ends.
 MOST_SESSIONS: Final = 200
 _READS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -45,7 +44,7 @@ _PLANNING: Final = "openmanus_planning"
 P = ParamSpec("P")
 Ctx = Context[Any, Any]
 Run = Annotated[str, Field(description="the id of a run")]
-Wait = Annotated[float, Field(description="seconds to wait for it", ge=0, le=_LONGEST_WAIT)]
+Wait = Annotated[float, Field(description="seconds to wait for it", ge=0, le=60.0)]
 InDialect = Annotated[
     DialectName | None,
     Field(description="the plan format of another system; without it, Plansmith's own"),
@@ -72,11 +71,7 @@ def make_mcp(state: ServerState) -> MCPServer[Any]:
     made = [Tool.from_function(_with_errors(each), annotations=_READS) for each in reads]
     made += [Tool.from_function(_with_errors(each), annotations=_BEGINS) for each in begins]
     return MCPServer(
-        "plansmith",
-        title="Plansmith",
-        instructions=ABOUT,
-        version=version("plansmith"),
-        tools=made,
+        "plansmith", "Plansmith", instructions=ABOUT, version=version("plansmith"), tools=made
     )
 
 
@@ -102,8 +97,6 @@ async def run_stdio(wiring: Wiring) -> None:
 
 
 def _with_errors(tool: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
-    """Wraps a tool so that our errors become MCP tool errors."""
-
     @functools.wraps(tool)
     async def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         try:
@@ -156,7 +149,7 @@ class _PlansmithTools:
         access = self._access(ctx, self._team(team, database))
         told: dict[str, Any] = {}
         if conversation is None:
-            run_id = await access.plan(request, dialect=dialect or "")
+            run_id = await access.create(request, dialect=dialect or "")
         else:
             thread, turn = await access.say(
                 request, conversation=conversation, in_team=team is not None, dialect=dialect or ""
@@ -204,13 +197,12 @@ class _PlansmithTools:
             told = [problem_view(each) for each in error.problems if isinstance(each, Problem)]
             return {"usable": False, "hash": None, "problems": told}
         problems = [*notes, *await smith.check(found)]
-        read = {"plan": found.to_json()} if dialect is not None else {}
         return {
             "usable": not has_errors(problems),
             "hash": found.hash,
             "problems": [problem_view(each) for each in problems],
             "effects": await effects_view(smith, found, await smith.runs.intake.contents(found)),
-            **read,
+            **({"plan": found.to_json()} if dialect is not None else {}),
         }
 
     async def run_start(
@@ -231,8 +223,9 @@ class _PlansmithTools:
             state = self._team(team, database)
             agents = state.smith.runs.intake.agents()
             found, notes = received(plan, dialect or "", agents=agents)
-            access = self._access(ctx, state)
-            run = await access.submit(found, dialect=dialect or "", notes=notes)
+            run = await self._access(ctx, state).create(
+                plan=found, dialect=dialect or "", notes=notes
+            )
         elif template:
             run = await self._access(ctx).use(template, parameters or {})
         elif run:
@@ -285,14 +278,8 @@ class _PlansmithTools:
         step_notes: str | None = None,
     ) -> str:
         """Keep a list of steps and mark your progress yourself; it runs nothing."""
-        given = {
-            "plan_id": plan_id,
-            "title": title,
-            "steps": steps,
-            "step_index": step_index,
-            "step_status": step_status,
-            "step_notes": step_notes,
-        }
+        given = dict[str, Any](plan_id=plan_id, title=title, steps=steps, step_index=step_index)
+        given |= {"step_status": step_status, "step_notes": step_notes}
         who, state = _client(ctx), self._state
         if who.name not in self._planning:  # each client has its own active plan
             make = plugins.load("mcp", _PLANNING)

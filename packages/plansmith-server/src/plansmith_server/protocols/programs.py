@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from plansmith.engine.answers import answerable
 from plansmith.engine.processes import read_kind
@@ -16,7 +16,6 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
-from plansmith.plan.problem import Problem
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence, language_of
@@ -28,15 +27,11 @@ from plansmith_server.state import ServerState
 from plansmith_server.team.auth import Grant
 from plansmith_server.views import Shown, awaits_review, conversation_of, question_view
 
-_NO_ORIGIN: Final = Origin()
-_LONGEST_NAME: Final = 80
-
 
 def program(protocol: str, name: str, user: str = "") -> e.Actor:
     """Returns the actor of a client, such as `MCP client nightly`; cleans its name."""
     plain = "".join(each for each in " ".join(name.split()) if each.isprintable())
-    shown = f"{protocol} client {plain[:_LONGEST_NAME]}".rstrip()
-    return e.Actor(kind="program", name=shown, user=user)
+    return e.Actor(kind="program", name=f"{protocol} client {plain[:80]}".rstrip(), user=user)
 
 
 def program_of(protocol: str, grant: Grant) -> e.Actor:
@@ -51,10 +46,15 @@ class ProgramAccess:
     state: ServerState
     who: e.Actor
 
-    async def plan(self, request: str, *, dialect: str = "") -> str:
+    async def create(
+        self, request: str = "", plan: Plan | None = None, *, dialect: str = "", **new: Any
+    ) -> str:
+        """Creates a run; a plan starts if it only reads, else a person is asked to review it."""
         options = PlanRequest(request, dialect=dialect).options()
-        new = NewRun(request, options=options, by=self.who)
-        journal = await self.state.smith.runs.create(new)
+        if plan is not None:
+            options = RunOptions(mode="read_only", dialect=dialect)
+        made = NewRun(request, plan, options=options, by=self.who, **new)
+        journal = await self.state.smith.runs.create(made)
         self.state.background.go_on(journal.id)
         return journal.id
 
@@ -68,33 +68,11 @@ class ProgramAccess:
         found, thread = await open_conversation(self.state, conversation, fixed=in_team)
         return thread, await say_in(found, thread, text, by=self.who, **options)
 
-    async def submit(
-        self,
-        plan: Plan,
-        *,
-        run_id: str = "",
-        origin: Origin = _NO_ORIGIN,
-        dialect: str = "",
-        notes: Sequence[Problem] = (),
-    ) -> str:
-        """Creates a run of a plan: starts it if it only reads, else asks for a review."""
-        new = NewRun(
-            plan=plan,
-            options=RunOptions(mode="read_only", dialect=dialect),
-            notes=notes,
-            origin=origin,
-            run_id=run_id,
-            by=self.who,
-        )
-        journal = await self.state.smith.runs.create(new)
-        self.state.background.go_on(journal.id)
-        return journal.id
-
     async def use(self, name: str, inputs: Mapping[str, Json], *, run_id: str = "") -> str:
         book = self.state.smith.templates
         plan, template = await book.plan(name, inputs), await book.get(name)
         origin = Origin(kind="template", id=template.full_name)
-        return await self.submit(plan, run_id=run_id, origin=origin)
+        return await self.create(plan=plan, run_id=run_id, origin=origin)
 
     async def start(self, run_id: str) -> None:
         """Starts a run whose plan is approved or needs no approval; others keep waiting."""
@@ -116,7 +94,6 @@ class ProgramAccess:
         self.state.background.go_on(run_id)
 
     async def answerable(self, run: Run) -> dict[str, e.QuestionAsked]:
-        """Returns the open questions that programs may answer."""
         if not run.questions:
             return {}
         state = await self.state.for_run(run.id, acts=False)
@@ -136,11 +113,10 @@ class ProgramAccess:
         return await self.state.run(run_id)
 
     async def status(self, run_id: str) -> Shown:
-        """Returns the status of a run, and what it waits for."""
         run = await self.state.run(run_id)
         free = await self.answerable(run)
         is_for_person = awaits_review(run) or len(free) < len(run.questions)
-        status = {
+        status: Shown = {
             "run": run.id,
             "status": run.status.value,
             "request": run.request,
@@ -148,25 +124,23 @@ class ProgramAccess:
             "hash": run.plan.hash if run.plan else None,
             "steps": {name: state.status.value for name, state in run.steps.items()},
             "questions": [question_view(run, each) for each in free.values()],
-            "for_a_person": await self._for_a_person(run) if is_for_person else "",
+            "for_a_person": "",
             "conversation": await conversation_of(self.state.smith, run),
             "updated_at": run.updated_at,
         }
-        told: Shown = in_reader_language(status, language_of(run.locale))
-        return told
-
-    async def _for_a_person(self, run: Run) -> str:
-        """Says how a person decides: with the whole command, or on the page of a live server."""
-        kind, settings = self.state.kind, self.state.settings
-        others = await self.state.smith.runs.journals.owners.processes()
-        pages = [kind.at, *(read_kind(each.beat.kind).at for each in others if each.lives)]
-        words = ["approve" if awaits_review(run) else "answer", run.id]
-        if not kind.at:  # the program is on this machine, and may know where
-            words = ["-C", str(settings.folder()), *words]
-            words += ["--store", settings.store] if settings.store.startswith("sqlite:") else []
-        return Sentence(
-            "A person has to decide about run {run}: with `{command}`, or on its page ({page})",
-            run=run.id,
-            command=shlex.join(["plansmith", *words]),
-            page=next((f"{each}/#/runs/{run.id}" for each in pages if each), "plansmith serve"),
-        )
+        if is_for_person:  # how: with the whole command, or on the page of a live server
+            kind, settings = self.state.kind, self.state.settings
+            others = await self.state.smith.runs.journals.owners.processes()
+            pages = [kind.at, *(read_kind(each.beat.kind).at for each in others if each.lives)]
+            words = ["approve" if awaits_review(run) else "answer", run.id]
+            if not kind.at:  # the program is on this machine, and may know where
+                words = ["-C", str(settings.folder()), *words]
+                words += ["--store", settings.store] if settings.store.startswith("sqlite:") else []
+            status["for_a_person"] = Sentence(
+                "A person has to decide about run {run}: with `{command}`, or on its page ({page})",
+                run=run.id,
+                command=shlex.join(["plansmith", *words]),
+                page=next((f"{each}/#/runs/{run.id}" for each in pages if each), "plansmith serve"),
+            )
+        translated: Shown = in_reader_language(status, language_of(run.locale))
+        return translated

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
@@ -17,7 +16,7 @@ from plansmith.plan.events import Actor, QuestionAsked
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.thread import Judge, MessageKind, Reading, ThreadMessage, ThreadState
+from plansmith.plan.thread import Judge, MessageKind, ThreadMessage, ThreadState
 from plansmith.text import clip
 from plansmith_planner.threads.memory import answer_text
 from plansmith_planner.threads.thread import Thread, Turn
@@ -32,7 +31,6 @@ from plansmith_server.team.auth import need_scope
 NEW: Final = ("", "new")
 # Messages of these kinds get their answer at once, and set nothing off.
 ANSWERED: Final = ("why", "review")
-_LONGEST_ID: Final = 200
 _ANSWER: Final = 600
 
 
@@ -207,26 +205,20 @@ async def show(ask: Ask, *, after: b.Number = 0, wait_s: b.Seconds = 0.0) -> Ans
     )
 
 
-async def _asked(state: ServerState, reading: Reading | None) -> str:
-    """Returns the text of the question that a message answered."""
-    if reading is None or reading.kind != "answer":
-        return ""
-    with suppress(PlansmithError):  # removed or damaged: the name of the question is left
-        for event in await state.smith.store.events(reading.run):
-            body = event.body
-            if isinstance(body, QuestionAsked) and body.question == reading.question:
-                return body.text
-    return ""
-
-
 async def _message(state: ServerState, each: ThreadMessage) -> v.Shown:
-    reading = each.reading
+    reading, asked = each.reading, ""
+    if reading is not None and reading.kind == "answer":
+        with suppress(PlansmithError):  # removed or damaged: the name of the question is left
+            for event in await state.smith.store.events(reading.run):
+                body = event.body
+                if isinstance(body, QuestionAsked) and body.question == reading.question:
+                    asked = body.text
     return v.view(
         MessageView,
         each,
         by={"kind": each.by.kind, "name": each.by.name},
         question=reading.question if reading else "",
-        asked=await _asked(state, reading),
+        asked=asked,
         value=reading.value if reading else None,
         judge=reading.judge if reading else None,
         reason=reading.reason if reading else "",
@@ -236,7 +228,7 @@ async def _message(state: ServerState, each: ThreadMessage) -> v.Shown:
 
 async def read_conversation(state: ServerState, name: str) -> ThreadState:
     """Returns a conversation, or that of a run; raises 404 if there is none."""
-    if len(name) <= _LONGEST_ID and name.isprintable():
+    if len(name) <= 200 and name.isprintable():
         found: ThreadState = await state.smith.threads.read(name)
         if found.last or found.runs:
             return found
@@ -266,22 +258,15 @@ async def say_in(
     """Says something; its run is planned, changed or continued in the background."""
     turn = await thread.say(text, by=by, plan=False, **options)
     state.conversations.look()
-    for each in turn.earlier:
-        await _carry_on(state, each, thread.plan_left)
-    await _carry_on(state, turn, thread.plan)
+    for each in (*turn.earlier, turn):
+        if each.run is None or each.kind in ANSWERED:
+            continue
+        if each.kind == "change":
+            plan = thread.plan if each is turn else thread.plan_left
+            await state.background.until_journaled(each.run.id, plan(each))
+        else:
+            state.background.go_on(each.run.id)
     return turn
-
-
-async def _carry_on(
-    state: ServerState, turn: Turn, plan: Callable[[Turn], Coroutine[Any, Any, Turn]]
-) -> None:
-    """Has the run of a message planned, changed or continued in the background."""
-    if turn.run is None or turn.kind in ANSWERED:
-        return
-    if turn.kind == "change":
-        await state.background.until_journaled(turn.run.id, plan(turn))
-    else:
-        state.background.go_on(turn.run.id)
 
 
 async def take_back(state: ServerState, thread: Thread, number: int, *, by: Actor) -> Turn:
@@ -340,12 +325,5 @@ def taken_for(thread: Thread, turn: Turn) -> v.Shown:
     message = thread.state.message(turn.number)
     reading = message.reading if message else None
     reply = message.reply if message else None
-    return {
-        "number": turn.number,
-        "kind": turn.kind,
-        "text": turn.text,
-        "judge": turn.judge,
-        "reason": turn.reason,
-        "question": reading.question if reading else "",
-        "step": reply.step if reply else "",
-    }
+    asked, step = reading.question if reading else "", reply.step if reply else ""
+    return v.view(v.TakenView, turn, question=asked, step=step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -131,22 +131,17 @@ async def question(ask: Ask) -> Answer:
 async def inbox(ask: Ask, *, count: bool = False) -> Answer:
     """Lists or counts what waits for a person: plans, questions, tools, failing schedules."""
     items: list[Any] = []
-    for listed in reversed(await ask.state.open_runs.all()):
-        items += _waiting(listed.run, listed.row["goal"])
-    now = ask.state.clock.now()
-    for each in await waiting_tools(ask.state):
-        items.append({"kind": "tool", "run": None, "server": each["name"], "since": now})
+    for row, run in reversed(await ask.state.open_runs.all()):
+        head = {"run": run.id, "request": run.request, "goal": row["goal"], "since": run.updated_at}
+        if awaits_review(run) and run.plan is not None and run.last is not None:
+            review = {"hash": run.plan.hash, "reasons": getattr(run.last.body, "reasons", ())}
+            items.append({**head, "kind": "review", "review": review})
+        asked = [question_view(run, each) for each in run.questions.values()]
+        items += [{**head, "kind": "question", "question": each} for each in asked]
+    head = {"kind": "tool", "run": None, "since": ask.state.clock.now()}
+    items += [{**head, "server": each["name"]} for each in await waiting_tools(ask.state)]
     items += [each async for each in _failed_schedules(ask.state)]
     return {"count": len(items)} if count else {"count": len(items), "items": items}
-
-
-def _waiting(run: Run, goal: str) -> Iterator[dict[str, Any]]:
-    head = {"run": run.id, "request": run.request, "goal": goal, "since": run.updated_at}
-    if awaits_review(run) and run.plan is not None and run.last is not None:
-        reasons = getattr(run.last.body, "reasons", ())
-        yield {**head, "kind": "review", "review": {"hash": run.plan.hash, "reasons": reasons}}
-    for each in run.questions.values():
-        yield {**head, "kind": "question", "question": question_view(run, each)}
 
 
 async def _failed_schedules(state: ServerState) -> AsyncIterator[dict[str, Any]]:

@@ -169,7 +169,6 @@ def page_response(path: str, *, folder: Path = PAGE) -> web.Response | None:
 
 
 def _file(folder: Path, path: str) -> Path | None:
-    """Returns a file inside a folder, or None."""
     if len(path.encode(errors="replace")) > _LONGEST:
         return None
     wanted = (folder / (path.replace("\0", "") or "index.html")).resolve()

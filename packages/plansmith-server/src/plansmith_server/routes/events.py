@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -16,7 +16,6 @@ from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, json_text
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import JournalStore
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import HttpProblem
@@ -29,7 +28,6 @@ from plansmith_server.views import Shown, clip, result_view
 
 PING_S: Final = 15.0
 MOST_STREAMS: Final = 200
-_BATCH: Final = 100
 _WAITING: Final = 4
 _END: Final = ""
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -49,12 +47,6 @@ async def values(ask: Ask, *, after: b.Number = 0) -> Answer:
     events = await store.events(ask.run, after=after)
     if not events:
         await ask.state.journal(ask.run)  # 404 if there is no such run
-    last = events[-1].number if events else after
-    return {"last": last, "steps": await _changed(store, events)}
-
-
-async def _changed(store: JournalStore, events: Sequence[e.Event]) -> Shown:
-    """Returns what the events tell of each step: the inputs of its call, and its result."""
     inputs, results = dict[str, str](), dict[str, str]()
     for event in events:
         match event.body:
@@ -71,14 +63,14 @@ async def _changed(store: JournalStore, events: Sequence[e.Event]) -> Shown:
             case _:
                 pass
     wanted = sorted({each for each in (*inputs.values(), *results.values()) if each})
-    values = dict(zip(wanted, await asyncio.gather(*map(store.get, wanted)), strict=True))
+    known = dict(zip(wanted, await asyncio.gather(*map(store.get, wanted)), strict=True))
     found: dict[str, Shown] = {
-        step: {"inputs": clip(values.get(digest)), "result_hash": ""}
+        step: {"inputs": clip(known.get(digest)), "result_hash": ""}
         for step, digest in inputs.items()
     }
     for step, digest in results.items():
-        found.setdefault(step, {}).update(result_view(digest, values.get(digest)))
-    return found
+        found.setdefault(step, {}).update(result_view(digest, known.get(digest)))
+    return {"last": events[-1].number if events else after, "steps": found}
 
 
 @route("GET /v1/events", "look", media="text/event-stream")
@@ -106,8 +98,6 @@ async def stream(
 
 
 class _CountedStream(StreamingResponse):
-    """Counts the open streams and refuses one too many."""
-
     def __init__(self, metrics: Metrics, body: AsyncIterator[str]) -> None:
         super().__init__(body, media_type="text/event-stream", headers=_HEADERS)
         self._metrics = metrics
@@ -128,8 +118,6 @@ class _CountedStream(StreamingResponse):
 
 @dataclass(slots=True)
 class _Stream:
-    """Makes the events that one client receives."""
-
     state: ServerState
     run: str
     allowed: Callable[[], bool]
@@ -164,7 +152,7 @@ class _Stream:
     async def _news(self, after: int, queue: asyncio.Queue[str]) -> None:
         store, reader = self.state.smith.store, self.state.events
         try:
-            async for news in followed(store, self.state.clock, after, limit=_BATCH):
+            async for news in followed(store, self.state.clock, after, limit=100):
                 mine = [each for each in news if self.run in ("", each.run)]
                 for each, event in (await reader.read(mine)).items():
                     self.state.metrics.events += 1

@@ -30,7 +30,6 @@ from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import not_found
 from plansmith_server.views import Shown, view
 
-_MOST_TEXT: Final = 1_000_000
 # Nothing in a file runs or loads anything, not even where it is opened on its own.
 _SANDBOX: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
 
@@ -42,11 +41,9 @@ class WorkFiles(Protocol):
         self, run: Run, asked: QuestionAsked, own: Mapping[str, Json] | None = None
     ) -> rf.Preview | None:
         """Returns what a call that asks for consent would do to files; None if nobody knows."""
-        ...
 
     async def written(self, run_id: str, *, keep: str = "") -> Sequence[rf.RunFile]:
         """Returns the files that a run wrote, with the content of pictures and of `keep`."""
-        ...
 
 
 class WorkFolder(Protocol):
@@ -54,19 +51,15 @@ class WorkFolder(Protocol):
 
     def parts(self, name: str) -> tuple[str, ...]:
         """Returns the parts of a path inside the folder."""
-        ...
 
     def entries(self, name: str) -> Iterator[tuple[str, os.stat_result]]:
         """Yields the files and folders in a folder."""
-        ...
 
     def opened(self, name: str) -> AbstractContextManager[BinaryIO]:
         """Opens a file to read it."""
-        ...
 
     def replacing(self, name: str, *, overwrite: bool) -> AbstractContextManager[BinaryIO]:
         """Opens a file to write it; it gets its name when it is complete."""
-        ...
 
 
 class _NoFiles:
@@ -238,30 +231,26 @@ def preview_view(found: rf.Preview | None) -> Shown:
     """Returns a preview, with texts to their last letter."""
     if found is None:
         return {"files": None, "seen": "", "would_fail": ""}
-    files = [
-        view(
-            FilePreview,
-            each,
-            change=each.kind,
-            size_before=each.before and each.before.size,
-            size_after=each.after and each.after.size,
-            kind=_kind(each),
-            before=_text(each.before),
-            after=_text(each.after),
+    files: list[Shown] = []
+    for each in found.changes:
+        shown = each.after or each.before
+        data = shown.data if shown else None
+        files.append(
+            view(
+                FilePreview,
+                each,
+                change=each.kind,
+                size_before=each.before and each.before.size,
+                size_after=each.after and each.after.size,
+                kind="other" if data is None else rf.file_kind(each.path, data).kind,
+                before=_text(each.before),
+                after=_text(each.after),
+            )
         )
-        for each in found.changes
-    ]
     return {"files": files, "seen": found.seen, "would_fail": found.error}
 
 
-def _kind(change: rf.FileChange) -> rf.FileKind:
-    shown = change.after or change.before
-    if shown is None or shown.data is None:
-        return "other"
-    return rf.file_kind(change.path, shown.data).kind
-
-
 def _text(content: rf.Content | None) -> str | None:
-    if content is None or content.data is None or content.size > _MOST_TEXT:
+    if content is None or content.data is None or content.size > 1_000_000:
         return None
     return rf.as_text(content.data)

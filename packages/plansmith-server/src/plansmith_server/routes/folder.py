@@ -25,11 +25,8 @@ from plansmith_server.routes.files import WorkFolder, opens_folders, work_folder
 from plansmith_server.team.auth import need_scope
 from plansmith_server.views import Shown
 
-_MOST_FILES: Final = 200
-_MOST_SEEN: Final = 5_000
 _HEAD: Final = 65_536
 _ROWS: Final = 20
-_MOST_COLUMNS: Final = 40
 _TABLES: Final = {".csv": ",", ".tsv": "\t"}
 _KINDS: Final = {
     "table": (".csv", ".tsv", ".xlsx"),
@@ -44,7 +41,19 @@ _KINDS: Final = {
 async def show(ask: Ask) -> Answer:
     """Names the folder that plans work in and its files, newest first; of tables the columns."""
     folder, opens = ask.state.settings.folder(), opens_folders()
-    files, total = await asyncio.to_thread(_listed, folder) if opens else ([], 0)
+
+    def listed() -> tuple[list[Shown], int]:
+        """Returns the newest files at the top of the folder, and how many there are."""
+        inside = work_folder(folder)
+        found = [
+            (-state.st_mtime, name, state.st_size)
+            for name, state in islice(inside.entries("."), 5_000)
+            if stat.S_ISREG(state.st_mode) and name != PROJECT_FILE
+        ]
+        newest = sorted(found)[:200]
+        return [_file(inside, name, size) for _, name, size in newest], len(found)
+
+    files, total = await asyncio.to_thread(listed) if opens else ([], 0)
     return {
         "path": ask.runs.journals.recorded_folder or folder.name,
         "name": folder.name or str(folder),
@@ -55,17 +64,6 @@ async def show(ask: Ask) -> Answer:
     }
 
 
-def _listed(path: Path) -> tuple[list[Shown], int]:
-    """Returns the newest files at the top of the folder, and how many there are."""
-    folder = work_folder(path)
-    found = [
-        (-state.st_mtime, name, state.st_size)
-        for name, state in islice(folder.entries("."), _MOST_SEEN)
-        if stat.S_ISREG(state.st_mode) and name != PROJECT_FILE
-    ]
-    return [_file(folder, name, size) for _, name, size in sorted(found)[:_MOST_FILES]], len(found)
-
-
 def _file(folder: WorkFolder, name: str, size: int) -> Shown:
     suffix = Path(name).suffix.lower()
     columns = [*_columns(folder, name, _TABLES[suffix])] if suffix in _TABLES else []
@@ -74,14 +72,13 @@ def _file(folder: WorkFolder, name: str, size: int) -> Shown:
 
 
 def _columns(folder: WorkFolder, name: str, delimiter: str) -> Iterator[Shown]:
-    """Yields the columns of a table by its first lines, and whether they hold numbers."""
     try:
         with folder.opened(name) as file:
             text = file.read(_HEAD).decode("utf-8-sig", "replace")
         head, *some = islice(csv.reader(io.StringIO(text), delimiter=delimiter), _ROWS)
     except (ToolFailed, ValueError, csv.Error):
         return
-    for place, column in enumerate(head[:_MOST_COLUMNS]):
+    for place, column in enumerate(head[:40]):
         values = [row[place] for row in some if place < len(row) and row[place].strip()]
         yield {
             "name": visible(column.strip())[:80],
@@ -116,24 +113,20 @@ async def put(ask: Ask, *, replace: bool = False) -> Answer:
         with folder.replacing(name, overwrite=replace) as file:
             size = await _received(ask, file)
     except ToolFailed as failure:
-        raise _refused(failure) from None
+        told = failure.message
+        key = told.key if isinstance(told, Sentence) else ""
+        if not key:  # it is what the system says
+            why = Sentence("it cannot be written: {error}", error=told)
+            raise HttpProblem(507, "not_written", why) from None
+        again = Sentence("send replace=true to replace it, or choose another name")
+        code = {"file.exists": "exists", "file.no_file": "not_a_file"}.get(key, "protected")
+        helps = again if code == "exists" else failure.hint
+        raise HttpProblem(409, code, told, hint=helps) from None
     ask.state.log.info("file_added", name=name, size=size, by=ask.by.name)
     return {"name": name, "size": size}
 
 
-def _refused(failure: ToolFailed) -> HttpProblem:
-    if not isinstance(failure.message, Sentence):  # it is what the system says
-        why = Sentence("it cannot be written: {error}", error=failure.message)
-        return HttpProblem(507, "not_written", why)
-    if failure.message.key == "file.exists":
-        hint = Sentence("send replace=true to replace it, or choose another name")
-        return HttpProblem(409, "exists", failure.message, hint=hint)
-    code = "not_a_file" if failure.message.key == "file.no_file" else "protected"
-    return HttpProblem(409, code, failure.message, hint=failure.hint)
-
-
 async def _received(ask: Ask, file: BinaryIO) -> int:
-    """Writes the body to a file piece by piece; returns its size."""
     size = 0
     try:
         async for piece in ask.request.stream():

@@ -1,16 +1,52 @@
-"""Routes of models: which one plans and why, what was found, choosing one, downloading one."""
+"""Routes of models, the model that plans, which can be changed meanwhile, and downloads."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any, Final
 
 from plansmith.errors import Refused
 from plansmith.plan.sentence import Sentence
-from plansmith_planner.models.choose import choose, installed_shelf
+from plansmith_planner.models import choose
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
-from plansmith_server.model_switch import ModelSwitch, found_models
+from plansmith_server.state import ModelSwitch
 from plansmith_server.views import Shown
+
+_LIBRARY: Final = "pydantic_ai"
+_EMBEDDED: Final = ("name", "about", "size", "licence")
+
+
+async def found_models(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Returns what can plan here: keys, servers on this machine, embedded models."""
+    shelf, library = choose.installed_shelf(), find_spec(_LIBRARY) is not None
+    servers = await choose.ask_servers(choose.usual_places(environment)) if library else []
+    return {
+        "library": library,
+        "runtime": shelf is not None and shelf.has_runtime,
+        "offline": choose.is_offline(environment),
+        "keys": [
+            {
+                "variable": key.variable,
+                "provider": key.variable.removesuffix("_API_KEY").capitalize(),
+                "model": environment.get(key.chosen_by, "").strip() or key.model,
+                "set": bool(environment.get(key.variable, "").strip()),
+            }
+            for key in choose.KEYS
+        ],
+        "servers": [
+            {"program": each.place.program, "url": each.place.url, "models": each.models}
+            for each in servers
+            if each.models
+        ],
+        "embedded": [
+            {name: getattr(each, name) for name in _EMBEDDED}
+            | {"here": each.is_here, "default": each.is_default}
+            for each in (shelf.models() if shelf is not None else ())
+        ],
+    }
 
 
 @route("GET /v1/models", "look")
@@ -20,7 +56,7 @@ async def listing(ask: Ask) -> Answer:
     if _changeable(ask) is None:
         return {**now, "can_change": False}
     if now["current"] == "auto":  # nothing was planned yet
-        now["current"] = (await choose(os.environ, shelf=installed_shelf())).model
+        now["current"] = (await choose.choose(os.environ, shelf=choose.installed_shelf())).model
     return {**now, "can_change": True, **await found_models(os.environ)}
 
 
@@ -68,15 +104,14 @@ async def pull(ask: Ask, *, name: b.Text = "") -> Answer:
 async def show(ask: Ask) -> Answer:
     """Says which model plans; for `auto`, also why that one was chosen."""
     wanted, switch = ask.state.settings.models.plan, ask.state.models
-    told: Shown = {"model": wanted.model, "tried": []}
     if switch is not None and switch.chosen:
         why = Sentence("it was chosen on the page")
-        return {**told, "model": switch.chosen, "chosen": switch.name, "why": why}
-    if (switch is not None and switch.is_given) or wanted.model != "auto" or wanted.base_url:
-        chosen = ask.runs.planning.need_planner().name
-        if switch is not None and switch.is_given:
-            told["model"] = chosen
-        return {**told, "chosen": chosen, "why": Sentence("it is set")}
-    choice = await choose(os.environ, shelf=installed_shelf())
+        return {"model": switch.chosen, "tried": [], "chosen": switch.name, "why": why}
+    is_given = switch is not None and switch.is_given
+    if is_given or wanted.model != "auto" or wanted.base_url:
+        name = ask.runs.planning.need_planner().name
+        model = name if is_given else wanted.model
+        return {"model": model, "tried": [], "chosen": name, "why": Sentence("it is set")}
+    choice = await choose.choose(os.environ, shelf=choose.installed_shelf())
     tried = [{"kind": each.kind, "name": each.what, "why": each.flaw} for each in choice.tried]
     return {"model": "auto", "chosen": choice.model, "why": choice.why, "tried": tried}

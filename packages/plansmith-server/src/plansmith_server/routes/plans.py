@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +13,7 @@ from plansmith.check.estimate import estimate
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import stored_json
-from plansmith.plan.diff import PlanDiff, diff_plans
+from plansmith.plan.diff import diff_plans
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.plan.run import Run
@@ -129,7 +128,7 @@ async def _checked(
         "plan": plan.to_json(),
         "hash": plan.hash,
         "problems": [problem_view(each) for each in problems],
-        "estimate": v.estimate_view(expected),
+        "estimate": {**expected.to_json(), "basis": expected.basis},
         "effects": await v.effects_view(smith, plan, await intake.contents(plan)),
         "rules": v.rules_view(plan),
     }
@@ -167,19 +166,18 @@ async def diff(ask: Ask, given: b.DiffQuery) -> Answer:
     first = given.from_ or last - 1
     if not 1 <= min(first, last) <= max(first, last) <= len(found):
         raise Refused(f"run {ask.run} has {len(found)} plans", hint=Sentence("name two of them"))
-    before, after = (found[each - 1].replace(revision=1) for each in (first, last))
-    return {"from": first, "to": last, "changes": [*_changes(diff_plans(before, after))]}
-
-
-def _changes(diff: PlanDiff) -> Iterator[v.Shown]:
-    """Yields the changes, each with its kind."""
-    for change in diff.plan:
-        yield {"kind": "plan", **change.model_dump(mode="json")}
+    diff = diff_plans(*(found[each - 1].replace(revision=1) for each in (first, last)))
+    changes: list[v.Shown] = [
+        {"kind": "plan", **each.model_dump(mode="json")} for each in diff.plan
+    ]
     for kind, steps in (("added", diff.added), ("removed", diff.removed)):
         for placed in steps:
-            yield {"kind": kind, "step": placed.step.to_json(), "position": placed.position}
+            step = {"step": placed.step.to_json(), "position": placed.position}
+            changes.append({"kind": kind, **step})
     for changed in diff.changed:
         fields = [each.model_dump(mode="json") for each in changed.fields]
-        yield {"kind": "changed", "step": changed.id, "fields": fields}
+        changes.append({"kind": "changed", "step": changed.id, "fields": fields})
     for move in diff.moved:
-        yield {"kind": "moved", "step": move.id, "before": move.before, "after": move.after}
+        places = {"before": move.before, "after": move.after}
+        changes.append({"kind": "moved", "step": move.id, **places})
+    return {"from": first, "to": last, "changes": changes}

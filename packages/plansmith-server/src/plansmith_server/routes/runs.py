@@ -47,28 +47,20 @@ async def create(ask: Ask, given: b.NewRun) -> Answer:
             return turn
         state = await ask.state.for_run(turn["id"], acts=False)
         return {**turn, **await _at_rest(ask, state, turn["id"])}
-    state = ask.state.for_team(given.team, given.database)
-    run_id = state.smith.runs.journals.new_id()
+    state, goal = ask.state.for_team(given.team, given.database), given.request or ""
+    runs, wanted = state.smith.runs, PlanRequest(goal, **given.options())
+    new = NewRun(goal, run_id=runs.journals.new_id(), options=wanted.options(), by=ask.by)
+    if given.plan is not None:
+        agents = runs.intake.agents()
+        plan, notes = received(given.plan, wanted.dialect, goal=goal, agents=agents)
+        new = replace(new, request=goal or plan.goal, plan=plan, notes=notes)
     try:
-        await _created(ask, state, run_id, given)
+        await runs.create(new)
     except StoreAway:
-        state.background.go_on(run_id)  # it may have been stored: then it is continued
+        state.background.go_on(new.run_id)  # it may have been stored: then it is continued
         raise
-    state.background.go_on(run_id)
-    return await _at_rest(ask, state, run_id)
-
-
-async def _created(ask: Ask, state: ServerState, run_id: str, given: b.NewRun) -> None:
-    goal, runs = given.request or "", state.smith.runs
-    wanted = PlanRequest(goal, **given.options())
-    options = wanted.options()
-    if given.plan is None:
-        await runs.create(NewRun(goal, run_id=run_id, options=options, by=ask.by))
-        return
-    plan, notes = received(given.plan, wanted.dialect, goal=goal, agents=runs.intake.agents())
-    goal = goal or plan.goal
-    new = NewRun(goal, plan, run_id=run_id, options=options, notes=notes, by=ask.by)
-    await runs.create(new)
+    state.background.go_on(new.run_id)
+    return await _at_rest(ask, state, new.run_id)
 
 
 async def _at_rest(ask: Ask, state: ServerState, run_id: str) -> v.Shown:
@@ -251,7 +243,6 @@ async def rerun(ask: Ask) -> Answer:
 
 
 async def _plan_again(ask: Ask, old: Run) -> Answer:
-    """Plans the same request again, in the background."""
     journal = await ask.runs.repeating.ask_again(old, by=ask.by)
     ask.state.background.go_on(journal.id)
     return await ask.shown(journal.id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 from starlette.responses import Response
 
@@ -15,9 +15,6 @@ from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import of_error
 from plansmith_server.views import Listed, Shown, plan_of
-
-_AHEAD: Final = 5
-_BEGINS_S: Final = 5.0
 
 
 @route("GET /v1/schedules", "look", answer=Listed)
@@ -121,7 +118,7 @@ async def run_now(ask: Ask) -> Answer:
     fire = await ask.smith.schedules.fire_now(ask.path("id"))
     # A client may ask for the run next: wait until it exists.
     with suppress(TimeoutError):
-        async with asyncio.timeout(_BEGINS_S):
+        async with asyncio.timeout(5.0):
             await ask.smith.store.wait(fire.run)
     return _fire(ask, fire)
 
@@ -149,7 +146,7 @@ async def _view(ask: Ask, schedule: Schedule) -> Shown:
         "state": schedule.state,
         "words": str(schedule.timing),
         "plan": schedule.plan.to_json() if schedule.plan else None,
-        "fires": await ask.smith.schedules.next_fires(schedule.id, count=_AHEAD),
+        "fires": await ask.smith.schedules.next_fires(schedule.id, count=5),
     }
 
 

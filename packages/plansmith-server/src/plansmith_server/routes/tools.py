@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from plansmith.errors import Refused
-from plansmith.plan.capability import ToolSpec
 from plansmith.plan.sentence import Sentence
 from plansmith_connect.a2a.registry import Standing
 from plansmith_connect.mcp.servers import McpServers
@@ -17,7 +16,6 @@ from plansmith_server.state import ServerState
 from plansmith_server.views import Listed, Shown, clip
 
 _MOST: Final = 50
-_LOOKED_AT: Final = 20
 _CARD: Final = ("name", "status", "hash", "why", "changes", "card")
 
 
@@ -33,29 +31,28 @@ async def listing(ask: Ask, *, q: b.Long = "") -> Answer:
         query = q.casefold()
         waiting = [each for each in waiting if query in str(each["text"]).casefold()]
     servers = {each.name for source in _servers(ask.state) for each in source.statuses()}
-    return {"items": [*(_tool(spec, servers) for spec in found), *waiting]}
-
-
-def _tool(spec: ToolSpec, servers: set[str]) -> Shown:
-    server = spec.name.partition(".")[0]
-    return {
-        "name": spec.name,
-        "kind": "tool",
-        "description": spec.description,
-        "effect": spec.effect,
-        "server": server if server in servers else None,
-        "schema": spec.input_schema,
-        "output": spec.output_schema,
-        "approved": True,
-        "changed": False,
-    }
+    usable = [
+        {
+            "name": spec.name,
+            "kind": "tool",
+            "description": spec.description,
+            "effect": spec.effect,
+            "server": server if (server := spec.name.partition(".")[0]) in servers else None,
+            "schema": spec.input_schema,
+            "output": spec.output_schema,
+            "approved": True,
+            "changed": False,
+        }
+        for spec in found
+    ]
+    return {"items": [*usable, *waiting]}
 
 
 @route("GET /v1/tools/last-result", "look")
 async def last_result(ask: Ask, *, tool: b.Short) -> Answer:
     """Returns the newest result of a tool among the newest runs; null if there is none."""
     done = {"done", "partly_done"}
-    for row in await ask.runs.lists.newest(statuses=done, before="", text="", limit=_LOOKED_AT):
+    for row in await ask.runs.lists.newest(statuses=done, before="", text="", limit=20):
         run = (await ask.runs.journals.load(row.run)).run
         for step in run.plan.steps if run.plan else ():
             state = run.steps.get(step.id)

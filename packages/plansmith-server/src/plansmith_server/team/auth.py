@@ -50,7 +50,6 @@ class Grant:
 
     @property
     def login(self) -> Token | None:
-        """The token, if it is the log-in of a browser."""
         return self.token if self.token is not None and self.token.kind == "login" else None
 
 
@@ -82,10 +81,7 @@ class Auth:
         port: int = 0,
         login: timedelta = timedelta(days=30),
     ) -> None:
-        self._token = token
-        self._tokens = tokens
-        self.by = by
-        self._now = now
+        self._token, self._tokens, self._now, self.by = token, tokens, now, by
         # The token in the one-time link that the server prints; empty once it was used.
         self.link_token = secrets.token_urlsafe(32)
         self._login = login
@@ -99,12 +95,8 @@ class Auth:
         if same(given, self.link_token):
             self.link_token = "" if take else self.link_token
             return NOBODY
-        now = self._now()
-        found = (
-            self._tokens.take_link(given, now)
-            if take
-            else self._tokens.find(given, kind="link", now=now)
-        )
+        now, tokens = self._now(), self._tokens
+        found = tokens.take_link(given, now) if take else tokens.find(given, kind="link", now=now)
         return None if found is None else found.member
 
     def log_in(self, member: Member = NOBODY, *, lasts: timedelta | None = None) -> str:
@@ -144,7 +136,6 @@ class Auth:
         )
 
     def log_out(self, login: Token) -> None:
-        """Ends a log-in; its cookie stops working."""
         self._tokens.revoke(login.name)
 
     def is_good(self, grant: Grant) -> bool:
@@ -178,22 +169,16 @@ def same(given: str, wanted: str) -> bool:
 
 def load_token(path: Path) -> str:
     """Reads the token from a file that only its owner may read; creates a missing file."""
-    if path.exists():
-        return _read(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except OSError as error:
-        why = Sentence("cannot write {name}: {reason}", name=path, reason=error.strerror)
-        hint = Sentence("name another file with --token-file")
-        raise Misconfigured(why, hint=hint) from None
-    token = secrets.token_urlsafe(32)
-    with os.fdopen(handle, "w", encoding="ascii") as file:
-        file.write(f"{token}\n")
-    return token
-
-
-def _read(path: Path) -> str:
+    if not path.exists():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        except OSError as error:
+            why = Sentence("cannot write {name}: {reason}", name=path, reason=error.strerror)
+            hint = Sentence("name another file with --token-file")
+            raise Misconfigured(why, hint=hint) from None
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(f"{secrets.token_urlsafe(32)}\n")
     try:
         text = path.read_bytes()[:_LARGEST].decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -227,12 +212,12 @@ def scoped(route: Route, wanted: str) -> Route:
     inside: ASGIApp = route.app
 
     async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        app = inside
         try:
             need_scope(scope, wanted)
         except HttpProblem as problem:
-            await problem.response()(scope, receive, send)
-            return
-        await inside(scope, receive, send)
+            app = problem.response()
+        await app(scope, receive, send)
 
     route.app = checked
     return route

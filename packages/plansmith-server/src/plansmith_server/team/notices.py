@@ -11,28 +11,33 @@ import http.client
 import json
 import smtplib
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from email.message import EmailMessage
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from plansmith.errors import Misconfigured, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
+from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import Clock
 from plansmith.secrets import SecretBox
+from plansmith.text import clip, safe
 from plansmith_server.ops.logs import Log
 from plansmith_server.ops.tasks import beside
 from plansmith_server.settings import SECRET, NoticeSettings, is_secure
+from plansmith_server.views import awaits_review
 
 # Seconds before each try; after the last one the notice is given up.
 WAITS: Final = (0.0, 5.0, 30.0, 120.0)
-_MOST: Final = 20
 TIMEOUT_S: Final = 10.0
-_AGAIN: Final = (408, 425, 429)
+_TRY_LATER: Final = (408, 425, 429)
+_LISTED: Final = 10
+Reveal = Callable[[str], str]
+Key = tuple[str, str, str]
 
 
 class Notice(NamedTuple):
@@ -66,11 +71,8 @@ def send(name: str, settings: NoticeSettings, notice: Notice, secrets: SecretBox
         raise ToolFailed(why) from None
     except (OSError, http.client.HTTPException) as error:
         # Without the address, which may be a secret.
-        told = (error.strerror if isinstance(error, OSError) else "") or type(error).__name__
-        raise ToolBusy(Sentence("it cannot be reached: {error}", error=told)) from None
-
-
-Reveal = Callable[[str], str]
+        cause = (error.strerror if isinstance(error, OSError) else "") or type(error).__name__
+        raise ToolBusy(Sentence("it cannot be reached: {error}", error=cause)) from None
 
 
 def _post(settings: NoticeSettings, notice: Notice, reveal: Reveal) -> None:
@@ -96,10 +98,9 @@ def _post(settings: NoticeSettings, notice: Notice, reveal: Reveal) -> None:
         status = connection.getresponse().status
     finally:
         connection.close()
-    if status >= 500 or status in _AGAIN:
-        raise ToolBusy(Sentence("it answered {status}", status=status))
     if not 200 <= status < 300:
-        raise ToolFailed(Sentence("it answered {status}", status=status))
+        kind = ToolBusy if status >= 500 or status in _TRY_LATER else ToolFailed
+        raise kind(Sentence("it answered {status}", status=status))
 
 
 def _mail(settings: NoticeSettings, notice: Notice, reveal: Reveal) -> None:
@@ -128,7 +129,7 @@ class Channel:
 
     name: str
     settings: NoticeSettings
-    queue: asyncio.Queue[Notice] = field(default_factory=lambda: asyncio.Queue[Notice](_MOST))
+    queue: asyncio.Queue[Notice] = field(default_factory=lambda: asyncio.Queue[Notice](20))
     sent: int = 0
     failed: int = 0
     error: str = ""
@@ -155,45 +156,36 @@ class Notices:
 
     def tell(self, channel: Channel, notice: Notice) -> None:
         """Queues a notice without any secret; drops it if far too many wait already."""
+        hide, data = self._secrets.hide, self._secrets.hide({**notice.data})
+        title, text = str(hide(notice.title)), str(hide(notice.text))
         try:
-            hide = self._secrets.hide
-            data = hide({**notice.data})
-            hidden = Notice(
-                str(hide(notice.title)),
-                str(hide(notice.text)),
-                data if isinstance(data, dict) else {},
-            )
-            channel.queue.put_nowait(hidden)
+            channel.queue.put_nowait(Notice(title, text, data if isinstance(data, dict) else {}))
         except asyncio.QueueFull:
             self._failed(channel, "too many notices wait to be sent there")
 
     async def test(self, name: str) -> None:
         """Sends a test, once; raises why it failed."""
         channel = self.channels[name]
-        text = in_language(
-            Sentence("This is a test. Notices from Plansmith arrive here."),
-            channel.settings.language,
-        )
-        await self._once(channel, Notice("Plansmith", text, {"event": "test"}))
+        text = Sentence("This is a test. Notices from Plansmith arrive here.")
+        shown = in_language(text, channel.settings.language)
+        await self._once(channel, Notice("Plansmith", shown, {"event": "test"}))
 
     async def _send_all(self, channel: Channel) -> None:
         while True:
-            await self._deliver(channel, await channel.queue.get())
-
-    async def _deliver(self, channel: Channel, notice: Notice) -> None:
-        for wait in WAITS:
-            await self._clock.sleep(wait)
-            try:
-                await self._once(channel, notice)
-            except ToolBusy as error:
-                self._log.warning("notice_delayed", channel=channel.name, error=str(error))
-                channel.error, channel.at = str(error), self._clock.now()
-            except PlansmithError as error:
-                self._failed(channel, str(error))
-                return
+            notice = await channel.queue.get()
+            for wait in WAITS:
+                await self._clock.sleep(wait)
+                try:
+                    await self._once(channel, notice)
+                    break
+                except ToolBusy as error:
+                    self._log.warning("notice_delayed", channel=channel.name, error=str(error))
+                    channel.error, channel.at = str(error), self._clock.now()
+                except PlansmithError as error:
+                    self._failed(channel, str(error))
+                    break
             else:
-                return
-        self._failed(channel, channel.error)
+                self._failed(channel, channel.error)
 
     async def _once(self, channel: Channel, notice: Notice) -> None:
         await asyncio.to_thread(send, channel.name, channel.settings, notice, self._secrets)
@@ -204,3 +196,68 @@ class Notices:
         channel.failed += 1
         channel.error, channel.at = why, self._clock.now()
         self._log.failure("notice_not_sent", channel=channel.name, error=why)
+
+
+class Waiting(NamedTuple):
+    """One thing that waits for a person."""
+
+    kind: Literal["review", "question"]
+    run: str
+    name: str
+    goal: str
+    text: str
+    since: datetime | None
+
+    @property
+    def key(self) -> Key:
+        return self.kind, self.run, self.name
+
+    @property
+    def sentence(self) -> Sentence:
+        goal = clip(safe(self.goal), 120)
+        if self.kind == "review":
+            return Sentence("A plan waits for your approval: {goal}", goal=goal)
+        return Sentence("A question about “{goal}”: {text}", goal=goal, text=self.text)
+
+    def to_json(self, page: str) -> dict[str, Json]:
+        return {
+            "kind": self.kind,
+            "run": self.run,
+            "goal": self.goal,
+            "text": self.text,
+            "since": self.since.isoformat() if self.since else None,
+            "link": f"{page.rstrip('/')}/#/runs/{self.run}",
+        }
+
+
+def notice_of(settings: NoticeSettings, items: Sequence[Waiting], base: str) -> Notice:
+    """Makes one notice about everything that is due."""
+    language = settings.language
+    listed = [one.to_json(settings.page or base) for one in items[:_LISTED]]
+    lines = [
+        f"{in_language(one.sentence, language)}\n{shown['link']}"
+        for one, shown in zip(items, listed, strict=False)
+    ]
+    if len(items) > _LISTED:
+        rest = Sentence("{count} more; the inbox has them all", count=len(items) - _LISTED)
+        lines.append(in_language(rest, language))
+    title = Sentence("{count} things wait for you in Plansmith", count=len(items))
+    if len(items) == 1:
+        title = Sentence("Plansmith waits for you: {goal}", goal=clip(safe(items[0].goal), 80))
+    data: dict[str, Json] = {"event": "waiting", "items": [*listed]}
+    return Notice(in_language(title, language), "\n\n".join(lines), data)
+
+
+def waiting_items(run: Run) -> Iterator[Waiting]:
+    """Yields what a run waits for: the review of its plan, and answers to its questions."""
+    goal, since = (run.plan.goal if run.plan else "") or run.request, run.updated_at
+    if awaits_review(run) and run.plan is not None:
+        yield Waiting("review", run.id, run.plan.hash, goal, "", since)
+    for asked in run.questions.values():
+        text = clip(safe(asked.text), 300)
+        if asked.kind == "consent":  # its values are not told
+            text = Sentence(
+                "Plansmith asks whether {callee} may be called; the page shows with which values",
+                callee=asked.callee,
+            )
+        yield Waiting("question", run.id, asked.question, goal, text, since)

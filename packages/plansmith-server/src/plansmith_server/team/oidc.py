@@ -8,6 +8,7 @@ import os
 import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -32,7 +33,6 @@ from plansmith_server.team.tokens import Member
 # Only signatures with a public key: with `none` or a shared secret, anybody could sign.
 _ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA")
 _NEEDED: Final = ("exp", "iat", "iss", "aud", "sub")
-_LEEWAY_S: Final = 30
 _KEPT_S: Final = 3600.0
 _KEYS_AGAIN_S: Final = 5.0
 _LARGEST: Final = 1_000_000
@@ -127,7 +127,7 @@ class OidcClient:
                 algorithms=[algorithm],
                 audience=self.settings.client_id,
                 issuer=self.settings.issuer,
-                leeway=_LEEWAY_S,
+                leeway=30,
                 options={"require": [*_NEEDED]},
             )
         except (jwt.PyJWTError, ValueError, TypeError) as error:
@@ -178,17 +178,13 @@ def _signing_keys(listed: Mapping[str, Any]) -> dict[str, Any]:
     keys: dict[str, Any] = {}
     for found in cast("list[object]", listed.get("keys", [])):
         each = cast("dict[str, Any]", found if isinstance(found, dict) else {})
-        if each.get("use", "sig") != "sig":
-            continue
-        try:
-            keys[str(each.get("kid", ""))] = jwt.PyJWK(each)
-        except jwt.PyJWTError:
-            continue  # of a kind that we do not know
+        if each.get("use", "sig") == "sig":
+            with suppress(jwt.PyJWTError):  # of a kind that we do not know
+                keys[str(each.get("kid", ""))] = jwt.PyJWK(each)
     return {name: key for name, key in keys.items() if key.key_type in ("RSA", "EC", "OKP")}
 
 
 async def _fetch(method: str, url: str, **given: Any) -> dict[str, Any]:
-    """Reads a JSON object of the provider."""
     try:
         async with httpx.AsyncClient(timeout=10, follow_redirects=False) as web:
             answer = await web.request(method, url, **given)
@@ -221,7 +217,6 @@ class OidcLogin:
         return {"key": name, "path": _LOGIN, "httponly": True, "samesite": "lax", "secure": secure}
 
     def takes(self, scope: Scope) -> bool:
-        """Whether a request is about logging in."""
         return scope["method"] == "GET" and scope["path"] in (_LOGIN, _CALLBACK)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

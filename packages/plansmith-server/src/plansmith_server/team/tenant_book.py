@@ -33,12 +33,10 @@ class Tenant(Record):
 
     @property
     def folder(self) -> Path:
-        """The folder that its tools work in."""
         return self.home / "files"
 
     @property
     def config(self) -> Path:
-        """The file of its settings."""
         return self.home / "config.toml"
 
 

@@ -23,7 +23,6 @@ from plansmith_server.ops.tasks import beside
 from plansmith_server.team.auth import grant_of
 from plansmith_server.team.tenant_book import Tenant, TenantBook
 
-_LOOK_S: Final = 2.0
 _HINT: Final = Sentence("the server's log says why")
 
 
@@ -38,12 +37,14 @@ class App(NamedTuple):
 
 @dataclass(slots=True)
 class _Serving:
-    """A tenant that is served, in a task of its own."""
-
     tenant: Tenant
     started: asyncio.Future[App]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
+
+    def end_streams(self) -> None:
+        if self.started.done() and self.started.exception() is None:
+            self.started.result().closing.set()
 
 
 class Tenants:
@@ -66,11 +67,9 @@ class Tenants:
 
     def end_streams(self) -> None:
         for each in self._serving.values():
-            if each.started.done() and each.started.exception() is None:
-                each.started.result().closing.set()
+            each.end_streams()
 
     async def app(self, key: str) -> ASGIApp:
-        """Returns the application of a tenant; starts it if it is new."""
         if key not in self._serving:
             self._look()
         serving = self._serving.get(key)
@@ -94,7 +93,7 @@ class Tenants:
                     await self._stop(key)
             except PlansmithError as error:
                 self._log.warning("tenants_not_read", error=str(error))
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(2.0)
 
     def _look(self) -> list[str]:
         """Starts new tenants; returns those that are served and were removed."""
@@ -116,31 +115,24 @@ class Tenants:
                 self._failed.pop(tenant.key, None)
                 await serving.stop.wait()
         except Exception as error:  # noqa: BLE001 - one tenant must not take the others down
-            self._tell(tenant, repr(error))
+            if self._failed.get(tenant.key) != repr(error):  # logged once for each reason
+                self._failed[tenant.key] = repr(error)
+                self._log.failure("tenant_failed", tenant=tenant.name, error=repr(error))
             if not serving.started.done():
-                serving.started.set_exception(
-                    NotFound(Sentence("the tenant {name} is not served", name=tenant.name))
-                )
+                why = Sentence("the tenant {name} is not served", name=tenant.name)
+                serving.started.set_exception(NotFound(why))
                 serving.started.exception()
         finally:
             # What failed is tried again at the next look.
             if self._serving.get(tenant.key) is serving:
                 del self._serving[tenant.key]
 
-    def _tell(self, tenant: Tenant, error: str) -> None:
-        """Logs why a tenant is not served, once for each reason."""
-        if self._failed.get(tenant.key) != error:
-            self._failed[tenant.key] = error
-            self._log.failure("tenant_failed", tenant=tenant.name, error=error)
-
     async def _stop(self, key: str) -> None:
         serving = self._serving.get(key)
-        if serving is None or serving.task is None:
-            return
-        if serving.started.done() and serving.started.exception() is None:
-            serving.started.result().closing.set()
-        serving.stop.set()
-        await asyncio.gather(serving.task, return_exceptions=True)
+        if serving is not None and serving.task is not None:
+            serving.end_streams()
+            serving.stop.set()
+            await asyncio.gather(serving.task, return_exceptions=True)
 
 
 class TenantSwitch:
@@ -157,11 +149,8 @@ class TenantSwitch:
         try:
             app = await self._tenants.app(key) if key else self._own
         except HttpProblem as problem:
-            await problem.response()(scope, receive, send)
-            return
+            app = problem.response()
         except PlansmithError:
             why = Sentence("tenants cannot be read now")
-            unread = HttpProblem(503, "not_ready", why, hint=_HINT)
-            await unread.response()(scope, receive, send)
-            return
+            app = HttpProblem(503, "not_ready", why, hint=_HINT).response()
         await app(scope, receive, send)

@@ -87,7 +87,6 @@ class Token(Member):
 
     @property
     def rights(self) -> frozenset[str]:
-        """The scopes that it has now."""
         if self.role:
             return frozenset(ROLES.get(self.role, ()))
         scopes = frozenset(self.scopes)
@@ -115,7 +114,6 @@ class TokenFile:
         self._tokens: tuple[Token, ...] = ()
 
     def all(self) -> tuple[Token, ...]:
-        """Returns every token and log-in, also expired ones."""
         try:
             found = self._path.stat()
         except FileNotFoundError:
@@ -168,7 +166,6 @@ class TokenFile:
         return self._add(name, member, lasts, **given)[1]
 
     def new_link(self, *, by: str, now: datetime, member: Member = NOBODY) -> str:
-        """Creates a one-time log-in link; returns its secret."""
         _check_member(member)
         name = f"link-{secrets.token_hex(3)}"
         return self._add(name, member, _LINK, kind="link", scopes=(), by=by, created=now)[1]
@@ -192,13 +189,11 @@ class TokenFile:
     def take_link(self, secret: str, now: datetime) -> Token | None:
         """Uses up a one-time link; returns it if the secret was valid."""
         found = self.find(secret, kind="link", now=now)
-        try:
+        with contextlib.suppress(Misconfigured):  # somebody else was faster
             return None if found is None else self.revoke(found.name)
-        except Misconfigured:
-            return None
+        return None
 
     def prolong(self, login: Token, now: datetime) -> Token | None:
-        """Prolongs a log-in from now; returns None if it was revoked meanwhile."""
         after = login.replace(expires=now + timedelta(seconds=login.seconds))
         with self._locked():
             known = self.all()

@@ -12,7 +12,6 @@ from plansmith.report.data import Answer
 from plansmith.report.history import check_claims
 from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
-from plansmith.report.result_text import facts
 from plansmith_server.views import clip
 
 RUN = Run(id="r", steps={"a": StepState(status=StepStatus.DONE)})
@@ -36,11 +35,6 @@ def test_a_table_is_one_passage_and_what_is_below_a_bullet_is_of_it(
     assert found.text == text
 
 
-def test_a_citation_that_is_removed_leaves_no_space_before_the_end_of_the_sentence() -> None:
-    found = check_claims("Clear [step:gone]. Cold [step:a], wet [step:gone] and dark.", RUN, {"a"})
-    assert found.text == "Clear. Cold [step:a], wet  and dark."
-
-
 def test_the_source_of_a_table_is_never_part_of_the_head_of_a_column() -> None:
     told = "| region | total [step:a] |\n|---|---|\n| North | 1 |\n\nSee. [step:a]"
     report = replace(make_report(RUN, RunStatus.DONE, {}), answer=Answer(told))
@@ -49,7 +43,3 @@ def test_the_source_of_a_table_is_never_part_of_the_head_of_a_column() -> None:
     assert "See. [`a`]" in to_markdown(report)
     assert "[step:" not in str(report.to_json())
     assert clip("total [step:a]", 100) == "total"
-
-
-def test_a_text_keeps_its_blank_lines_in_a_report() -> None:
-    assert facts("One.\n\nTwo.\n") == "One.\n\nTwo."

@@ -20,12 +20,12 @@ from plansmith.testing import MemoryStore
 from plansmith.testing.contracts import journal
 from plansmith.tools.toolset import SHARE
 from plansmith_desk.sandbox.subprocesses import ProcessLimits, Subprocesses
+from plansmith_server import app as server_app
 from plansmith_server import news as server_news
+from plansmith_server.app import Idempotency
 from plansmith_server.errors import HttpProblem
-from plansmith_server.middleware import GateRules, RateLimiter
+from plansmith_server.middleware import GateRules
 from plansmith_server.news import EventReader
-from plansmith_server.ops import idempotency
-from plansmith_server.ops.idempotency import Idempotency
 from plansmith_server.protocols import a2a, mcp
 
 PAGE = (Path(__file__).parents[5] / "docs" / "server.md").read_text()
@@ -33,7 +33,7 @@ PAGE = (Path(__file__).parents[5] / "docs" / "server.md").read_text()
 
 def test_the_page_names_every_bound() -> None:
     table = PAGE.partition("## What is kept for a client")[2].partition("\n## ")[0]
-    bounds = (idempotency.MOST_BYTES, server_news.MOST_BYTES, a2a.MOST_BYTES)
+    bounds = (server_app.MOST_BYTES, server_news.MOST_BYTES, a2a.MOST_BYTES)
     assert [table.count(f"{each // 1_000_000} MB") >= 1 for each in bounds] == [True] * 3
     rules = GateRules(frozenset())
     for count in (mcp.MOST_SESSIONS, rules.max_body // 10**6, rules.max_file // 10**6):
@@ -57,10 +57,10 @@ async def test_answers_kept_for_a_flood_of_keys_are_bounded_and_push_nobody_else
     await kept.once("k", "mine /v1/runs", b"", mine)
     for number in range(60):
         await kept.once(str(number), "flood /v1/runs", b"", Handler(900_000))
-        assert kept.size <= idempotency.MOST_BYTES
+        assert kept.size <= server_app.MOST_BYTES
     for number in range(12_000):
         await kept.once(f"small {number}", "flood /v1/runs", b"", Handler())
-    assert kept.size <= idempotency.MOST_BYTES
+    assert kept.size <= server_app.MOST_BYTES
     again = await kept.once("k", "mine /v1/runs", b"", mine)
     assert (mine.made, again.headers["idempotency-replayed"]) == (1, "true")
     # Another token with the same name is somebody else.
@@ -174,15 +174,6 @@ async def test_sessions_of_mcp_are_bounded(tmp_path: Path, monkeypatch: pytest.M
     async with serving(tmp_path) as house, house.with_token("m", "mcp") as client:
         told = [await client.post("/mcp", json=hello, headers=accepts) for _ in range(3)]
     assert [each.status_code for each in told] == [200, 200, 503]
-
-
-def test_rates_of_more_clients_than_are_kept_forget_the_oldest() -> None:
-    rates = RateLimiter(per_second=1, burst=1, now=lambda: 0.0)
-    assert rates.take("first") == 0
-    for number in range(10_000):
-        rates.take(str(number))
-    assert rates.take("first") == 0  # forgotten, so that it has all its requests again
-    assert rates.take("9999") > 0
 
 
 def test_a_tenant_that_uses_all_its_child_processes_leaves_the_others_theirs() -> None:

@@ -13,14 +13,14 @@ from tests.waiting import until
 from plansmith import Plan, Run, tool
 from plansmith.app import Plansmith
 from plansmith.engine.ownership import Owners
-from plansmith.engine.processes import ProcessKind, read_kind, this_process
+from plansmith.engine.processes import ProcessKind, this_process
 from plansmith.engine.run_queue import QueueLimits, RunTaker, Taken
 from plansmith.errors import StoreAway
 from plansmith.plan.timing import Timing
 from plansmith.store.memory import MemoryStore
 from plansmith.testing import FakeClock
 from plansmith_server import upkeep
-from plansmith_server.carrier import RunCarrier
+from plansmith_server.background import RunCarrier
 from plansmith_server.ops.logs import Log
 from plansmith_server.ops.tasks import beside
 
@@ -121,28 +121,6 @@ async def test_only_what_dead_processes_had_taken_is_put_back_on_the_queue() -> 
     queue.entries = [dead, living]
     await carrier(queue).hand_on(owners)
     assert queue.back == [dead]
-
-
-async def test_runs_that_wait_without_a_worker_are_told_once_a_minute() -> None:
-    queue, clock, told = Queue(), FakeClock(), io.StringIO()
-    owners = Owners(MemoryStore(), clock)
-    carried = RunCarrier(queue, clock=clock, log=Log(told))
-    for left, lines in ((["r"], 1), (["r"], 1), ([], 1)):
-        queue.left = left
-        await carried.hand_on(owners)
-        assert told.getvalue().count("no_worker") == lines
-    await clock.advance(61)
-    queue.left = ["r"]
-    await carried.hand_on(owners)
-    assert told.getvalue().count("no_worker") == 2
-
-
-def test_what_a_process_tells_about_itself_is_read_back() -> None:
-    now = FakeClock().now()
-    worker = ProcessKind("worker", now.replace(microsecond=0), 4, draining=True)
-    assert read_kind(str(worker)) == worker
-    for text in ("server", "worker since=never runs=4", "worker runs=4", ""):
-        assert read_kind(text) == ProcessKind(text.split()[0] if text else "program")
 
 
 async def test_what_a_person_fires_now_is_sent_to_a_worker_by_every_server(tmp_path: Path) -> None:

@@ -37,9 +37,3 @@ def test_nothing_else_is_found_and_no_link_is_followed(site: Path) -> None:
         with pytest.raises(HttpProblem) as caught:
             help_response(path, folder=site)
         assert caught.value.status == 404, path
-
-
-def test_without_the_site_the_answer_says_how_to_build_it(tmp_path: Path) -> None:
-    found = help_response("", folder=tmp_path / "none")
-    assert found.status_code == 404
-    assert b"scripts/docs" in found.body

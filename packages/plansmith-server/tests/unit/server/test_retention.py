@@ -57,13 +57,3 @@ async def test_old_runs_go_at_the_start_and_a_day_later(tmp_path: Path) -> None:
     finally:
         task.cancel()
         await server.smith.close()
-
-
-async def test_without_the_setting_nothing_is_removed(tmp_path: Path) -> None:
-    clock = FakeClock(NOW)
-    server = state(tmp_path, "", clock)
-    await one_run(server)
-    await clock.advance(timedelta(days=4000).total_seconds())
-    await prune_daily(server)
-    assert len(await server.smith.store.runs()) == 1
-    await server.smith.close()

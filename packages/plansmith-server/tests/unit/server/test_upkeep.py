@@ -35,7 +35,7 @@ async def test_orphans_are_adopted_while_and_although_summing_up_goes_wrong(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(server.smith.runs.lists, "sum_up", sum_up)
-    monkeypatch.setattr(server.background, "adopt_orphans", adopt_orphans)
+    monkeypatch.setattr(server.background, "_adopt_orphans", adopt_orphans)
     tasks = [asyncio.create_task(each) for each in upkeep(server)]
     try:
         await until(adopting.is_set)

@@ -9,8 +9,9 @@ import pytest
 
 from plansmith import Plansmith, plugins
 from plansmith.errors import Misconfigured
-from plansmith_server.model_switch import ModelDownloads, found_models
 from plansmith_server.routes.files import opens_folders, work_files, work_folder
+from plansmith_server.routes.models import found_models
+from plansmith_server.state import ModelDownloads
 
 
 @pytest.fixture(autouse=True)

@@ -15,11 +15,10 @@ from tests.waiting import until
 
 from plansmith_desk.sandbox.child import processes
 from plansmith_desk.sandbox.child.processes import below
-from plansmith_desk.sandbox.sandbox import Outcome, Sandbox, SandboxLimits, wall_findings
+from plansmith_desk.sandbox.sandbox import Outcome, Sandbox, SandboxLimits
 
 MEGABYTE = 1024 * 1024
 LIMITS = SandboxLimits(wall_s=20.0, cpu_s=10, memory_bytes=200 * MEGABYTE, processes=12)
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="code is confined on Linux only")
 INTEL = pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of x86_64")
 # Straight to the C library: what the kernel refuses, not what our own hook refuses.
 CALLS = """
@@ -201,14 +200,6 @@ def test_a_group_that_was_left_behind_is_swept_by_the_next_one() -> None:
     assert _left()
     processes.make(limits).remove()
     assert not _left()
-
-
-async def test_what_confines_code_here_is_told_in_words(standing: frozenset[str]) -> None:
-    found = await wall_findings()
-    told = " ".join(each.text for each in found)
-    assert ("no network" in told) is ("namespaces" in standing)
-    assert ("no dangerous system calls" in told) is ("seccomp" in standing)
-    assert ("keeps no limit on memory" in told) is ("cgroup memory" not in standing)
 
 
 def test_doctor_tells_which_walls_stand(tmp_path: Path, standing: frozenset[str]) -> None:

