@@ -22,8 +22,6 @@ from plansmith.plan.capability import tool_specs
 from plansmith.plan.problem import CODES
 from plansmith.testing.modelserver import ModelServer, Reply
 from plansmith_cli.main import main
-from plansmith_planner.language.left_out import DROPPED, MISSING, left_out
-from plansmith_planner.language.made_up import MADE_UP, made_up_values
 from plansmith_planner.language.left_out import DROPPED, MADE_UP, MISSING, left_out, made_up_values
 
 ROOT = Path(__file__).parents[2]

@@ -14,10 +14,8 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.plan.run_options import Profile
 from plansmith.testing import ScriptedModel
-from plansmith.testing.clock import FakeClock
-from plansmith_planner.draft import salvage
 from plansmith.testing.fakes import FakeClock
-from plansmith_planner.fallback import salvage
+from plansmith_planner.draft import salvage
 from plansmith_planner.language.constraints import asked_constraints, read_constraint
 from plansmith_planner.pipeline import make_plan
 from plansmith_planner.stages import PlannerDeps

@@ -19,12 +19,9 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import ChatModel, Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing import FakeClock, ScriptedModel
-from plansmith.testing.clock import settle
+from plansmith.testing.fakes import settle
 from plansmith_planner.models.provider_output import as_failure, error_text, price_of, refused_setup
 from plansmith_planner.models.tokens import count_tokens
-from plansmith.testing.fakes import settle
-from plansmith.testing.modelserver import ModelServer, Refusal, Reply
-from plansmith_planner.models.provider import ProviderModel
 from plansmith_planner.models.wrappers import LimitedModel, RetryingModel, TimedModel
 
 HELLO = [Message("user", "hello")]
