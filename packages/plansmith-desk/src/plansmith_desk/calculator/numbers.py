@@ -244,8 +244,19 @@ def _variance(*given: Num, sample: bool = True) -> Num:
     return _sum(*((each - mean) * (each - mean) for each in given)) / num(len(given) - sample)
 
 
+def _one(work: Callable[[Num], Num]) -> Function:
+    return Function(work)
+
+
+def _many(work: Callable[[tuple[Num, ...]], Num], least: int) -> Function:
+    def unpacked(*given: Num) -> Num:
+        return work(given)
+
+    return Function(unpacked, least, None)
+
+
 def _exact(function: Callable[[Fraction], Fraction | int]) -> Function:
-    return Function(lambda n: kept(Fraction(function(n.value)), n))
+    return _one(lambda n: kept(Fraction(function(n.value)), n))
 
 
 def _wholes(function: Callable[..., int]) -> Function:
@@ -279,29 +290,29 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "trunc": _exact(math.trunc),
     "sign": _exact(lambda x: (x > 0) - (x < 0)),
     "round": Function(_round, 1, 2),
-    "sqrt": Function(lambda n: root(n, 2)),
-    "cbrt": Function(lambda n: root(n, 3)),
-    "exp": Function(lambda n: _near(_FINE.exp, n)),
+    "sqrt": _one(lambda n: root(n, 2)),
+    "cbrt": _one(lambda n: root(n, 3)),
+    "exp": _one(lambda n: _near(_FINE.exp, n)),
     "ln": Function(_log),
     "log": Function(_log, 2, 2),
-    "log2": Function(lambda n: _log(n, num(2))),
-    "log10": Function(lambda n: _log(n, num(10))),
+    "log2": _one(lambda n: _log(n, num(2))),
+    "log10": _one(lambda n: _log(n, num(10))),
     **{each.__name__: _float(each) for each in (math.sin, math.cos, math.tan)},
     **{each.__name__: _float(each) for each in (math.asin, math.acos, math.atan)},
-    "rad": Function(lambda n: n * _PI / num(180)),
-    "deg": Function(lambda n: n * num(180) / _PI),
+    "rad": _one(lambda n: n * _PI / num(180)),
+    "deg": _one(lambda n: n * num(180) / _PI),
     "factorial": Function(factorial),
     "gcd": _wholes(math.gcd),
     "lcm": _wholes(math.lcm),
-    "min": Function(lambda *given: min(given), 1, None),
-    "max": Function(lambda *given: max(given), 1, None),
+    "min": _many(min, 1),
+    "max": _many(max, 1),
     "sum": Function(_sum, 0, None),
-    "product": Function(lambda *given: reduce(Num.__mul__, given, num(1)), 0, None),
-    "count": Function(lambda *given: num(len(given)), 0, None),
+    "product": _many(lambda given: reduce(Num.__mul__, given, num(1)), 0),
+    "count": _many(lambda given: num(len(given)), 0),
     "mean": Function(_mean, 1, None),
     "median": Function(_median, 1, None),
     "variance": Function(_variance, 2, None),
-    "stdev": Function(lambda *given: root(_variance(*given), 2), 2, None),
-    "pvariance": Function(lambda *given: _variance(*given, sample=False), 1, None),
-    "pstdev": Function(lambda *given: root(_variance(*given, sample=False), 2), 1, None),
+    "stdev": _many(lambda given: root(_variance(*given), 2), 2),
+    "pvariance": _many(lambda given: _variance(*given, sample=False), 1),
+    "pstdev": _many(lambda given: root(_variance(*given, sample=False), 2), 1),
 }

@@ -90,7 +90,7 @@ class Answer(NamedTuple):
 
 def rule_answer(value: Any, task: Task) -> Answer | None:
     """Returns what a result says; None where its text must be read, or its shape is not known."""
-    fields = cast("Fields", value) if isinstance(value, dict) else {}
+    fields: Fields = cast("Fields", value) if isinstance(value, dict) else {}
     for names, rule in _RULES:
         if not fields.keys() >= set(names.split()):
             continue

@@ -370,7 +370,7 @@ def _read(result: str) -> tuple[Any, list[_Text]]:
             held = map(cast("dict[str, Any]", item).get, ("passages", "files"))
             own = [text for each in held for text in _file_texts(each)]
         found += own
-    return value, found
+    return cast("Any", value), found
 
 
 def _file_texts(items: Any) -> list[_Text]:

@@ -55,7 +55,8 @@ def main(handle: int) -> None:
     def listen() -> None:
         job = Job(Call(key=""))
         try:
-            while (text := pipe.recv_bytes()) is not None:
+            while True:
+                text = pipe.recv_bytes()
                 if text == CANCEL:
                     job.give_up()
                 else:

@@ -70,7 +70,7 @@ class Subprocesses:
             "writes": limits.writes,
         }
         data = encoded({"work": work, "arguments": dict(arguments), "limits": kept})
-        with self._child(limits, job) as child:
+        with self._take_child(limits, job) as child:
             reply = child.ask(data, limits, job)
         if reply is None and child.process.returncode == NOBODY_ASKED:
             # It had just gone to rest, and the call never reached it.
@@ -94,7 +94,7 @@ class Subprocesses:
             each.end()
 
     @contextmanager
-    def _child(self, limits: ProcessLimits, job: Job | None) -> Generator[_Child]:
+    def _take_child(self, limits: ProcessLimits, job: Job | None) -> Generator[_Child]:
         """Waits for a slot and gives a child, which is kept if it still runs with little memory."""
         end = time.monotonic() + limits.seconds
         with self._lock:
@@ -115,12 +115,14 @@ class Subprocesses:
             for each in gone:
                 each.end()
             child = waiting or _Child()
-            yield child
-            with self._lock:
-                if not child.worn and len(self._idle) < _IDLE:
-                    self._idle.append(child)
-                    return
-            child.end()
+            try:
+                yield child
+            finally:
+                with self._lock:
+                    is_kept = not child.worn and len(self._idle) < _IDLE
+                    self._idle += [child] if is_kept else []
+                if not is_kept:
+                    child.end()
         finally:
             slots.release()
 
