@@ -110,8 +110,9 @@ class ThreadStore:
         head = await self._headline(found) if found else None
         if first != (head.last if head else 0) + 1:
             return False
-        for run in dict.fromkeys(filter(None, map(t.runs_named, entries))):
-            if not await self.thread_of(run):  # the first thread that names a run keeps it
+        for run in dict.fromkeys(map(t.runs_named, entries)):
+            # The first thread that names a run keeps it.
+            if run and not await self.thread_of(run):
                 rows.append(Record(_RUN, run, 1, "{}", label=thread, run=run))
         rows.append(_head_record(grown(head, entries), (found.version if found else 0) + 1))
         return await self._records.put_records(rows)
