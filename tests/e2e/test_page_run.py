@@ -126,7 +126,7 @@ def steps_of(count: int) -> list[dict[str, Any]]:
 def test_a_large_graph_is_moved_zoomed_searched_and_walked_by_keys(
     watched: Watched, stage: Stage
 ) -> None:
-    page = watched.tab(f"runs/{stage.submit(*steps_of(200))}/plan?view=graph")
+    page = watched.tab(f"runs/{stage.submit(*steps_of(400))}/plan?view=graph")
     nodes = page.locator(".graph .node")
     expect(nodes.first).to_be_visible()
     assert nodes.count() < 170
@@ -147,7 +147,7 @@ def test_a_large_graph_is_moved_zoomed_searched_and_walked_by_keys(
     page.mouse.wheel(0, 400)
     expect(frame).not_to_have_attribute("width", before[1] or "")
     page.get_by_role("button", name="Fit").click()
-    expect(page.get_by_text("200 steps are in view")).to_be_visible()
+    expect(page.get_by_text("400 steps are in view")).to_be_visible()
     assert nodes.count() == 0
     page.get_by_label("Find a step").fill("city 20")
     page.keyboard.press("Enter")
