@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, TypeVar
 
@@ -16,15 +17,10 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
 
     Where a loop runs already, as in a notebook, that loop waits and a thread does the work.
     """
-    if not _has_loop():
+    has_loop = False
+    with suppress(RuntimeError):
+        has_loop = bool(asyncio.get_running_loop())
+    if not has_loop:
         return asyncio.run(work)
     with ThreadPoolExecutor(1, thread_name_prefix="plansmith-sync") as thread:
         return thread.submit(copy_context().run, asyncio.run, work).result()
-
-
-def _has_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

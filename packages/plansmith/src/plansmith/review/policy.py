@@ -42,7 +42,7 @@ def reasons_to_ask(
     """Returns the reasons why a person must review a plan; empty if it may run at once."""
     reasons: list[str] = [
         _reason(active, name, effect, policy)
-        for active in _active(plan, templates or {})
+        for active in with_surroundings(plan, templates or {})
         for name, effect in effects(active.step, tools=tools, agents=agents)
         if effect is not Effect.READ and not is_freed(name, effect, policy.never_for)
     ]
@@ -100,12 +100,13 @@ def _how_often(step: st.MapStep, plan: Plan, policy: ReviewPolicy) -> Sentence:
 
 def active_steps(plan: Plan, templates: Mapping[str, Plan]) -> Iterator[st.AnyStep]:
     """Yields every step that would run, also inside templates and map steps."""
-    return (active.step for active in _active(plan, templates))
+    return (active.step for active in with_surroundings(plan, templates))
 
 
-def _active(
+def with_surroundings(
     plan: Plan, templates: Mapping[str, Plan], outer: ActiveStep | None = None, depth: int = 0
 ) -> Iterator[ActiveStep]:
+    """Yields every step that would run, with what is around it."""
     maps, limits = (outer.maps, outer.limits) if outer else ((), ())
     for step in plan.steps:
         if step.disabled:
@@ -120,7 +121,7 @@ def _active(
             and inner.template in templates
             and depth < st.MAX_NESTING
         ):
-            yield from _active(templates[inner.template], templates, active, depth + 1)
+            yield from with_surroundings(templates[inner.template], templates, active, depth + 1)
 
 
 def _limits(step: st.StepFields) -> Iterator[Sentence]:
@@ -141,7 +142,7 @@ def acting_steps(
     """Returns the steps of a plan that change something, themselves or in a part."""
     acting = {
         active.root
-        for active in _active(plan, templates)
+        for active in with_surroundings(plan, templates)
         for _, effect in effects(active.step, tools=tools, agents=agents)
         if effect is not Effect.READ
     }

@@ -41,20 +41,17 @@ class CallbackRun:
     async def finish(self, run: Run) -> Run:
         """Runs until the run is over, or waits for something that no callback decides."""
         while True:
-            before = _events(run)
-            run = await self._once(run)
-            if _events(run) == before:
-                return run
-
-    async def _once(self, run: Run) -> Run:
-        match moves.next_move(run):
-            case moves.AwaitReview(hash=digest):
-                return await self._review(run, digest)
-            case moves.AwaitAnswer(questions=names) | moves.Paused(questions=names) if names:
-                return await self._reply(run, names)
-            case moves.Execute() | moves.Conclude() | moves.MakePlan():
-                return await self._runs.run(run.id)
-            case _:
+            before = run.last
+            match moves.next_move(run):
+                case moves.AwaitReview(hash=digest):
+                    run = await self._review(run, digest)
+                case moves.AwaitAnswer(questions=names) | moves.Paused(questions=names) if names:
+                    run = await self._reply(run, names)
+                case moves.Execute() | moves.Conclude() | moves.MakePlan():
+                    run = await self._runs.run(run.id)
+                case _:
+                    return run
+            if run.last is None or (before is not None and run.last.number == before.number):
                 return run
 
     async def _review(self, run: Run, digest: str) -> Run:
@@ -96,10 +93,6 @@ class CallbackRun:
 async def _result(given: object) -> Any:
     """Awaits what an async callback returned, which can be anything."""
     return await given if inspect.isawaitable(given) else given
-
-
-def _events(run: Run) -> int:
-    return run.last.number if run.last is not None else 0
 
 
 def need_approval_given(run: Run) -> Run:

@@ -188,10 +188,8 @@ class RunLists:
     async def _headlines(
         self, statuses: Collection[str], before: str, text: str, limit: int
     ) -> Sequence[Headline]:
-        if isinstance(self._store, SummaryStore):
-            return await self._store.headlines(
-                statuses=statuses, before=before, text=text, limit=limit
-            )
+        if isinstance(store := self._store, SummaryStore):
+            return await store.headlines(statuses=statuses, before=before, text=text, limit=limit)
         found = [each async for each in self._all(before)]
         wanted = [each for each in found if not statuses or each.status in statuses]
         return [Headline(each.run, each.number, each.status, each) for each in wanted[:limit]]

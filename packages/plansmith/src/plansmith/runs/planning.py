@@ -51,8 +51,7 @@ READ_RESULTS: Final = Sentence("review.read_results")
 StandingReview = Callable[[Run, Plan], Awaitable[Sequence[Entry] | None]]
 
 
-def _start_nothing(_: AnyStep) -> None:
-    """Starts no step before the plan is complete."""
+def _start_nothing(_: AnyStep) -> None: ...
 
 
 def ignore_progress(_: str) -> None:

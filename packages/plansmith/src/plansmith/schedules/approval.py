@@ -15,7 +15,7 @@ from plansmith.plan.refs import RESERVED
 from plansmith.plan.second_person import applies, same_user
 from plansmith.plan.sentence import Sentence
 from plansmith.review.coverage import redefined
-from plansmith.review.policy import effects
+from plansmith.review.policy import ActiveStep, effects, with_surroundings
 from plansmith.runs.decisions import need_second_person
 from plansmith.schedules.store import ScheduleStore
 
@@ -90,7 +90,7 @@ def reasons_attended(
     limits: Limits,
 ) -> Iterator[str]:
     """Yields the reasons why a plan cannot run unattended; none if it can."""
-    calls = list(_calls(plan, templates))
+    calls = [(each.step, _data_of(each)) for each in with_surroundings(plan, templates)]
     # An agent that only reads, or of which a person said that it may.
     unattended = {
         name for name, each in agents.items() if each.effect is Effect.READ or each.unattended
@@ -118,18 +118,10 @@ def reasons_attended(
                 pass
 
 
-def _calls(
-    plan: Plan, templates: Mapping[str, Plan], depth: int = 0
-) -> Iterator[tuple[st.AnyStep, list[str]]]:
-    """Yields every step that would run, with the steps whose output it gets."""
-    asked = {step.id for step in plan.steps if isinstance(step, st.AskStep)}
-    for step in plan.steps:
-        if step.disabled:
-            continue
-        inner: st.AnyStep = step.each if isinstance(step, st.MapStep) else step
-        # The inner step of a map gets the items of its list.
-        names = dict.fromkeys(ref.step for ref in step.refs())
-        yield inner, [name for name in names if name not in asked | RESERVED]
-        below = templates.get(inner.template) if isinstance(inner, st.PlanStep) else None
-        if below is not None and depth < st.MAX_NESTING:
-            yield from _calls(below, templates, depth + 1)
+def _data_of(active: ActiveStep) -> list[str]:
+    """Returns the steps whose output a step gets; inside of a map, also the items of its list."""
+    asked = {step.id for step in active.plan.steps if isinstance(step, st.AskStep)}
+    around = active.maps[-1][0] if active.maps else None
+    whole = around if around is not None and around.each is active.step else active.step
+    names = dict.fromkeys(ref.step for ref in whole.refs())
+    return [name for name in names if name not in asked | RESERVED]
