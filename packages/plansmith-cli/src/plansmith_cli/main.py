@@ -48,7 +48,15 @@ _EXITS: Final = (
 )
 
 
-_VERBS_ONLY: Final = Command(lambda _: None, lambda _: Exit.USAGE)
+def _no_options(_: object) -> None:
+    return None
+
+
+def _wrong_usage(_: object) -> int:
+    return Exit.USAGE
+
+
+_VERBS_ONLY: Final = Command(_no_options, _wrong_usage)
 
 
 class Output:

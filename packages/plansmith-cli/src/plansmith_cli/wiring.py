@@ -258,8 +258,7 @@ class _Lookup(Mapping[str, str]):
     """Looks up `${…}` in the settings of a server or an agent: a variable or a secret."""
 
     def __init__(self, secrets: Secrets, who: str) -> None:
-        self._secrets = secrets
-        self._who = who
+        self._secrets, self._who = secrets, who
 
     def __getitem__(self, place: str) -> str:
         kind, _, name = place.partition(":")

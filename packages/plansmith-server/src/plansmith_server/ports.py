@@ -30,56 +30,54 @@ class ServerSettings(Protocol):
     oidc: OidcSettings | None
     notices: dict[str, NoticeSettings]
 
-    def store_url(self) -> str:
-        """Returns the URL of the store of runs."""
+    def store_url(self) -> str: ...
 
-    def folder(self) -> Path:
-        """Returns the folder that tools work in."""
+    def folder(self) -> Path: ...
 
     def stages(self) -> Mapping[str, Record]:
         """Returns the settings after each source of them, such as `default` and `project`."""
+        ...
 
 
 class Teams(Protocol):
     """Finds the Plansmith that continues a run: the server's own, or that of the run's team."""
 
-    async def of_id(self, run_id: str) -> Plansmith:
-        """Returns the Plansmith of a run by its id."""
+    async def of_id(self, run_id: str) -> Plansmith: ...
 
     def of(self, run: Run) -> Plansmith:
         """Returns the Plansmith of a run; raises `OtherTeam` if its team cannot be made here."""
+        ...
 
     def of_name(self, name: TeamName, database: str = "") -> Plansmith:
         """Returns the Plansmith of a team of these settings, for a new run."""
+        ...
 
-    def all(self) -> list[Plansmith]:
-        """Returns the server's own Plansmith and those of the teams that were made."""
+    def all(self) -> list[Plansmith]: ...
 
-    async def close(self) -> None:
-        """Closes every team that was made."""
+    async def close(self) -> None: ...
 
 
 class Wiring(Protocol):
     """Makes the parts of a server, or of one of its tenants, as the settings say."""
 
     @property
-    def settings(self) -> ServerSettings:
-        """The settings."""
+    def settings(self) -> ServerSettings: ...
 
     @property
     def tenant(self) -> Tenant | None:
         """The tenant whose settings they are; None for those of the server."""
+        ...
 
     def make_smith(self, **parts: Unpack[Parts]) -> Plansmith:
         """Makes the Plansmith; the given parts replace those of the settings."""
+        ...
 
     def make_teams(
         self, smith: Plansmith, *, tell: Callable[[str], None], model: ChatModel | None
     ) -> Teams:
         """Makes what finds teams on the store of a Plansmith; `model` replaces their models."""
+        ...
 
-    def make_agents(self) -> AgentRegistry | None:
-        """Makes the registry of A2A agents; None if there are no agents."""
+    def make_agents(self) -> AgentRegistry | None: ...
 
-    def of_tenant(self, tenant: Tenant) -> Wiring:
-        """Returns the wiring of a tenant of this server."""
+    def of_tenant(self, tenant: Tenant) -> Wiring: ...

@@ -39,12 +39,12 @@ _KEPT: Final = 2_000
 _LONGEST: Final = 300
 
 
+@dataclass(slots=True)
 class LiveAgent:
     """An agent of the registry; call `refresh` after an approval."""
 
-    def __init__(self, registry: AgentRegistry, agent: Agent) -> None:
-        self._registry = registry
-        self._agent = agent
+    _registry: AgentRegistry
+    _agent: Agent
 
     @property
     def spec(self) -> AgentSpec:

@@ -316,7 +316,8 @@ async def _failure(smith: Plansmith, events: Sequence[e.Event]) -> Shown | None:
     if not isinstance(last, e.PlanningFailed):
         return None
     calls = cast("list[Shown]", await smith.store.get(last.record) if last.record else [])
-    wrote = next((each for each in reversed(calls) if each.get("text")), {}) or (calls or [{}])[-1]
+    texts = [each for each in calls if each.get("text")] or calls or [dict[str, Any]()]
+    wrote = texts[-1]
     output = str(wrote.get("text") or "")[:CLIP]
     return {"reason": last.reason, "model": str(wrote.get("model") or ""), "output": output}
 

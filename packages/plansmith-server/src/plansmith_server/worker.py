@@ -12,7 +12,6 @@ from plansmith.engine.processes import read_kind
 from plansmith.engine.run_queue import QueueLimits
 from plansmith.errors import PlansmithError
 from plansmith.plan.next_move import goes_on
-from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith_server.state import ServerState
 
@@ -90,7 +89,11 @@ class Worker:
     async def _is_left_to_others(self, run_id: str) -> bool:
         """Tells whether this worker lacks a tool of the run; others then get it for a while."""
         try:
-            lacking = await self._lacking((await self._journals.load(run_id)).run)
+            run, lacking = (await self._journals.load(run_id)).run, list[str]()
+            if run.plan is not None and run.approved_tools:
+                intake = self._state.teams.of(run).runs.intake
+                known = await intake.definitions(run.plan, run.templates)
+                lacking = sorted({*run.approved_tools} - {*known})
             others = {*await self._workers()} - {self._name} if lacking else set[str]()
         except PlansmithError:
             return False  # told by whoever goes on with it
@@ -110,12 +113,6 @@ class Worker:
             )
             await self._state.smith.pause(run_id, by=SYSTEM, reason=reason)
         return True
-
-    async def _lacking(self, run: Run) -> list[str]:
-        if run.plan is None or not run.approved_tools:
-            return []
-        intake = self._state.teams.of(run).runs.intake
-        return sorted({*run.approved_tools} - {*await intake.definitions(run.plan, run.templates)})
 
     async def drain(self, seconds: float, hurry: asyncio.Event) -> Left:
         """Takes no more runs, lets running calls end, and gives back what is not over."""

@@ -141,18 +141,7 @@ def _problems(plan: Plan, known: Known) -> list[Problem]:
 
 
 def _diff(args: argparse.Namespace) -> None:
-    before, after = _plans_of(args, args.before, args.after)
-    diff = diff_plans(before, after)
-    lines = [*diff_lines(diff, own_locale())] if diff else [Sentence("the plans are equal")]
-    if diff and before.hash == after.hash:
-        lines.append(Sentence("both would run the same"))
-    ui.print_as(args, diff.to_json(), lines)
-
-
-def _plans_of(args: argparse.Namespace, *names: str) -> list[Plan]:
-    """Returns the plans of files and runs; no store is opened for files alone."""
-    if not any(map(names_run, names)):
-        return [ui.load_plan(name) for name in names]
+    names: tuple[str, str] = (args.before, args.after)
     found: list[Plan] = []
 
     async def work(session: Session) -> None:
@@ -162,8 +151,16 @@ def _plans_of(args: argparse.Namespace, *names: str) -> list[Plan]:
                 raise _without_plan(name)
             found.append(plan)
 
-    in_session(args, work)
-    return found
+    if any(map(names_run, names)):
+        in_session(args, work)
+    else:  # no store is opened for files alone
+        found += map(ui.load_plan, names)
+    before, after = found
+    diff = diff_plans(before, after)
+    lines = [*diff_lines(diff, own_locale())] if diff else [Sentence("the plans are equal")]
+    if diff and before.hash == after.hash:
+        lines.append(Sentence("both would run the same"))
+    ui.print_as(args, diff.to_json(), lines)
 
 
 def _without_plan(run: str) -> Refused:

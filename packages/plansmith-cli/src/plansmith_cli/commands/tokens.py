@@ -28,13 +28,19 @@ _URL: Final = "http://127.0.0.1:8765"
 
 
 def _create(args: argparse.Namespace) -> None:
-    now = SystemClock().now()
+    now, lasts = SystemClock().now(), None
+    if args.expires != "never":
+        found = re.fullmatch(r"([1-9]\d{0,4})([mhdw])", args.expires)
+        if found is None:
+            text = args.expires
+            raise wrong("'{text}' is not a duration", "write 12h, 30d, 8w or never", text=text)
+        lasts = timedelta(**{_UNITS[found[2]]: int(found[1])})
     made, secret = _tokens().create(
         args.name,
         [each.strip() for each in args.scope.split(",") if each.strip()],
         by=getpass.getuser(),
         now=now,
-        lasts=_lifetime(args.expires),
+        lasts=lasts,
         member=_member(args),
     )
     # On stdout the token alone, for scripts.
@@ -69,15 +75,6 @@ def _tokens() -> TokenFile:
 def _member(args: argparse.Namespace) -> Member:
     key = TenantBook(data_folder()).get(args.tenant).key if args.tenant else ""
     return Member(user=args.user, tenant=key, role=args.role or "")
-
-
-def _lifetime(text: str) -> timedelta | None:
-    if text == "never":
-        return None
-    found = re.fullmatch(r"([1-9]\d{0,4})([mhdw])", text)
-    if found is None:
-        raise wrong("'{text}' is not a duration", "write 12h, 30d, 8w or never", text=text)
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
 def _line(token: Token, now: datetime) -> str:

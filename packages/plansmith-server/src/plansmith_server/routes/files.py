@@ -41,25 +41,27 @@ class WorkFiles(Protocol):
         self, run: Run, asked: QuestionAsked, own: Mapping[str, Json] | None = None
     ) -> rf.Preview | None:
         """Returns what a call that asks for consent would do to files; None if nobody knows."""
+        ...
 
     async def written(self, run_id: str, *, keep: str = "") -> Sequence[rf.RunFile]:
         """Returns the files that a run wrote, with the content of pictures and of `keep`."""
+        ...
 
 
 class WorkFolder(Protocol):
     """A folder that nobody leaves by a path; it raises `ToolFailed` for what it refuses."""
 
-    def parts(self, name: str) -> tuple[str, ...]:
-        """Returns the parts of a path inside the folder."""
+    def parts(self, name: str) -> tuple[str, ...]: ...
 
     def entries(self, name: str) -> Iterator[tuple[str, os.stat_result]]:
         """Yields the files and folders in a folder."""
+        ...
 
-    def opened(self, name: str) -> AbstractContextManager[BinaryIO]:
-        """Opens a file to read it."""
+    def opened(self, name: str) -> AbstractContextManager[BinaryIO]: ...
 
     def replacing(self, name: str, *, overwrite: bool) -> AbstractContextManager[BinaryIO]:
         """Opens a file to write it; it gets its name when it is complete."""
+        ...
 
 
 class _NoFiles:

@@ -51,9 +51,7 @@ class Tenants:
     """Starts and stops the applications of tenants, also of those that come and go meanwhile."""
 
     def __init__(self, book: TenantBook, make: Callable[[Tenant], App], *, log: Log) -> None:
-        self._book = book
-        self._make = make
-        self._log = log
+        self._book, self._make, self._log = book, make, log
         self._serving: dict[str, _Serving] = {}
         self._failed: dict[str, str] = {}
 
@@ -135,19 +133,19 @@ class Tenants:
             await asyncio.gather(serving.task, return_exceptions=True)
 
 
+@dataclass(frozen=True, slots=True)
 class TenantSwitch:
     """Hands a request to the application of its client's tenant."""
 
-    def __init__(self, own: ASGIApp, tenants: Tenants) -> None:
-        self._own = own
-        self._tenants = tenants
+    own: ASGIApp
+    tenants: Tenants
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a request; without a tenant, by the server's own application."""
         key = grant_of(scope).tenant if scope["type"] == "http" else ""
         SHARE.set(key)
         try:
-            app = await self._tenants.app(key) if key else self._own
+            app = await self.tenants.app(key) if key else self.own
         except HttpProblem as problem:
             app = problem.response()
         except PlansmithError:
