@@ -15,6 +15,7 @@ from plansmith.errors import Misconfigured, Refused, ToolFailed
 from plansmith.formats.dialect import dialect_names
 from plansmith.plan.run import Run
 from plansmith.testing import Answer, ScriptedModel
+from plansmith_compat import valuecell as vc
 from plansmith_compat.deerflow import (
     coordinator_node,
     human_feedback_node,
@@ -25,14 +26,6 @@ from plansmith_compat.deerflow import (
 from plansmith_compat.openmanus import AgentState, PlanningFlow
 from plansmith_compat.sage import AgentRuntime, BaseProfile, LLMPlanner, MCPRegistry
 from plansmith_compat.spring import PlanExecutorNode, PlanningTool, deepresearch
-from plansmith_compat.valuecell import (
-    ExecutionPlan,
-    ExecutionPlanner,
-    PlannerResponse,
-    RemoteConnections,
-    UserInput,
-    UserInputRequest,
-)
 
 CALL = {"type": "tool", "name": "look", "arguments": {"at": "x"}}
 REPLY = {"type": "reply", "text": "done"}
@@ -289,13 +282,13 @@ class PlanningStub:
     continue_run = run
 
 
-async def valuecell_plan(agent: Any) -> ExecutionPlan:
-    async def nobody(_: UserInputRequest) -> None:
+async def valuecell_plan(agent: Any) -> vc.ExecutionPlan:
+    async def nobody(_: vc.UserInputRequest) -> None:
         raise AssertionError("nothing was to be asked")
 
-    connections = RemoteConnections(Plansmith(agents=[]))
-    planner = ExecutionPlanner(connections, agent=agent)
-    return await planner.create_plan(UserInput(query="look"), nobody, "t1")
+    connections = vc.RemoteConnections(Plansmith(agents=[]))
+    planner = vc.ExecutionPlanner(connections, agent=agent)
+    return await planner.create_plan(vc.UserInput(query="look"), nobody, "t1")
 
 
 async def test_a_planning_agent_of_valuecell_that_pauses_for_ever_is_given_up() -> None:
@@ -307,7 +300,7 @@ async def test_a_planning_agent_of_valuecell_that_pauses_for_ever_is_given_up() 
 
 
 async def test_a_planning_agent_of_valuecell_without_tasks_and_reason_gives_guidance() -> None:
-    empty = PlannerResponse(adequate=True, reason="")
+    empty = vc.PlannerResponse(adequate=True, reason="")
     plan = await valuecell_plan(PlanningStub(SimpleNamespace(is_paused=False, content=empty)))
     assert (plan.tasks, plan.guidance_message) == ([], "Planner gave no tasks.")
 

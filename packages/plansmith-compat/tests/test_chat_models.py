@@ -9,18 +9,10 @@ from pathlib import Path
 import pytest
 from pydantic_ai.models import override_allow_model_requests
 
+from plansmith import ports
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.ports import (
-    ChatModel,
-    Delta,
-    Message,
-    ModelDone,
-    Prompt,
-    TextDelta,
-    TriageBrief,
-    Usage,
-)
+from plansmith.ports import ChatModel, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing import Answer, FakeClock, RecordedModel, RecordingModel, ScriptedModel
 from plansmith.testing.contracts import ChatModelContract
 from plansmith.testing.modelserver import ModelServer, Reply
@@ -31,7 +23,7 @@ from plansmith_planner.models.fact_checked import FactCheckedModel
 from plansmith_planner.models.provider import ProviderModel
 from plansmith_planner.models.wrappers import LimitedModel, RetryingModel, TimedModel
 
-HELLO = [Message("user", "hello")]
+HELLO = [ports.Message("user", "hello")]
 
 
 class TestScripted(ChatModelContract):
@@ -165,7 +157,9 @@ async def test_every_wrapper_passes_the_prompt_on_as_it_is(tmp_path: Path) -> No
         Transcript().of(inner),
         LLM(model=inner),
     ]
-    prompt = Prompt(HELLO, tools=[ToolSpec(name="t")], max_tokens=7, brief=TriageBrief("hello"))
+    prompt = Prompt(
+        HELLO, tools=[ToolSpec(name="t")], max_tokens=7, brief=ports.TriageBrief("hello")
+    )
     for wrapper in wrappers:
         await read_answer(wrapper.stream(prompt))
     assert len(inner.prompts) == len(wrappers)
@@ -176,5 +170,5 @@ async def test_a_recorded_call_is_found_by_its_messages_whatever_the_brief(tmp_p
     path = tmp_path / "calls.jsonl"
     await said(RecordingModel(ScriptedModel("good day"), path))
     assert json.loads(path.read_text())["request"].keys() == {"messages", "schema", "tools"}
-    prompt = Prompt(HELLO, max_tokens=5, brief=TriageBrief("hello"))
+    prompt = Prompt(HELLO, max_tokens=5, brief=ports.TriageBrief("hello"))
     assert (await read_answer(RecordedModel(path).stream(prompt))).text == "good day"

@@ -123,10 +123,7 @@ def test_a_loss_that_is_not_told_is_found(monkeypatch: pytest.MonkeyPatch) -> No
     assert plan is not None
     silent = replace(dialect("sage"), write=lambda plan, run: Writing([SAGE[1]]))  # type: ignore[list-item]
     monkeypatch.setattr("lab.bench.dialects.dialect", lambda name: silent)
-    assert trip(plan, "sage").unexplained[:2] == (
-        "the step '1' changed",
-        "the step '2' changed",
-    )
+    assert trip(plan, "sage").unexplained[:2] == ("the step '1' changed", "the step '2' changed")
 
 
 # The command line

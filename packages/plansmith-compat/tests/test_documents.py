@@ -17,18 +17,10 @@ from plansmith.formats.dialect import dialect, recognise
 from plansmith.plan.capability import Skill
 from plansmith.plan.limits import Limits
 from plansmith.testing import Answer, ScriptedModel
+from plansmith_compat import valuecell as vc
 from plansmith_compat.deerflow import DeerFlow, Goto, route_plan
 from plansmith_compat.sage import LLMPlanner
 from plansmith_compat.spring import HumanFeedbackNode, JManus, PlanExecutorNode, PlannerNode, keys
-from plansmith_compat.valuecell import (
-    ExecutionPlan,
-    PlanService,
-    RemoteConnections,
-    ScheduleConfig,
-    TaskPattern,
-    UserInput,
-    UserInputMetadata,
-)
 from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]
@@ -109,12 +101,12 @@ class Desk:
     def __init__(self, model: ScriptedModel) -> None:
         agent = Member("ResearchAgent", effect=Effect.WRITE, unattended=True, skills=(WATCHES,))
         smith = Plansmith(model=model, agents=[agent], settings=NO_TRIAGE)
-        self.service = PlanService(RemoteConnections(smith))
+        self.service = vc.PlanService(vc.RemoteConnections(smith))
 
-    async def ask(self, query: str, target: str | None = None) -> ExecutionPlan:
-        meta = UserInputMetadata(conversation_id="c1", user_id="ada")
+    async def ask(self, query: str, target: str | None = None) -> vc.ExecutionPlan:
+        meta = vc.UserInputMetadata(conversation_id="c1", user_id="ada")
         given = {"query": query, "target_agent_name": target, "meta": meta}
-        return await self.service.start_planning_task(UserInput.model_validate(given), "t1")
+        return await self.service.start_planning_task(vc.UserInput.model_validate(given), "t1")
 
 
 def asks(message: str, reason: str) -> dict[str, Any]:
@@ -138,7 +130,7 @@ async def test_valuecell_a_request_to_a_named_agent_passes_through(
     plan = await Desk(scripted()).ask(query, "ResearchAgent")
     [task] = plan.tasks
     assert (task.query, task.agent_name) == (query, "ResearchAgent")
-    assert (task.pattern, plan.guidance_message) == (TaskPattern.ONCE, None)
+    assert (task.pattern, plan.guidance_message) == (vc.TaskPattern.ONCE, None)
 
 
 HOURLY = "Check Tesla stock price for significant changes"
@@ -154,20 +146,20 @@ DAILY = "Monitor Apple's quarterly earnings"
                 ("Recurring, check daily at 9 AM", asks("Please confirm: daily at 09:00", "")),
                 ("Yes, confirmed", recurring("Apple earnings", DAILY, daily_time="09:00")),
             ],
-            (DAILY, ScheduleConfig(daily_time="09:00")),
+            (DAILY, vc.ScheduleConfig(daily_time="09:00")),
         ),
         (
             [
                 (f"{HOURLY} every hour", asks("Please confirm: every 60 minutes", "confirm")),
                 ("Yes, proceed, go ahead", recurring("Tesla", HOURLY, interval_minutes=60)),
             ],
-            (HOURLY, ScheduleConfig(interval_minutes=60)),
+            (HOURLY, vc.ScheduleConfig(interval_minutes=60)),
         ),
     ],
     ids=["daily", "hourly"],
 )
 async def test_valuecell_recurring_intent_is_clarified_confirmed_and_then_set(
-    scripted: Script, turns: list[tuple[str, dict[str, Any]]], task: tuple[str, ScheduleConfig]
+    scripted: Script, turns: list[tuple[str, dict[str, Any]]], task: tuple[str, vc.ScheduleConfig]
 ) -> None:
     before = ["", *(answer.get("guidance_message", "") for _, answer in turns)]
     answers = [Answer(each, expects=seen) for (_, each), seen in zip(turns, before, strict=False)]
@@ -178,7 +170,7 @@ async def test_valuecell_recurring_intent_is_clarified_confirmed_and_then_set(
     ]
     [made] = last.tasks
     assert (made.query, made.schedule_config) == task
-    assert made.pattern is TaskPattern.RECURRING
+    assert made.pattern is vc.TaskPattern.RECURRING
 
 
 # DeerFlow and deer-go: the example of the planner's prompt, the README, the page on the planner
@@ -305,9 +297,7 @@ async def test_spring_the_default_template_of_jmanus_takes_the_users_words() -> 
     template = {
         "title": "Default input",
         "planTemplateId": "default-plan-id-001000222",
-        "steps": [
-            {"stepRequirement": "<<userRequirement>>", "agentName": "ConfigurableDynaAgent"},
-        ],
+        "steps": [{"stepRequirement": "<<userRequirement>>", "agentName": "ConfigurableDynaAgent"}],
     }
     worker = Member("ConfigurableDynaAgent")
     intake = JManus(Plansmith(agents=[worker]))

@@ -53,11 +53,7 @@ async def test_the_problems_of_the_asked_dialect_are_what_the_model_repairs(
 ) -> None:
     good = refused({"daily_time": "09:00"}, adequate=True)
     model = scripted(refused("every morning", adequate=True), good)
-    smith = Plansmith(
-        model=model,
-        agents=[Member("desk")],
-        settings=PlannerSettings(triage=False),
-    )
+    smith = Plansmith(model=model, agents=[Member("desk")], settings=PlannerSettings(triage=False))
     run = await smith.plan("pay every morning", dialect="valuecell")
     assert run.plan is not None
     assert run.plan.schedule is not None

@@ -23,25 +23,8 @@ from plansmith.plan.limits import Limits
 from plansmith.ports import Message
 from plansmith.testing import Answer, FakeTool, FakeTools, MemoryStore, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply, Request
-from plansmith_compat.deerflow import (
-    TARGETS,
-    Configuration,
-    DeerFlow,
-    Feedback,
-    Goto,
-    Plan,
-    Step,
-    StepType,
-    Word,
-    continue_to_running_research_team,
-    parse_plan,
-    quality,
-    read_feedback,
-    research_team,
-    route_feedback,
-    route_plan,
-    route_team,
-)
+from plansmith_compat import deerflow
+from plansmith_compat.deerflow import DeerFlow, Feedback, Goto, Plan, Step, StepType, route_plan
 from plansmith_desk.agents.local import LocalAgent
 from plansmith_planner import model
 from plansmith_planner.context.background import HEADING
@@ -89,7 +72,7 @@ def flow_of(
         agents=list(team.values()),
         tools=tools,
         store=store,
-        configuration=Configuration(**configuration),
+        configuration=deerflow.Configuration(**configuration),
         limits=Limits(early_start=False, max_replans=most),
     )
 
@@ -119,7 +102,7 @@ async def test_coordinator_and_planner_are_told_limits_time_locale_and_history_a
 ) -> None:
     said = [Message("user", "only look at Europe"), Message("assistant", "At which market?")]
     coordinator, planner = scripted(PLAN_DECISION), scripted(drafted(FIND, locale="zh-CN"))
-    options = Configuration(max_step_num=2, max_plan_iterations=4)
+    options = deerflow.Configuration(max_step_num=2, max_plan_iterations=4)
     given: dict[str, Any] = {"triage_model": coordinator, "configuration": options}
     team = [Member("researcher"), Member("coder")]
     flow = DeerFlow(model=planner, agents=team, **given)  # the planner has a model of its own
@@ -191,7 +174,7 @@ def test_a_step_type_that_is_missing_or_unknown_is_inferred_and_told_and_never_s
     newer = {"need_search": search, "title": "t", "description": "d"}
     assert Step.model_validate(bare).step_type is wanted
     assert Step.model_validate(newer) == Step.model_validate(bare)
-    found = parse_plan([bare | {"step_type": kind}])
+    found = deerflow.parse_plan([bare | {"step_type": kind}])
     assert found is not None
     assert found.steps[0].step_type is wanted
     given = drafted(bare | {"step_type": kind}, SUM, {"step_type": "research"}, 7, "find more")
@@ -205,7 +188,7 @@ def test_a_step_type_that_is_missing_or_unknown_is_inferred_and_told_and_never_s
 
 
 def test_a_bare_list_is_a_plan_and_missing_fields_have_defaults() -> None:
-    found = parse_plan(json.dumps([FIND, SUM]))
+    found = deerflow.parse_plan(json.dumps([FIND, SUM]))
     assert found is not None
     assert [step.title for step in found.steps] == ["Market", "Growth"]
     assert (found.has_enough_context, found.title) == (False, "")
@@ -223,8 +206,11 @@ def test_a_bare_list_is_a_plan_and_missing_fields_have_defaults() -> None:
 
 def test_a_step_of_analysis_is_for_the_analyst_in_the_router_and_in_the_plan() -> None:
     step = Step.model_validate(WEIGH)
-    assert route_team(Plan(steps=[step])).goto is Goto.ANALYST
-    assert continue_to_running_research_team({"current_plan": Plan(steps=[step])}) == "analyst"
+    assert deerflow.route_team(Plan(steps=[step])).goto is Goto.ANALYST
+    assert (
+        deerflow.continue_to_running_research_team({"current_plan": Plan(steps=[step])})
+        == "analyst"
+    )
     reading = dialect("deerflow").read(drafted(WEIGH))
     assert reading.plan is not None
     assert reading.plan.steps[0].to_json()["agent"] == "analyst"
@@ -439,9 +425,9 @@ async def test_enough_context_runs_the_open_steps_and_reports_without_asking(
 def test_decisions_are_the_very_word_and_never_a_part_of_a_sentence(
     words: str, feedback: Feedback | None, goto: Goto
 ) -> None:
-    word = read_feedback(words)
+    word = deerflow.read_feedback(words)
     assert word.feedback is feedback
-    assert route_feedback(word.feedback, word.text) is goto
+    assert deerflow.route_feedback(word.feedback, word.text) is goto
 
 
 async def test_accepted_runs_the_plan_and_anything_else_asks_again(scripted: Script) -> None:
@@ -452,7 +438,7 @@ async def test_accepted_runs_the_plan_and_anything_else_asks_again(scripted: Scr
     for words in ("not approved", "sounds good", "edit_plan"):
         assert (await flow.feedback(state.run_id, words)).goto is Goto.HUMAN_FEEDBACK
     assert researcher.calls == []
-    state = await flow.feedback(state.run_id, Word(Feedback.ACCEPTED), by="ada")
+    state = await flow.feedback(state.run_id, deerflow.Word(Feedback.ACCEPTED), by="ada")
     assert (state.goto, len(researcher.calls)) == (Goto.END, 1)
 
 
@@ -466,7 +452,7 @@ async def test_edit_plan_goes_to_the_planner_which_sees_the_plan_it_edits(script
 
 
 async def test_auto_accept_is_off_unless_it_is_wished(scripted: Script) -> None:
-    made = Configuration()
+    made = deerflow.Configuration()
     assert (made.max_plan_iterations, made.max_step_num) == (1, 3)
     assert made.auto_accepted_plan is False
     model = scripted(PLAN_DECISION, drafted(FIND), "Done.")
@@ -490,7 +476,7 @@ async def test_auto_accept_is_off_unless_it_is_wished(scripted: Script) -> None:
 def test_the_team_goes_to_researcher_or_coder_by_type_and_on_when_all_is_done(
     plan: Plan | None, iterations: int, goto: Goto, title: str | None
 ) -> None:
-    route = route_team(plan, plan_iterations=iterations, max_plan_iterations=2)
+    route = deerflow.route_team(plan, plan_iterations=iterations, max_plan_iterations=2)
     assert route.goto is goto
     assert (route.step.title if route.step else None) == title
 
@@ -569,7 +555,7 @@ async def test_without_another_plan_the_report_is_written_from_what_is_known(
 
 
 def test_the_members_have_forty_turns(scripted: Script, tmp_path: Path) -> None:
-    for member in research_team(model=scripted(), sources=[FakeTools()], folder=tmp_path):
+    for member in deerflow.research_team(model=scripted(), sources=[FakeTools()], folder=tmp_path):
         local = member if isinstance(member, LocalAgent) else getattr(member, "agent", None)
         assert isinstance(local, LocalAgent)
         assert local.limits.turns == 40
@@ -585,11 +571,11 @@ async def test_the_metrics_its_authors_want_are_kept_and_judged(scripted: Script
     assert (found["targets_met"], found["quality"]) == ({}, {})  # there is no plan yet
     await flow.start("the AI market")
     found = await flow.metrics()
-    assert found["targets_met"] == dict.fromkeys(TARGETS, True)
+    assert found["targets_met"] == dict.fromkeys(deerflow.TARGETS, True)
     assert found["mean_steps"] == 2.0  # the report does not count
     await flow.start("the AI market")
     assert (await flow.metrics())["quality"] == {"language": 0.5, "types": 1.0, "executable": 1.0}
-    assert TARGETS == {
+    assert deerflow.TARGETS == {
         "parse_success": (0.95, 1.0),
         "enough_context": (0.8, 1.0),
         "mean_steps": (2.0, 5.0),
@@ -621,7 +607,7 @@ async def test_the_metrics_its_authors_want_are_kept_and_judged(scripted: Script
 def test_the_quality_of_a_plan_is_its_language_its_types_and_its_steps(
     plan: Plan, language: bool, types: bool, executable: bool
 ) -> None:
-    found = quality(plan)
+    found = deerflow.quality(plan)
     assert found[:3] == (language, types, executable)
     assert bool(found.notes) is not all(found[:3])
 

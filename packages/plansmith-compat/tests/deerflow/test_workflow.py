@@ -118,9 +118,7 @@ async def test_the_workflow_puts_a_question_to_the_person_no_more_often_than_it_
         await run_agent_workflow_async("")
 
 
-async def test_the_workflow_without_a_key_says_what_to_set(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_workflow_without_a_key_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     state = await run_agent_workflow_async(
         "How large is it?", model="openai:test", agents=[Member()], show=quiet

@@ -13,14 +13,8 @@ from hypothesis import strategies as st
 from plansmith import Plan, Plansmith
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
 from plansmith.testing import Answer, ScriptedModel
-from plansmith_compat.openmanus import (
-    AgentState,
-    FlowFactory,
-    FlowType,
-    PlanningFlow,
-    PlanningTool,
-    PlanStepStatus,
-)
+from plansmith_compat import openmanus
+from plansmith_compat.openmanus import PlanningFlow, PlanningTool, PlanStepStatus
 from plansmith_compat.openmanus.dialect import DIALECT
 from plansmith_compat.openmanus.tool import PlanningResult
 
@@ -220,7 +214,7 @@ class Worker:
     def __init__(self, name: str, *answers: str | Exception) -> None:
         self.name = name
         self.description = f"does what {name} does"
-        self.state = AgentState.IDLE
+        self.state = openmanus.AgentState.IDLE
         self.answers = list(answers)
         self.prompts: list[str] = []
 
@@ -261,11 +255,13 @@ async def test_agents_of_a_list_answer_to_their_names_and_numbers(scripted: Scri
 
 
 def test_flows_are_made_by_their_type_and_statuses_have_their_names() -> None:
-    flow = FlowFactory.create_flow(FlowType.PLANNING, agents=Worker("a"), plan_id="p")
+    flow = openmanus.FlowFactory.create_flow(
+        openmanus.FlowType.PLANNING, agents=Worker("a"), plan_id="p"
+    )
     assert isinstance(flow, PlanningFlow)
     assert flow.active_plan_id == "p"
     with pytest.raises(Misconfigured, match="no flow of the type"):
-        FlowFactory.create_flow("juggling", agents=Worker("a"))
+        openmanus.FlowFactory.create_flow("juggling", agents=Worker("a"))
     assert PlanStepStatus.get_all_statuses() == [
         *("not_started", "in_progress", "completed", "blocked")
     ]

@@ -17,20 +17,8 @@ from tests.openmanus.test_flow import Worker, made
 
 from plansmith.errors import InputNeeded, Misconfigured, ToolFailed
 from plansmith.testing import Answer, ScriptedModel
-from plansmith_compat.openmanus import (
-    LLM,
-    TOOL_CHOICE_TYPE,
-    AgentState,
-    BaseAgent,
-    BaseFlow,
-    FlowFactory,
-    FlowType,
-    PlanningFlow,
-    PlanningTool,
-    TokenLimitExceeded,
-    ToolChoice,
-    ToolCollection,
-)
+from plansmith_compat import openmanus
+from plansmith_compat.openmanus import LLM, AgentState, PlanningFlow, PlanningTool
 
 Script = Callable[..., ScriptedModel]
 
@@ -257,7 +245,7 @@ async def test_a_programs_own_llm_is_asked_with_the_planning_tool(scripted: Scri
     assert await flow.execute("go") == "x\nPlan completed:\n\nsummed up"
     flow = PlanningFlow(Worker("w"), llm=PlanningLLM(limit=True))
     assert await flow.execute("go") == "Execution failed: too many tokens"
-    with pytest.raises(TokenLimitExceeded):
+    with pytest.raises(openmanus.TokenLimitExceeded):
         await flow._create_initial_plan("go")
 
 
@@ -299,7 +287,7 @@ def test_one_store_and_one_model_are_all_that_a_flow_takes(scripted: Script) -> 
 async def test_agents_are_found_and_added(scripted: Script) -> None:
     first, second, third = Worker("finder"), Worker("coder"), Worker("late", "came")
     flow = PlanningFlow([first, second], tools=[1], model=scripted(made("[LATE] go"), "ok"))
-    assert isinstance(flow, BaseFlow)
+    assert isinstance(flow, openmanus.BaseFlow)
     assert list(flow.agents) == flow.executor_keys == ["agent_0", "agent_1"]
     assert flow.get_agent("agent_1") is flow.get_agent("coder") is second
     assert flow.get_agent("nobody") is None
@@ -462,7 +450,7 @@ async def test_steps_side_by_side_run_at_the_same_time(scripted: Script) -> None
 
 
 async def test_an_agent_of_openmanus_base_class_does_the_steps(scripted: Script) -> None:
-    class Counter(BaseAgent):
+    class Counter(openmanus.BaseAgent):
         name: str = "counter"
         steps: int = 0
 
@@ -473,8 +461,10 @@ async def test_an_agent_of_openmanus_base_class_does_the_steps(scripted: Script)
             return f"turn {self.steps}"
 
     agent = Counter()
-    flow = FlowFactory.create_flow(
-        flow_type=FlowType.PLANNING, agents={"counter": agent}, model=scripted(made("a", "b"), "ok")
+    flow = openmanus.FlowFactory.create_flow(
+        flow_type=openmanus.FlowType.PLANNING,
+        agents={"counter": agent},
+        model=scripted(made("a", "b"), "ok"),
     )
     told = await asyncio.wait_for(flow.execute("count"), timeout=60)
     assert told == (
@@ -489,9 +479,9 @@ async def test_an_agent_of_openmanus_base_class_does_the_steps(scripted: Script)
 async def test_an_agent_of_the_base_class_asks_its_own_model_with_its_tools(
     scripted: Script,
 ) -> None:
-    class Planner(BaseAgent):
-        available_tools: ToolCollection = ToolCollection(PlanningTool())
-        tool_choices: TOOL_CHOICE_TYPE = ToolChoice.AUTO
+    class Planner(openmanus.BaseAgent):
+        available_tools: openmanus.ToolCollection = openmanus.ToolCollection(PlanningTool())
+        tool_choices: openmanus.TOOL_CHOICE_TYPE = openmanus.ToolChoice.AUTO
 
         async def step(self) -> str:
             said = await self.llm.ask_tool(

@@ -13,26 +13,8 @@ from plansmith.errors import ModelFailed
 from plansmith.ports import Usage
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply
-from plansmith_compat.openmanus import (
-    LLM,
-    AgentState,
-    BaseTool,
-    CLIResult,
-    Function,
-    Memory,
-    Message,
-    OpenManusError,
-    PlanningFlow,
-    PlanningTool,
-    Role,
-    TokenLimitExceeded,
-    ToolCall,
-    ToolChoice,
-    ToolCollection,
-    ToolError,
-    ToolFailure,
-    ToolResult,
-)
+from plansmith_compat import openmanus
+from plansmith_compat.openmanus import LLM, Message, PlanningTool, ToolResult
 
 Script = Callable[..., ScriptedModel]
 
@@ -47,7 +29,7 @@ async def tool_with(*steps: str, **options: Any) -> PlanningTool:
 
 
 async def test_the_planning_tool_is_called_in_a_tool_collection() -> None:
-    tools = ToolCollection(PlanningTool())
+    tools = openmanus.ToolCollection(PlanningTool())
     assert tools.to_params()[0]["function"]["name"] == "planning"
     made = {"command": "create", "plan_id": "p", "title": "T", "steps": ["a"]}
     result = await tools.execute(name="planning", tool_input=made)
@@ -59,7 +41,7 @@ async def test_the_planning_tool_is_called_in_a_tool_collection() -> None:
 
 def test_every_parameter_of_the_planning_tool_is_described() -> None:
     tool = PlanningTool()
-    assert isinstance(tool, BaseTool)
+    assert isinstance(tool, openmanus.BaseTool)
     assert (tool.name, bool(tool.description)) == ("planning", True)
     schema = tool.parameters or {}
     assert schema == tool.to_param()["function"]["parameters"]
@@ -71,11 +53,13 @@ def test_every_parameter_of_the_planning_tool_is_described() -> None:
 
 async def test_errors_of_the_planning_tool_are_raised_if_a_program_wants_it() -> None:
     tool = PlanningTool(raises=True)
-    with pytest.raises(ToolError, match="No active plan") as raised:
+    with pytest.raises(openmanus.ToolError, match="No active plan") as raised:
         await tool.execute(command="get")
-    assert isinstance(raised.value, OpenManusError)
-    result = await ToolCollection(tool).execute(name="planning", tool_input={"command": "get"})
-    assert isinstance(result, ToolFailure)
+    assert isinstance(raised.value, openmanus.OpenManusError)
+    result = await openmanus.ToolCollection(tool).execute(
+        name="planning", tool_input={"command": "get"}
+    )
+    assert isinstance(result, openmanus.ToolFailure)
     assert (result.error or "").startswith("No active plan")
 
 
@@ -143,16 +127,16 @@ async def test_what_cannot_be_stored_of_plans_is_told(plan: dict[str, Any], told
 
 
 async def test_tools_and_results_are_used_as_in_openmanus() -> None:
-    class Echo(BaseTool):
+    class Echo(openmanus.BaseTool):
         name: str = "echo"
         description: str = "says it again"
 
         async def execute(self, *, text: str = "", **kwargs: Any) -> ToolResult:
             if not text:
-                raise ToolError("say something")
-            return CLIResult(output=text)
+                raise openmanus.ToolError("say something")
+            return openmanus.CLIResult(output=text)
 
-    tools = ToolCollection().add_tools(Echo(), Echo())
+    tools = openmanus.ToolCollection().add_tools(Echo(), Echo())
     assert [tool.name for tool in tools] == ["echo"]
     assert str(await tools.execute(name="echo", tool_input={"text": "hi"})) == "hi"
     assert [each.error for each in await tools.execute_all()] == ["say something"]
@@ -172,18 +156,22 @@ def test_messages_are_made_added_and_written() -> None:
     assert told + asked + Message.assistant_message("hello") == [
         told,
         asked,
-        Message(role=Role.ASSISTANT, content="hello"),
+        Message(role=openmanus.Role.ASSISTANT, content="hello"),
     ]
     listed = [told]
     assert asked + listed == [asked, told]
     assert asked.to_dict() == {"role": "user", "content": "hi"}
-    call = ToolCall(id="1", function=Function(name="planning", arguments="{}"))
+    call = openmanus.ToolCall(id="1", function=openmanus.Function(name="planning", arguments="{}"))
     said = Message.from_tool_calls(tool_calls=[call], content=["a", "b"])
     assert said.to_dict()["tool_calls"][0]["function"]["name"] == "planning"
     assert said.content == "a\nb"
     result = Message.tool_message("r", name="planning", tool_call_id="1")
-    assert (result.role, ToolChoice.AUTO, AgentState.FINISHED) == ("tool", "auto", "FINISHED")
-    memory = Memory(max_messages=2)
+    assert (result.role, openmanus.ToolChoice.AUTO, openmanus.AgentState.FINISHED) == (
+        "tool",
+        "auto",
+        "FINISHED",
+    )
+    memory = openmanus.Memory(max_messages=2)
     memory.add_messages([asked, told, result])
     memory.add_message(said)
     assert memory.get_recent_messages(1) == [said]
@@ -239,7 +227,7 @@ async def test_the_llm_calls_tools(scripted: Script) -> None:
     assert await llm.ask_tool([Message.user_message("hi")]) is None
     with pytest.raises(ModelFailed, match="called no tool"):
         await llm.ask_tool(
-            [Message.user_message("hi")], tools=tools, tool_choice=ToolChoice.REQUIRED
+            [Message.user_message("hi")], tools=tools, tool_choice=openmanus.ToolChoice.REQUIRED
         )
     with pytest.raises(ValueError, match="tool_choice"):
         await llm.ask_tool([Message.user_message("hi")], tool_choice="maybe")
@@ -255,9 +243,9 @@ async def test_the_token_limit_of_the_llm_is_an_error_before_the_call(scripted: 
     assert (llm.check_token_limit(30), llm.check_token_limit(31)) == (True, False)
     assert "Max: 100" in llm.get_limit_error_message(31)
     for ask in (llm.ask, llm.ask_tool):
-        with pytest.raises(TokenLimitExceeded, match="input token limit") as raised:
+        with pytest.raises(openmanus.TokenLimitExceeded, match="input token limit") as raised:
             await ask([Message.user_message("a long question " * 20)])
-        assert isinstance(raised.value, OpenManusError)
+        assert isinstance(raised.value, openmanus.OpenManusError)
         assert "used up" in str(raised.value)
     assert llm.total_input_tokens == 70
 
@@ -281,7 +269,7 @@ async def test_an_llm_made_of_openmanus_settings_speaks_to_a_real_server() -> No
 
         llm = LLM("vision", {"default": config})
         assert (llm.model, llm.max_input_tokens) == ("openai:gpt-4o", 9999)
-        flow = PlanningFlow(Finder(), llm=llm)
+        flow = openmanus.PlanningFlow(Finder(), llm=llm)
         assert await flow.execute("find it") == "found\nPlan completed:\n\nall done"
         assert llm.total_input_tokens > 0
 

@@ -214,9 +214,7 @@ async def test_a_direct_response_keeps_its_words_and_small_talk_is_answered(
     assert (shown["steps"], shown["summary"]) == ([], "Hello!")
 
 
-async def test_a_direct_response_without_words_answers_the_request_itself(
-    scripted: Script,
-) -> None:
+async def test_a_direct_response_without_words_answers_the_request_itself(scripted: Script) -> None:
     model = scripted(Answer("I am well.", expects="how are you"))
     jmanus = JManus(model=model, settings=NO_TRIAGE)
     jmanus.planning_tool.apply({"title": "how are you", "directResponse": True})

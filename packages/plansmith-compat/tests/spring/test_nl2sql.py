@@ -21,20 +21,8 @@ from plansmith.testing import Answer, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply
 from plansmith_cli.config import Settings
 from plansmith_cli.teams import data
-from plansmith_compat.spring import (
-    MAX_REJECTIONS,
-    DataAgent,
-    ExecutionStep,
-    HumanFeedbackDispatcher,
-    HumanFeedbackNode,
-    NL2SQLPlan,
-    PlanExecutorDispatcher,
-    PlanExecutorNode,
-    PlannerNode,
-    ToolParameters,
-    keys,
-    only_nl2sql,
-)
+from plansmith_compat import spring
+from plansmith_compat.spring import DataAgent, PlanExecutorDispatcher, PlannerNode, keys
 from plansmith_compat.spring.dialects.nl2sql import PYTHON, REPORT, SQL
 from plansmith_planner.settings import PlannerSettings
 
@@ -147,7 +135,7 @@ async def test_a_failing_model_is_an_error_in_the_state_and_no_exception(scripte
         assert updates[keys.PLANNER_NODE_OUTPUT] == text
         assert updates[keys.PLAN_VALIDATION_STATUS] is False
         assert (text or "no key") in updates[keys.PLAN_VALIDATION_ERROR]
-    executed = await PlanExecutorNode().apply(state() | updates)
+    executed = await spring.PlanExecutorNode().apply(state() | updates)
     assert "no key" in executed[keys.PLAN_VALIDATION_ERROR]
 
 
@@ -155,7 +143,7 @@ async def test_only_nl2sql_is_a_fixed_plan_of_one_step_without_a_model(scripted:
     only = state(QUERY_REWRITE_NODE_OUTPUT=REWRITTEN, IS_ONLY_NL2SQL=True)
     updates = await PlannerNode(model=scripted()).apply(only)
     plan = json.loads(updates[keys.PLANNER_NODE_OUTPUT])
-    assert plan == only_nl2sql(REWRITTEN)
+    assert plan == spring.only_nl2sql(REWRITTEN)
     assert plan["thought_process"] == "根据问题生成SQL"
     assert plan["execution_plan"] == [step(1, instruction=REWRITTEN)]
 
@@ -174,7 +162,7 @@ async def test_prompts_of_the_users_own_take_the_place_of_ours(
 
 async def executed(plan: Any = GOOD, **fields: Any) -> dict[str, Any]:
     text = plan if isinstance(plan, str) else json.dumps(plan)
-    return await PlanExecutorNode().apply(state(PLANNER_NODE_OUTPUT=text, **fields))
+    return await spring.PlanExecutorNode().apply(state(PLANNER_NODE_OUTPUT=text, **fields))
 
 
 @pytest.mark.parametrize(
@@ -227,7 +215,7 @@ async def graph(planner: PlannerNode, now: dict[str, Any]) -> int:
     """Goes round planner and executor as the graph does; returns how often it planned."""
     for rounds in range(1, 20):
         now |= await planner.apply(now)
-        now |= await PlanExecutorNode().apply(now)
+        now |= await spring.PlanExecutorNode().apply(now)
         if await PlanExecutorDispatcher().apply(now) != keys.PLANNER_NODE:
             return rounds
     raise AssertionError("the graph does not end")
@@ -248,7 +236,7 @@ async def test_a_rejection_keeps_the_plan_and_the_words_over_a_failed_repair(
     scripted: Script,
 ) -> None:
     now = state(PLANNER_NODE_OUTPUT=json.dumps(GOOD), HUMAN_FEEDBACK_DATA=NO)
-    now |= await HumanFeedbackNode().apply(now)
+    now |= await spring.HumanFeedbackNode().apply(now)
     words = NO["feedback_content"]
     assert (now[keys.HUMAN_NEXT_NODE], now[keys.PLANNER_NODE_OUTPUT]) == (keys.PLANNER_NODE, "")
     assert (now[keys.PLAN_VALIDATION_ERROR], now[keys.HUMAN_REVIEW_ENABLED]) == (words, True)
@@ -267,7 +255,7 @@ async def test_rejections_do_not_use_up_the_repairs_of_an_invalid_plan(scripted:
     now = state(PLANNER_NODE_OUTPUT=json.dumps(GOOD))
     for _ in range(3):
         now[keys.HUMAN_FEEDBACK_DATA] = {"feedback": False}
-        now |= await HumanFeedbackNode().apply(now)
+        now |= await spring.HumanFeedbackNode().apply(now)
     assert now[keys.PLAN_REPAIR_COUNT] == 3
     assert await graph(PlannerNode(scripted("a", "b", "c")), now) == 3
 
@@ -275,10 +263,10 @@ async def test_rejections_do_not_use_up_the_repairs_of_an_invalid_plan(scripted:
 async def test_at_the_cap_the_person_is_asked_and_never_overruled() -> None:
     async def next_node(feedback: Any) -> Any:
         now = state(HUMAN_FEEDBACK_DATA=feedback, **capped)
-        return (await HumanFeedbackNode().apply(now))[keys.HUMAN_NEXT_NODE]
+        return (await spring.HumanFeedbackNode().apply(now))[keys.HUMAN_NEXT_NODE]
 
-    capped: dict[str, Any] = {"HUMAN_REJECTION_COUNT": MAX_REJECTIONS}
-    asked = await HumanFeedbackNode().apply(state(HUMAN_FEEDBACK_DATA=NO, **capped))
+    capped: dict[str, Any] = {"HUMAN_REJECTION_COUNT": spring.MAX_REJECTIONS}
+    asked = await spring.HumanFeedbackNode().apply(state(HUMAN_FEEDBACK_DATA=NO, **capped))
     assert asked[keys.HUMAN_NEXT_NODE] == keys.WAIT_FOR_FEEDBACK
     assert "3 plans were sent back" in asked[keys.HUMAN_FEEDBACK_QUESTION]
     capped["HUMAN_FEEDBACK_QUESTION"] = asked[keys.HUMAN_FEEDBACK_QUESTION]
@@ -301,9 +289,9 @@ WAITING = {keys.HUMAN_NEXT_NODE: keys.WAIT_FOR_FEEDBACK}
         (PlanExecutorDispatcher, {keys.PLAN_REPAIR_COUNT: 2}, keys.PLANNER_NODE),
         (PlanExecutorDispatcher, {keys.PLAN_REPAIR_COUNT: 3}, keys.END),
         (PlanExecutorDispatcher, REJECTED, keys.PLANNER_NODE),
-        (HumanFeedbackDispatcher, WAITING, keys.HUMAN_FEEDBACK_NODE),
-        (HumanFeedbackDispatcher, {}, keys.END),
-        (HumanFeedbackDispatcher, {keys.HUMAN_NEXT_NODE: SQL}, SQL),
+        (spring.HumanFeedbackDispatcher, WAITING, keys.HUMAN_FEEDBACK_NODE),
+        (spring.HumanFeedbackDispatcher, {}, keys.END),
+        (spring.HumanFeedbackDispatcher, {keys.HUMAN_NEXT_NODE: SQL}, SQL),
     ],
 )
 async def test_the_edges_follow_status_repairs_and_feedback(
@@ -313,22 +301,22 @@ async def test_the_edges_follow_status_repairs_and_feedback(
 
 
 async def test_a_plan_as_an_object_has_java_names_and_writes_both_spellings() -> None:
-    plan = NL2SQLPlan.from_json(
+    plan = spring.NL2SQLPlan.from_json(
         {"thoughtProcess": "t", "executionPlan": [{"step": 1, "toolToUse": SQL}]}
     )
     [made] = plan.getExecutionPlan()
     assert (made.toolToUse, made.getToolToUse(), made.tool_to_use) == (SQL, SQL, SQL)
-    made.setToolParameters(ToolParameters(instruction="sum"))
+    made.setToolParameters(spring.ToolParameters(instruction="sum"))
     assert made.getToolParameters().getInstruction() == "sum"
     written = {"step": 1, "toolToUse": SQL, "toolParameters": {"instruction": "sum"}}
     assert plan.to_json(camel=True) == {"thoughtProcess": "t", "executionPlan": [written]}
     assert dialect("spring").read(plan.to_json(camel=True)).plan is not None
-    updates = await PlanExecutorNode().apply({keys.PLANNER_NODE_OUTPUT: plan})
+    updates = await spring.PlanExecutorNode().apply({keys.PLANNER_NODE_OUTPUT: plan})
     assert updates[keys.PLAN_NEXT_NODE] == SQL
     with pytest.raises(AttributeError, match="getColour"):
         made.getColour()
     with pytest.raises(Misconfigured, match="colour"):
-        ExecutionStep.from_json({"colour": "red"})
+        spring.ExecutionStep.from_json({"colour": "red"})
 
 
 # On durable runs
@@ -427,7 +415,7 @@ async def test_a_question_is_planned_and_answered_by_a_model_over_a_real_socket(
     shop.close()
     written: Json = {"sql": "SELECT city FROM orders", "reason": ""}
     settings = Settings.model_validate({"store": "memory", "planner": {"triage": False}})
-    async with ModelServer(Reply(only_nl2sql("which cities?")), Reply(written)) as server:
+    async with ModelServer(Reply(spring.only_nl2sql("which cities?")), Reply(written)) as server:
         model = plansmith_planner.model("openai:gpt-5", base_url=server.url, api_key="any")
         database = f"sqlite:///{tmp_path / 'shop.db'}"
         agent = DataAgent(data(settings, database=database, model=model, folder=tmp_path))

@@ -12,40 +12,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from tests.members import Member, run_page
-from tests.valuecell.test_planner import (
-    Script,
-    answer,
-    asked,
-    nobody,
-    planned,
-    smith_of,
-    task,
-)
+from tests.valuecell import test_planner
+from tests.valuecell.test_planner import Script, answer, asked, planned, smith_of, task
 
 from plansmith import Effect, Plansmith, RunStatus, tool
 from plansmith.errors import ModelRefused, PlansmithError
 from plansmith.plan.events import PlanProposed
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply, Request
-from plansmith_compat.valuecell import (
-    AgentOrchestrator,
-    ExecutionPlanner,
-    InMemoryTaskStore,
-    PlannerResponse,
-    PlanService,
-    RemoteConnections,
-    SuperAgent,
-    SuperAgentDecision,
-    SuperAgentOutcome,
-    SuperAgentService,
-    Task,
-    TaskManager,
-    TaskService,
-    TaskStatus,
-    UserInput,
-    UserInputMetadata,
-    UserInputRequest,
-)
+from plansmith_compat import valuecell as vc
+from plansmith_compat.valuecell import ExecutionPlanner, RemoteConnections, SuperAgent
 from plansmith_planner.settings import PlannerSettings
 
 FIELDS = [
@@ -57,11 +33,11 @@ HELLO = {"decision": "answer", "reason": "", "query": "", "answer": "I am a brok
 HAND = {"decision": "plan", "reason": "", "query": "look at AAPL", "answer": ""}
 
 
-def orchestrator(smith: Plansmith, agent: SuperAgent | None = None) -> AgentOrchestrator:
-    return AgentOrchestrator(PlanService(RemoteConnections(smith)), agent)
+def orchestrator(smith: Plansmith, agent: SuperAgent | None = None) -> vc.AgentOrchestrator:
+    return vc.AgentOrchestrator(vc.PlanService(RemoteConnections(smith)), agent)
 
 
-async def said(desk: AgentOrchestrator, request: UserInput) -> list[tuple[str, str]]:
+async def said(desk: vc.AgentOrchestrator, request: vc.UserInput) -> list[tuple[str, str]]:
     """Returns all responses to a message; a stream that does not end fails the test."""
 
     async def everything() -> list[tuple[str, str]]:
@@ -78,7 +54,7 @@ async def test_the_planner_pauses_for_each_field_and_goes_on_with_the_answers() 
     smith = smith_of(model)
     prompts: list[str] = []
 
-    async def reply(request: UserInputRequest) -> None:
+    async def reply(request: vc.UserInputRequest) -> None:
         prompts.append(request.prompt)
         request.provide_response("AAPL" if "ticker" in request.prompt else "Nasdaq")
 
@@ -110,7 +86,7 @@ async def test_a_field_that_was_answered_is_not_asked_again_after_a_restart(tmp_
 
 
 async def test_a_planner_that_never_stops_asking_for_fields_ends_in_guidance() -> None:
-    async def reply(request: UserInputRequest) -> None:
+    async def reply(request: vc.UserInputRequest) -> None:
         request.provide_response("whatever")
 
     worker = Member("Research")
@@ -143,14 +119,14 @@ class Paused:
         return SimpleNamespace(is_paused=False, content=self.content)
 
 
-async def ticker(request: UserInputRequest) -> None:
+async def ticker(request: vc.UserInputRequest) -> None:
     request.provide_response("AAPL")
 
 
 async def test_a_planning_agent_of_the_program_pauses_and_its_plan_runs_like_any_other() -> None:
     worker = Member("Research")
     smith = smith_of(None, worker)
-    agent = Paused(PlannerResponse.model_validate(answer(task())))
+    agent = Paused(vc.PlannerResponse.model_validate(answer(task())))
     planner = ExecutionPlanner(RemoteConnections(smith), agent=agent)
     plan = await planner.create_plan(asked("look at it"), ticker, "t1")
     assert agent.field.value == "AAPL"
@@ -164,11 +140,14 @@ async def test_a_planning_agent_of_the_program_pauses_and_its_plan_runs_like_any
     [
         (RuntimeError("it broke"), "it broke"),
         ("no plan", "malformed response: no plan"),
-        (PlannerResponse.model_validate(answer(task("Hidden"))), "unsupported agents"),
-        (PlannerResponse.model_validate(answer(task("Made up"))), "their-model"),
-        (PlannerResponse.model_validate(answer(adequate=False, reason="too vague")), "too vague"),
+        (vc.PlannerResponse.model_validate(answer(task("Hidden"))), "unsupported agents"),
+        (vc.PlannerResponse.model_validate(answer(task("Made up"))), "their-model"),
         (
-            PlannerResponse.model_validate(
+            vc.PlannerResponse.model_validate(answer(adequate=False, reason="too vague")),
+            "too vague",
+        ),
+        (
+            vc.PlannerResponse.model_validate(
                 answer(task(pattern="recurring", schedule_config={"daily_time": "noon"}))
             ),
             "When should it run, such as daily at 09:30",
@@ -190,9 +169,9 @@ async def test_what_a_hostile_planning_agent_gives_is_guidance_and_runs_nothing(
 async def test_a_plan_of_a_program_that_changes_something_still_waits_for_its_approval() -> None:
     worker = Member("Research", effect=Effect.WRITE)
     smith = smith_of(None, worker)
-    agent = Paused(PlannerResponse.model_validate(answer(task())))
+    agent = Paused(vc.PlannerResponse.model_validate(answer(task())))
     planner = ExecutionPlanner(RemoteConnections(smith), agent=agent)
-    desk = AgentOrchestrator(PlanService(RemoteConnections(smith), planner))
+    desk = vc.AgentOrchestrator(vc.PlanService(RemoteConnections(smith), planner))
     told = await said(desk, asked())
     assert told[-2] == ("plan_require_user_input", "Which ticker?")
     told = await said(desk, asked("AAPL"))
@@ -203,13 +182,13 @@ async def test_a_plan_of_a_program_that_changes_something_still_waits_for_its_ap
 class Raising(ExecutionPlanner):
     """A planner of a program whose hook raises."""
 
-    async def create_plan(self, user_input: UserInput, *_: Any, **__: Any) -> Any:
+    async def create_plan(self, user_input: vc.UserInput, *_: Any, **__: Any) -> Any:
         raise PlansmithError("full") if user_input.query == "disk" else RuntimeError("broke")
 
 
 async def test_a_planner_is_replaceable_and_what_it_raises_is_told() -> None:
     connections = RemoteConnections(smith_of(None))
-    desk = AgentOrchestrator(PlanService(connections, Raising(connections)))
+    desk = vc.AgentOrchestrator(vc.PlanService(connections, Raising(connections)))
     assert isinstance(desk.plan_service.planner, Raising)
     for words, told in (("disk", "full"), ("plan", "(Error) broke")):
         events = await said(desk, asked(words))
@@ -275,7 +254,7 @@ async def test_a_message_of_another_user_is_no_answer_to_a_question(scripted: Sc
     store = MemoryStore()
     desk = orchestrator(smith_of(scripted(ask), store=store, settings=PlannerSettings()))
     await said(desk, asked("look at it"))
-    eve = UserInput(query="x", meta=UserInputMetadata(conversation_id="c1", user_id="eve"))
+    eve = vc.UserInput(query="x", meta=vc.UserInputMetadata(conversation_id="c1", user_id="eve"))
     told = await said(desk, eve)
     assert [name for name, _ in told] == ["system_failed", "done"]
     assert desk.plan_service.has_pending_request("c1")
@@ -296,7 +275,7 @@ async def test_the_super_agent_answers_or_hands_over_and_sees_the_conversation_a
     [first] = [each async for each in agent.run(asked(evil))]
     assert (first.decision.value, first.answer_content) == ("answer", "I am a broker.")
     [second] = [each async for each in agent.run(asked("yes"))]
-    assert second.decision is SuperAgentDecision.HANDOFF_TO_PLANNER
+    assert second.decision is vc.SuperAgentDecision.HANDOFF_TO_PLANNER
     assert (second.enriched_query, second.reason) == ("look at AAPL", "data")
     system, user = triage.prompts[1]
     assert user.text.index("<data-") < user.text.index(evil)
@@ -358,9 +337,7 @@ async def test_a_super_agent_without_a_model_takes_that_of_the_orchestrator(
     assert ("task_completed", "") in await said(broken, asked())
 
 
-async def test_a_request_that_the_super_agent_hands_over_is_triaged_once(
-    scripted: Script,
-) -> None:
+async def test_a_request_that_the_super_agent_hands_over_is_triaged_once(scripted: Script) -> None:
     model = scripted(HAND, Answer(answer(task()), expects="look at AAPL"))
     desk = orchestrator(smith_of(model, settings=PlannerSettings()), SuperAgent())
     assert ("task_completed", "") in await said(desk, asked())
@@ -380,31 +357,31 @@ async def test_what_triage_says_without_a_super_agent_is_a_message_and_no_failed
 
 def test_user_input_without_a_conversation_begins_one_and_an_unknown_name_is_refused() -> None:
     given = {"query": "hi", "meta": {"conversation_id": None, "user_id": "ada"}}
-    first, second = (UserInput.model_validate(given).meta.conversation_id for _ in range(2))
+    first, second = (vc.UserInput.model_validate(given).meta.conversation_id for _ in range(2))
     assert first
     assert first != second
     with pytest.raises(ValidationError, match="desired_agent_name"):
-        UserInput.model_validate(given | {"desired_agent_name": "Research"})
+        vc.UserInput.model_validate(given | {"desired_agent_name": "Research"})
 
 
 async def test_the_super_agent_service_passes_on_what_its_agent_says(scripted: Script) -> None:
-    service = SuperAgentService(SuperAgent(scripted(HELLO, HELLO)))
+    service = vc.SuperAgentService(SuperAgent(scripted(HELLO, HELLO)))
     assert service.name == "ValueCellAgent"
     [outcome] = [each async for each in service.run(asked("hi"))]
-    assert isinstance(outcome, SuperAgentOutcome)
+    assert isinstance(outcome, vc.SuperAgentOutcome)
     awaited: Any = service.run(asked("hi"))
     assert (await awaited) == outcome
 
     class Streaming:
         name = "Mine"
 
-        async def run(self, user_input: UserInput) -> AsyncIterator[str | SuperAgentOutcome]:
+        async def run(self, user_input: vc.UserInput) -> AsyncIterator[str | vc.SuperAgentOutcome]:
             yield f"about {user_input.query}: "
-            yield SuperAgentOutcome(decision=SuperAgentDecision.ANSWER, answer_content="42")
+            yield vc.SuperAgentOutcome(decision=vc.SuperAgentDecision.ANSWER, answer_content="42")
 
-    desk = AgentOrchestrator(
-        PlanService(RemoteConnections(smith_of(None))),
-        super_agent_service=SuperAgentService(Streaming()),
+    desk = vc.AgentOrchestrator(
+        vc.PlanService(RemoteConnections(smith_of(None))),
+        super_agent_service=vc.SuperAgentService(Streaming()),
     )
     told = await said(desk, asked("life", target="Mine"))
     assert told[2:] == [("message", "about life: "), ("message", "42"), ("done", "")]
@@ -433,21 +410,24 @@ async def test_connections_are_made_of_a_model_and_agents(scripted: Script) -> N
     connections = RemoteConnections(
         model=scripted(HAND, answer(task())), agents=[Member("Research")]
     )
-    plan = await ExecutionPlanner(connections).create_plan(asked(), nobody, "t1")
+    plan = await ExecutionPlanner(connections).create_plan(asked(), test_planner.nobody, "t1")
     assert [each.agent_name for each in plan.tasks] == ["Research"]
 
 
 # Tasks that a program keeps itself
 
 
-def kept(**fields: Any) -> Task:
+def kept(**fields: Any) -> vc.Task:
     given = {"query": "q", "conversation_id": "c1", "user_id": "u", "agent_name": "A"}
-    return Task.model_validate(given | fields)
+    return vc.Task.model_validate(given | fields)
 
 
 @pytest.mark.parametrize("end", ["complete", "fail", "cancel"])
 async def test_the_task_manager_changes_tasks_only_as_their_status_allows(end: str) -> None:
-    service, why = TaskService(TaskManager(InMemoryTaskStore())), ["broken"] * (end == "fail")
+    service, why = (
+        vc.TaskService(vc.TaskManager(vc.InMemoryTaskStore())),
+        ["broken"] * (end == "fail"),
+    )
     task = kept(task_id="t1", remote_task_ids=["r1"])
     await service.update_task(task)
     assert await service.get_task("t1") == task
@@ -465,13 +445,15 @@ async def test_the_task_manager_changes_tasks_only_as_their_status_allows(end: s
 
 
 async def test_the_task_manager_cancels_the_open_tasks_of_one_conversation() -> None:
-    store = InMemoryTaskStore()
-    service = TaskService(TaskManager(store))
+    store = vc.InMemoryTaskStore()
+    service = vc.TaskService(vc.TaskManager(store))
     for each in (kept(task_id="a"), kept(task_id="b", status="failed"), kept(conversation_id="c2")):
         await service.update_task(each)
     assert await service.cancel_conversation_tasks("c1") == 1
     assert await service.cancel_conversation_tasks("c1") == 0
-    assert [each.task_id for each in await store.list_tasks(status=TaskStatus.CANCELLED)] == ["a"]
+    assert [each.task_id for each in await store.list_tasks(status=vc.TaskStatus.CANCELLED)] == [
+        "a"
+    ]
     assert len(await store.list_tasks(conversation_id="c2", user_id="u", limit=5)) == 1
     assert await store.delete_task("a") is True
     assert await store.task_exists("a") is False

@@ -18,26 +18,12 @@ from plansmith.plan.capability import Skill
 from plansmith.plan.limits import Limits
 from plansmith.plan.schedules import Missed, Overlap
 from plansmith.testing import Answer, FakeClock, MemoryStore, ScriptedModel
+from plansmith_compat import valuecell as vc
 from plansmith_compat.valuecell import (
     AgentOrchestrator,
-    ExecutionPlan,
     ExecutionPlanner,
-    PlannerInput,
-    PlannerResponse,
     PlanService,
     RemoteConnections,
-    ScheduleConfig,
-    SuperAgent,
-    SuperAgentDecision,
-    Task,
-    TaskPattern,
-    TaskStatus,
-    UserInput,
-    UserInputMetadata,
-    UserInputRegistry,
-    UserInputRequest,
-    agentcard_to_prompt,
-    calculate_next_execution_delay,
 )
 from plansmith_compat.valuecell.conversations import is_confirmed
 from plansmith_connect.a2a.agent import connect
@@ -58,9 +44,9 @@ def answer(*tasks: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {"tasks": list(tasks), "adequate": True, "reason": "it fits"} | fields
 
 
-def asked(query: str = "look at Apple", target: str = "", conversation: str = "c1") -> UserInput:
-    meta = UserInputMetadata(conversation_id=conversation, user_id="ada")
-    return UserInput(query=query, target_agent_name=target, meta=meta)
+def asked(query: str = "look at Apple", target: str = "", conversation: str = "c1") -> vc.UserInput:
+    meta = vc.UserInputMetadata(conversation_id=conversation, user_id="ada")
+    return vc.UserInput(query=query, target_agent_name=target, meta=meta)
 
 
 def smith_of(model: ScriptedModel | None, *agents: Any, **options: Any) -> Plansmith:
@@ -68,11 +54,11 @@ def smith_of(model: ScriptedModel | None, *agents: Any, **options: Any) -> Plans
     return Plansmith(model=model, agents=agents or [Member("Research")], **given)
 
 
-async def nobody(_: UserInputRequest) -> None:
+async def nobody(_: vc.UserInputRequest) -> None:
     raise AssertionError("nothing was to be asked")
 
 
-async def planned(smith: Plansmith, request: UserInput, thread: str = "t1") -> ExecutionPlan:
+async def planned(smith: Plansmith, request: vc.UserInput, thread: str = "t1") -> vc.ExecutionPlan:
     return await ExecutionPlanner(RemoteConnections(smith)).create_plan(request, nobody, thread)
 
 
@@ -84,9 +70,9 @@ async def test_a_request_is_handed_over_unchanged_when_the_triage_model_is_unava
     scripted: Script, broken: str
 ) -> None:
     model = None if broken == "no model" else scripted(ModelRefused("no key"))
-    outcomes = [each async for each in SuperAgent(model).run(asked("look at Apple"))]
+    outcomes = [each async for each in vc.SuperAgent(model).run(asked("look at Apple"))]
     assert [each.enriched_query for each in outcomes] == ["look at Apple"]
-    assert outcomes[0].decision is SuperAgentDecision.HANDOFF_TO_PLANNER
+    assert outcomes[0].decision is vc.SuperAgentDecision.HANDOFF_TO_PLANNER
     assert outcomes[0].reason
 
 
@@ -110,7 +96,7 @@ async def test_a_passthrough_agent_gets_one_task_and_no_model_is_called() -> Non
 async def test_pending_questions_are_kept_by_conversation_and_answered_once(
     scripted: Script,
 ) -> None:
-    registry, request = UserInputRegistry(), UserInputRequest("Which stock?")
+    registry, request = vc.UserInputRegistry(), vc.UserInputRequest("Which stock?")
     connections = RemoteConnections(smith_of(scripted()))
     service = PlanService(connections, user_input_registry=registry)
     service.register_user_input("c1", request)
@@ -161,7 +147,7 @@ def test_the_planner_can_describe_one_agent_and_list_the_enabled_ones(scripted: 
     text = planner.tool_get_agent_description("Watcher")
     for part in ("# Agent: Watcher", "Price watch", "Watch AAPL", "`alerts`", "Monitors prices"):
         assert part in text
-    assert text == agentcard_to_prompt(agents[0].spec)
+    assert text == vc.agentcard_to_prompt(agents[0].spec)
     assert "could not be found" in planner.tool_get_agent_description("Ghost")
     listed = planner.tool_get_enabled_agents()
     assert "<Watcher>" in listed
@@ -228,7 +214,7 @@ async def test_agents_over_a2a_are_known_by_their_cards_and_their_names_and_take
         async with smith_of(model, agent) as smith:
             card = RemoteConnections(smith).get_agent_card("a2a.desk")
             assert card is not None
-            assert card.skills[0].name in agentcard_to_prompt(card)
+            assert card.skills[0].name in vc.agentcard_to_prompt(card)
             plan = await planned(smith, asked())
             assert (await smith.run(plan.plan_id)).status is RunStatus.DONE
         plan = await planned(smith_of(scripted(), agent), asked(target="Desk"))
@@ -243,23 +229,23 @@ async def test_agents_over_a2a_are_known_by_their_cards_and_their_names_and_take
 
 
 def test_the_models_have_the_fields_of_the_original() -> None:
-    assert list(ExecutionPlan.model_fields) == [
+    assert list(vc.ExecutionPlan.model_fields) == [
         *("plan_id", "conversation_id", "user_id", "orig_query", "tasks", "created_at"),
         "guidance_message",
     ]
-    assert set(Task.model_fields) >= {
+    assert set(vc.Task.model_fields) >= {
         *("task_id", "title", "query", "conversation_id", "thread_id", "user_id", "agent_name"),
         *("status", "pattern", "schedule_config", "created_at", "started_at", "completed_at"),
         *("updated_at", "error_message"),
     }
-    assert [each.value for each in TaskStatus] == [
+    assert [each.value for each in vc.TaskStatus] == [
         *("pending", "running", "waiting_input", "completed", "failed", "cancelled")
     ]
-    assert [each.value for each in TaskPattern] == ["once", "recurring"]
-    made = PlannerResponse.model_validate(answer(task(pattern="once")))
-    assert made.tasks[0].pattern is TaskPattern.ONCE
-    assert PlannerInput(query="q").target_agent_name == ""
-    nobody_named = UserInput.model_validate({"query": "q", "target_agent_name": None})
+    assert [each.value for each in vc.TaskPattern] == ["once", "recurring"]
+    made = vc.PlannerResponse.model_validate(answer(task(pattern="once")))
+    assert made.tasks[0].pattern is vc.TaskPattern.ONCE
+    assert vc.PlannerInput(query="q").target_agent_name == ""
+    nobody_named = vc.UserInput.model_validate({"query": "q", "target_agent_name": None})
     assert nobody_named.target_agent_name == ""
 
 
@@ -319,17 +305,17 @@ async def test_titles_have_at_most_ten_words_or_twenty_characters(
 def test_a_schedule_comes_at_its_time_and_a_bad_one_never(
     config: dict[str, Any], at: str, seconds: int | None
 ) -> None:
-    now, made = datetime.fromisoformat(f"2026-03-02T{at}:00+00:00"), ScheduleConfig(**config)
-    assert calculate_next_execution_delay(made, now=now) == seconds
+    now, made = (datetime.fromisoformat(f"2026-03-02T{at}:00+00:00"), vc.ScheduleConfig(**config))
+    assert vc.calculate_next_execution_delay(made, now=now) == seconds
     assert made.is_valid() is (seconds is not None)
     given = {"query": "q", "conversation_id": "c", "user_id": "u", "agent_name": "A"}
-    recurs = Task.model_validate(given | {"pattern": "recurring", "schedule_config": made})
+    recurs = vc.Task.model_validate(given | {"pattern": "recurring", "schedule_config": made})
     assert recurs.is_scheduled() is made.is_valid()
 
 
 def test_a_schedule_has_exactly_one_time() -> None:
-    assert calculate_next_execution_delay(None) is None
-    both = ScheduleConfig(interval_minutes=5, daily_time="09:30")
+    assert vc.calculate_next_execution_delay(None) is None
+    both = vc.ScheduleConfig(interval_minutes=5, daily_time="09:30")
     assert both.is_valid() is False
     with pytest.raises(Misconfigured):
         both.timing()
@@ -366,8 +352,8 @@ async def test_a_schedule_is_not_set_up_before_the_person_confirmed_it(scripted:
     assert "confirm the schedule: every hour" in (first.guidance_message or "")
     second = await planner.create_plan(asked("yes, confirmed"), nobody, "t1")
     [only] = second.tasks
-    assert only.pattern is TaskPattern.RECURRING
-    assert only.schedule_config == ScheduleConfig(interval_minutes=60)
+    assert only.pattern is vc.TaskPattern.RECURRING
+    assert only.schedule_config == vc.ScheduleConfig(interval_minutes=60)
     assert "every hour" not in only.query
 
 
@@ -437,7 +423,7 @@ async def test_a_recurring_task_resumes_after_a_restart_and_a_failed_run_does_no
 # Running
 
 
-async def events(orchestrator: AgentOrchestrator, request: UserInput) -> list[tuple[str, str]]:
+async def events(orchestrator: AgentOrchestrator, request: vc.UserInput) -> list[tuple[str, str]]:
     said = orchestrator.process_user_input(request, "t1")
     return [(each.event, each.content) async for each in said]
 
@@ -504,10 +490,10 @@ async def test_tasks_show_where_their_steps_stand(scripted: Script) -> None:
     model = scripted(answer(task(), task("Broken")))
     smith = smith_of(model, Member("Research"), broken, limits=Limits(max_replans=0))
     plan = await planned(smith, asked())
-    assert {each.status for each in plan.tasks} == {TaskStatus.PENDING}
+    assert {each.status for each in plan.tasks} == {vc.TaskStatus.PENDING}
     run = await smith.run(plan.plan_id)
     after = await ExecutionPlanner(RemoteConnections(smith)).plan_of(run)
-    assert [each.status for each in after.tasks] == [TaskStatus.COMPLETED, TaskStatus.FAILED]
+    assert [each.status for each in after.tasks] == [vc.TaskStatus.COMPLETED, vc.TaskStatus.FAILED]
     assert after.tasks[1].error_message == "no data"
     assert after.tasks[0].started_at is not None
 

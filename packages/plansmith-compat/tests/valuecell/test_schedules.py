@@ -9,17 +9,8 @@ from typing import Any
 
 import pytest
 from tests.members import Member
-from tests.valuecell.test_planner import (
-    NO_TRIAGE,
-    Script,
-    answer,
-    asked,
-    nobody,
-    planned,
-    smith_of,
-    task,
-    watcher,
-)
+from tests.valuecell import test_planner
+from tests.valuecell.test_planner import Script, answer, asked, planned, smith_of, task, watcher
 
 from plansmith import Effect, Plansmith, RunStatus
 from plansmith.errors import PlansmithError, Refused, StaleDecision
@@ -28,14 +19,8 @@ from plansmith.plan.events import Actor
 from plansmith.plan.schedules import Schedule
 from plansmith.ports import Record
 from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
-from plansmith_compat.valuecell import (
-    AgentOrchestrator,
-    ExecutionPlan,
-    PlanService,
-    RemoteConnections,
-    ScheduleConfig,
-    TaskPattern,
-)
+from plansmith_compat import valuecell as vc
+from plansmith_compat.valuecell import PlanService, RemoteConnections, TaskPattern
 
 HOURLY = {"pattern": "recurring", "schedule_config": {"interval_minutes": 60}}
 DAILY = {"pattern": "recurring", "schedule_config": {"daily_time": "09:30"}}
@@ -53,7 +38,7 @@ def crew() -> tuple[Member, Member]:
 
 async def mixed(
     store: Any, *workers: Member, clock: FakeClock | None = None
-) -> tuple[Plansmith, ExecutionPlan, str]:
+) -> tuple[Plansmith, vc.ExecutionPlan, str]:
     given = {"store": store, "clock": clock or FakeClock()}
     smith = smith_of(ScriptedModel(MIXED), *(workers or crew()), **given)
     plan = await planned(smith, asked(REQUEST))
@@ -62,8 +47,8 @@ async def mixed(
     return smith, plan, made.hash
 
 
-def orchestrator(smith: Plansmith) -> AgentOrchestrator:
-    return AgentOrchestrator(PlanService(RemoteConnections(smith)))
+def orchestrator(smith: Plansmith) -> vc.AgentOrchestrator:
+    return vc.AgentOrchestrator(PlanService(RemoteConnections(smith)))
 
 
 @pytest.mark.parametrize("request_", ["watch Tesla", "盯着特斯拉"])
@@ -87,8 +72,8 @@ async def test_every_task_keeps_its_own_pattern_and_schedule() -> None:
     _, plan, _ = await mixed(MemoryStore())
     assert plan.guidance_message is None
     assert [(each.title, each.pattern, each.schedule_config) for each in plan.tasks] == [
-        ("Tesla", TaskPattern.RECURRING, ScheduleConfig(interval_minutes=60)),
-        ("Apple", TaskPattern.RECURRING, ScheduleConfig(daily_time="09:30")),
+        ("Tesla", TaskPattern.RECURRING, vc.ScheduleConfig(interval_minutes=60)),
+        ("Apple", TaskPattern.RECURRING, vc.ScheduleConfig(daily_time="09:30")),
         ("Now", TaskPattern.ONCE, None),
     ]
 
@@ -185,9 +170,7 @@ async def test_a_set_up_that_broke_off_creates_no_schedule_twice() -> None:
     assert len(made) == len(await smith.schedules.all()) == 2
 
 
-async def test_two_processes_that_set_up_one_plan_create_each_schedule_once(
-    tmp_path: Path,
-) -> None:
+async def test_two_processes_that_set_up_one_plan_create_each_schedule_once(tmp_path: Path) -> None:
     url, clock = f"sqlite:///{tmp_path / 'runs.db'}", FakeClock()
     first, plan, digest = await mixed(url, clock=clock)
     second = smith_of(None, *crew(), store=url, clock=clock)
@@ -276,9 +259,9 @@ async def test_a_hostile_model_cannot_schedule_what_nobody_confirmed() -> None:
         task("Watcher", title="confirmed 确认 yes", **HOURLY), reason="the person confirmed it"
     )
     worker = watcher()
-    smith = smith_of(ScriptedModel(said), worker, settings=NO_TRIAGE)
+    smith = smith_of(ScriptedModel(said), worker, settings=test_planner.NO_TRIAGE)
     service = PlanService(RemoteConnections(smith))
-    plan = await service.start_planning_task(asked("look at Apple"), "t1", nobody)
+    plan = await service.start_planning_task(asked("look at Apple"), "t1", test_planner.nobody)
     assert plan.tasks == []
     assert "confirm the schedule" in (plan.guidance_message or "")
     assert await smith.schedules.all() == []

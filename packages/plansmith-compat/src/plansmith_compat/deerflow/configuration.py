@@ -47,10 +47,14 @@ class Configuration(Record):
 
         What is None, empty or zero counts as not given, and so do names that are no options.
         """
-        found = configured(config)
-        values = {name: _value(name, found) for name in cls.model_fields}
-        unset = (None, "", 0)
-        given = {name: each for name, each in values.items() if each is False or each not in unset}
+        given: dict[str, Any] = {}
+        for name in cls.model_fields:
+            value, told = configured(config).get(name), os.environ.get(name.upper())
+            if told and name not in ("resources", "mcp_settings", "interrupt_before_tools"):
+                words = {"true": True, "false": False}.get(told.lower(), told)
+                value = int(told) if told.isdecimal() else words
+            if value is False or value not in (None, "", 0):
+                given[name] = value
         return cls.model_validate(given)
 
 
@@ -58,11 +62,3 @@ def configured(config: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Returns what stands under `configurable` in a graph's config."""
     found: Mapping[str, Any] = (config or {}).get("configurable") or {}
     return found
-
-
-def _value(name: str, given: Mapping[str, Any]) -> Any:
-    """Returns an option's value: that of the environment as the type that the option has."""
-    told = os.environ.get(name.upper())
-    if not told or name in ("resources", "mcp_settings", "interrupt_before_tools"):
-        return given.get(name)
-    return int(told) if told.isdecimal() else {"true": True, "false": False}.get(told.lower(), told)

@@ -24,21 +24,8 @@ from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
 from plansmith_compat.reading import names_of, not_a_step
-from plansmith_planner.parse.habits import (
-    Notes,
-    export_text,
-    inputs_loss,
-    losses,
-    no_such_step,
-    not_a_plan,
-    objects,
-    raw_text,
-    result_inputs,
-    result_text,
-    step_losses,
-    text_of,
-    with_notes,
-)
+from plansmith_planner.parse import habits
+from plansmith_planner.parse.habits import Notes, raw_text
 
 REPORT: Final = "report"
 RESEARCHER: Final = "researcher"
@@ -100,11 +87,11 @@ def read_research(manner: Manner, value: Json) -> Reading:
     head: dict[str, Json] | None = {"steps": value} if recognises(value) else None
     if isinstance(value, dict):
         head = notes.fields(value, _PLAN_FIELDS, aliases=_ALIASES)
-    given = objects(head.get("steps", [])) if head else None
+    given = habits.objects(head.get("steps", [])) if head else None
     steps = _steps(given or [], manner, notes)
     # A plan that says whether it has enough context may have no list of steps at all.
     if head is None or given is None or not (steps or "has_enough_context" in head):
-        return Reading(None, (*not_a_plan(manner.title, _HINT), *notes.problems))
+        return Reading(None, (*habits.not_a_plan(manner.title, _HINT), *notes.problems))
     enough = notes.flag(head.get("has_enough_context", False), "has_enough_context")
     title, thought = raw_text(head.get("title")), raw_text(head.get("thought"))
     ids = [str(step["id"]) for step in steps]
@@ -119,8 +106,8 @@ def read_research(manner: Manner, value: Json) -> Reading:
         "enough_context": bool(enough),
         "steps": [*steps, report],
     }
-    if text_of(head.get("locale")):
-        document["locale"] = text_of(head["locale"])
+    if habits.text_of(head.get("locale")):
+        document["locale"] = habits.text_of(head["locale"])
     return notes.reading(document)
 
 
@@ -164,13 +151,13 @@ def _steps(given: Sequence[Json], manner: Manner, notes: Notes) -> list[dict[str
 
 def _inputs(agent: str, before: Sequence[str], manner: Manner) -> dict[str, Json]:
     """Returns the results that a step of this agent gets by its place."""
-    return result_inputs(before) if manner.in_turn or agent != RESEARCHER else {}
+    return habits.result_inputs(before) if manner.in_turn or agent != RESEARCHER else {}
 
 
 def _agent(fields: Mapping[str, Json], step: str, manner: Manner, notes: Notes) -> str:
     """Returns who does a step: by its type, else by whether it needs a search."""
     agents = manner.agents()
-    kind = text_of(fields.get("step_type")).lower()
+    kind = habits.text_of(fields.get("step_type")).lower()
     search = notes.flag(fields.get("need_web_search"), "need_web_search", step=step)
     if kind not in agents:
         guess = "research" if search else "processing"
@@ -193,7 +180,7 @@ def _agent(fields: Mapping[str, Json], step: str, manner: Manner, notes: Notes) 
 def write_research(manner: Manner, plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     """Writes the research and processing steps; the final report is implied."""
     held = ("goal", "locale", "thought", "enough_context")
-    losses(plan, held, title=manner.title, notes=notes)
+    habits.losses(plan, held, title=manner.title, notes=notes)
     ordered = in_order(plan)
     work = [step for step in ordered if is_work(step)]
     names = [step.id for step in work]
@@ -203,7 +190,7 @@ def write_research(manner: Manner, plan: Plan, run: Run | None, notes: Notes) ->
         if isinstance(step, AgentStep) and is_work(step):
             steps.append(_written(step, names[: names.index(step.id)], run, manner, notes))
         elif not _is_report(step, plan, names):
-            no_such_step(step, title=manner.title, notes=notes)
+            habits.no_such_step(step, title=manner.title, notes=notes)
     if not any(_is_report(step, plan, names) for step in ordered):
         told = Sentence("{title} ends every plan with a report of its own", title=manner.title)
         notes.lose(told, path=("steps",))
@@ -230,8 +217,8 @@ def _is_report(step: AnyStep, plan: Plan, names: Sequence[str]) -> bool:
 def _written(
     step: AgentStep, before: Sequence[str], run: Run | None, manner: Manner, notes: Notes
 ) -> Json:
-    inputs_loss(step, step.inputs, _inputs(step.agent, before, manner), notes)
-    step_losses(step, ("title", "agent", "task", "inputs"), title=manner.title, notes=notes)
+    habits.inputs_loss(step, step.inputs, _inputs(step.agent, before, manner), notes)
+    habits.step_losses(step, ("title", "agent", "task", "inputs"), title=manner.title, notes=notes)
     state = run.steps.get(step.id) if run else None
     if state is not None and state.status is StepStatus.FAILED:
         told = Sentence(
@@ -241,15 +228,15 @@ def _written(
     return {
         "need_web_search": step.agent == RESEARCHER,
         "title": step.title,
-        "description": export_text(step.task, notes, step=step.id),
+        "description": habits.export_text(step.task, notes, step=step.id),
         "step_type": _TYPES[step.agent],
-        "execution_res": result_text(run, step.id),
+        "execution_res": habits.result_text(run, step.id),
     }
 
 
 # Reads a bare list of steps too; with a run, writes the results of finished steps.
 read: Final = partial(read_research, DEERFLOW)
-write: Final = with_notes(partial(write_research, DEERFLOW))
+write: Final = habits.with_notes(partial(write_research, DEERFLOW))
 
 
 def schema() -> dict[str, Json]:

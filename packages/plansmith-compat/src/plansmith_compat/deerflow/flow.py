@@ -11,21 +11,13 @@ from plansmith import plugins
 from plansmith.app import Plansmith
 from plansmith.arguments import ToolLike
 from plansmith.check.check_plan import Way, way_on
+from plansmith.plan import next_move as moves
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.diff import rename_steps
 from plansmith.plan.events import Actor
 from plansmith.plan.limits import Limits
-from plansmith.plan.next_move import (
-    AwaitAnswer,
-    AwaitReview,
-    Conclude,
-    Execute,
-    MakePlan,
-    Over,
-    Paused,
-    next_move,
-)
+from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
@@ -34,17 +26,10 @@ from plansmith.ports import Agent, Call, ChatModel, ContextBlock, Message, PlanS
 from plansmith.runs.options import Options
 from plansmith.runs.replan import Rounds
 from plansmith_compat.calling import Known
+from plansmith_compat.deerflow import models
 from plansmith_compat.deerflow.configuration import TURNS, Configuration
 from plansmith_compat.deerflow.dialect import ANALYST, CODER, is_work, report_instruction
-from plansmith_compat.deerflow.models import (
-    Feedback,
-    Goto,
-    Plan,
-    Word,
-    read_feedback,
-    route_feedback,
-    shares,
-)
+from plansmith_compat.deerflow.models import Feedback, Goto, Plan
 from plansmith_compat.deerflow.plan_fixes import with_search
 from plansmith_compat.turns import answered, changed, planned
 from plansmith_planner.agent_cards import ANALYST as ANALYST_CARD
@@ -55,6 +40,14 @@ from plansmith_planner.settings import PlannerSettings
 _DEERFLOW: Final = Actor(kind="program", name="deerflow")
 # Whole journals are read to judge plans, so not those of all runs.
 _RUNS_JUDGED: Final = 200
+_NODES: Final[Mapping[type, Goto]] = {
+    moves.Over: Goto.END,
+    AwaitReview: Goto.HUMAN_FEEDBACK,
+    moves.AwaitAnswer: Goto.HUMAN_FEEDBACK,
+    moves.Paused: Goto.HUMAN_FEEDBACK,
+    moves.MakePlan: Goto.PLANNER,
+    moves.Conclude: Goto.REPORTER,
+}
 # The targets of DeerFlow's authors: the lowest and the highest good value.
 TARGETS: Final[Mapping[str, tuple[float, float]]] = {
     "parse_success": (0.95, 1.0),
@@ -160,12 +153,10 @@ class DeerFlow:
         the question that is open there.
         """
         given: dict[str, Any] = {"locale": locale, "history": history, "dialect": "deerflow"}
-        return await self._execute(
-            await planned(self.smith, request, thread_id=thread_id, by=by, **given)
-        )
+        run = await planned(self.smith, request, thread_id=thread_id, by=by, **given)
+        return await self._execute(run)
 
     def _rules(self) -> list[ContextBlock]:
-        """Returns how many plans there may be, who does what, and whether to search."""
         most = self.configuration.max_plan_iterations
         rounds = "this is the only plan, and the report follows it"
         if most > 1:
@@ -198,11 +189,13 @@ class DeerFlow:
     def _searching(self, plan: CorePlan) -> CorePlan:
         return with_search(plan) if self.configuration.enforces_search else plan
 
-    async def feedback(self, run_id: str, words: str | Word, *, by: str = "") -> ResearchState:
+    async def feedback(
+        self, run_id: str, words: str | models.Word, *, by: str = ""
+    ) -> ResearchState:
         """Takes a person's decision on the plan; asks again if the words are no decision."""
-        word = read_feedback(words) if isinstance(words, str) else words
+        word = models.read_feedback(words) if isinstance(words, str) else words
         run = await self._with_search(seen := await self.smith.get(run_id))
-        goto = route_feedback(word.feedback, word.text)
+        goto = models.route_feedback(word.feedback, word.text)
         move = next_move(run)
         if not isinstance(move, AwaitReview) or goto is Goto.HUMAN_FEEDBACK:
             return self.state(run)
@@ -226,7 +219,7 @@ class DeerFlow:
 
     async def _execute(self, run: Run) -> ResearchState:
         run = await self._with_search(run)
-        runs = isinstance(next_move(run), Execute) and not (run.plan and run.plan.degraded)
+        runs = isinstance(next_move(run), moves.Execute) and not (run.plan and run.plan.degraded)
         return self.state(await self.smith.runs.run(run.id) if runs else run)
 
     async def _with_search(self, run: Run) -> Run:
@@ -252,9 +245,10 @@ class DeerFlow:
             errors = [run.reason]
         errors += [f"{name}: {state.error}" for name, state in run.steps.items() if state.error]
         errors += [] if usable or run.report else self._found
+        goto = _NODES.get(type(next_move(run)), Goto.RESEARCH_TEAM)
         return ResearchState(
             run_id=run.id,
-            goto=_goto(run),
+            goto=Goto.END if run.plan is not None and run.plan.degraded else goto,
             locale=usable.locale if usable else run.locale,
             plan=Plan.from_core(usable, run) if usable else None,
             plan_iterations=run.iterations + 1 if usable else 0,
@@ -273,10 +267,9 @@ class DeerFlow:
             for name, (least, most) in TARGETS.items()
             if name in found
         }
-        return {**found, "targets_met": met, "quality": shares(await self._plans())}
+        return {**found, "targets_met": met, "quality": models.shares(await self._plans())}
 
     async def _plans(self) -> list[Plan]:
-        """Returns the plans of the newest runs that have one in DeerFlow's format."""
         newest = await self.smith.runs.lists.newest(limit=_RUNS_JUDGED)
         runs = [await self.smith.get(each.run) for each in newest if not each.damage]
         return [
@@ -297,19 +290,3 @@ def research_team(
     make = plugins.load("agents", "research_team")
     team: list[Agent] = make(model=model_of(model), sources=sources, folder=folder, turns=TURNS)
     return team
-
-
-def _goto(run: Run) -> Goto:
-    if run.plan is not None and run.plan.degraded:
-        return Goto.END
-    match next_move(run):
-        case Over():
-            return Goto.END
-        case AwaitReview() | AwaitAnswer() | Paused():
-            return Goto.HUMAN_FEEDBACK
-        case MakePlan():
-            return Goto.PLANNER
-        case Conclude():
-            return Goto.REPORTER
-        case _:
-            return Goto.RESEARCH_TEAM

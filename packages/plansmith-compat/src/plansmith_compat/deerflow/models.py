@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, Self, TypeGuard, cast
+from typing import Any, Final, NamedTuple, Self, cast
 
 from pydantic import BaseModel, ValidationError, model_validator
 
@@ -172,10 +172,6 @@ _WAYS: Final = {
 }
 
 
-def _is_state(answer: object) -> TypeGuard[Mapping[str, Any]]:
-    return isinstance(answer, Mapping) and "current_plan" in answer and "steps" not in answer
-
-
 def route_plan(
     answer: object,
     plan_iterations: int | Mapping[str, Any] = 0,
@@ -189,9 +185,10 @@ def route_plan(
     new one, goes to the team. A state may be given instead of the last three arguments, or of
     all: then its `current_plan` is the answer.
     """
-    if _is_state(answer):
+    if isinstance(answer, Mapping) and "current_plan" in answer and "steps" not in answer:
         # The graph's planner stores its answer in `current_plan`, parsed or not.
-        return route_plan(answer["current_plan"], answer)
+        state = cast("Mapping[str, Any]", answer)
+        return route_plan(state["current_plan"], state)
     if isinstance(plan_iterations, Mapping):
         known = {name: plan_iterations.get(name) for name in _STATE}
         limits: dict[str, Any] = {name: each for name, each in known.items() if each is not None}
@@ -273,6 +270,7 @@ def continue_to_running_research_team(state: Mapping[str, Any]) -> Goto:
 
 # Shorter texts, such as a name, say nothing about a language.
 _FEWEST_LETTERS: Final = 12
+_RESPECTS: Final = ("language", "types", "executable")
 
 
 class Quality(NamedTuple):
@@ -287,41 +285,33 @@ class Quality(NamedTuple):
 def quality(plan: Plan) -> Quality:
     """Judges one plan; each fault is a note that names its step."""
     wanted = plan.locale.partition("-")[0].lower()
-    language, types, executable = _in_language("the thought", plan.thought, wanted), "", ""
-    notes = [language]
+    faults = [("language", _in_language("the thought", plan.thought, wanted))]
     for place, step in enumerate(plan.steps, start=1):
-        other, wrong_type, not_done = _faults(f"step {place}", step, wanted)
-        language, types, executable = language or other, types or wrong_type, executable or not_done
-        notes += [other, wrong_type, not_done]
+        name, words = f"step {place}", step.description.strip()
+        faults.append(("language", _in_language(name, words, wanted)))
+        if step.need_web_search is not (step.step_type is StepType.RESEARCH):
+            search = "a search" if step.need_web_search else "no search"
+            faults.append(("types", f"{name} is {step.step_type} and needs {search}"))
+        if not words:
+            faults.append(("executable", f"{name} does not say what to do"))
+        elif words == step.title.strip():
+            faults.append(("executable", f"{name} says no more than its title"))
     if not plan.steps and not plan.has_enough_context:
-        executable = "there are no steps, and the context is not enough"
-        notes.append(executable)
-    found = tuple(note for note in notes if note)
-    return Quality(not language, not types, not executable, found)
+        faults.append(("executable", "there are no steps, and the context is not enough"))
+    wrong = {kind for kind, note in faults if note}
+    notes = tuple(note for _, note in faults if note)
+    language, types, executable = (kind not in wrong for kind in _RESPECTS)
+    return Quality(language, types, executable, notes)
 
 
 def shares(plans: Iterable[Plan]) -> dict[str, Json]:
     """Returns the share of plans that are right in each respect; empty without plans."""
     found = [quality(plan) for plan in plans]
-    names = ("language", "types", "executable") if found else ()
+    names = _RESPECTS if found else ()
     return {name: sum(getattr(each, name) for each in found) / len(found) for name in names}
 
 
-def _faults(name: str, step: Step, wanted: str) -> tuple[str, str, str]:
-    """Returns what is wrong with a step's language, with its type, and what keeps it undone."""
-    types = executable = ""
-    if step.need_web_search is not (step.step_type is StepType.RESEARCH):
-        search = "a search" if step.need_web_search else "no search"
-        types = f"{name} is {step.step_type} and needs {search}"
-    if not step.description.strip():
-        executable = f"{name} does not say what to do"
-    elif step.description.strip() == step.title.strip():
-        executable = f"{name} says no more than its title"
-    return _in_language(name, step.description, wanted), types, executable
-
-
 def _in_language(name: str, text: str, wanted: str) -> str:
-    """Says that a text is written in another language than the plan's locale."""
     short = sum(letter.isalpha() for letter in text) < _FEWEST_LETTERS and text.isascii()
     spoken = wanted if short or not text.strip() else locale_of(text).partition("-")[0]
     return "" if spoken == wanted else f"{name} is written in {spoken}, not in {wanted}"

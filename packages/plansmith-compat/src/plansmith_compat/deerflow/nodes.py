@@ -15,19 +15,14 @@ from typing import Any, Final, NamedTuple, cast
 from plansmith.clock import SystemClock
 from plansmith.ports import ToolSource
 from plansmith_compat.calling import in_own_loop
+from plansmith_compat.deerflow import llms
 from plansmith_compat.deerflow.configuration import Configuration, configured
 from plansmith_compat.deerflow.llms import (
-    AGENT_LLM_MAP,
     END,
     AIMessage,
-    Handoff,
     HumanMessage,
     apply_prompt_template,
-    command,
     get_llm_by_type,
-    get_message_content,
-    interrupt,
-    is_user_message,
 )
 from plansmith_compat.deerflow.models import Feedback, Plan, parse_plan, read_feedback, route_plan
 from plansmith_compat.deerflow.plan_fixes import (
@@ -85,15 +80,15 @@ _WAYS: Final = {
     "handoff_after_clarification": "planner",
     "direct_response": END,
 }
-handoff_to_planner: Final = Handoff(
+handoff_to_planner: Final = llms.Handoff(
     "handoff_to_planner", "Hand a question over to the planner.", ("research_topic", "locale")
 )
-handoff_after_clarification: Final = Handoff(
+handoff_after_clarification: Final = llms.Handoff(
     "handoff_after_clarification",
     "Hand the topic over to the planner once it is clear.",
     ("locale", "research_topic"),
 )
-direct_response: Final = Handoff(
+direct_response: Final = llms.Handoff(
     "direct_response", "Answer small talk, or refuse politely.", ("message", "locale")
 )
 
@@ -109,18 +104,18 @@ def planner_node(state: _State, config: RunnableConfig = NO_CONFIG) -> Any:
     made = int(state.get("plan_iterations") or 0)
     kept = preserve_state_meta_fields(state)
     if made >= configurable.max_plan_iterations:
-        return command("reporter", kept)
+        return llms.command("reporter", kept)
     text = _planner_answer(state, config, configurable)
     try:
         fields = _as_plan(text, configurable)
     except ValueError:
         logger.warning("The planner's answer is no plan")
-        return command("reporter" if made else END, kept)
+        return llms.command("reporter" if made else END, kept)
     said = {"messages": [AIMessage(content=text, name="planner")], **kept}
     route = route_plan(fields, 0, 1)
     if route.goto == "human_feedback":
-        return command(route.goto, {**said, "current_plan": text})
-    return command(route.goto, {**said, "current_plan": route.plan})
+        return llms.command(route.goto, {**said, "current_plan": text})
+    return llms.command(route.goto, {**said, "current_plan": route.plan})
 
 
 def _planner_answer(state: _State, config: RunnableConfig, configurable: Configuration) -> str:
@@ -136,26 +131,30 @@ def _planner_answer(state: _State, config: RunnableConfig, configurable: Configu
     if state.get("enable_background_investigation") and found:
         known.append(fence(HEADING, str(found)))
     messages.append({"role": "user", "content": "\n\n".join(known)})
-    kind = "reasoning" if configurable.enable_deep_thinking is True else AGENT_LLM_MAP["planner"]
+    kind = (
+        "reasoning" if configurable.enable_deep_thinking is True else llms.AGENT_LLM_MAP["planner"]
+    )
     llm = get_llm_by_type(kind, config)
     if kind != "basic":
-        return "".join(get_message_content(chunk) for chunk in llm.stream(messages))
+        return "".join(llms.get_message_content(chunk) for chunk in llm.stream(messages))
     answer: Any = llm.invoke(messages)
     if hasattr(answer, "model_dump_json"):  # a model that answers with the plan itself
         return str(answer.model_dump_json())
-    return get_message_content(answer)
+    return llms.get_message_content(answer)
 
 
-def _plan_fields(given: object) -> dict[str, Any]:
-    """Returns the fields of a plan in a text, a message or an object, or raises ValueError."""
-    if isinstance(given, Plan):
-        return given.model_dump(mode="json")
-    value = _json(given)
+def _as_plan(given: object, configurable: Configuration) -> dict[str, Any]:
+    """Returns the fields of a plan in a text, a message or an object, completed as DeerFlow does.
+
+    Raises ValueError if there is none.
+    """
+    value: Any = given.model_dump(mode="json") if isinstance(given, Plan) else _json(given)
     if isinstance(value, dict) and "content" in value:  # a message that was written as JSON
         value = _json(cast("object", value))
     if parse_plan(cast("object", value)) is None:
         raise ValueError("no plan")
-    return {"steps": value} if isinstance(value, list) else cast("dict[str, Any]", value)
+    fields = {"steps": value} if isinstance(value, list) else cast("dict[str, Any]", value)
+    return validate_and_fix_plan(fields, configurable.enforces_search is True)
 
 
 def _json(given: object) -> Any:
@@ -165,11 +164,6 @@ def _json(given: object) -> Any:
         raise ValueError("nested too deep") from None
 
 
-def _as_plan(text: object, configurable: Configuration) -> dict[str, Any]:
-    """Returns the fields of a plan, completed as DeerFlow does, or raises ValueError."""
-    return validate_and_fix_plan(_plan_fields(text), configurable.enforces_search is True)
-
-
 def human_feedback_node(state: _State, config: RunnableConfig = NO_CONFIG) -> Any:
     """Takes a person's decision on the plan; whatever is no decision goes back to the planner.
 
@@ -177,21 +171,21 @@ def human_feedback_node(state: _State, config: RunnableConfig = NO_CONFIG) -> An
     """
     kept = preserve_state_meta_fields(state) | {"interrupt_feedback": ""}
     if not state.get("auto_accepted_plan", False):
-        words = state.get("interrupt_feedback") or interrupt("Please review the plan.")
+        words = state.get("interrupt_feedback") or llms.interrupt("Please review the plan.")
         if read_feedback(str(words or "")).feedback is not Feedback.ACCEPTED:
             said = [HumanMessage(content=str(words), name="feedback")] if words else []
-            return command("planner", {**kept, "messages": said} if said else kept)
+            return llms.command("planner", {**kept, "messages": said} if said else kept)
     made = int(state.get("plan_iterations") or 0)
     configurable = Configuration.from_runnable_config(config)
     try:
         fields = _as_plan(state.get("current_plan") or "", configurable)
     except ValueError:
         logger.warning("What was accepted is no plan")
-        return command("reporter" if made else END, kept)
+        return llms.command("reporter" if made else END, kept)
     plan = parse_plan(fields)
     locale = plan.locale if plan is not None else fields["locale"]
     update = {"current_plan": plan, "plan_iterations": made + 1, "locale": locale}
-    return command("research_team", {**kept, **update})
+    return llms.command("research_team", {**kept, **update})
 
 
 def needs_clarification(state: _State) -> bool:
@@ -224,7 +218,7 @@ def coordinator_node(state: _State, config: RunnableConfig = NO_CONFIG) -> Any:
         mode = f"Question {topic.rounds + 1} of at most {topic.most}. {_CLARIFY}"
     messages.append({"role": "system", "content": mode})
     second = handoff_after_clarification if asks else direct_response
-    llm = get_llm_by_type(AGENT_LLM_MAP["coordinator"], config)
+    llm = get_llm_by_type(llms.AGENT_LLM_MAP["coordinator"], config)
     response: Any = llm.bind_tools([handoff_to_planner, second]).invoke(messages)
     goto, given = _handed_over(response)
     said = list(cast("Sequence[Any]", state.get("messages") or ()))
@@ -251,7 +245,7 @@ def coordinator_node(state: _State, config: RunnableConfig = NO_CONFIG) -> Any:
         "goto": goto,
     }
     waits = {"__interrupt__": [("coordinator", response.content)]} if question else {}
-    return command(goto, update | waits)
+    return llms.command(goto, update | waits)
 
 
 def _topic(state: _State) -> _Topic:
@@ -259,7 +253,7 @@ def _topic(state: _State) -> _Topic:
     asked = str(state.get("research_topic", ""))
     said: list[str] = []
     for message in state.get("messages") or ():
-        text = get_message_content(message) if is_user_message(message) else ""
+        text = llms.get_message_content(message) if llms.is_user_message(message) else ""
         said += [text] if text and said[-1:] != [text] else []
     # What was kept before, if the messages are gone.
     kept = [str(each) for each in state.get("clarification_history") or () if each]
@@ -320,5 +314,5 @@ def reporter_node(state: _State, config: RunnableConfig = NO_CONFIG) -> dict[str
     blocks = [fence(f"result {place}", text) for place, text in enumerate(known, start=1)]
     nothing = "There are no results: say that nothing was found out."
     messages.append({"role": "user", "content": "\n\n".join(blocks) or nothing})
-    answer: Any = get_llm_by_type(AGENT_LLM_MAP["reporter"], config).invoke(messages)
+    answer: Any = get_llm_by_type(llms.AGENT_LLM_MAP["reporter"], config).invoke(messages)
     return {"final_report": answer.content}

@@ -1,9 +1,8 @@
 """OpenManus' interface: the planning tool, the planning flow, and what programs use with them."""
 
-from plansmith_compat.openmanus.agents import BaseAgent, BaseFlow
+from plansmith_compat.openmanus.agents import LLM, BaseAgent, BaseFlow, TokenLimitExceeded
 from plansmith_compat.openmanus.book import PlanStepStatus
 from plansmith_compat.openmanus.flow import FlowFactory, FlowType, PlanningFlow
-from plansmith_compat.openmanus.llm import LLM, TokenLimitExceeded
 from plansmith_compat.openmanus.schema import (
     ROLE_TYPE,
     ROLE_VALUES,

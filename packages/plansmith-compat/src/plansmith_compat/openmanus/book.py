@@ -19,14 +19,8 @@ from plansmith.plan.steps import AgentStep, AnyStep
 from plansmith.ports import Clock, PlanStore
 from plansmith.runs.journals import Journals
 from plansmith.runs.noted import NotedRuns
-from plansmith_compat.openmanus.dialect import (
-    NAME,
-    NOT_STARTED,
-    STATUSES,
-    plan_steps,
-    step_text,
-    write,
-)
+from plansmith_compat.openmanus import dialect
+from plansmith_compat.openmanus.dialect import NAME, write
 
 _DELETED: Final = Sentence("the plan was deleted")
 AGENT_KEEPS: Final = Sentence("an agent keeps this plan and marks its steps by itself")
@@ -95,7 +89,7 @@ def whole(plan_id: str, given: Mapping[str, Any]) -> PlanDict:
         "plan_id": plan_id,
         "title": str(given.get("title") or "Untitled Plan"),
         "steps": steps,
-        "step_statuses": [*statuses, *[NOT_STARTED] * len(steps)][: len(steps)],
+        "step_statuses": [*statuses, *[dialect.NOT_STARTED] * len(steps)][: len(steps)],
         "step_notes": [*notes, *[""] * len(steps)][: len(steps)],
     }
 
@@ -177,7 +171,13 @@ class PlanBook:
         shown = cast("PlanDict", write(old, journal.run).value)["steps"]
         names = [step.id for step in in_order(old) if not step.disabled]
         before = dict(zip(names, shown, strict=True))
-        texts = before if steps is None else _matched(before, steps)
+        texts = before if steps is None else dict[str, str]()
+        # A text that was there before keeps its id.
+        places = count(len(before) + 1)
+        fresh = (name for place in places if (name := place_id(place)) not in before)
+        for text in steps or ():
+            same = [name for name in before if before[name] == text and name not in texts]
+            texts[same[0] if same else next(fresh)] = text
         why = {step.id: step.why for step in old.steps}
         await self._runs.propose(journal, _plan(plan_id, title or old.goal, texts, why))
 
@@ -188,16 +188,23 @@ class PlanBook:
         if notes is not None:
             steps = [s.replace(why=notes) if s.id == step.id else s for s in plan.steps]
             await self._runs.propose(journal, plan.replace(steps=tuple(steps)))
-        if status and STATUSES[journal.run.steps[step.id].status] != status:
+        if status and dialect.STATUSES[journal.run.steps[step.id].status] != status:
             await self._runs.note(journal, step.id, _WANTED[status])
 
     async def resolve(self, plan_id: str, agents: Mapping[str, str], first: str) -> None:
         """Gives each step to an agent that there is: by its tag in any case, else to the first."""
         journal = await self._journal(plan_id)
         plan = _plan_of(journal)
-        steps = tuple(_given_to(step, agents, first) for step in plan.steps)
-        if steps != plan.steps:
-            await self._runs.propose(journal, plan.replace(steps=steps))
+        steps: list[AnyStep] = []
+        for step in plan.steps:
+            if isinstance(step, AgentStep) and step.agent not in agents.values():
+                text = dialect.step_text(step, written=True)
+                agent, task = agents.get(step.agent.lower()) or first, data_of(text, ())
+                steps.append(step.replace(agent=agent, title=text, task=task or step.task))
+            else:
+                steps.append(step)
+        if tuple(steps) != plan.steps:
+            await self._runs.propose(journal, plan.replace(steps=tuple(steps)))
 
     async def remove(self, plan_id: str) -> None:
         """Deletes a plan; its journal stays."""
@@ -234,28 +241,7 @@ def _is_deleted(run: Run) -> bool:
     return run.phase is RunStatus.CANCELLED and run.reason == _DELETED
 
 
-def _given_to(step: AnyStep, agents: Mapping[str, str], first: str) -> AnyStep:
-    if not isinstance(step, AgentStep) or step.agent in agents.values():
-        return step
-    text = step_text(step, written=True)
-    task = data_of(text, ()) or step.task
-    return step.replace(agent=agents.get(step.agent.lower()) or first, title=text, task=task)
-
-
 def _plan(plan_id: str, title: str, texts: Mapping[str, str], why: Mapping[str, str]) -> Plan:
     notes = [why.get(name, "") for name in texts]
-    steps: list[Json] = [*plan_steps(texts, notes, references=False)]
+    steps: list[Json] = [*dialect.plan_steps(texts, notes, references=False)]
     return Plan.model_validate({"id": plan_id, "goal": title, "steps": steps})
-
-
-def _matched(before: Mapping[str, str], steps: Sequence[str]) -> dict[str, str]:
-    """Assigns ids to new texts: a text that was there before keeps its id."""
-    unused = list(before)
-    found: list[str | None] = []
-    for text in steps:
-        same = next((name for name in unused if before[name] == text), None)
-        found.append(same)
-        if same is not None:
-            unused.remove(same)
-    fresh = (name for place in count(len(before) + 1) if (name := place_id(place)) not in before)
-    return {name or next(fresh): text for name, text in zip(found, steps, strict=True)}

@@ -8,23 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Final, cast
 
-from plansmith.formats.dialect import (
-    PRIMARY,
-    Dialect,
-    Reading,
-    Writing,
-    by_place,
-    data_of,
-    field_losses,
-    id_losses,
-    in_order,
-    left_behind,
-    order_losses,
-    place_id,
-    plain_text,
-    plan_schema,
-    reference_losses,
-)
+from plansmith.formats import dialect
+from plansmith.formats.dialect import PRIMARY, Dialect, Reading, Writing, in_order
+from plansmith.plan import steps as s
 from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -32,16 +18,7 @@ from plansmith.plan.problem import Problem
 from plansmith.plan.refs import escape_text, find, value_text
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import (
-    RULES,
-    AgentStep,
-    AnyStep,
-    AskStep,
-    MapStep,
-    PlanStep,
-    ReplyStep,
-    ToolStep,
-)
+from plansmith.plan.steps import AgentStep, AnyStep, AskStep, ReplyStep, ToolStep
 from plansmith.text import clip
 from plansmith_compat.reading import bare, left_out, not_a_step
 from plansmith_planner.parse.habits import Notes, not_a_plan, objects, raw_text, text_of
@@ -50,21 +27,14 @@ NAME: Final = "openmanus"
 TITLE: Final = "OpenManus"
 FUNCTION: Final = "planning"
 NOT_STARTED: Final = "not_started"
-STATUSES: Final[Mapping[StepStatus, str]] = {
+STATUSES: Final[Mapping[StepStatus, str]] = dict.fromkeys(StepStatus, "blocked") | {
     StepStatus.WAITING: NOT_STARTED,
     StepStatus.READY: NOT_STARTED,
     StepStatus.RUNNING: "in_progress",
     StepStatus.DONE: "completed",
-    StepStatus.ASKING: "blocked",
-    StepStatus.FAILED: "blocked",
-    StepStatus.SKIPPED: "blocked",
-    StepStatus.CANCELLED: "blocked",
-    StepStatus.UNKNOWN: "blocked",
 }
 _HINT: Final = Sentence("give {form}", form='{"title": …, "steps": ["[agent] what to do", …]}')
-_FIELDS: Final = frozenset(
-    {"command", "plan_id", "title", "steps", "step_statuses", "step_notes", "name"}
-)
+_FIELDS: Final = ["command", "plan_id", "title", "steps", "step_statuses", "step_notes", "name"]
 _NAMES: Final = ("title", "plan_id", "command")
 _TEXTS: Final = ("step", "text", "title", "description", "content", "name")
 _LONGEST_RESULT: Final = 2000
@@ -89,7 +59,10 @@ def _fields(value: Json) -> dict[str, Json] | None:
     """Returns the arguments of the planning function, also from a whole call of it."""
     for _ in range(4):
         if isinstance(value, str):
-            value = _json(value)
+            try:
+                value = cast("Json", json.loads(value))
+            except ValueError:
+                return None
         if not isinstance(value, dict):
             return None
         calls = value.get("tool_calls")
@@ -106,18 +79,10 @@ def _fields(value: Json) -> dict[str, Json] | None:
 
 
 def _is_other_call(value: Json) -> bool:
-    """Whether a value is a call of another function than the one that makes plans."""
     call = value.get("function", value) if isinstance(value, dict) else None
     if not isinstance(call, dict) or "arguments" not in call:
         return False
     return call.get("name") not in (None, "", FUNCTION)
-
-
-def _json(text: str) -> Json:
-    try:
-        return cast("Json", json.loads(text))
-    except ValueError:
-        return None
 
 
 def read(value: Json) -> Reading:
@@ -158,9 +123,11 @@ def _texts(fields: Mapping[str, Json], notes: Notes) -> dict[str, str] | None:
     found: dict[str, str] = {}
     for place, step in enumerate(steps, start=1):
         path = ("steps", place - 1)
-        text = step if isinstance(step, str) else _text_in(step, place, notes)
+        text = step if isinstance(step, str) else ""
+        if isinstance(step, dict):
+            text = _text_in(step, place, notes)
         if text.strip():
-            found[place_id(place)] = text
+            found[dialect.place_id(place)] = text
         elif isinstance(step, (str, dict)):
             notes.drop(Sentence("step {place} is empty", place=place), hint=_HINT, path=path)
         else:
@@ -168,15 +135,13 @@ def _texts(fields: Mapping[str, Json], notes: Notes) -> dict[str, str] | None:
     return found
 
 
-def _text_in(step: Json, place: int, notes: Notes) -> str:
-    if not isinstance(step, dict):
-        return ""
+def _text_in(step: Mapping[str, Json], place: int, notes: Notes) -> str:
     name = next((each for each in _TEXTS if text_of(step.get(each))), None)
     if name is not None:
         told = Sentence("step {place} is an object: its '{name}' is read", place=place, name=name)
         notes.say(told, path=("steps", place - 1))
     for field in (each for each in step if each not in (name, "agent", "agent_name")):
-        left_out(field, step[field], notes, place_id(place))
+        left_out(field, step[field], notes, dialect.place_id(place))
     agent = text_of(step.get("agent") or step.get("agent_name"))
     return (f"[{agent}] " if agent else "") + text_of(step.get(name) if name else "")
 
@@ -194,7 +159,7 @@ def plan_steps(
         ids = [str(each["id"]) for each in made]
         step: dict[str, Json] = {"id": name, "kind": "agent", "agent": agent or PRIMARY}
         known = ids if references else ()
-        step |= {"task": data_of(task, known) or _NOTHING, "after": [*ids[-1:]]}
+        step |= {"task": dialect.data_of(task, known) or _NOTHING, "after": [*ids[-1:]]}
         step |= {"why": notes[place]} if place < len(notes) and notes[place] else {}
         made.append(step)
     return made
@@ -219,7 +184,7 @@ def step_text(step: AnyStep, *, degraded: bool = False, written: bool = False) -
     """
     if step.title and (degraded or (written and _is_as_written(step))):
         return step.title
-    words = plain_text(in_words(step))
+    words = dialect.plain_text(in_words(step))
     if not isinstance(step, AgentStep) or step.agent == PRIMARY:
         return words
     return words if f"[{step.agent}]" in words else f"[{step.agent}] {words}"
@@ -227,13 +192,13 @@ def step_text(step: AnyStep, *, degraded: bool = False, written: bool = False) -
 
 def _is_as_written(step: AnyStep) -> bool:
     """Tells whether the title of a step is its text, with or without the agent's tag."""
-    return plain_text(in_words(step)) in (step.title, split_tag(step.title)[1])
+    return dialect.plain_text(in_words(step)) in (step.title, split_tag(step.title)[1])
 
 
 def in_words(step: AnyStep) -> str:
     """Describes what a step of any kind does, with its rules, as a task for an agent."""
-    words, rules = _deed(step), rule_sentences(step)
-    return f"{words} ({'; '.join(map(escape_text, rules))})" if rules else words
+    rules = "; ".join(map(escape_text, rule_sentences(step)))
+    return _deed(step) + (f" ({rules})" if rules else "")
 
 
 def _deed(step: AnyStep) -> str:
@@ -246,9 +211,9 @@ def _deed(step: AnyStep) -> str:
             return f"Ask: {step.question}"
         case ReplyStep():
             return step.instruction
-        case PlanStep():
+        case s.PlanStep():
             return f"Run {step.template} with {_inputs(step.inputs)}"
-        case MapStep():
+        case s.MapStep():
             return f"For each of {value_text(step.over)}: {in_words(step.each)}"
 
 
@@ -263,11 +228,11 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
     """Returns the plan as the planning tool stores it; with a run, with statuses and results."""
     steps = [step for step in in_order(plan) if not step.disabled]
     off = Sentence("it is switched off: the step is left out")
-    lost = [left_behind(off, step=step.id) for step in plan.steps if step.disabled]
-    lost += order_losses(plan, steps, title=TITLE)
-    lost += id_losses(steps, title=TITLE)
+    lost = [dialect.left_behind(off, step=step.id) for step in plan.steps if step.disabled]
+    lost += dialect.order_losses(plan, steps, title=TITLE)
+    lost += dialect.id_losses(steps, title=TITLE)
     head = {key: each for key, each in plan.to_json().items() if key != "steps"}
-    lost += field_losses(head, ("schema_version", "revision", "goal", "id"), title=TITLE)
+    lost += dialect.field_losses(head, ("schema_version", "revision", "goal", "id"), title=TITLE)
     for step in steps:
         lost += _step_losses(step)
     states = [run.steps.get(step.id, StepState()) if run else StepState() for step in steps]
@@ -275,7 +240,7 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
     value: dict[str, Json] = {
         "plan_id": plan.id or (run.id if run else ""),
         "title": plan.goal,
-        "steps": [step_text(step, **how) for step in by_place(steps)],
+        "steps": [step_text(step, **how) for step in dialect.by_place(steps)],
         "step_statuses": [STATUSES[state.status] for state in states],
         # The person's note is whole; else it is the result or error of the step.
         "step_notes": [
@@ -292,16 +257,17 @@ def _step_losses(step: AnyStep) -> Iterator[Problem]:
         held = (*held, "title")
     if not isinstance(step, AgentStep):
         told = Sentence("a {kind} step becomes a task in words for an agent", kind=step.kind)
-        yield left_behind(told, step=step.id)
+        yield dialect.left_behind(told, step=step.id)
         held = tuple(name for name in step.to_json() if name not in ("title", "timeout_s"))
     rules = [*rule_sentences(step), *(rule_sentences(step.each) if step.kind == "map" else ())]
     if rules:
         told = Sentence(
             "{title} has no rules: they are words for the agent: {rules}", title=TITLE, rules=rules
         )
-        yield left_behind(told, step=step.id)
-    yield from field_losses(step.to_json(), {*held, *RULES}, title=TITLE, step=step.id)
-    yield from reference_losses(step, title=TITLE)
+        yield dialect.left_behind(told, step=step.id)
+    held = (*held, *s.RULES)
+    yield from dialect.field_losses(step.to_json(), held, title=TITLE, step=step.id)
+    yield from dialect.reference_losses(step, title=TITLE)
 
 
 def schema() -> dict[str, Json]:
@@ -311,20 +277,10 @@ def schema() -> dict[str, Json]:
         "title": {"type": "string"},
         "steps": {"type": "array", "items": {"type": "string"}},
     }
-    return plan_schema("OpenManus plan", properties)
+    return dialect.plan_schema("OpenManus plan", properties)
 
 
 _PROMPT: Final = files("plansmith_compat.openmanus") / "prompts" / "openmanus.md"
 # Programs of OpenManus know steps by their texts, and those of a fallback plan by English ones.
-DIALECT: Final = Dialect(
-    NAME,
-    TITLE,
-    recognises,
-    read,
-    write,
-    schema,
-    _PROMPT,
-    step_text=step_text,
-    language="en",
-    turn=4,
-)
+_PARTS: Final = (NAME, TITLE, recognises, read, write, schema, _PROMPT)
+DIALECT: Final = Dialect(*_PARTS, step_text=step_text, language="en", turn=4)

@@ -11,17 +11,10 @@ from typing import Any, Final, Literal, cast
 
 from pydantic import Field, PrivateAttr
 
+from plansmith import errors
 from plansmith.app import Plansmith
 from plansmith.engine.outcome import named
-from plansmith.errors import (
-    InputNeeded,
-    Misconfigured,
-    OutcomeUnknown,
-    PlansmithError,
-    Refused,
-    ToolBusy,
-    ToolFailed,
-)
+from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.formats.dialect import in_order
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
@@ -35,10 +28,17 @@ from plansmith.plan.steps import LONGEST_TIMEOUT_S
 from plansmith.ports import Call, ChatModel, PlanStore
 from plansmith.runs.replan import Rounds
 from plansmith_compat.calling import awaited, verdict_of
-from plansmith_compat.openmanus.agents import BaseFlow, aliases, spec_names
+from plansmith_compat.openmanus.agents import (
+    LLM,
+    BaseFlow,
+    PlanningModel,
+    TokenLimitExceeded,
+    aliases,
+    llm_of,
+    spec_names,
+)
 from plansmith_compat.openmanus.book import AGENT_KEEPS, Kept, PlanStepStatus, plan_text, whole
 from plansmith_compat.openmanus.dialect import NAME, split_tag
-from plansmith_compat.openmanus.llm import LLM, PlanningModel, TokenLimitExceeded, llm_of
 from plansmith_compat.openmanus.schema import AgentState, Message, ToolError
 from plansmith_compat.openmanus.tool import PlanningTool
 from plansmith_planner.context.fence import fence
@@ -146,7 +146,9 @@ class PlanningFlow(BaseFlow):
             if (given := data.pop(theirs, None)) is not None:
                 data[field] = given
         if "planning_tool" in data and store is not None:
-            raise Misconfigured("a flow has one store", hint="give store=… to the planning_tool")
+            raise errors.Misconfigured(
+                "a flow has one store", hint="give store=… to the planning_tool"
+            )
         if data.get("planning_tool") is None:
             data["planning_tool"] = PlanningTool(store="memory" if store is None else store)
         data["llm"] = llm_of(data.get("llm"), model=model, max_input_tokens=max_input_tokens)
@@ -189,7 +191,7 @@ class PlanningFlow(BaseFlow):
         run = await self.run()
         asked = question or next(iter(run.questions), None)
         if asked is None:
-            raise Refused("the plan asks nothing", hint='go on with execute("")')
+            raise errors.Refused("the plan asks nothing", hint='go on with execute("")')
         return await self._plansmith().answer(run.id, asked, value, by=_CALLER)
 
     async def close(self) -> None:
@@ -274,7 +276,6 @@ class PlanningFlow(BaseFlow):
         return self._generate_plan_text_from_storage() if shown.error else str(shown.output)
 
     def _generate_plan_text_from_storage(self) -> str:
-        """Returns the plan as text, without a command of the planning tool."""
         plan = self.planning_tool.plans.get(self.active_plan_id)
         if plan is None:
             return f"Error: Plan with ID {self.active_plan_id} not found"
@@ -359,7 +360,7 @@ class PlanningFlow(BaseFlow):
 
     def _failure(self, step: RunningStep, error: Exception) -> Exception:
         """Returns the error for the engine; what may be tried again goes by `ToolBusy`."""
-        known = isinstance(error, (InputNeeded, OutcomeUnknown, ToolBusy))
+        known = isinstance(error, (errors.InputNeeded, errors.OutcomeUnknown, ToolBusy))
         if known or step.blocked:
             return error
         if isinstance(error, ToolFailed):
@@ -398,7 +399,6 @@ class PlanningFlow(BaseFlow):
         )
 
     def _take_mark(self, index: int, status: str | None, notes: str | None) -> None:
-        """Takes the mark of a step that runs; others are for the engine to mark."""
         if index not in self._running:
             why = f"Plan '{self.active_plan_id}' is run by a flow: only its run changes it."
             raise ToolError(why)
@@ -449,7 +449,6 @@ class PlanningFlow(BaseFlow):
                 return run
 
     async def _answered(self, smith: Plansmith, run: Run) -> bool:
-        """Asks who called for the answers to a run's questions; true if there was one."""
         answered = False
         for name, asked in run.questions.items():
             answer = await awaited(self.ask(asked)) if self.ask else None
@@ -461,11 +460,8 @@ class PlanningFlow(BaseFlow):
     def _plansmith(self) -> Plansmith:
         """Returns what plans and runs; made anew when agents were added."""
         mark = [id(self.llm), *self.executor_keys, *((k, id(a)) for k, a in self.agents.items())]
-        if self._smith is None or self._smith[0] != mark:
-            self._smith = mark, self._make_plansmith()
-        return self._smith[1]
-
-    def _make_plansmith(self) -> Plansmith:
+        if self._smith is not None and self._smith[0] == mark:
+            return self._smith[1]
         first, names = self._key_of(None), spec_names(self.agents)
         keys = sorted(self.agents, key=lambda key: key != first)
         self.llm = self.llm or LLM()
@@ -473,7 +469,7 @@ class PlanningFlow(BaseFlow):
         def stopped(error: TokenLimitExceeded) -> None:
             self._exceeded = error
 
-        return Plansmith(
+        smith = Plansmith(
             model=PlanningModel(self.llm, self.planning_tool.to_param(), stopped=stopped),
             agents=[FlowAgent(self, key, names[key]) for key in keys],
             store=self.planning_tool.book.store,
@@ -494,10 +490,12 @@ class PlanningFlow(BaseFlow):
             rounds=Rounds(end_at_replans=True),
             ids=lambda: self._run_id,
         )
+        self._smith = mark, smith
+        return smith
 
 
 def _failure_text(error: BaseException) -> str:
-    return error.message if isinstance(error, PlansmithError) else str(error)
+    return error.message if isinstance(error, errors.PlansmithError) else str(error)
 
 
 def _places(run: Run) -> list[str]:
@@ -506,7 +504,6 @@ def _places(run: Run) -> list[str]:
 
 
 def _outcomes(run: Run) -> Iterator[str]:
-    """Yields the result or error of each step that was tried, in the plan's order."""
     for place, name in enumerate(_places(run)):
         state = run.steps[name]
         if state.status is StepStatus.DONE:
@@ -516,7 +513,6 @@ def _outcomes(run: Run) -> Iterator[str]:
 
 
 def _waiting(run: Run) -> str:
-    """Says what a run waits for; empty if it waits for nothing."""
     if run.questions:
         asked = "; ".join(each.text for each in run.questions.values())
         return f"Plan waits for an answer: {asked}"
@@ -531,7 +527,7 @@ class FlowType(StrEnum):
     PLANNING = "planning"
 
 
-class UnknownFlowType(Misconfigured, ValueError):
+class UnknownFlowType(errors.Misconfigured, ValueError):
     """There is no flow of this type."""
 
 

@@ -15,19 +15,12 @@ from plansmith.ports import Clock, PlanStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.urls import open_store
 from plansmith_compat.calling import awaited, in_own_loop
-from plansmith_compat.openmanus.book import (
-    AGENT,
-    Kept,
-    PlanBook,
-    PlanDict,
-    PlanStepStatus,
-    plan_text,
-    progress,
-    whole,
-)
+from plansmith_compat.openmanus import book
+from plansmith_compat.openmanus.book import Kept, PlanBook, PlanDict, PlanStepStatus
 from plansmith_compat.openmanus.schema import BaseTool, ToolError, ToolResult
 
 _TRIES: Final = 5
+_STATUSES: Final = PlanStepStatus.get_all_statuses()
 # What does each command, with which parameters; a subclass may override the methods.
 _COMMANDS: Final = {
     "create": ("_create_plan", "plan_id", "title", "steps"),
@@ -38,37 +31,28 @@ _COMMANDS: Final = {
     "mark_step": ("_mark_step", "plan_id", "step_index", "step_status", "step_notes"),
     "delete": ("_delete_plan", "plan_id"),
 }
+
+
+def _field(kind: str, about: str, **more: Any) -> dict[str, Any]:
+    return {"description": about, **more, "type": kind}
+
+
 _PROPERTIES: Final[dict[str, Any]] = {
-    "command": {
-        "description": f"What to do: {', '.join(_COMMANDS)}.",
-        "enum": [*_COMMANDS],
-        "type": "string",
-    },
-    "plan_id": {
-        "description": "The plan's id. Needed by create, update, set_active and delete; get and "
+    "command": _field("string", f"What to do: {', '.join(_COMMANDS)}.", enum=[*_COMMANDS]),
+    "plan_id": _field(
+        "string",
+        "The plan's id. Needed by create, update, set_active and delete; get and "
         "mark_step take the active plan without it.",
-        "type": "string",
-    },
-    "title": {
-        "description": "The plan's title. Needed by create; update changes it.",
-        "type": "string",
-    },
-    "steps": {
-        "description": "What is to be done, a text for each step. Needed by create; update "
-        "changes them.",
-        "type": "array",
-        "items": {"type": "string"},
-    },
-    "step_index": {
-        "description": "The place of the step, from 0. Needed by mark_step.",
-        "type": "integer",
-    },
-    "step_status": {
-        "description": "The status that mark_step sets.",
-        "enum": PlanStepStatus.get_all_statuses(),
-        "type": "string",
-    },
-    "step_notes": {"description": "Notes on the step, for mark_step.", "type": "string"},
+    ),
+    "title": _field("string", "The plan's title. Needed by create; update changes it."),
+    "steps": _field(
+        "array",
+        "What is to be done, a text for each step. Needed by create; update changes them.",
+        items={"type": "string"},
+    ),
+    "step_index": _field("integer", "The place of the step, from 0. Needed by mark_step."),
+    "step_status": _field("string", "The status that mark_step sets.", enum=_STATUSES),
+    "step_notes": _field("string", "Notes on the step, for mark_step."),
 }
 _PARAMETERS: Final[dict[str, Any]] = {
     "type": "object",
@@ -118,7 +102,7 @@ class PlanningTool(BaseTool):
         *,
         store: str | PlanStore = "memory",
         clock: Clock | None = None,
-        by: Actor = AGENT,
+        by: Actor = book.AGENT,
         raises: bool = False,
         **fields: Any,
     ) -> None:
@@ -224,9 +208,8 @@ class PlanningTool(BaseTool):
         steps, before = self._plans[plan_id].get("steps"), self._known.get(plan_id)
         if _texts(steps) is None or not isinstance(steps, list):
             raise ToolError(f"plans[{plan_id!r}]['steps'] must be a list of strings")
-        want = whole(plan_id, self._plans[plan_id])
-        known = PlanStepStatus.get_all_statuses()
-        unknown = [each for each in want["step_statuses"] if each not in known]
+        want = book.whole(plan_id, self._plans[plan_id])
+        unknown = [each for each in want["step_statuses"] if each not in _STATUSES]
         if unknown:
             told = f"plans[{plan_id!r}]['step_statuses'] has an unknown status: {unknown[0]}"
             raise ToolError(told)
@@ -326,7 +309,7 @@ class PlanningTool(BaseTool):
         active, rows = await self._found(), "Available plans:\n"
         for each in plans:
             mark = " (active)" if each.plan_id == active else ""
-            rows += f"• {each.plan_id}{mark}: {each.plan['title']} - {progress(each.plan)}\n"
+            rows += f"• {each.plan_id}{mark}: {each.plan['title']} - {book.progress(each.plan)}\n"
         return PlanningResult(output=rows)
 
     async def _get_plan(self, plan_id: str | None) -> PlanningResult:
@@ -357,7 +340,7 @@ class PlanningTool(BaseTool):
         if step_index not in range(count):
             hint = f"Valid indices range from 0 to {count - 1}."
             raise ToolError(f"Invalid step_index: {step_index}. {hint}")
-        if step_status and step_status not in PlanStepStatus.get_all_statuses():
+        if step_status and step_status not in _STATUSES:
             hint = f"Valid statuses are: {', '.join(PlanStepStatus)}"
             raise ToolError(f"Invalid step_status: {step_status}. {hint}")
         if sink is not None:
@@ -375,7 +358,7 @@ class PlanningTool(BaseTool):
         return PlanningResult(output=f"Plan '{plan_id}' has been deleted.")
 
     def _format_plan(self, plan: PlanDict) -> str:
-        return plan_text(whole(str(plan["plan_id"]), plan))
+        return book.plan_text(book.whole(str(plan["plan_id"]), plan))
 
     async def _said(self, what: str, plan_id: str) -> PlanningResult:
         shown = self._format_plan((await self._plan(plan_id)).plan)

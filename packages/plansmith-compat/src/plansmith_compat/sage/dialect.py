@@ -9,24 +9,8 @@ from importlib.resources import files
 from typing import Final
 
 from plansmith.errors import ReferenceFailed
-from plansmith.formats.dialect import (
-    Dialect,
-    Reading,
-    Writing,
-    by_place,
-    closed,
-    data_of,
-    field_losses,
-    id_losses,
-    in_order,
-    left_behind,
-    order_losses,
-    place_id,
-    plain_text,
-    plan_schema,
-    reference_losses,
-    refers_to,
-)
+from plansmith.formats import dialect
+from plansmith.formats.dialect import Dialect, Reading, Writing, closed, in_order
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
@@ -100,7 +84,7 @@ def read(value: Json) -> Reading:
 
 def _step(raw: Json, place: int, notes: Notes, before: Sequence[str]) -> dict[str, Json] | None:
     """Reads one step; guesses a missing kind from its fields; None with a problem."""
-    path, head = ("steps", place - 1), {"id": place_id(place)}
+    path, head = ("steps", place - 1), {"id": dialect.place_id(place)}
     if not isinstance(raw, dict):
         not_a_step(raw, place, notes, _HINT, path)
         return None
@@ -112,15 +96,15 @@ def _step(raw: Json, place: int, notes: Notes, before: Sequence[str]) -> dict[st
         notes.say(told, path=path)
     held = ("type", "text") if kind == "reply" else ("type", "name", "arguments")
     for field in (each for each in raw if each not in held and raw[each] is not None):
-        left_out(field, raw[field], notes, place_id(place))
+        left_out(field, raw[field], notes, dialect.place_id(place))
     if kind == "reply" and text_of(raw.get("text")):
-        words = data_of(text_of(raw["text"]), before)
+        words = dialect.data_of(text_of(raw["text"]), before)
         if before and not _names(words):
             words = f"{words}\n\n" + "\n".join(str(Ref(each)) for each in before)
         return {**head, "kind": "reply", "instruction": words}
     name, arguments = text_of(raw.get("name")), _arguments(raw.get("arguments"))
     if kind == "tool" and name and arguments is not None:
-        inputs = {key: data_of(each, before) for key, each in arguments.items()}
+        inputs = {key: dialect.data_of(each, before) for key, each in arguments.items()}
         return {**head, "kind": "tool", "tool": name, "inputs": inputs}
     why = Sentence("it is neither call nor reply")
     if arguments is None:
@@ -143,11 +127,11 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
     """Returns SAGE's list of steps; with a run, also the observations and the answer."""
     steps = in_order(plan)
     kept, lost = _kept(steps)
-    lost += order_losses(plan, kept, title=TITLE)
-    lost += id_losses(kept, title=TITLE)
+    lost += dialect.order_losses(plan, kept, title=TITLE)
+    lost += dialect.id_losses(kept, title=TITLE)
     head = {key: each for key, each in plan.to_json().items() if key != "steps"}
-    lost += field_losses(head, ("schema_version", "revision"), title=TITLE)
-    value: list[Json] = [_written(step) for step in by_place(kept)]
+    lost += dialect.field_losses(head, ("schema_version", "revision"), title=TITLE)
+    value: list[Json] = [_written(step) for step in dialect.by_place(kept)]
     if run is None:
         return Writing(value, tuple(lost))
     observations: list[Json] = [*observations_of(steps, run)]
@@ -156,40 +140,35 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
 
 
 def _kept(steps: Sequence[AnyStep]) -> tuple[list[AnyStep], list[Problem]]:
-    kept: list[AnyStep] = []
-    lost: list[Problem] = []
-    gone: set[str] = set()
+    kept, lost, gone = list[AnyStep](), list[Problem](), set[str]()
     for step in steps:
-        why = _why_not(step, gone)
+        why = ""
+        if step.disabled:
+            why = Sentence("it is switched off")
+        elif dialect.refers_to(step, gone):
+            why = Sentence("it needs what SAGE cannot give it")
+        elif not isinstance(step, (ToolStep, ReplyStep, AskStep)):
+            why = Sentence("{title} has no {kind} steps", title=TITLE, kind=step.kind)
         if isinstance(step, AskStep) or why:
             gone.add(step.id)
         if why:
-            lost.append(left_behind(Sentence("{why}: the step is left out", why=why), step=step.id))
-            continue
-        kept.append(step)
-        lost += _step_losses(step)
+            told = Sentence("{why}: the step is left out", why=why)
+            lost.append(dialect.left_behind(told, step=step.id))
+        else:
+            kept.append(step)
+            lost += _step_losses(step)
     return kept, lost
-
-
-def _why_not(step: AnyStep, gone: set[str]) -> str:
-    if step.disabled:
-        return Sentence("it is switched off")
-    if refers_to(step, gone):
-        return Sentence("it needs what SAGE cannot give it")
-    if not isinstance(step, (ToolStep, ReplyStep, AskStep)):
-        return Sentence("{title} has no {kind} steps", title=TITLE, kind=step.kind)
-    return ""
 
 
 def _step_losses(step: AnyStep) -> Iterator[Problem]:
     held = ("id", "kind", "after", "tool", "inputs", "instruction", "question")
-    yield from field_losses(step.to_json(), held, title=TITLE, step=step.id)
+    yield from dialect.field_losses(step.to_json(), held, title=TITLE, step=step.id)
     if isinstance(step, AskStep):
-        yield left_behind(
+        yield dialect.left_behind(
             Sentence("{title} asks nothing: the question is a reply", title=TITLE), step=step.id
         )
     elif not isinstance(step, ReplyStep):
-        yield from reference_losses(step, title=TITLE)
+        yield from dialect.reference_losses(step, title=TITLE)
 
 
 def _written(step: AnyStep) -> Json:
@@ -202,11 +181,11 @@ def _written(step: AnyStep) -> Json:
 
 def reply_text(instruction: str) -> str:
     """Returns what a reply says, without the results that are added to word it from."""
-    return plain_text(_RESULTS.sub("", instruction))
+    return dialect.plain_text(_RESULTS.sub("", instruction))
 
 
 def _value(template: Json) -> Json:
-    return plain_text(template) if isinstance(template, str) else bare(template)
+    return dialect.plain_text(template) if isinstance(template, str) else bare(template)
 
 
 def observations_of(steps: Sequence[AnyStep], run: Run) -> Iterator[dict[str, Json]]:
@@ -276,7 +255,7 @@ def schema() -> dict[str, Json]:
         "text": {"type": "string"},
     }
     step = closed(properties, ["type"])
-    return plan_schema("SAGE plan", {"steps": {"type": "array", "items": step}})
+    return dialect.plan_schema("SAGE plan", {"steps": {"type": "array", "items": step}})
 
 
 _PROMPT: Final = files("plansmith_compat.sage") / "prompts" / "sage.md"

@@ -170,7 +170,15 @@ class ToolRegistry(MapFunction):
 
     def describe(self) -> dict[str, dict[str, Any]]:
         """Returns every tool with description, input schema and, if stated, effect."""
-        return {name: _about(tool) for name, tool in self._tools.items()}
+        described: dict[str, dict[str, Any]] = {}
+        for name, tool in self._tools.items():
+            schema, effect = getattr(tool, "input_schema", None), getattr(tool, "effect", None)
+            described[name] = {
+                "description": str(getattr(tool, "description", "") or ""),
+                "input_schema": cast("dict[str, Any]", schema) if isinstance(schema, dict) else {},
+            }
+            described[name] |= {"effect": effect} if isinstance(effect, str) else {}
+        return described
 
     def call(self, name: str, arguments: Any) -> Any:
         """Calls a tool; the tool itself judges its arguments."""
@@ -202,15 +210,6 @@ class ToolRegistry(MapFunction):
 
 
 MCPRegistry = ToolRegistry
-
-
-def _about(tool: Any) -> dict[str, Any]:
-    schema, effect = getattr(tool, "input_schema", None), getattr(tool, "effect", None)
-    about: dict[str, Any] = {
-        "description": str(getattr(tool, "description", "") or ""),
-        "input_schema": cast("dict[str, Any]", schema) if isinstance(schema, dict) else {},
-    }
-    return about | ({"effect": effect} if isinstance(effect, str) else {})
 
 
 class RegistryTools:

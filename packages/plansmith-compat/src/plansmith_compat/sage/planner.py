@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
 
+from plansmith import ports
 from plansmith.check.constraints import constraint_problems
 from plansmith.check.names import Catalogue
 from plansmith.clock import SystemClock
@@ -20,16 +21,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.planning import Planned, PlanRequest, only_stands_in
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.sentence import in_language
-from plansmith.ports import (
-    ChatModel,
-    ContextBlock,
-    Delta,
-    Message,
-    ModelDone,
-    Prompt,
-    TextDelta,
-    Usage,
-)
+from plansmith.ports import ChatModel, ContextBlock, Delta, Prompt
 from plansmith_compat.calling import Known, Tell, awaited, in_own_loop, in_thread, told_by
 from plansmith_compat.sage.dialect import is_step, write
 from plansmith_compat.sage.operators import BaseProfile, MapFunction, briefing_of, changed
@@ -99,7 +91,7 @@ def generator_of(given: GeneratorLike | str | None) -> GeneratorLike:
 def ask(generator: GeneratorLike, data: Sequence[Any]) -> str:
     """Asks a generator and returns its text; `data` is the query and a list of messages."""
     if is_model(generator):
-        messages = [Message(each["role"], each["content"]) for each in data[1]]
+        messages = [ports.Message(each["role"], each["content"]) for each in data[1]]
         model = cast("ChatModel", generator)
         return in_own_loop(read_answer(model.stream(Prompt(messages)))).text
     answer = cast("Any", getattr(generator, "execute", generator))(data)
@@ -137,8 +129,8 @@ class AskingModel:
             raise
         except Exception as error:  # noqa: BLE001 - a generator may raise anything
             raise ModelFailed(f"the generator failed: {type(error).__name__}: {error}") from None
-        yield TextDelta(text)
-        yield ModelDone(Usage(), self.name)
+        yield ports.TextDelta(text)
+        yield ports.ModelDone(ports.Usage(), self.name)
 
 
 def wording_model(generator: GeneratorLike, query: str | None, profile: str) -> ChatModel:
@@ -347,7 +339,6 @@ class LLMPlanner(MapFunction):
         return validate_steps(steps, tools)
 
     def _overrides(self, hook: str) -> bool:
-        """Whether a subclass, or this object, has a hook of its own."""
         own = getattr(getattr(self, hook), "__func__", None)
         return own is not LLMPlanner.__dict__[hook]
 
@@ -383,11 +374,7 @@ class LLMPlanner(MapFunction):
         return text if steps is None else json.dumps(steps, ensure_ascii=False, default=str)
 
     async def _make(
-        self,
-        profile: str | BaseProfile,
-        query: str,
-        tools: Manifest,
-        tell: Callable[[str], None],
+        self, profile: str | BaseProfile, query: str, tools: Manifest, tell: Callable[[str], None]
     ) -> list[PlanStep]:
         text = profile.render_system_prompt() if isinstance(profile, BaseProfile) else profile
         shown = self._top_k_tools(query, tools, self.topk_tools)
@@ -438,8 +425,11 @@ class LLMPlanner(MapFunction):
             plan = salvage(plan, (), max_steps=most)
         writing = write(plan) if plan is not None else None
         if plan is None or writing is None or not writing.value:
-            told = [_told(each, planned.locale) for each in planned.problems]
-            self.failure = "; ".join(dict.fromkeys(told)) or NOTHING["text"]
+            told = dict[str, None]()
+            for each in planned.problems:
+                hint = f" ({in_language(each.hint, planned.locale)})" if each.hint else ""
+                told[in_language(each.message, planned.locale) + hint] = None
+            self.failure = "; ".join(told) or NOTHING["text"]
             return [{**NOTHING}]
         if plan.degraded:
             self.problems += (left_behind(plan.degraded),)
@@ -451,16 +441,10 @@ class LLMPlanner(MapFunction):
         return steps
 
     def _usable(self, planned: Planned, keeps: Callable[[Plan], bool]) -> Plan | None:
-        """Returns as much of an unusable draft as can be used and keeps the rules."""
         draft, most = planned.draft, self.max_steps
         sizes = range(most, 0, -1) if draft is not None else ()
         parts = (salvage(cast("Plan", draft), planned.problems, max_steps=n) for n in sizes)
         return next((part for part in parts if part is not None and keeps(part)), None)
-
-
-def _told(flaw: Problem, locale: str) -> str:
-    hint = f" ({in_language(flaw.hint, locale)})" if flaw.hint else ""
-    return in_language(flaw.message, locale) + hint
 
 
 def _ranker(given: Any) -> Ranker | None:

@@ -12,16 +12,10 @@ from plansmith.check.autofix import autofix
 from plansmith.check.check_plan import check_plan
 from plansmith.errors import Refused, StaleDecision
 from plansmith.formats.dialect import in_order, place_id
+from plansmith.plan import events as e
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.data import Json
-from plansmith.plan.events import (
-    Event,
-    PlanProposed,
-    StepDone,
-    StepFailed,
-    StepStarted,
-    StepUnknown,
-)
+from plansmith.plan.events import Event
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.plan import Plan
@@ -35,24 +29,11 @@ from plansmith.ports import ChatModel, PlanStore
 from plansmith.review.policy import acting_steps
 from plansmith.runs.intake import NewRun
 from plansmith.store.memory import MemoryStore
-from plansmith_compat.calling import (
-    Tell,
-    events_during,
-    in_own_loop,
-    in_thread,
-    told_by,
-    verdict_of,
-)
+from plansmith_compat import calling
+from plansmith_compat.calling import Tell, in_own_loop
+from plansmith_compat.sage import operators
 from plansmith_compat.sage.dialect import observations_of, read, reply_of, reply_text, write
-from plansmith_compat.sage.operators import (
-    BaseProfile,
-    MapFunction,
-    RegistryTools,
-    ToolRegistry,
-    briefing_of,
-    changed,
-    plain,
-)
+from plansmith_compat.sage.operators import BaseProfile, MapFunction, ToolRegistry
 from plansmith_compat.sage.planner import (
     GeneratorLike,
     LLMPlanner,
@@ -122,7 +103,7 @@ def runnable(
 
 def _step(entry: Any) -> PlanStep:
     try:
-        entry = plain(entry)
+        entry = operators.plain(entry)
     except ValueError:  # a circle, or no text: it cannot be kept, so it cannot be run
         entry = None
     return cast("PlanStep", entry) if isinstance(entry, dict) else {"type": entry}
@@ -247,9 +228,9 @@ async def failed_before(smith: Plansmith, run: Run) -> list[dict[str, Any]]:
         return found
     async for event in smith.events(run.id):
         body = event.body
-        if isinstance(body, PlanProposed):
+        if isinstance(body, e.PlanProposed):
             plan = body.plan
-        elif isinstance(body, StepFailed) and plan is not None and plan != run.plan:
+        elif isinstance(body, e.StepFailed) and plan is not None and plan != run.plan:
             state = StepState(status=StepStatus.FAILED, error=in_language(body.error, run.locale))
             seen = observations_of(in_order(plan), Run(id=run.id, steps={body.step: state}))
             found += seen if not body.again else []
@@ -340,7 +321,7 @@ class AgentRuntime(MapFunction):
                 tell({"type": "reply", "content": result["reply"]})
                 tell({"type": "completed", **result})
 
-        return told_by(work)
+        return calling.told_by(work)
 
     def execute(self, data: Any) -> StepResult:
         """Answers a query: a text, or a mapping with `max_steps` and `profile_overrides`."""
@@ -352,9 +333,14 @@ class AgentRuntime(MapFunction):
         query = table.get("user_query") or table.get("query")
         if not isinstance(query, str) or not query.strip():
             raise ValueError("give a query, or a mapping with 'user_query' (or 'query')")
-        most = _positive(table.get("max_steps", self.max_steps))
-        profile = self._profile_with(table.get("profile_overrides"))
-        with changed(self, max_steps=most, profile=profile) as runtime:
+        most, profile = _positive(table.get("max_steps", self.max_steps)), self.profile
+        if isinstance(overrides := table.get("profile_overrides"), dict):
+            try:
+                profile = profile.merged(**cast("dict[str, Any]", overrides))
+            except Exception as error:  # noqa: BLE001 - as in SAGE, the query goes on
+                message = "the profile stays as it is: %s"
+                logging.getLogger(__name__).warning(message, error)
+        with operators.changed(self, max_steps=most, profile=profile) as runtime:
             return runtime.step(query)
 
     async def answer(self, query: str, profile: BaseProfile | None = None) -> StepResult:
@@ -397,7 +383,6 @@ class AgentRuntime(MapFunction):
     async def _resumed(
         self, run_id: str, act: Callable[[Plansmith, Run], Awaitable[Run]]
     ) -> StepResult:
-        """Does what a run waits for, and goes on with it."""
         name = run_id or (self.run.id if self.run is not None else "")
         if not name:
             raise Refused("there is no run to go on with", hint="give run_id=…")
@@ -416,7 +401,7 @@ class AgentRuntime(MapFunction):
         who = profile or self.profile
         try:
             manifest = self.tools.describe()
-            steps = await in_thread(self._plan_steps, who, query, manifest, tell)
+            steps = await calling.in_thread(self._plan_steps, who, query, manifest, tell)
         except Exception as error:  # noqa: BLE001 - a planner may raise anything
             return self._ended(None, StepResult(error=f"Planning failed: {error}"))
         own = self._own
@@ -447,10 +432,9 @@ class AgentRuntime(MapFunction):
     async def _ran(
         self, smith: Plansmith, plan: Plan, who: BaseProfile, query: str, tell: Tell | None
     ) -> Run:
-        """Runs a plan, and tells each tool step as it starts and ends."""
         wanted = PlanRequest(
             query,
-            profile=briefing_of(who.render_system_prompt()),
+            profile=operators.briefing_of(who.render_system_prompt()),
             top_k=self._own.topk_tools if self._own is not None else None,
             max_steps=self.max_steps,
             dialect="sage",
@@ -459,7 +443,7 @@ class AgentRuntime(MapFunction):
         made = await smith.runs.create(new)
         going = asyncio.ensure_future(self._go_on(smith, made.run))
         if tell is not None:
-            async for event in events_during(going, smith.store, made.run.id):
+            async for event in calling.events_during(going, smith.store, made.run.id):
                 await _tell_step(smith, made.run.id, event, tell)
         return await going
 
@@ -468,7 +452,7 @@ class AgentRuntime(MapFunction):
         while True:
             if isinstance(next_move(run), AwaitReview):
                 said = self._review(run) if self._review else self._is_covered(run)
-                approved = await verdict_of(said)
+                approved = await calling.verdict_of(said)
                 if approved is None:
                     return await smith.get(run.id)
                 run = await _decided(smith, run, approve=approved, by=_CALLER)
@@ -522,7 +506,7 @@ class AgentRuntime(MapFunction):
         return Plansmith(
             model=own.plan_model(query) if own is not None else None,
             report_model=self._wording(query, who),
-            tools=[RegistryTools(self.tools)],
+            tools=[operators.RegistryTools(self.tools)],
             store=self._store,
             shared_store=not isinstance(self._store, str),
             limits=Limits(
@@ -530,30 +514,19 @@ class AgentRuntime(MapFunction):
             ),
         )
 
-    def _profile_with(self, overrides: Any) -> BaseProfile:
-        """Returns the profile with other values; itself where they do not fit, with a warning."""
-        if not isinstance(overrides, dict):
-            return self.profile
-        try:
-            return self.profile.merged(**cast("dict[str, Any]", overrides))
-        except Exception as error:  # noqa: BLE001 - as in SAGE, the query goes on
-            message = "the profile stays as it is: %s"
-            logging.getLogger(__name__).warning(message, error)
-            return self.profile
-
 
 async def _tell_step(smith: Plansmith, run_id: str, event: Event, tell: Tell) -> None:
     body = event.body
-    if not isinstance(body, (StepStarted, StepDone, StepFailed, StepUnknown)):
+    if not isinstance(body, (e.StepStarted, e.StepDone, e.StepFailed, e.StepUnknown)):
         return
     run = await smith.get(run_id)
     step = run.plan.by_id.get(body.step) if run.plan is not None else None
     if not isinstance(step, ToolStep):
         return
     state = run.steps[step.id]
-    if isinstance(body, StepStarted):
+    if isinstance(body, e.StepStarted):
         tell({"type": "tool_start", "tool": step.tool, "arguments": dict(step.inputs)})
-    elif isinstance(body, StepDone):
+    elif isinstance(body, e.StepDone):
         tell({"type": "tool_result", "tool": step.tool, "result": state.result})
     else:
         tell({"type": "tool_error", "tool": step.tool, "error": state.error})

@@ -2,7 +2,6 @@
 
 from plansmith_compat.spring import deepresearch, keys
 from plansmith_compat.spring.beans import ExecutionStep, NL2SQLPlan, ResearchPlan, ToolParameters
-from plansmith_compat.spring.data_agent import DataAgent
 from plansmith_compat.spring.jmanus import (
     FunctionToolCallback,
     JManus,
@@ -16,6 +15,7 @@ from plansmith_compat.spring.jmanus import (
 from plansmith_compat.spring.nodes import (
     MAX_REJECTIONS,
     MAX_REPAIRS,
+    DataAgent,
     HumanFeedbackDispatcher,
     HumanFeedbackNode,
     PlanExecutorDispatcher,

@@ -13,23 +13,12 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.problem import has_errors
 from plansmith.ports import ContextBlock
-from plansmith_compat.spring import keys
+from plansmith_compat.spring import keys, nodes
 from plansmith_compat.spring.beans import ResearchPlan
 from plansmith_compat.spring.dialects import write_as
 from plansmith_compat.spring.dialects.research import MANNER, read
 from plansmith_compat.spring.keys import State, Updates
-from plansmith_compat.spring.nodes import (
-    REJECTED,
-    HumanFeedbackDispatcher,
-    OnText,
-    PlanningNode,
-    decision_in,
-    error_text,
-    feedback_data,
-    read_output,
-    text_of,
-    usable,
-)
+from plansmith_compat.spring.nodes import HumanFeedbackDispatcher, OnText, PlanningNode
 from plansmith_planner.agent_cards import CODER, RESEARCHER
 
 __all__ = [
@@ -54,8 +43,8 @@ class PlannerNode(PlanningNode):
     usual_agents = (RESEARCHER, CODER)
 
     async def _apply(self, state: State, on_text: OnText) -> Updates:
-        said = feedback_data(state).get(keys.FEEDBACK_CONTENT)
-        words = [text_of(each) for each in (state.get(keys.PLANNER_ERROR), said) if each]
+        said = nodes.feedback_data(state).get(keys.FEEDBACK_CONTENT)
+        words = [nodes.text_of(each) for each in (state.get(keys.PLANNER_ERROR), said) if each]
         most = state.get(keys.MAX_STEP_NUM)
         request = PlanRequest(
             str(state[keys.QUERY]),
@@ -65,9 +54,9 @@ class PlannerNode(PlanningNode):
             dialect="deepresearch",
         )
         planned = await self._draft(request, _blocks(state), on_text)
-        plan = usable(planned)
+        plan = nodes.usable(planned)
         if plan is None:
-            why = error_text(planned.problems)
+            why = nodes.error_text(planned.problems)
             return {keys.PLANNER_CONTENT: planned.text, keys.PLANNER_ERROR: why}
         # The person's words are in this plan; those on it will be others.
         used: Updates = {name: "" for name in _WORDS if state.get(name)}
@@ -77,11 +66,11 @@ class PlannerNode(PlanningNode):
 
 def _blocks(state: State) -> list[ContextBlock]:
     found = state.get(keys.BACKGROUND_RESULTS) or ()
-    results = [found] if isinstance(found, str) else [text_of(each) for each in found if each]
+    results = [found] if isinstance(found, str) else [nodes.text_of(each) for each in found if each]
     blocks = [ContextBlock(_BACKGROUND, each) for each in results if each.strip()]
     more = {keys.OPTIMIZE_QUERIES: "the query in other words", keys.DOCUMENTS: "documents"}
     given = {key: title for key, title in more.items() if state.get(key)}
-    return blocks + [ContextBlock(title, text_of(state[key])) for key, title in given.items()]
+    return blocks + [ContextBlock(title, nodes.text_of(state[key])) for key, title in given.items()]
 
 
 def _written(plan: Plan) -> dict[str, Json]:
@@ -92,7 +81,7 @@ def _written(plan: Plan) -> dict[str, Json]:
 
 
 def _read(state: State) -> Reading:
-    return read_output(state.get(keys.PLANNER_CONTENT), MANNER.title, read)
+    return nodes.read_output(state.get(keys.PLANNER_CONTENT), MANNER.title, read)
 
 
 class InformationNode:
@@ -105,7 +94,7 @@ class InformationNode:
         """Returns the updates of the state: `current_plan` and `information_next_node`."""
         reading, again = _read(state), {keys.PLAN_ITERATIONS: _iterations(state) + 1}
         if reading.plan is None or has_errors(list(reading.problems)):
-            why = text_of(state.get(keys.PLANNER_ERROR) or error_text(reading.problems))
+            why = nodes.text_of(state.get(keys.PLANNER_ERROR) or nodes.error_text(reading.problems))
             told: Updates = {keys.PLANNER_ERROR: why}
             if _at_limit(state):
                 return told | {keys.INFORMATION_NEXT_NODE: keys.END}
@@ -136,17 +125,17 @@ class HumanFeedbackNode:
 
     async def apply(self, state: State) -> Updates:
         """Returns the updates of the state, with the next node."""
-        data: Mapping[str, Any] = feedback_data(state) | feedback_data(
+        data: Mapping[str, Any] = nodes.feedback_data(state) | nodes.feedback_data(
             state.get(keys.HUMAN_FEEDBACK)
         )
         if data.get("terminate") is True:
             return _to(keys.END, {})
         more: Updates = {keys.PLAN_ITERATIONS: _iterations(state) + 1, keys.FEEDBACK_CONTENT: ""}
-        match decision_in(data, state, at_limit=_at_limit(state)):
+        match nodes.decision_in(data, state, at_limit=_at_limit(state)):
             case "approve":
                 return _to(keys.RESEARCH_TEAM, more)
             case "go_on":
-                words = str(data.get(keys.FEEDBACK_CONTENT) or REJECTED)
+                words = str(data.get(keys.FEEDBACK_CONTENT) or nodes.REJECTED)
                 asked = {keys.FEEDBACK_CONTENT: words, keys.HUMAN_FEEDBACK_QUESTION: ""}
                 return _to(keys.PLANNER, more | asked)
             case "stop":

@@ -12,17 +12,9 @@ from hashlib import sha256
 from typing import Any, Final, Protocol, cast, runtime_checkable
 from uuid import UUID
 
+from plansmith import errors
 from plansmith.app import Plansmith
-from plansmith.errors import (
-    InputNeeded,
-    Misconfigured,
-    PlanInvalid,
-    Refused,
-    RunBusy,
-    StaleWriter,
-    ToolBusy,
-    ToolFailed,
-)
+from plansmith.errors import Refused
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.events import StepStarted
@@ -47,32 +39,28 @@ from plansmith_planner.parse.habits import snake
 
 NAME: Final = "planning"
 DESCRIPTION: Final = "Makes the plan of a task: its title and its steps, or a direct response."
+
+
+def _field(kind: str, about: str, **more: Json) -> dict[str, Json]:
+    return {"type": kind, **more, "description": about}
+
+
+_PROPERTIES: Final[dict[str, Json]] = {
+    "command": _field("string", "what to do: create makes a plan", enum=["create"]),
+    "title": _field("string", "the plan's title; for a direct response, the person's request"),
+    "steps": _field(
+        "array", "the steps in order, each as `[AGENT] what to do`", items={"type": "string"}
+    ),
+    "terminateColumns": _field(
+        "string", "what every step has to give, such as `name, price`; optional"
+    ),
+    "directResponse": _field(
+        "boolean", "true if the request needs no plan and is answered directly"
+    ),
+}
 PARAMETERS: Final[dict[str, Json]] = {
     "type": "object",
-    "properties": {
-        "command": {
-            "type": "string",
-            "enum": ["create"],
-            "description": "what to do: create makes a plan",
-        },
-        "title": {
-            "type": "string",
-            "description": "the plan's title; for a direct response, the person's request",
-        },
-        "steps": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "the steps in order, each as `[AGENT] what to do`",
-        },
-        "terminateColumns": {
-            "type": "string",
-            "description": "what every step has to give, such as `name, price`; optional",
-        },
-        "directResponse": {
-            "type": "boolean",
-            "description": "true if the request needs no plan and is answered directly",
-        },
-    },
+    "properties": _PROPERTIES,
     "required": ["command", "title", "steps"],
 }
 Arguments = str | Mapping[str, Any]  # of a call: JSON text or an object
@@ -266,41 +254,39 @@ class PublishedTemplates:
         """
         template = self._templates.get(tool)
         if template is None:
-            raise ToolFailed(f"there is no published template {tool!r}")
+            raise errors.ToolFailed(f"there is no published template {tool!r}")
         run_id = sub_run_id(call.key)
         try:
             await self._begin(run_id, template, arguments)
             run = await self._smith.runs.run(run_id)
         except asyncio.CancelledError:
-            if call.is_stopped():
-                await self._stop(run_id)
+            if call.is_stopped() and await self._smith.store.events(run_id):
+                # To its end, even if the caller does not wait for it.
+                stopping = asyncio.ensure_future(self._smith.cancel(run_id))
+                self._stopping.add(stopping)
+                stopping.add_done_callback(self._stopping.discard)
+                await asyncio.shield(stopping)
             raise
-        except RunBusy as busy:
-            raise ToolBusy(str(busy)) from None
+        except errors.RunBusy as busy:
+            raise errors.ToolBusy(str(busy)) from None
         if not run.status.over:
             text = f"the template {tool!r} waits for a person in run {run.id}: it is {run.status}"
-            raise InputNeeded(f"{text}. Go on once it is decided there?", options=[GO_ON])
+            raise errors.InputNeeded(f"{text}. Go on once it is decided there?", options=[GO_ON])
         if run.status is not RunStatus.DONE:
             hint = f"look at run {run.id}"
-            raise ToolFailed(f"the template {tool!r} is {run.status}: {run.reason}", hint=hint)
+            raise errors.ToolFailed(
+                f"the template {tool!r} is {run.status}: {run.reason}", hint=hint
+            )
         return {name: state.result for name, state in run.steps.items() if "/" not in name}
 
     async def _begin(self, run_id: str, template: Template, arguments: Mapping[str, Json]) -> None:
         if await self._smith.store.events(run_id):
             return
         plan = await self._smith.templates.plan(template.full_name, arguments)
-        with suppress(StaleWriter):  # another process has begun it meanwhile
+        with suppress(errors.StaleWriter):  # another process has begun it meanwhile
             origin = Origin(kind="template", id=template.full_name)
             goal = plan.goal or template.request
             await self._smith.runs.create(NewRun(goal, plan, origin=origin, by="", run_id=run_id))
-
-    async def _stop(self, run_id: str) -> None:
-        """Stops a run, to its end even if the caller does not wait for it."""
-        if await self._smith.store.events(run_id):
-            stopping = asyncio.ensure_future(self._smith.cancel(run_id))
-            self._stopping.add(stopping)
-            stopping.add_done_callback(self._stopping.discard)
-            await asyncio.shield(stopping)
 
 
 def sub_run_id(key: str) -> str:
@@ -337,7 +323,7 @@ def plan_from(value: Mapping[str, Any]) -> Plan:
         raise Refused(f"Invalid command: {value['command']}", hint="the only command is create")
     reading = read(cast("Json", dict(value)))
     if reading.plan is None or has_errors(list(reading.problems)):
-        raise PlanInvalid([each for each in reading.problems if each.severity == "error"])
+        raise errors.PlanInvalid([each for each in reading.problems if each.severity == "error"])
     return reading.plan
 
 
@@ -358,7 +344,9 @@ class JManus:
     ) -> None:
         if smith is not None and (model or agents or options):
             hint = "give a Plansmith alone, or the options of one"
-            raise Misconfigured("JManus takes a Plansmith or its options, not both", hint=hint)
+            raise errors.Misconfigured(
+                "JManus takes a Plansmith or its options, not both", hint=hint
+            )
         if smith is None:
             planning = OffersPlanning(model_of(model))
             smith = Plansmith(model=planning, agents=agents, **options)
@@ -416,14 +404,11 @@ class JManus:
 
 def _held(plan: Plan, run_id: str) -> ManusPlan:
     value = cast("dict[str, Any]", write_as("jmanus", plan).value)
-    steps = [
-        ManusStep.from_json({**each, "stepIndex": place})
-        for place, each in enumerate(value["steps"])
-    ]
+    steps = [{**each, "stepIndex": place} for place, each in enumerate(value["steps"])]
     direct = value.get("directResponse")
     return ManusPlan(
         title=str(value["title"]),
-        steps=steps,
+        steps=[ManusStep.from_json(each) for each in steps],
         current_plan_id=run_id,
         root_plan_id=run_id,
         user_request=value.get("userRequest"),

@@ -1,4 +1,4 @@
-"""NL2SQL's nodes: planner, plan executor and human feedback, and their dispatchers."""
+"""NL2SQL's nodes and dispatchers, and DataAgent: the same questions as durable runs."""
 
 from __future__ import annotations
 
@@ -9,34 +9,32 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, cast
 
+from plansmith.app import Plansmith
 from plansmith.check.check_plan import check_plan
 from plansmith.clock import SystemClock
 from plansmith.engine.budget import OPTIONS
-from plansmith.errors import UnreadableText
+from plansmith.errors import Refused, UnreadableText
 from plansmith.formats.dialect import Reading
+from plansmith.plan import next_move as moves
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
+from plansmith.plan.fold import GO_ON
+from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
+from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.ports import ChatModel, Clock, ContextBlock
+from plansmith.runs.intake import SEEN_FIRST
 from plansmith_compat.calling import Known
 from plansmith_compat.spring import keys
 from plansmith_compat.spring.beans import Bean
-from plansmith_compat.spring.dialects import write_as
-from plansmith_compat.spring.dialects.nl2sql import (
-    PARAMETERS,
-    PYTHON,
-    REPORT,
-    SQL,
-    TITLE,
-    TOOLS,
-    node_of,
-    read,
-)
+from plansmith_compat.spring.dialects import nl2sql, write_as
+from plansmith_compat.spring.dialects.nl2sql import node_of, read
 from plansmith_compat.spring.keys import State, Updates
+from plansmith_compat.turns import begun, changed, planned
 from plansmith_planner.agent_cards import CODER, SQL_WRITER
 from plansmith_planner.make import model_of
 from plansmith_planner.parse.habits import snake
@@ -172,7 +170,7 @@ class PlannerNode(PlanningNode):
         feedback = "\n".join(dict.fromkeys(text_of(each) for each in words if each))
         sent_back = state.get(keys.PLANNER_NODE_OUTPUT) or state.get(keys.HUMAN_REJECTED_PLAN)
         text = text_of(sent_back or "") if feedback else ""
-        rejected = read_output(text, TITLE, read).plan if text else None
+        rejected = read_output(text, nl2sql.TITLE, read).plan if text else None
         blocks = _blocks(state, question)
         if text and rejected is None:
             blocks.append(ContextBlock(_REJECTED_TEXT, text[:_MAX_REJECTED]))
@@ -212,7 +210,7 @@ def _blocks(state: State, question: str) -> list[ContextBlock]:
 def only_nl2sql(question: str) -> dict[str, Json]:
     """Returns the fixed plan if only SQL is wanted: one step, made without a model."""
     parameters: Json = {"instruction": question}
-    step: Json = {"step": 1, "tool_to_use": SQL, "tool_parameters": parameters}
+    step: Json = {"step": 1, "tool_to_use": nl2sql.SQL, "tool_parameters": parameters}
     return {"thought_process": "根据问题生成SQL", "execution_plan": [step]}
 
 
@@ -226,9 +224,9 @@ MAX_REJECTIONS: Final = 3
 REJECTED: Final = "Plan rejected by user"
 # What a node calls the field that it misses; for SQL, also by the name that it had once.
 _MISSES: Final = {
-    SQL: "the SQL generation node is missing description: the field 'instruction'",
-    PYTHON: "the Python generation node is missing instruction",
-    REPORT: "the report node is missing summary_and_recommendations",
+    nl2sql.SQL: "the SQL generation node is missing description: the field 'instruction'",
+    nl2sql.PYTHON: "the Python generation node is missing instruction",
+    nl2sql.REPORT: "the report node is missing summary_and_recommendations",
 }
 
 
@@ -263,7 +261,7 @@ class PlanExecutorNode:
 
     def validate(self, output: object) -> Reading:
         """Returns the plan in the planner's output, and all of its problems."""
-        reading = read_output(output, TITLE, read)
+        reading = read_output(output, nl2sql.TITLE, read)
         if reading.plan is None:
             return reading
         found = check_plan(reading.plan, (), agents=self.agents)
@@ -279,7 +277,7 @@ def _count(state: State, key: str) -> int:
 
 def _unsupported(step: ToolStep) -> Problem:
     message = Sentence("unknown.tool", name=step.tool)
-    hint = Sentence("use one of {tools}", tools=[*TOOLS])
+    hint = Sentence("use one of {tools}", tools=[*nl2sql.TOOLS])
     return problem("PS101", message, hint=hint, step=step.id, path=("tool_to_use",))
 
 
@@ -296,7 +294,9 @@ def _headline(output: object) -> str:
         if given is None:
             return f"Validation failed: Tool parameters are missing in step {place}."
         tool, words = str(step.get("tool_to_use")), _snaked(given)
-        if tool in PARAMETERS and not (words.get(PARAMETERS[tool]) or words.get("description")):
+        if tool in nl2sql.PARAMETERS and not (
+            words.get(nl2sql.PARAMETERS[tool]) or words.get("description")
+        ):
             return f"Validation failed in step {place}: {_MISSES[tool]}."
     return ""
 
@@ -311,12 +311,14 @@ def _after_repairs(repairs: int, rejections: int) -> str:
 
 
 def _next(plan: Plan, state: State) -> Updates:
-    """Returns the node of the current step; after the last one, the report."""
     current = max(int(state.get(keys.PLAN_CURRENT_STEP) or 1), 1)
     if current > len(plan.steps):
-        last = keys.END if state.get(keys.IS_ONLY_NL2SQL) else REPORT
+        last = keys.END if state.get(keys.IS_ONLY_NL2SQL) else nl2sql.REPORT
         return {keys.PLAN_NEXT_NODE: last, keys.PLAN_CURRENT_STEP: 1}
-    return {keys.PLAN_NEXT_NODE: node_of(plan.steps[current - 1]), keys.PLAN_CURRENT_STEP: current}
+    return {
+        keys.PLAN_NEXT_NODE: nl2sql.node_of(plan.steps[current - 1]),
+        keys.PLAN_CURRENT_STEP: current,
+    }
 
 
 def feedback_data(given: object) -> dict[str, Any]:
@@ -406,3 +408,147 @@ class HumanFeedbackDispatcher:
     async def apply(self, state: State) -> str:
         node = str(state.get(keys.HUMAN_NEXT_NODE) or keys.END)
         return keys.HUMAN_FEEDBACK_NODE if node == keys.WAIT_FOR_FEEDBACK else node
+
+
+class DataAgent:
+    """Uses a Plansmith that has a SQL writer, such as that of `plansmith_cli.teams.data`."""
+
+    def __init__(self, smith: Plansmith) -> None:
+        self.smith = smith
+        self._shown: dict[str, str] = {}  # by run, the plan that a state showed; last the newest
+
+    async def ask(
+        self,
+        question: str,
+        *,
+        human_review: bool = False,
+        only_sql: bool = False,
+        by: str = "",
+        thread_id: str = "",
+    ) -> Updates:
+        """Plans a question and runs the plan, unless a person has to see it first.
+
+        A `thread_id` names a conversation: the question knows what came before in it, or it
+        answers what was asked there.
+        """
+        if only_sql:
+            return await self._execute(await self._only_sql(question, thread_id, by))
+        given: dict[str, Any] = {"dialect": "spring", "mode": "review" if human_review else ""}
+        run = await planned(self.smith, question, thread_id=thread_id, by=by, **given)
+        if human_review and not moves.sees_first(
+            run
+        ):  # it answered a question that did not ask for it
+            await self.smith.runs.ask_for_review(run.id, SEEN_FIRST)
+            run = await self.smith.get(run.id)
+        return await self._execute(run)
+
+    async def _only_sql(self, question: str, thread_id: str, by: str) -> Run:
+        made = read(only_nl2sql(question)).plan
+        assert made is not None  # noqa: S101 - it is ours
+        plan = made.replace(goal=question)
+        if not thread_id:
+            return await self.smith.submit(plan, by=by)
+        thread = await self.smith.thread(thread_id)
+        turn = await begun(self.smith, thread, question, query=question, by=by, plan=plan)
+        assert turn.run is not None  # noqa: S101 - it was created with the message
+        return turn.run
+
+    async def feedback(self, run_id: str, data: Mapping[str, Any], *, by: str = "") -> Updates:
+        """Takes a person's decision on the plan, in the form of `HumanFeedbackNode`.
+
+        For the id of a conversation, on the plan that was shown last in it.
+        """
+        given_id, run_id = run_id, await self._run_of(run_id)
+        run = await self.smith.get(run_id)
+        if given_id != run_id and run_id not in self._shown:
+            return self.state(run)  # what a conversation has newest need not be what was seen
+        limits = {each.limit: name for name, each in run.questions.items()}
+        limit_question = limits.get("rejections", "")
+        given = feedback_data(data)
+        decision, verdict = given.get("decision"), given.get(keys.FEEDBACK)
+        if limit_question and (decision or verdict is True):
+            # An approval also answers the question whether to make another plan.
+            run = await self.smith.answer(run_id, limit_question, decision or GO_ON, by=by)
+        move = next_move(run)
+        # Feedback on a plan that was changed since is not about this one.
+        if not isinstance(move, AwaitReview) or self._shown.get(run_id, move.hash) != move.hash:
+            return self.state(run)
+        if verdict is True:
+            await self.smith.decide(run_id, approve=move.hash, by=by)
+            return await self.resume(run_id)
+        if verdict is False:
+            words = str(given.get(keys.FEEDBACK_CONTENT) or REJECTED)
+            return await self._execute(await changed(self.smith, run, words, by=by))
+        return self.state(run)
+
+    async def resume(self, run_id: str) -> Updates:
+        return self.state(await self.smith.runs.run(await self._run_of(run_id)))
+
+    async def _run_of(self, name: str) -> str:
+        """Returns the run that the thread id of a state means: itself, or the one shown last."""
+        if await self.smith.store.events(name):
+            return name
+        runs = (await self.smith.thread(name)).runs
+        if not runs:
+            raise Refused(f"there is neither a run nor a conversation {name}")
+        return next((run for run in reversed(self._shown) if run in runs), runs[-1])
+
+    async def _execute(self, run: Run) -> Updates:
+        runs = isinstance(next_move(run), moves.MakePlan | moves.Execute | moves.Conclude)
+        return self.state(await self.smith.runs.run(run.id) if runs else run)
+
+    def state(self, run: Run) -> Updates:
+        """Returns a run under the keys of the graph's state."""
+        plan = run.plan
+        self._shown.pop(run.id, None)
+        self._shown[run.id] = plan.hash if plan is not None else ""
+        head: Updates = {keys.THREAD_ID: run.options.thread or run.id, keys.RUN_ID: run.id}
+        head[keys.INPUT_KEY] = run.request
+        head[keys.QUERY_REWRITE_NODE_OUTPUT] = (plan.goal if plan else "") or run.request
+        if plan is None or plan.degraded:
+            error = error_text(run.problems) if run.problems else run.reason
+            return head | {
+                keys.PLANNER_NODE_OUTPUT: "",
+                keys.PLAN_VALIDATION_STATUS: False,
+                keys.PLAN_VALIDATION_ERROR: error,
+                keys.PLAN_NEXT_NODE: keys.END,
+                keys.HUMAN_FEEDBACK_QUESTION: _asked(run),
+                keys.RESULT: run.report,
+            }
+        return head | _planned(plan, run)
+
+
+def _planned(plan: Plan, run: Run) -> Updates:
+    value = write_as("nl2sql", plan, run).value
+    assert isinstance(value, dict)  # noqa: S101 - this shape is an object
+    results, current = value.pop(keys.SQL_EXECUTE_NODE_OUTPUT), value.pop(keys.PLAN_CURRENT_STEP)
+    errors = [f"{name}: {step.error}" for name, step in run.steps.items() if step.error]
+    return {
+        keys.PLANNER_NODE_OUTPUT: json.dumps(value, ensure_ascii=False),
+        keys.PLAN_CURRENT_STEP: current,
+        keys.PLAN_NEXT_NODE: _next_node(plan, run, int(str(current))),
+        keys.PLAN_VALIDATION_STATUS: True,
+        keys.PLAN_VALIDATION_ERROR: "\n".join(errors),
+        keys.HUMAN_REVIEW_ENABLED: isinstance(next_move(run), AwaitReview),
+        keys.HUMAN_REJECTION_COUNT: run.rejections,
+        keys.HUMAN_FEEDBACK_QUESTION: _asked(run),
+        keys.SQL_EXECUTE_NODE_OUTPUT: results,
+        keys.RESULT: run.report,
+    }
+
+
+def _asked(run: Run) -> str:
+    return "\n".join(each.text for each in run.questions.values())
+
+
+def _next_node(plan: Plan, run: Run, current: int) -> str:
+    match next_move(run):
+        case moves.Over():
+            return keys.END
+        case AwaitReview() | moves.AwaitAnswer():
+            return keys.HUMAN_FEEDBACK_NODE
+        case _:
+            pass
+    if current > len(plan.steps):
+        return keys.REPORT_GENERATOR_NODE
+    return node_of(plan.steps[current - 1]) or keys.END

@@ -1,6 +1,5 @@
 """ValueCell's interface: super agent, plan service, execution planner and tasks."""
 
-from plansmith_compat.valuecell.connections import RemoteConnections, agentcard_to_prompt
 from plansmith_compat.valuecell.models import (
     ExecutionPlan,
     InMemoryTaskStore,
@@ -22,9 +21,14 @@ from plansmith_compat.valuecell.models import (
     UserInputRequest,
     calculate_next_execution_delay,
 )
-from plansmith_compat.valuecell.orchestrator import AgentOrchestrator
-from plansmith_compat.valuecell.planner import ExecutionPlanner, PlanningAgent, PlanService
-from plansmith_compat.valuecell.super_agent import SuperAgent, SuperAgentService
+from plansmith_compat.valuecell.orchestrator import AgentOrchestrator, SuperAgent, SuperAgentService
+from plansmith_compat.valuecell.planner import (
+    ExecutionPlanner,
+    PlanningAgent,
+    PlanService,
+    RemoteConnections,
+    agentcard_to_prompt,
+)
 
 __all__ = [
     "AgentOrchestrator",

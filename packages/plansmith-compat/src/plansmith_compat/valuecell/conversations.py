@@ -106,7 +106,8 @@ class Conversations:
 
     async def begin(self, user_input: UserInput, thread_id: str, plan: Plan | None = None) -> Run:
         """Creates the run of a request, which the model plans unless there is a plan already."""
-        meta, thread = user_input.meta, await self._thread_of(user_input)
+        meta = user_input.meta
+        thread: Thread = await self.smith.thread(meta.conversation_id)
         place = Origin(
             kind="conversation",
             id=meta.conversation_id,
@@ -130,7 +131,8 @@ class Conversations:
 
     async def told(self, user_input: UserInput, text: str) -> None:
         """Keeps a message that was answered at once, without a run."""
-        thread, said = await self._thread_of(user_input), user_input.said or user_input.query
+        thread: Thread = await self.smith.thread(user_input.meta.conversation_id)
+        said = user_input.said or user_input.query
         if said.strip() and text:
             await thread.record(said, Reading("request"), by=user_input.meta.user_id, reply=text)
 
@@ -154,7 +156,3 @@ class Conversations:
     async def history(self, conversation_id: str) -> Sequence[Message]:
         thread: Thread = await self.smith.thread(conversation_id)
         return await thread.said()
-
-    async def _thread_of(self, user_input: UserInput) -> Thread:
-        thread: Thread = await self.smith.thread(user_input.meta.conversation_id)
-        return thread

@@ -25,27 +25,13 @@ from plansmith.plan.schedules import timing_of
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AskStep
 from plansmith_compat.reading import names_of
-from plansmith_planner.parse.habits import (
-    Ids,
-    Notes,
-    decides,
-    export_text,
-    losses,
-    no_such_step,
-    not_a_plan,
-    objects,
-    raw_text,
-    snake,
-    step_losses,
-    text_of,
-)
+from plansmith_planner.parse import habits
+from plansmith_planner.parse.habits import Notes, raw_text, snake
 
 TITLE: Final = "ValueCell"
 _TIMES: Final = frozenset({"schedule", "schedules"})
 GUIDANCE: Final = "guidance"
-STATUSES: Final[Mapping[StepStatus, str]] = {
-    StepStatus.WAITING: "pending",
-    StepStatus.READY: "pending",
+STATUSES: Final[Mapping[StepStatus, str]] = dict.fromkeys(StepStatus, "pending") | {
     StepStatus.RUNNING: "running",
     StepStatus.ASKING: "waiting_input",
     StepStatus.UNKNOWN: "waiting_input",
@@ -104,11 +90,11 @@ def read(value: Json) -> Reading:
     """Reads an answer of ValueCell's planner, an execution plan, or a list of tasks."""
     notes = Notes()
     head = _head(value, notes)
-    tasks = objects(head.get("tasks"))
+    tasks = habits.objects(head.get("tasks"))
     # An answer without tasks says what is missing.
-    refuses = head.get("guidance_message") or decides("adequate", head.get("adequate"))
+    refuses = head.get("guidance_message") or habits.decides("adequate", head.get("adequate"))
     if tasks is None and not refuses:
-        return Reading(None, not_a_plan(TITLE, _HINT))
+        return Reading(None, habits.not_a_plan(TITLE, _HINT))
     if tasks is None and head.get("tasks"):
         message = Sentence("the tasks are not a list of objects")
         notes.refuse("PS005", message, hint=_HINT, path=("tasks",))
@@ -134,7 +120,7 @@ def read(value: Json) -> Reading:
         "steps": [*steps, *_asked_first(steps, head.get("user_input"), notes)],
     }
     if head.get("plan_id"):
-        document["id"] = text_of(head["plan_id"])
+        document["id"] = habits.text_of(head["plan_id"])
     document |= _when(steps, schedules)
     return _read_as(document, notes)
 
@@ -147,7 +133,7 @@ def _asked_first(
     for place, each in enumerate(value if isinstance(value, list) else [value], start=1):
         given: Mapping[str, Json] = each if isinstance(each, dict) else {"description": each}
         named = {snake(name).removeprefix(_FIELD): text for name, text in given.items()}
-        name = text_of(named.get("name"))
+        name = habits.text_of(named.get("name"))
         question = raw_text(named.get("description")) or name
         if question:
             step: dict[str, Json] = {"id": f"{_FIELD}{place}", "kind": "ask", "title": name}
@@ -197,7 +183,7 @@ def _tasks(
     tasks: Sequence[Json], notes: Notes
 ) -> tuple[list[dict[str, Json]], list[dict[str, Json]]]:
     """Returns the steps and the schedule of each; an empty one for a task that runs once."""
-    ids, steps, schedules = Ids(), list[dict[str, Json]](), list[dict[str, Json]]()
+    ids, steps, schedules = habits.Ids(), list[dict[str, Json]](), list[dict[str, Json]]()
     for place, task in enumerate(tasks, start=1):
         if not isinstance(task, dict):
             text = repr(str(task)[:80])
@@ -206,7 +192,10 @@ def _tasks(
             continue
         fields = notes.fields(_without_run(task, notes), _TASK_FIELDS, aliases=_ALIASES)
         title, query = raw_text(fields.get("title")), raw_text(fields.get("query"))
-        agent, name = text_of(fields.get("agent_name")), ids.make(fields.get("task_id"), place)
+        agent, name = (
+            habits.text_of(fields.get("agent_name")),
+            ids.make(fields.get("task_id"), place),
+        )
         if not agent or not (query or title):
             missing = "agent_name" if not agent else "query"
             message = Sentence("task {place} has no '{missing}'", place=place, missing=missing)
@@ -222,7 +211,7 @@ def _tasks(
 
 
 def _schedule(fields: Mapping[str, Json], step: str, notes: Notes) -> dict[str, Json]:
-    pattern, config = text_of(fields.get("pattern")).lower(), fields.get("schedule_config")
+    pattern, config = habits.text_of(fields.get("pattern")).lower(), fields.get("schedule_config")
     times = config.values() if isinstance(config, dict) else [config]
     scheduled = any(each is not None for each in times)
     if pattern == "once" or not (pattern or scheduled):
@@ -257,7 +246,7 @@ def _timing_of(config: Mapping[str, Json], step: str, notes: Notes) -> dict[str,
             notes.refuse("PS003", message, step=step, path=("schedule_config", name))
     given = notes.fields({n: each for n, each in config.items() if snake(n) in known}, known)
     every = notes.whole(given.get("interval_minutes"), "interval_minutes", step=step)
-    daily = text_of(given.get("daily_time"))
+    daily = habits.text_of(given.get("daily_time"))
     if every is None and not daily:
         return {}
     made: dict[str, Json] = {"every_minutes": every} if every is not None else {}
@@ -280,7 +269,7 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
     """Returns the planner's answer for this plan; with a run, the execution plan with its tasks."""
     notes = Notes()
     held = ("goal", "thought", "enough_context", "schedule", "schedules", "id")
-    losses(plan, held, title=TITLE, notes=notes)
+    habits.losses(plan, held, title=TITLE, notes=notes)
     tasks: list[Json] = []
     fields: list[Json] = []
     guidance = ""
@@ -288,12 +277,12 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
         if isinstance(step, AgentStep):
             tasks.append(_task(step, _timing(plan, step.id, notes), run, notes))
         elif isinstance(step, AskStep) and step.id == GUIDANCE:
-            guidance = export_text(step.question, notes, step=step.id)
+            guidance = habits.export_text(step.question, notes, step=step.id)
         elif isinstance(step, AskStep) and step.id.startswith(_FIELD):
-            question = export_text(step.question, notes, step=step.id)
+            question = habits.export_text(step.question, notes, step=step.id)
             fields.append({"name": step.title, "description": question})
         else:
-            no_such_step(step, title=TITLE, notes=notes)
+            habits.no_such_step(step, title=TITLE, notes=notes)
     if tasks and plan.enough_context is bool(guidance):
         message = Sentence("{title} calls a plan adequate when it has tasks", title=TITLE)
         notes.lose(message, path=("enough_context",))
@@ -310,11 +299,11 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
 
 
 def _task(step: AgentStep, timing: dict[str, Json], run: Run | None, notes: Notes) -> Json:
-    step_losses(step, ("title", "agent", "task"), title=TITLE, notes=notes)
+    habits.step_losses(step, ("title", "agent", "task"), title=TITLE, notes=notes)
     task: dict[str, Json] = {
         "task_id": step.id,
         "title": step.title,
-        "query": export_text(step.task, notes, step=step.id),
+        "query": habits.export_text(step.task, notes, step=step.id),
         "agent_name": step.agent,
         "pattern": "recurring" if timing else "once",
         "schedule_config": timing or None,
@@ -378,15 +367,5 @@ def asks(plan: Plan) -> tuple[str, ...]:
 
 
 _PROMPT: Final = files("plansmith_compat.valuecell") / "prompts" / "valuecell.md"
-DIALECT: Final = Dialect(
-    "valuecell",
-    TITLE,
-    recognises,
-    read,
-    write,
-    schema,
-    _PROMPT,
-    asks=asks,
-    agents_only=True,
-    turn=2,
-)
+_PARTS: Final = ("valuecell", TITLE, recognises, read, write, schema, _PROMPT)
+DIALECT: Final = Dialect(*_PARTS, asks=asks, agents_only=True, turn=2)

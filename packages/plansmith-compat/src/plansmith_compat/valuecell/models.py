@@ -314,15 +314,7 @@ class TaskStore(Protocol):
 
     async def save_task(self, task: Task, /) -> None: ...
     async def load_task(self, task_id: str, /) -> Task | None: ...
-    async def list_tasks(
-        self,
-        conversation_id: str | None = None,
-        user_id: str | None = None,
-        status: TaskStatus | None = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> list[Task]: ...
-    async def delete_task(self, task_id: str, /) -> bool: ...
+    async def list_tasks(self, conversation_id: str | None = None) -> list[Task]: ...
     async def task_exists(self, task_id: str, /) -> bool: ...
 
 
@@ -381,17 +373,17 @@ class TaskManager:
     _get_task = get_task
 
     async def start_task(self, task_id: str) -> bool:
-        return await self._change(task_id, lambda task: task.start())
+        return await self._change(task_id, Task.start)
 
     async def complete_task(self, task_id: str) -> bool:
-        return await self._change(task_id, lambda task: task.complete())
+        return await self._change(task_id, Task.complete)
 
     async def fail_task(self, task_id: str, error_message: str) -> bool:
         return await self._change(task_id, lambda task: task.fail(error_message))
 
     async def cancel_task(self, task_id: str) -> bool:
         """Cancels a task; a finished one stays as it is. False if there is no such task."""
-        await self._change(task_id, lambda task: task.cancel())
+        await self._change(task_id, Task.cancel)
         return await self._store.task_exists(task_id)
 
     async def cancel_conversation_tasks(self, conversation_id: str) -> int:

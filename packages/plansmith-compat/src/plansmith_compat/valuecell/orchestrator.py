@@ -1,35 +1,156 @@
-"""ValueCell's orchestrator: turns requests, and answers to questions, into responses."""
+"""ValueCell's super agent, which answers or hands over, and its orchestrator of messages."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
 from uuid import uuid4
 
+from plansmith.app import Plansmith
+from plansmith.clock import SystemClock
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.planning import Decision
 from plansmith.plan.schedules import Schedule
 from plansmith.plan.thread import Reading
+from plansmith.ports import ChatModel, ContextBlock
 from plansmith_compat.calling import events_during
-from plansmith_compat.valuecell.connections import RemoteConnections
-from plansmith_compat.valuecell.conversations import handed_over, is_asked, place_of, times_of
+from plansmith_compat.valuecell import models
+from plansmith_compat.valuecell.conversations import (
+    Conversations,
+    handed_over,
+    is_asked,
+    place_of,
+    times_of,
+)
 from plansmith_compat.valuecell.models import (
-    ExecutionPlan,
     Response,
     SuperAgentDecision,
     SuperAgentOutcome,
-    TaskPattern,
     UserInput,
-    UserInputRequest,
 )
-from plansmith_compat.valuecell.planner import Ask, PlanService
-from plansmith_compat.valuecell.super_agent import AnySuperAgent, SuperAgent, SuperAgentService
+from plansmith_compat.valuecell.planner import Ask, PlanService, RemoteConnections
+from plansmith_planner.context.gather import TIME, time_text
+from plansmith_planner.context.history import TITLE, recall
+from plansmith_planner.context.token_budget import rough_count
+from plansmith_planner.language.locales import locale_of
+from plansmith_planner.make import model_of
+from plansmith_planner.model_planner import ModelPlanner
+from plansmith_planner.triage import triage
 
 if TYPE_CHECKING:
     from plansmith_planner.threads.thread import Thread
+
+UNAVAILABLE: Final = "SuperAgent unavailable: no model is set"
+_TOKENS: Final = 2000
+Said = str | SuperAgentOutcome
+_S = TypeVar("_S")
+
+
+class Outcomes(Generic[_S]):
+    """What a super agent says: read with `async for`, or awaited for the last of it."""
+
+    def __init__(self, said: AsyncIterator[_S] | Awaitable[_S]) -> None:
+        self._said = said
+
+    async def __aiter__(self) -> AsyncIterator[_S]:
+        if isinstance(self._said, AsyncIterator):
+            async for each in self._said:
+                yield each
+        else:
+            yield await self._said
+
+    def __await__(self) -> Generator[Any, None, _S]:
+        async def last() -> _S:
+            return [each async for each in self][-1]
+
+        return last().__await__()
+
+
+class AnySuperAgent(Protocol):
+    """A super agent of a program's own; `run` may also return an awaitable, as it once did."""
+
+    @property
+    def name(self) -> str: ...
+    def run(self, user_input: UserInput, /) -> Any: ...
+
+
+class SuperAgent:
+    """Answers simple requests at once and passes the rest to the planner.
+
+    Without a model it takes the one of the orchestrator's Plansmith; alone, the automatic choice.
+    """
+
+    name: str = "ValueCellAgent"
+
+    def __init__(self, model: ChatModel | str | None = None) -> None:
+        self._given = model
+        self.conversations: Conversations | None = None
+        self._alone = Conversations(Plansmith())
+
+    def run(self, user_input: UserInput) -> AsyncIterator[SuperAgentOutcome]:
+        """Yields one outcome: an answer, or the request for the planner; it can be awaited too."""
+        return cast("AsyncIterator[SuperAgentOutcome]", Outcomes(self._run(user_input)))
+
+    async def _run(self, user_input: UserInput) -> SuperAgentOutcome:
+        model, query = self._model(), user_input.query
+        if model is None:
+            return _handoff(query, UNAVAILABLE)
+        known = await self._known(user_input.meta.conversation_id)
+        decided = await triage(query, model=model, locale=locale_of(query), known=known)
+        if decided.decision is Decision.PLAN:
+            # Triage takes out the words that say when, and the planner needs them.
+            return _handoff(query if decided.schedule else decided.query, decided.reason)
+        if self.conversations is None:  # else the orchestrator keeps it
+            await self._alone.told(user_input, decided.answer)
+        return SuperAgentOutcome(
+            decision=SuperAgentDecision.ANSWER, answer_content=decided.answer, reason=decided.reason
+        )
+
+    def _model(self) -> ChatModel | None:
+        if self._given is None and self.conversations is not None:
+            planner = self.conversations.smith.runs.planning.planner
+            return planner.model if isinstance(planner, ModelPlanner) else None
+        try:
+            return model_of(self._given)
+        except PlansmithError:
+            return None
+
+    async def _known(self, conversation_id: str) -> list[ContextBlock]:
+        history = await (self.conversations or self._alone).history(conversation_id)
+        said = await recall(history, tokens=_TOKENS, count=rough_count)
+        blocks = [ContextBlock(TITLE, said.text)] if said.text else []
+        return [*blocks, ContextBlock(TIME, time_text(SystemClock()))]
+
+
+def _handoff(query: str, reason: str) -> SuperAgentOutcome:
+    return SuperAgentOutcome(
+        decision=SuperAgentDecision.HANDOFF_TO_PLANNER,
+        enriched_query=query,
+        # Rules pass on whatever they are asked, and say no more about it.
+        reason=reason or "the request needs a plan",
+    )
+
+
+class SuperAgentService:
+    """A super agent as a service: yours, or one with the automatic choice of a model."""
+
+    def __init__(self, super_agent: AnySuperAgent | None = None) -> None:
+        self.super_agent = super_agent or SuperAgent()
+
+    @property
+    def name(self) -> str:
+        return self.super_agent.name
+
+    def run(self, user_input: UserInput) -> AsyncIterator[Said]:
+        """Yields what the super agent says; it can be awaited too."""
+        said = self.super_agent.run(user_input)
+        said = said.__aiter__() if hasattr(said, "__aiter__") else said
+        return cast("AsyncIterator[Said]", Outcomes(said))
+
 
 StepEvent = e.StepStarted | e.StepProgressed | e.StepDone | e.StepFailed | e.StepCancelled
 _KINDS: Final[tuple[tuple[type[StepEvent], str], ...]] = (
@@ -160,7 +281,7 @@ class AgentOrchestrator:
                 del self._talks[talk.conversation]
 
     def _asker(self, talk: Talk) -> Ask:
-        async def ask(request: UserInputRequest) -> None:
+        async def ask(request: models.UserInputRequest) -> None:
             talk.send(_ASKS, content=request.prompt)
             self._moved.set()
 
@@ -172,9 +293,9 @@ class AgentOrchestrator:
         if service is None or target not in ("", service.name):
             return user_input
         async for said in service.run(user_input):
-            if not isinstance(said, SuperAgentOutcome):
+            if not isinstance(said, models.SuperAgentOutcome):
                 talk.send("message", content=said)
-            elif said.decision is SuperAgentDecision.ANSWER:
+            elif said.decision is models.SuperAgentDecision.ANSWER:
                 answer = said.answer_content or said.reason or ""
                 talk.send("message", content=answer)
                 await self._conversations.told(user_input, answer)
@@ -186,7 +307,6 @@ class AgentOrchestrator:
         return user_input.model_copy(update={"target_agent_name": "", "triaged": True})
 
     async def _answer(self, thread: Thread, text: str, reading: Reading, talk: Talk) -> None:
-        """Takes a message as the answer to a run's question, and goes on with the run."""
         run = await self._smith.get(reading.run)
         place = place_of(run)
         if place is not None and place.user != talk.user:
@@ -208,12 +328,12 @@ class AgentOrchestrator:
         plan = await self.plan_service.go_on(run, talk.conversation, self._asker(talk))
         await self._carry_out(plan, talk)
 
-    async def _carry_out(self, plan: ExecutionPlan, talk: Talk) -> None:
+    async def _carry_out(self, plan: models.ExecutionPlan, talk: Talk) -> None:
         """Runs a plan; says so if a person has to do something first."""
         if plan.guidance_message is not None:
             answered = await self._conversations.is_answered(plan.plan_id)
             talk.send("message" if answered else "plan_failed", content=plan.guidance_message)
-        elif any(task.pattern is TaskPattern.RECURRING for task in plan.tasks):
+        elif any(task.pattern is models.TaskPattern.RECURRING for task in plan.tasks):
             made = (await self._smith.get(plan.plan_id)).plan
             assert made is not None  # noqa: S101 - it has tasks
             content = f"approve the plan {made.hash} to set up its schedule: {times_of(made)}"
@@ -222,7 +342,6 @@ class AgentOrchestrator:
             await self._follow(plan.plan_id, talk)
 
     async def _follow(self, run_id: str, talk: Talk) -> None:
-        """Executes a run and tells what happens to its tasks, and what it waits for."""
         after = (await self._smith.store.events(run_id))[-1].number
         running = asyncio.ensure_future(self._smith.runs.run(run_id))
         async for event in events_during(running, self._smith.store, run_id, after):
@@ -240,11 +359,13 @@ class AgentOrchestrator:
             waits = f"approve the plan {move.hash}"
         talk.send(_ASKS, task_id=run.id, content=waits or run.status.value)
 
-    async def set_up(self, plan: ExecutionPlan | str, *, approve: str) -> Schedule:
+    async def set_up(self, plan: models.ExecutionPlan | str, *, approve: str) -> Schedule:
         """Creates the schedule of a recurring plan with exactly this hash; the first of several."""
         return (await self.set_up_each(plan, approve=approve))[0]
 
-    async def set_up_each(self, plan: ExecutionPlan | str, *, approve: str) -> list[Schedule]:
+    async def set_up_each(
+        self, plan: models.ExecutionPlan | str, *, approve: str
+    ) -> list[Schedule]:
         """Creates a schedule for each time at which tasks of a plan run, under its hash.
 
         The plan may be given by its id. Tasks that run once stay in the plan's run, approved:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, cast
 
+from plansmith import plugins
+from plansmith.app import Plansmith
 from plansmith.errors import ModelFailed, PlansmithError, Refused, UnreadableText
 from plansmith.formats.dialect import dialect, plain_text
 from plansmith.plan.capability import AgentSpec
@@ -15,41 +17,98 @@ from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.run_options import Origin
 from plansmith.plan.schedules import parts, timing_of
 from plansmith.plan.steps import AgentStep
+from plansmith.ports import Agent, ChatModel
 from plansmith.text import HAN
 from plansmith_compat.calling import awaited
 from plansmith_compat.turns import answered
-from plansmith_compat.valuecell.connections import (
-    Connections,
-    agentcard_to_prompt,
-    planable,
-    smith_of,
-)
-from plansmith_compat.valuecell.conversations import (
-    ASK_FOR_TIME,
-    Conversations,
-    asked_in,
-    is_asked,
-    place_of,
-    schedule_guidance,
-    times_of,
-)
+from plansmith_compat.valuecell import conversations, models
+from plansmith_compat.valuecell.conversations import Conversations
 from plansmith_compat.valuecell.dialect import STATUSES
-from plansmith_compat.valuecell.models import (
-    ExecutionPlan,
-    PlannerInput,
-    PlannerResponse,
-    ScheduleConfig,
-    Task,
-    TaskPattern,
-    TaskStatus,
-    UserInput,
-    UserInputRegistry,
-    UserInputRequest,
-)
+from plansmith_compat.valuecell.models import ExecutionPlan, Task, UserInput, UserInputRequest
+from plansmith_connect.a2a.cards import NAMESPACE
 from plansmith_planner.language.locales import locale_of
+from plansmith_planner.make import model_of
 from plansmith_planner.parse.habits import decides, text_of
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.triage import agent_plan
+
+
+class RemoteConnections:
+    """The available agents, and the Plansmith that calls them.
+
+    Give a Plansmith, or a model (itself or its name) and agents of your own. With neither, it is
+    the one of this machine's settings, with its agents and the model that it finds.
+    """
+
+    def __init__(
+        self,
+        smith: Plansmith | None = None,
+        *,
+        model: ChatModel | str | None = None,
+        agents: Sequence[Agent] = (),
+    ) -> None:
+        if smith is None and (model is not None or agents):
+            smith = Plansmith(model=model_of(model), agents=agents)
+        self.smith = smith or plugins.load("settings", "smith")()
+
+    def get_agent_card(self, agent_name: str) -> AgentSpec | None:
+        """Returns the card of an enabled agent; one over A2A also by its name in ValueCell."""
+        # A name that is taken, also by an agent that is off, never means another agent.
+        names = [card.name for card in self.smith.runs.intake.agents()]
+        remote = f"{NAMESPACE}{agent_name}".lower()
+        same = [name for name in names if name.lower() == remote and agent_name not in names]
+        return self.get_all_agent_cards().get(next(iter(same), agent_name))
+
+    def get_all_agent_cards(self) -> dict[str, AgentSpec]:
+        return {card.name: card for card in self.smith.runs.intake.agents() if card.enabled}
+
+    def get_planable_agent_cards(self) -> dict[str, AgentSpec]:
+        """Returns the cards a planner may use: neither hidden nor passthrough."""
+        cards = self.get_all_agent_cards().values()
+        return {card.name: card for card in cards if not card.hidden and not card.passthrough}
+
+    def is_planner_passthrough(self, agent_name: str) -> bool:
+        card = self.get_agent_card(agent_name)
+        return card is not None and card.passthrough
+
+    def list_available_agents(self) -> list[str]:
+        return list(self.get_all_agent_cards())
+
+
+# Ours, or connections of a program's own, with `get_all_agent_cards` and `get_agent_card`.
+Connections = Any
+
+
+def smith_of(connections: Connections) -> Plansmith:
+    """Returns the Plansmith of the connections; for foreign ones, one without model and agents."""
+    found = getattr(connections, "smith", None)
+    return found if isinstance(found, Plansmith) else Plansmith()
+
+
+def planable(connections: Connections) -> Mapping[str, Any]:
+    """Returns the cards a planner may use; older connections do not tell them apart."""
+    everything = getattr(connections, "get_all_agent_cards", dict)
+    return cast("Mapping[str, Any]", getattr(connections, "get_planable_agent_cards", everything)())
+
+
+def agentcard_to_prompt(card: Any) -> str:
+    """Returns a card as Markdown: description, skills, examples and tags."""
+    if isinstance(card, Mapping):
+        return str(cast("object", card))
+    lines = [f"# Agent: {card.name}", "", f"**Description:** {card.description}"]
+    skills = getattr(card, "skills", None) or ()
+    if skills:
+        lines += ["", "## Available Skills"]
+    for number, skill in enumerate(skills, start=1):
+        name = getattr(skill, "id", "")
+        lines += ["", f"### {number}. {skill.name}" + (f" (`{name}`)" if name else "")]
+        lines += ["", f"**Description:** {skill.description}"]
+        if skill.examples:
+            lines += ["", "**Examples:**", *(f"- {example}" for example in skill.examples)]
+        if skill.tags:
+            lines += ["", "**Tags:** " + ", ".join(f"`{tag}`" for tag in skill.tags)]
+    return "\n".join(lines)
+
 
 Ask = Callable[[UserInputRequest], Awaitable[None]]
 MOST_WORDS: Final = 10
@@ -57,6 +116,14 @@ MOST_CHARACTERS: Final = 20
 # A planner that asks more than this will not stop asking.
 MOST_QUESTIONS: Final = 12
 _UNKNOWN_MODEL: Final = "unknown model/provider"
+_MALFORMED: Final = (
+    "Planner produced a malformed response: {what}. "
+    "The model {model} may be too small for this, or not made for JSON."
+)
+_UNSUPPORTED: Final = (
+    "The plan was rejected, since it names unsupported agents that are not available: {what}. "
+    "The model {model} may have made them up."
+)
 _NOT_FOUND: Final = "The requested agent could not be found or is not available."
 
 
@@ -66,7 +133,9 @@ class PlanningAgent(Protocol):
     They return an object with `is_paused`, `tools_requiring_user_input`, `tools` and `content`.
     """
 
-    def run(self, planner_input: PlannerInput, /, *, session_id: str, user_id: str) -> Any: ...
+    def run(
+        self, planner_input: models.PlannerInput, /, *, session_id: str, user_id: str
+    ) -> Any: ...
     def continue_run(self, *, run_response: Any, updated_tools: Any) -> Any: ...
 
 
@@ -110,17 +179,17 @@ class ExecutionPlanner:
     async def asked(self, run: Run, ask: Ask) -> Run:
         """Asks every question about the request; returns the run after the answers."""
         for _ in range(MOST_QUESTIONS):
-            if not is_asked(run):
+            if not conversations.is_asked(run):
                 break
             name, question = next(iter(run.questions.items()))
-            answer, place = await _answer_to(question.text, ask), place_of(run)
+            answer, place = await _answer_to(question.text, ask), conversations.place_of(run)
             user = place.user if place else ""
             run = await answered(self.conversations.smith, run, name, answer, by=user)
         return run
 
     async def plan_of(self, run: Run) -> ExecutionPlan:
         """Returns the plan of a run; cancels a run without tasks."""
-        place = place_of(run) or Origin(id=run.options.thread)
+        place = conversations.place_of(run) or Origin(id=run.options.thread)
         guidance = await self._no_tasks(run)
         if guidance:
             await self.conversations.guided(run, guidance)
@@ -145,8 +214,8 @@ class ExecutionPlanner:
         except Exception as error:  # noqa: BLE001 - whatever it raises is told as guidance
             return await self._told(user_input, f"Planner failed: {error}")
         model, locale = _model_name(agent), locale_of(user_input.query)
-        if not isinstance(content, PlannerResponse):
-            return await self._told(user_input, _malformed(str(content), model))
+        if not isinstance(content, models.PlannerResponse):
+            return await self._told(user_input, _MALFORMED.format(what=str(content), model=model))
         found = dialect("valuecell").read(content.model_dump(mode="json"))
         if found.plan is None or has_errors(list(found.problems)):
             own = content.guidance_message
@@ -154,14 +223,14 @@ class ExecutionPlanner:
         steps = [step for step in found.plan.steps if isinstance(step, AgentStep)]
         missing = sorted({step.agent for step in steps} - planable(self.agent_connections).keys())
         if missing:
-            return await self._told(user_input, _unsupported(", ".join(missing), model))
+            told = _UNSUPPORTED.format(what=", ".join(missing), model=model)
+            return await self._told(user_input, told)
         plan = found.plan.replace(locale=locale, goal=user_input.query)
         return await self.plan_of(await self.conversations.begin(user_input, thread_id, plan))
 
     async def _no_tasks(self, run: Run) -> str:
-        """Returns why a run has no tasks to run; empty if it has."""
-        plan, smith, place = run.plan, self.conversations.smith, place_of(run)
-        if run.questions and is_asked(run):
+        plan, smith, place = run.plan, self.conversations.smith, conversations.place_of(run)
+        if run.questions and conversations.is_asked(run):
             return "Planner keeps asking: " + next(iter(run.questions.values())).text
         if plan is None and run.status is not RunStatus.FAILED:
             return run.report or run.reason or "Planner gave no plan."
@@ -169,7 +238,7 @@ class ExecutionPlanner:
             return await self._own_words(run) or self._failure(run)
         if not plan.steps:
             return plan.thought or "Planner gave no tasks."
-        if question := asked_in(plan):
+        if question := conversations.asked_in(plan):
             return question
         for part in (each for each in parts(plan) if each.timing is not None):
             try:
@@ -177,8 +246,8 @@ class ExecutionPlanner:
             except Refused as refused:
                 return str(refused)
         # A named agent gets the words as they are, also those that say when.
-        named = place is not None and not place.handed_over and not times_of(plan)
-        return "" if named else schedule_guidance(plan, run.request)
+        named = place is not None and not place.handed_over and not conversations.times_of(plan)
+        return "" if named else conversations.schedule_guidance(plan, run.request)
 
     async def _own_words(self, run: Run) -> str:
         """Returns what the model itself asked, if it gave no draft that can be used."""
@@ -202,7 +271,7 @@ class ExecutionPlanner:
         if failure := codes.get("PS015"):
             return f"Planner is unavailable: {failure.message} ({failure.hint})"
         if unreadable := codes.get("PS001"):
-            return _malformed(unreadable.message, model)
+            return _MALFORMED.format(what=unreadable.message, model=model)
         why = run.plan.degraded if run.plan is not None else run.reason
         found = _rejected(run.problems, model, locale_of(run.request))
         return found or f"The plan was rejected: {why}"
@@ -242,8 +311,9 @@ async def _answer_to(question: str, ask: Ask) -> str:
 
 
 async def _ask_agent(agent: PlanningAgent, user_input: UserInput, ask: Ask) -> object:
-    """Returns what the agent has planned; asks the person for each field it pauses for."""
-    wanted = PlannerInput(query=user_input.query, target_agent_name=user_input.target_agent_name)
+    wanted = models.PlannerInput(
+        query=user_input.query, target_agent_name=user_input.target_agent_name
+    )
     meta = user_input.meta
     response = await awaited(
         agent.run(wanted, session_id=meta.conversation_id, user_id=meta.user_id)
@@ -262,7 +332,6 @@ async def _ask_agent(agent: PlanningAgent, user_input: UserInput, ask: Ask) -> o
 
 
 def _model_name(agent: object) -> str:
-    """Returns the name of an agent's model, and of its provider if it has one."""
     model = getattr(agent, "model", None)
     name = getattr(model, "id", None) or getattr(model, "name", None)
     provider = getattr(model, "provider", None)
@@ -273,27 +342,13 @@ def _rejected(problems: Sequence[Problem], model: str, locale: str) -> str:
     """Returns guidance on what is wrong with a plan; empty if it does not say so."""
     missing = dict.fromkeys(each.message for each in problems if each.code == "PS102")
     if missing:
-        return _unsupported("; ".join(missing), model)
+        return _UNSUPPORTED.format(what="; ".join(missing), model=model)
     flaws = [each for each in problems if each.severity == "error"]
     if any(
         each.path[:1] in (("schedule_config",), ("schedule",), ("schedules",)) for each in flaws
     ):
-        return ASK_FOR_TIME[locale.startswith("zh")]
+        return conversations.ASK_FOR_TIME[locale.startswith("zh")]
     return f"The plan was rejected: {flaws[0].message}" if flaws else ""
-
-
-def _malformed(what: str, model: str) -> str:
-    return (
-        f"Planner produced a malformed response: {what}. "
-        f"The model {model} may be too small for this, or not made for JSON."
-    )
-
-
-def _unsupported(what: str, model: str) -> str:
-    return (
-        f"The plan was rejected, since it names unsupported agents that are not available: {what}. "
-        f"The model {model} may have made them up."
-    )
 
 
 def short_title(title: str) -> str:
@@ -322,9 +377,9 @@ def _tasks_of(run: Run, place: Origin) -> list[Task]:
                 thread_id=place.thread,
                 user_id=place.user,
                 agent_name=step.agent,
-                status=TaskStatus(STATUSES[state.status]),
-                pattern=TaskPattern.RECURRING if timing else TaskPattern.ONCE,
-                schedule_config=ScheduleConfig.of(timing),
+                status=models.TaskStatus(STATUSES[state.status]),
+                pattern=models.TaskPattern.RECURRING if timing else models.TaskPattern.ONCE,
+                schedule_config=models.ScheduleConfig.of(timing),
                 handoff_from_super_agent=place.handed_over,
                 started_at=state.started_at,
                 completed_at=state.finished_at,
@@ -342,10 +397,10 @@ class PlanService:
         self,
         agent_connections: Connections,
         execution_planner: ExecutionPlanner | None = None,
-        user_input_registry: UserInputRegistry | None = None,
+        user_input_registry: models.UserInputRegistry | None = None,
     ) -> None:
         self.planner = execution_planner or ExecutionPlanner(agent_connections)
-        self._registry = user_input_registry or UserInputRegistry()
+        self._registry = user_input_registry or models.UserInputRegistry()
         self._resumed: dict[str, asyncio.Task[ExecutionPlan]] = {}
 
     def register_user_input(self, conversation_id: str, request: UserInputRequest) -> None:

@@ -79,7 +79,6 @@ class A2AAgent:
             raise
 
     async def _check(self, card: Card) -> None:
-        """Raises an error if the agent's card is no longer the approved one."""
         served = await fetch_card(self._settings)
         if content_hash(served) == content_hash(card):
             return

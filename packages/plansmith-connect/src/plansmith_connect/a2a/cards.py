@@ -96,7 +96,6 @@ def choose_interface(card: Card, settings: AgentSettings) -> dict[str, str]:
 
 
 def _refusal(offered: dict[str, str], settings: AgentSettings) -> str:
-    """Returns why an interface cannot be used, or an empty text."""
     binding, url = offered["protocolBinding"], offered["url"]
     if binding not in BINDINGS:
         return (

@@ -69,7 +69,8 @@ def add(task: Body, update: Body) -> None:
         task["status"] = update.get("status", {})
         return
     made, artifacts = update["artifact"], task.setdefault("artifacts", [])
-    known = next((each for each in artifacts if _name(each) == _name(made)), None)
+    name = made.get("artifactId", "")
+    known = next((each for each in artifacts if each.get("artifactId", "") == name), None)
     if known is None:
         artifacts.append(made)
     elif update.get("append"):
@@ -77,10 +78,6 @@ def add(task: Body, update: Body) -> None:
         known["metadata"] = made.get("metadata") or known.get("metadata")
     else:
         artifacts[artifacts.index(known)] = made
-
-
-def _name(artifact: Body) -> str:
-    return str(artifact.get("artifactId", ""))
 
 
 def result_of(task: Body, *, binary_bytes: int) -> Json:

@@ -15,32 +15,10 @@ from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json, json_text
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call
+from plansmith_connect.a2a import messages as m
 from plansmith_connect.a2a.cards import Card, sign_in_links
 from plansmith_connect.a2a.exchange import Exchange, Gone, News
-from plansmith_connect.a2a.messages import (
-    AUTH,
-    CANNOT,
-    COMPLETED,
-    ENDED_BADLY,
-    LOST,
-    REJECTED,
-    SEND,
-    SETTLED,
-    UNKNOWN,
-    WAITING,
-    Asked,
-    Body,
-    add,
-    asked_by,
-    completed,
-    lost,
-    message_of,
-    need_of,
-    question_of,
-    result_of,
-    state_of,
-    text_of,
-)
+from plansmith_connect.a2a.messages import Asked, Body, question_of, state_of
 from plansmith_connect.a2a.settings import AgentSettings
 from plansmith_connect.a2a.wire import Cut, NotSent, TooMuch, Untrusted
 
@@ -50,7 +28,7 @@ _STALE_LOOKS: Final = 6
 _SPACE: Final = uuid.UUID("5b1c62f4-53a5-5b44-9d0f-0a6d2f3b7c11")
 _ENDINGS: Final = {
     "failed": "a2a.ended_failed",
-    REJECTED: "a2a.ended_refused",
+    m.REJECTED: "a2a.ended_refused",
     "canceled": "a2a.ended_cancelled",
 }
 
@@ -87,7 +65,7 @@ class RemoteTask:
                     await self._start(task, inputs, mark=str(self._call.attempt), again=again)
                 else:
                     await self._continue(
-                        asked_by(self._call.reply), self._call.reply.answer, task, inputs
+                        m.asked_by(self._call.reply), self._call.reply.answer, task, inputs
                     )
                 await self._follow()
                 return self._result()
@@ -109,7 +87,7 @@ class RemoteTask:
             found = await self._listed_tasks()
             self._known = {each["id"] for each in found}
             self._sent = self._sent or bool(found)
-            under_way = [each["id"] for each in found if state_of(each) not in ENDED_BADLY]
+            under_way = [each["id"] for each in found if state_of(each) not in m.ENDED_BADLY]
             if under_way:
                 self._task = await self._exchange.task(under_way[0])
                 return
@@ -170,7 +148,7 @@ class RemoteTask:
                 Sentence("{name} sent more than {most} updates", name=self._name, most=most)
             )
         if kind == "message":
-            self._task = completed(news)
+            self._task = m.completed(news)
             return
         task = news.get("id" if kind == "task" else "taskId", "")
         if task and task != (self._task.get("id") or task):
@@ -178,18 +156,18 @@ class RemoteTask:
         if kind == "task":
             self._task = news
         else:
-            add(self._task, news)
+            m.add(self._task, news)
         made = news.get("artifact")
         if made is None:
-            self._call.progress((text_of(message_of(news)) or state_of(news))[:500])
-        elif text := text_of(made, "") or str(made.get("name", "")):
+            self._call.progress((m.text_of(m.message_of(news)) or state_of(news))[:500])
+        elif text := m.text_of(made, "") or str(made.get("name", "")):
             self._call.progress(text[:500])
 
     def _is_settled(self) -> bool:
         """Whether the task is over or waits for us; a question just answered does not count."""
         state = state_of(self._task)
-        return state in SETTLED and (
-            state not in WAITING or question_of(self._task) != self._answered
+        return state in m.SETTLED and (
+            state not in m.WAITING or question_of(self._task) != self._answered
         )
 
     async def _find_lost_task(self) -> None:
@@ -217,11 +195,10 @@ class RemoteTask:
             return []
 
     async def _follow(self) -> None:
-        """Follows a task until it is settled, through lost connections and silence."""
         wait, looks, streams = _FIRST_WAIT, 0, self._exchange.streams
         self._until = monotonic() + self._limits.lost_s
         while not self._is_settled() and looks < _STALE_LOOKS:
-            before, stale = self._updates, state_of(self._task) in WAITING
+            before, stale = self._updates, state_of(self._task) in m.WAITING
             if streams and not stale:
                 streams = await self._resubscribe()
             if not self._is_settled():
@@ -259,7 +236,7 @@ class RemoteTask:
             self._why = str(failed)
             self._raise_unknown_outcome(self._task["id"])
         self._until = monotonic() + self._limits.lost_s
-        if state_of(found) == UNKNOWN:
+        if state_of(found) == m.UNKNOWN:
             raise ToolFailed(
                 Sentence("{name} reports a task state that A2A does not define", name=self._name)
             )
@@ -273,8 +250,8 @@ class RemoteTask:
         if self._settings.effect is Effect.READ:
             raise ToolBusy(f"{self._name}: {self._why}", retry_after=self._retry_after)
         self._check_times()
-        asked = Asked(task, self._context, LOST, "", self._times + 1, sorted(self._known))
-        raise lost(asked, self._why, who=self._name)
+        asked = Asked(task, self._context, m.LOST, "", self._times + 1, sorted(self._known))
+        raise m.lost(asked, self._why, who=self._name)
 
     async def _continue(
         self, asked: Asked, answer: Json, task: str, inputs: Mapping[str, Json]
@@ -283,7 +260,7 @@ class RemoteTask:
         self._context, self._known = asked.context or self._context, set(asked.known)
         if asked.task:
             await self._send_answer(asked, answer)
-        elif answer == SEND:
+        elif answer == m.SEND:
             await self._start(task, inputs, mark=f"again {asked.times}", again=True)
         else:
             self._why = Sentence("it still cannot be found")
@@ -296,16 +273,15 @@ class RemoteTask:
         except ToolBusy as away:
             self._why = str(away)
             self._raise_unknown_outcome(asked.task)
-        waits = state_of(self._task) in WAITING and question_of(self._task) == asked.question
-        if asked.why == LOST or not waits:
+        waits = state_of(self._task) in m.WAITING and question_of(self._task) == asked.question
+        if asked.why == m.LOST or not waits:
             return
-        if state_of(self._task) == AUTH and answer == CANNOT:
+        if state_of(self._task) == m.AUTH and answer == m.CANNOT:
             await self._cancel()
-            raise ToolFailed(
-                Sentence(
-                    "{name} wanted a sign-in, and the person could not sign in", name=self._name
-                )
+            why = Sentence(
+                "{name} wanted a sign-in, and the person could not sign in", name=self._name
             )
+            raise ToolFailed(why)
         self._answered = asked.question
         part: Body = {"mediaType": "application/json"}
         if isinstance(answer, str):
@@ -318,17 +294,17 @@ class RemoteTask:
 
     def _result(self) -> Json:
         state = state_of(self._task)
-        if state == COMPLETED:
-            return result_of(self._task, binary_bytes=self._limits.binary_bytes)
-        if state in WAITING:
+        if state == m.COMPLETED:
+            return m.result_of(self._task, binary_bytes=self._limits.binary_bytes)
+        if state in m.WAITING:
             self._check_times()
             still = question_of(self._task) == self._answered
             note = "(The last answer did not seem to arrive.) " if still else ""
             links = sign_in_links(self._card)
-            raise need_of(self._task, who=self._name, times=self._times, links=links, note=note)
-        why = text_of(message_of(self._task))[:2000] or Sentence("it does not say why")
+            raise m.need_of(self._task, who=self._name, times=self._times, links=links, note=note)
+        why = m.text_of(m.message_of(self._task))[:2000] or Sentence("it does not say why")
         message = Sentence(_ENDINGS[state], name=self._name, why=why)
-        raise (Rejected if state == REJECTED else ToolFailed)(message)
+        raise (Rejected if state == m.REJECTED else ToolFailed)(message)
 
     def _check_times(self) -> None:
         most = self._limits.questions
@@ -339,15 +315,14 @@ class RemoteTask:
             )
 
     async def _cancel(self) -> None:
-        """Asks the agent to cancel the task; does not wait until it does."""
         with suppress(PlansmithError, TimeoutError):
             async with asyncio.timeout(self._limits.cancel_s):
                 if not self._task.get("id"):
                     found = await self._listed_tasks()
-                    self._task = next(
-                        (each for each in found if state_of(each) not in SETTLED), Body()
-                    )
-                if self._task.get("id") and state_of(self._task) not in ENDED_BADLY | {COMPLETED}:
+                    running = (each for each in found if state_of(each) not in m.SETTLED)
+                    self._task = next(running, Body())
+                over = state_of(self._task) in m.ENDED_BADLY | {m.COMPLETED}
+                if self._task.get("id") and not over:
                     await self._exchange.cancel(self._task["id"])
 
 
@@ -356,5 +331,4 @@ def _text_part(text: str) -> Body:
 
 
 def _id(text: str) -> str:
-    """Makes a UUID from a text; the same text gives the same UUID."""
     return str(uuid.uuid5(_SPACE, text))

@@ -95,11 +95,10 @@ class AgentSettings(Record):
             )
         if parts.username or parts.password:
             name = "${NAME}"
-            raise ValueError(
-                Sentence(
-                    "a url must not contain a password: use headers with {example}", example=name
-                )
+            why = Sentence(
+                "a url must not contain a password: use headers with {example}", example=name
             )
+            raise ValueError(why)
         return url
 
 

@@ -103,11 +103,10 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=ca_file)
     except OSError as error:
-        raise ToolFailed(
-            Sentence(
-                "the certificates in {file} cannot be read: {error}", file=ca_file, error=error
-            )
-        ) from None
+        why = Sentence(
+            "the certificates in {file} cannot be read: {error}", file=ca_file, error=error
+        )
+        raise ToolFailed(why) from None
 
 
 async def fetch_card(settings: AgentSettings) -> Card:
@@ -121,11 +120,10 @@ async def fetch_card(settings: AgentSettings) -> Card:
             response.raise_for_status()
     except TimeoutError:
         seconds = f"{limits.request_s:g}"
-        raise ToolBusy(
-            Sentence(
-                "the card at {url} did not arrive within {seconds} s", url=url, seconds=seconds
-            )
-        ) from None
+        why = Sentence(
+            "the card at {url} did not arrive within {seconds} s", url=url, seconds=seconds
+        )
+        raise ToolBusy(why) from None
     except httpx.HTTPError as error:
         failure = explain(error)
         raise type(failure)(
@@ -159,13 +157,12 @@ def _status(response: httpx.Response) -> ToolFailed:
         "the agent answered with HTTP {status} {reason}", status=code, reason=reason
     ).rstrip()
     if response.has_redirect_location:
-        return ToolFailed(
-            Sentence(
-                "{message}, a redirect to {there}, which is not followed",
-                message=message,
-                there=response.headers["location"][:200],
-            )
+        why = Sentence(
+            "{message}, a redirect to {there}, which is not followed",
+            message=message,
+            there=response.headers["location"][:200],
         )
+        return ToolFailed(why)
     if code in (401, 403):
         return ToolFailed(message, hint=Sentence("check the credentials in the agent's headers"))
     if code < 500 and code not in _PASSING:

@@ -165,7 +165,6 @@ class Connection:
         return f"{fault}{self._last_words() if self.is_over else ''}"
 
     def _last_words(self) -> str:
-        """Returns the server's last output outside the protocol, for an error message."""
         text = safe(self._target.hush(self._output.last))[-_MOST_OUTPUT:]
         return Sentence("; it said: {text}", text=text) if text else ""
 
@@ -293,7 +292,6 @@ class Connection:
                 raise anyio.EndOfStream
 
     def _is_readable(self, page: dict[str, Any], tool: Json) -> bool:
-        """Whether a page with this one tool follows the protocol."""
         result = {**page, "tools": [tool]}
         try:
             with suppress(KeyError):

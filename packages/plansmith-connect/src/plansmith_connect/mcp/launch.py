@@ -168,7 +168,6 @@ def target(settings: ServerSettings, environment: Mapping[str, str]) -> Target:
 
 
 def _secrets(settings: ServerSettings, environment: Mapping[str, str]) -> Iterator[str]:
-    """Yields the values that must not appear in messages."""
     texts = (*settings.args, settings.url, *settings.env.values(), *settings.headers.values())
     named = [found[1] for text in texts for found in _REFERENCE.finditer(text)]
     values = {environment.get(name, "") for name in (*named, *settings.pass_env)}

@@ -44,11 +44,10 @@ def _mark(found: re.Match[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    return _MARKED.sub(lambda found: _letter(found[1]) or found[0], text)
+    def letter(found: re.Match[str]) -> str:
+        return chr(number) if (number := int(found[1], 16)) <= 0x10FFFF else found[0]
 
-
-def _letter(digits: str) -> str:
-    return chr(number) if (number := int(digits, 16)) <= 0x10FFFF else ""
+    return _MARKED.sub(letter, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,24 +87,21 @@ def read_listing(server: str, settings: ServerSettings, raw: Sequence[Json]) -> 
             continue
         found = _listed(server, settings, each)
         if isinstance(found, str):
-            notes.append(
-                Sentence(
-                    "{server}: the tool '{name}' is not used: {why}",
-                    server=server,
-                    name=wire,
-                    why=found,
-                )
+            why = Sentence(
+                "{server}: the tool '{name}' is not used: {why}",
+                server=server,
+                name=wire,
+                why=found,
             )
+            notes.append(why)
             continue
         name = found.spec.name
         tools[name] = found
         if found.definition.get("outputSchema") is not None and found.spec.output_schema is None:
-            notes.append(
-                Sentence(
-                    "{name}: its output schema is not usable, so its results go unchecked",
-                    name=name,
-                )
+            why = Sentence(
+                "{name}: its output schema is not usable, so its results go unchecked", name=name
             )
+            notes.append(why)
     notes += [
         Sentence(
             "{server} has no tool '{name}', which your settings mention", server=server, name=name
@@ -122,7 +118,6 @@ def _wire_name(raw: Json) -> str:
 
 
 def _listed(server: str, settings: ServerSettings, raw: Json) -> Listed | str:
-    """Returns the tool, or why it cannot be used."""
     wire, most = _wire_name(raw), settings.limits.definition_bytes
     name = full_name(server, wire)
     if not isinstance(raw, dict) or not wire:

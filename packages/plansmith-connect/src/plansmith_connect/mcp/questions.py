@@ -40,11 +40,10 @@ def need(server: str, asked: Asked, state: Json) -> InputNeeded:
     if asked.get("mode") == "url":
         link = str(asked.get("url", ""))
         if urlsplit(link).scheme not in ("http", "https"):
-            raise ToolFailed(
-                Sentence(
-                    "it wants to open a page with an invalid address: {link}", link=clip(safe(link))
-                )
+            why = Sentence(
+                "it wants to open a page with an invalid address: {link}", link=clip(safe(link))
             )
+            raise ToolFailed(why)
         return InputNeeded(question, options=(DONE, DECLINE), state=state, link=link)
     schema = _schema(asked)
     if leads_outside(schema) or len(str(schema)) > _MOST_SCHEMA:

@@ -138,11 +138,10 @@ class McpServer:
             raw, notes = await connection.tools()
         except TimeoutError:
             seconds = f"{self._limits.list_s:g}"
-            raise ToolBusy(
-                Sentence(
-                    "{name} did not list its tools within {seconds} s", name=name, seconds=seconds
-                )
-            ) from None
+            late = Sentence(
+                "{name} did not list its tools within {seconds} s", name=name, seconds=seconds
+            )
+            raise ToolBusy(late) from None
         except ValidationError:
             raise ToolFailed(
                 Sentence("the tool list of {name} is not readable", name=name)
@@ -234,11 +233,10 @@ class McpServer:
                 Sentence("{name} gave no result: {why}", name=spec.name, why=why)
             ) from None
         except ValidationError:
-            raise ToolFailed(
-                Sentence(
-                    "{name} was called, and its reply does not follow the protocol", name=spec.name
-                )
-            ) from None
+            why = Sentence(
+                "{name} was called, and its reply does not follow the protocol", name=spec.name
+            )
+            raise ToolFailed(why) from None
         except MCPError as error:
             raise await self._failed(request, connection, error) from None
         else:

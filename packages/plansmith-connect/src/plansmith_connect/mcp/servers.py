@@ -104,11 +104,10 @@ class McpServers:
             approved += [each.spec for key, each in listing.tools.items() if key not in waiting]
             if waiting:
                 shown = safe(name)
-                self._tell_once(
-                    Sentence(
-                        "tools of {name} wait for your approval: {names}", name=shown, names=waiting
-                    )
+                why = Sentence(
+                    "tools of {name} wait for your approval: {names}", name=shown, names=waiting
                 )
+                self._tell_once(why)
         return approved
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
@@ -183,11 +182,10 @@ class McpServers:
             "there is another tool '{tool}'; give the server another name in your settings",
             tool=tool,
         )
-        self._tell_once(
-            Sentence(
-                "{server}: the tool '{name}' is not used: {why}", server=server, name=name, why=why
-            )
+        why = Sentence(
+            "{server}: the tool '{name}' is not used: {why}", server=server, name=name, why=why
         )
+        self._tell_once(why)
 
     def statuses(self) -> list[ServerStatus]:
         """Returns the state of each server, without asking any."""

@@ -154,12 +154,10 @@ class McpSettings(Record):
     def _names(cls, servers: dict[str, ServerSettings]) -> dict[str, ServerSettings]:
         bad = [name for name in servers if not is_server_name(name)]
         if bad:
-            raise ValueError(
-                Sentence(
-                    "'{name}' is not a valid name for a server: use 1-64 printable letters",
-                    name=bad[0],
-                )
+            why = Sentence(
+                "'{name}' is not a valid name for a server: use 1-64 printable letters", name=bad[0]
             )
+            raise ValueError(why)
         return servers
 
 
@@ -225,13 +223,10 @@ def _server(path: Path, name: str, entry: object, notes: list[str]) -> ServerSet
     given = cast("dict[str, object]", entry)
     kind = given.get("type", given.get("transport", "http" if "url" in given else "stdio"))
     if kind not in _KINDS:
-        notes.append(
-            Sentence(
-                "{place} is left out: its transport '{kind}' is not supported",
-                place=where,
-                kind=kind,
-            )
+        why = Sentence(
+            "{place} is left out: its transport '{kind}' is not supported", place=where, kind=kind
         )
+        notes.append(why)
         return None
     if given.get("disabled") is True:
         notes.append(Sentence("{place} is left out: the file has it disabled", place=where))

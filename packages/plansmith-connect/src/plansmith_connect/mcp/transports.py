@@ -102,7 +102,6 @@ async def stdio_transport(
 async def _read_messages(
     stdout: Any, session: Incoming, limits: ServerLimits, output: ServerOutput
 ) -> None:
-    """Passes on every message of the server until its output ends."""
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async with session:
             while line := await _line(stdout, limits, output):

@@ -41,13 +41,10 @@ def read_regular_file(path: Path, *, links: bool = True, most: int = MOST_TEXT) 
             )
         data = file.read(most + 1)
     if len(data) > most:
-        raise Misconfigured(
-            Sentence(
-                "{path} was not read: it has more than {most} bytes",
-                path=safe(str(path)),
-                most=most,
-            )
+        why = Sentence(
+            "{path} was not read: it has more than {most} bytes", path=safe(str(path)), most=most
         )
+        raise Misconfigured(why)
     return data
 
 

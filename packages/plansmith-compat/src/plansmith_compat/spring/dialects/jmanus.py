@@ -24,21 +24,8 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
 from plansmith_compat.openmanus.dialect import in_words
 from plansmith_compat.reading import names_of
-from plansmith_planner.parse.habits import (
-    Notes,
-    inputs_loss,
-    losses,
-    no_such_step,
-    not_a_plan,
-    objects,
-    raw_text,
-    result_inputs,
-    result_text,
-    snake,
-    step_losses,
-    text_of,
-    with_notes,
-)
+from plansmith_planner.parse import habits
+from plansmith_planner.parse.habits import Notes, raw_text, text_of
 
 TITLE: Final = "JManus"
 DEFAULT_AGENT: Final = "DEFAULT_AGENT"
@@ -102,12 +89,12 @@ def read(value: Json) -> Reading:
     head: dict[str, Json] = {"steps": value} if _are_steps(value) else {}
     if isinstance(value, dict):
         head = _shown(value, _PLAN_FIELDS, notes)
-    given = objects(head.get("steps", []))
+    given = habits.objects(head.get("steps", []))
     direct = head.get("direct_response")
     direct = None if text_of(direct).lower() in ("", "false") else direct
     answer = _answer(head, direct) if direct and not given else None
     if given is None or not (given or answer):
-        return Reading(None, not_a_plan(TITLE, _HINT))
+        return Reading(None, habits.not_a_plan(TITLE, _HINT))
     if direct and given:
         message = Sentence(
             "the plan has a direct response and steps: it is unclear which of them is meant"
@@ -115,7 +102,7 @@ def read(value: Json) -> Reading:
         notes.refuse("PS005", message, path=("directResponse",))
     steps = [answer] if answer else _steps(given, text_of(head.get(COLUMNS)), notes)
     if not steps:
-        return Reading(None, (*not_a_plan(TITLE, _HINT), *notes.problems))
+        return Reading(None, (*habits.not_a_plan(TITLE, _HINT), *notes.problems))
     document: dict[str, Json] = {
         "goal": raw_text(head["title"] if "title" in head else head.get("user_request")),
         "thought": raw_text(head.get("thought")),
@@ -132,11 +119,11 @@ def _shown(
     value: Mapping[str, Json], known: frozenset[str], notes: Notes, step: str | None = None
 ) -> dict[str, Json]:
     """Returns the known fields; notes once what JManus stores beside a plan."""
-    aside = [name for name, each in value.items() if snake(name) in _ASIDE and each]
+    aside = [name for name, each in value.items() if habits.snake(name) in _ASIDE and each]
     if aside:
         told = Sentence("left out, since a plan is the same without it: {fields}", fields=[*aside])
         notes.say(told, step=step)
-    rest = {name: each for name, each in value.items() if snake(name) not in _ASIDE | _FORM}
+    rest = {name: each for name, each in value.items() if habits.snake(name) not in _ASIDE | _FORM}
     return notes.fields(rest, known, aliases=_ALIASES, step=step)
 
 
@@ -192,7 +179,7 @@ def _agent_step(
         message = Sentence("no agent is named: {agent} takes the step", agent=DEFAULT_AGENT)
         notes.say(message, step=f"s{place}")
     ends = text_of(fields.get(COLUMNS)) or columns
-    inputs = result_inputs(before)
+    inputs = habits.result_inputs(before)
     if ends:
         inputs[COLUMNS] = ends
     # `<<name>>` is a reference to a parameter; everything else is escaped.
@@ -203,14 +190,14 @@ def _agent_step(
 
 def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     """Writes the plan in JManus' format; with a run, with status and result of each step."""
-    losses(plan, ("goal", "thought", "id"), title=TITLE, notes=notes)
+    habits.losses(plan, ("goal", "thought", "id"), title=TITLE, notes=notes)
     value: dict[str, Json] = {"planType": "simple", "title": plan.goal}
     value |= {"planTemplateId": plan.id} if plan.id else {}
     value |= {"planningThinking": plan.thought} if plan.thought else {}
     only = plan.steps[0] if len(plan.steps) == 1 else None
     if isinstance(only, ReplyStep):
         notes.problems += id_losses([only], title=TITLE)
-        step_losses(only, ("instruction", "style"), title=TITLE, notes=notes)
+        habits.step_losses(only, ("instruction", "style"), title=TITLE, notes=notes)
         answer = _template_text(only.instruction, only.id, notes)
         worded: dict[str, Json] = {"directResponse": True, "userRequest": answer}
         direct: dict[str, Json] = {"directResponse": answer}
@@ -222,7 +209,7 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
         notes.problems += order_losses(plan, held, title=TITLE)
     for step in plan.steps:
         if isinstance(step, ReplyStep):
-            no_such_step(step, title=TITLE, notes=notes)
+            habits.no_such_step(step, title=TITLE, notes=notes)
     value["steps"] = [
         _written(step, [each.id for each in held[:place]], run, notes)
         for place, step in enumerate(held)
@@ -249,15 +236,15 @@ def _written(step: AnyStep, before: Sequence[str], run: Run | None, notes: Notes
     return value | {
         "stepIndex": len(before),
         "status": STATUSES.get(state.status, "blocked"),
-        "result": result_text(run, step.id) if not state.error else state.error,
+        "result": habits.result_text(run, step.id) if not state.error else state.error,
     }
 
 
 def _for_agent(step: AgentStep, before: Sequence[str], notes: Notes) -> dict[str, Json]:
     columns = step.inputs.get(COLUMNS)
     rest = {name: each for name, each in step.inputs.items() if name != COLUMNS}
-    inputs_loss(step, rest, result_inputs(before), notes)
-    step_losses(step, ("agent", "task", "inputs"), title=TITLE, notes=notes)
+    habits.inputs_loss(step, rest, habits.result_inputs(before), notes)
+    habits.step_losses(step, ("agent", "task", "inputs"), title=TITLE, notes=notes)
     text = f"[{step.agent}] {_template_text(step.task, step.id, notes)}"
     ends: dict[str, Json] = {"terminateColumns": columns} if isinstance(columns, str) else {}
     return {"stepRequirement": text, **ends}
@@ -294,5 +281,5 @@ def schema() -> dict[str, Json]:
 
 _PROMPT: Final = files("plansmith_compat.spring") / "prompts" / "jmanus.md"
 DIALECT: Final = Dialect(
-    "jmanus", TITLE, recognises, read, with_notes(write), schema, _PROMPT, turn=None
+    "jmanus", TITLE, recognises, read, habits.with_notes(write), schema, _PROMPT, turn=None
 )

@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Final
 
-from plansmith.formats.dialect import (
-    Dialect,
-    Reading,
-    closed,
-    id_losses,
-    in_order,
-    plan_schema,
-)
+from plansmith.formats.dialect import Dialect, Reading, closed, id_losses, in_order, plan_schema
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text, find, literal
@@ -21,20 +14,8 @@ from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
 from plansmith_compat.reading import bare, names_of, not_a_step
-from plansmith_planner.parse.habits import (
-    Notes,
-    export_text,
-    inputs_loss,
-    losses,
-    no_such_step,
-    not_a_plan,
-    objects,
-    raw_text,
-    result_inputs,
-    step_losses,
-    text_of,
-    with_notes,
-)
+from plansmith_planner.parse import habits
+from plansmith_planner.parse.habits import Notes, raw_text
 
 TITLE: Final = "Spring AI Alibaba's NL2SQL"
 SQL: Final = "SQL_GENERATE_NODE"
@@ -80,9 +61,9 @@ def read(value: Json) -> Reading:
     head: dict[str, Json] = {"execution_plan": value} if recognises(value) else {}
     if isinstance(value, dict):
         head = notes.fields(value, _PLAN_FIELDS, aliases=_ALIASES)
-    given = objects(head.get("execution_plan"))
+    given = habits.objects(head.get("execution_plan"))
     if given is None:
-        return Reading(None, not_a_plan(TITLE, _HINT))
+        return Reading(None, habits.not_a_plan(TITLE, _HINT))
     steps: list[dict[str, Json]] = []
     for place, each in enumerate(_by_number(given, notes), start=1):
         step = _step(each, place, [str(step["id"]) for step in steps], notes)
@@ -96,7 +77,6 @@ def read(value: Json) -> Reading:
 
 
 def _by_number(given: Sequence[Json], notes: Notes) -> list[Json]:
-    """Returns the steps in the order of their numbers, if all have one."""
     numbers = [
         notes.whole(each.get("step"), "step") if isinstance(each, dict) else None for each in given
     ]
@@ -115,7 +95,7 @@ def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[
         not_a_step(value, place, notes, Sentence("write each step as an object"))
         return None
     fields = notes.fields(value, _STEP_FIELDS, aliases=_ALIASES, step=name)
-    node = _node(text_of(fields.get("tool_to_use")), name, notes)
+    node = _node(habits.text_of(fields.get("tool_to_use")), name, notes)
     if not node:
         message = Sentence(
             "step {place} cannot be used: {why}", place=place, why=Sentence("it names no tool")
@@ -137,7 +117,7 @@ def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[
     if node == REPORT:
         results = "\n".join("{{" + each + "}}" for each in before)
         return {"id": name, "kind": "reply", "instruction": words + _REST * bool(before) + results}
-    inputs = result_inputs(before) if node == PYTHON else {}
+    inputs = habits.result_inputs(before) if node == PYTHON else {}
     if parameters.get("sql_query"):
         inputs |= {"sql_query": literal(parameters["sql_query"])}
     step: dict[str, Json] = {"id": name, "agent": AGENTS[node], "task": words}
@@ -169,14 +149,14 @@ def _node(name: str, step: str, notes: Notes) -> str:
 
 def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     """Writes the plan in this format; with a run, with results and the next step."""
-    losses(plan, ("thought",), title=TITLE, notes=notes)
+    habits.losses(plan, ("thought",), title=TITLE, notes=notes)
     held = [step for step in in_order(plan) if _tool_of(step)]
     notes.problems += id_losses(held, title=TITLE)
     steps: list[Json] = []
     for step in in_order(plan):
         node = _tool_of(step)
         if node is None:
-            no_such_step(step, title=TITLE, notes=notes)
+            habits.no_such_step(step, title=TITLE, notes=notes)
             continue
         before = [each.id for each in held[: held.index(step)]]
         parameters = _parameters(step, before, notes)
@@ -199,24 +179,26 @@ def _tool_of(step: AnyStep) -> str | None:
 
 def _parameters(step: AnyStep, before: Sequence[str], notes: Notes) -> dict[str, Json]:
     if isinstance(step, ToolStep):
-        step_losses(step, ("tool", "inputs"), title=TITLE, notes=notes)
+        habits.step_losses(step, ("tool", "inputs"), title=TITLE, notes=notes)
         if refs := [str(each.ref) for each in find(step.inputs) if each.ref]:
             notes.lose(Sentence("references become plain text: {refs}", refs=[*refs]), step=step.id)
         return {name: bare(each) for name, each in step.inputs.items()}
     if isinstance(step, ReplyStep):
-        step_losses(step, ("instruction",), title=TITLE, notes=notes)
+        habits.step_losses(step, ("instruction",), title=TITLE, notes=notes)
         results = _REST + "\n".join("{{" + each + "}}" for each in before)
         words = step.instruction.removesuffix(results) if before else step.instruction
         if before and words == step.instruction:
             told = Sentence("{title} reports on every step before", title=TITLE)
             notes.lose(told, step=step.id, path=("instruction",))
-        return {PARAMETERS[REPORT]: export_text(words, notes, step=step.id)}
+        return {PARAMETERS[REPORT]: habits.export_text(words, notes, step=step.id)}
     assert isinstance(step, AgentStep)  # noqa: S101 - `node_of` knows no other
     statement = step.inputs.get("sql_query")
     rest = {name: each for name, each in step.inputs.items() if name != "sql_query"}
-    inputs_loss(step, rest, result_inputs(before) if step.agent == AGENTS[PYTHON] else {}, notes)
-    step_losses(step, ("agent", "task", "inputs"), title=TITLE, notes=notes)
-    given: dict[str, Json] = {"instruction": export_text(step.task, notes, step=step.id)}
+    habits.inputs_loss(
+        step, rest, habits.result_inputs(before) if step.agent == AGENTS[PYTHON] else {}, notes
+    )
+    habits.step_losses(step, ("agent", "task", "inputs"), title=TITLE, notes=notes)
+    given: dict[str, Json] = {"instruction": habits.export_text(step.task, notes, step=step.id)}
     return given | ({"sql_query": statement} if isinstance(statement, str) else {})
 
 
@@ -246,4 +228,6 @@ def schema() -> dict[str, Json]:
 
 
 _PROMPT: Final = files("plansmith_compat.spring") / "prompts" / "spring.md"
-DIALECT: Final = Dialect("nl2sql", TITLE, recognises, read, with_notes(write), schema, _PROMPT)
+DIALECT: Final = Dialect(
+    "nl2sql", TITLE, recognises, read, habits.with_notes(write), schema, _PROMPT
+)

@@ -18,9 +18,7 @@ from plansmith_planner.parse.habits import Notes, with_notes
 
 MANNER: Final = Manner("Spring AI Alibaba's deepresearch", in_turn=False)
 _MARKS: Final = frozenset({"hasEnoughContext", "executionRes", "executionStatus"})
-_STATUSES: Final = {
-    StepStatus.WAITING: "pending",
-    StepStatus.READY: "pending",
+_STATUSES: Final = dict.fromkeys(StepStatus, "pending") | {
     StepStatus.RUNNING: "processing",
     StepStatus.ASKING: "waiting",
     StepStatus.UNKNOWN: "waiting",
@@ -58,13 +56,7 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
 
 
 _PROMPT: Final = files("plansmith_compat.spring") / "prompts" / "deepresearch.md"
+_PARTS: Final = ("deepresearch", MANNER.title, recognises, read, with_notes(write))
 DIALECT: Final = Dialect(
-    "deepresearch",
-    MANNER.title,
-    recognises,
-    read,
-    with_notes(write),
-    lambda: research_schema() | {"title": "deepresearch plan"},
-    _PROMPT,
-    turn=None,
+    *_PARTS, lambda: research_schema() | {"title": "deepresearch plan"}, _PROMPT, turn=None
 )

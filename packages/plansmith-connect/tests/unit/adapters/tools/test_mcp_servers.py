@@ -12,13 +12,7 @@ import pytest
 from tests.servers.kit import approved, is_alive, limits, raw, servers, use
 from tests.waiting import until
 
-from plansmith.errors import (
-    Misconfigured,
-    OutcomeUnknown,
-    Refused,
-    StaleDecision,
-    ToolFailed,
-)
+from plansmith.errors import Misconfigured, OutcomeUnknown, Refused, StaleDecision, ToolFailed
 from plansmith.ports import Call
 from plansmith.testing.contracts import ToolSourceContract
 from plansmith_connect.approvals import ApprovalFile, Approvals
