@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from decimal import Decimal
@@ -200,7 +200,9 @@ class PlanIntake:
         self.price_per_million = price_per_million
         self.sources = list(sources)
         self.conversations = conversations
-        self.find_earlier = conversations.results if conversations else None
+        self.find_earlier: (
+            Callable[[str, int | None], Awaitable[Sequence[EarlierResult]]] | None
+        ) = conversations.results if conversations else None
         self._past = past
         self._secrets = secrets
         self._ask_also = ask_also
