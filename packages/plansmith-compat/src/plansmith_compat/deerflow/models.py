@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, Self, cast
+from typing import Any, Final, NamedTuple, Self, TypeGuard, cast
 
 from pydantic import BaseModel, ValidationError, model_validator
 
@@ -172,6 +172,10 @@ _WAYS: Final = {
 }
 
 
+def _is_state(answer: object) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(answer, Mapping) and "current_plan" in answer and "steps" not in answer
+
+
 def route_plan(
     answer: object,
     plan_iterations: int | Mapping[str, Any] = 0,
@@ -185,10 +189,9 @@ def route_plan(
     new one, goes to the team. A state may be given instead of the last three arguments, or of
     all: then its `current_plan` is the answer.
     """
-    if isinstance(answer, Mapping) and "current_plan" in answer and "steps" not in answer:
+    if _is_state(answer):
         # The graph's planner stores its answer in `current_plan`, parsed or not.
-        state = cast("Mapping[str, Any]", answer)
-        return route_plan(state["current_plan"], state)
+        return route_plan(answer["current_plan"], answer)
     if isinstance(plan_iterations, Mapping):
         known = {name: plan_iterations.get(name) for name in _STATE}
         limits: dict[str, Any] = {name: each for name, each in known.items() if each is not None}

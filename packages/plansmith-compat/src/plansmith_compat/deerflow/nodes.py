@@ -153,7 +153,9 @@ def _as_plan(given: object, configurable: Configuration) -> dict[str, Any]:
         value = _json(cast("object", value))
     if parse_plan(cast("object", value)) is None:
         raise ValueError("no plan")
-    fields = {"steps": value} if isinstance(value, list) else cast("dict[str, Any]", value)
+    fields: dict[str, Any] = {"steps": value}
+    if not isinstance(value, list):
+        fields = cast("dict[str, Any]", value)
     return validate_and_fix_plan(fields, configurable.enforces_search is True)
 
 

@@ -59,10 +59,7 @@ def _fields(value: Json) -> dict[str, Json] | None:
     """Returns the arguments of the planning function, also from a whole call of it."""
     for _ in range(4):
         if isinstance(value, str):
-            try:
-                value = cast("Json", json.loads(value))
-            except ValueError:
-                return None
+            value = _json(value)
         if not isinstance(value, dict):
             return None
         calls = value.get("tool_calls")
@@ -83,6 +80,13 @@ def _is_other_call(value: Json) -> bool:
     if not isinstance(call, dict) or "arguments" not in call:
         return False
     return call.get("name") not in (None, "", FUNCTION)
+
+
+def _json(text: str) -> Json:
+    try:
+        return cast("Json", json.loads(text))
+    except ValueError:
+        return None
 
 
 def read(value: Json) -> Reading:

@@ -96,7 +96,7 @@ def agentcard_to_prompt(card: Any) -> str:
     if isinstance(card, Mapping):
         return str(cast("object", card))
     lines = [f"# Agent: {card.name}", "", f"**Description:** {card.description}"]
-    skills = getattr(card, "skills", None) or ()
+    skills: Sequence[Any] = getattr(card, "skills", None) or ()
     if skills:
         lines += ["", "## Available Skills"]
     for number, skill in enumerate(skills, start=1):
