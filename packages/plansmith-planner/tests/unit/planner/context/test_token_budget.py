@@ -12,11 +12,11 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plansmith.testing.clock import settle
 
 from plansmith.errors import ToolFailed
 from plansmith.ports import ContextBlock
 from plansmith.testing import FakeClock
+from plansmith.testing.fakes import settle
 from plansmith.text import visible
 from plansmith_planner.context.fence import fence, label
 from plansmith_planner.context.timeouts import Failed, with_timeout
