@@ -15,6 +15,7 @@ from tests.contract.threads import entry, story
 from tests.postgres import Server
 
 from plansmith.errors import JournalDamaged, StaleWriter
+from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, RunFinished, next_event
 from plansmith.plan.thread import MessageAdded, MessageRead, ThreadOpened, ThreadState, fold_thread
 from plansmith.ports import Finding, PlanStore
@@ -249,3 +250,28 @@ async def test_the_doctor_says_which_thread_is_damaged_and_puts_its_headline_rig
     assert await ThreadStore(store).remove_thread("altered")
     assert list(await ThreadStore(store).thread_entries("whole")) == story("whole")
     await store.close()
+
+
+async def test_of_two_writers_of_the_same_entry_of_a_thread_exactly_one_wins(
+    store: ThreadKeeper,
+) -> None:
+    entries = story("trip")
+    assert await store.append_entries(entries[:1])
+    # The very same entry at the same moment, too: both were said.
+    rivals = [entries[1:3] for _ in range(5)]
+    outcomes = await asyncio.gather(*map(store.append_entries, rivals))
+    assert sorted(outcomes) == [False] * 4 + [True]
+    assert list(await store.thread_entries("trip")) == entries[:3]
+    [listed] = await store.threads(limit=5)
+    assert (listed.messages, listed.last) == (1, 3)
+
+
+async def test_an_entry_of_a_thread_cannot_be_changed_from_outside(store: ThreadKeeper) -> None:
+    cities: list[Json] = ["Rome"]
+    said = [entry("trip", 1, ThreadOpened()), entry("trip", 2, MessageAdded(text="Rome"))]
+    read = MessageRead(message=2, kind="answer", run="r", question="q", value={"city": cities})
+    await store.append_entries([*said, entry("trip", 3, read)])
+    cities.append("Oslo")
+    [found] = await store.thread_entries("trip", after=2)
+    assert isinstance(found.body, MessageRead)
+    assert found.body.value == {"city": ["Rome"]}

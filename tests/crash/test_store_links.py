@@ -178,3 +178,14 @@ async def test_a_schema_of_another_version_is_refused(postgres_server: Server, d
             await other.runs()
         await other.close()
         assert [found.level for found in await diagnose(dsn)] == ["error"]
+
+
+async def test_a_restarted_server_is_waited_for(postgres_server: Server, dsn: str) -> None:
+    store = PostgresStore(dsn, patience_s=60)
+    await store.append(journal("a", 2))
+    await asyncio.to_thread(postgres_server.stop)
+    appending = asyncio.ensure_future(store.append(journal("a", 3)[2:]))
+    await asyncio.to_thread(postgres_server.start)
+    await appending
+    assert await verify(store, "a") == 3
+    await store.close()

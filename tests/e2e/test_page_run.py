@@ -8,9 +8,9 @@ from typing import Any
 from urllib.error import HTTPError
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from tests.web.browser import Stage, Watched
-from tests.web.screens import run_until
+from tests.web.screens import approve, run_until, until
 
 NORTH: dict[str, Any] = {
     "id": "north",
@@ -290,3 +290,28 @@ def test_numbers_keep_their_digits_and_stand_on_the_right(watched: Watched, stag
     page.goto(f"{stage.url}#/runs/{run}/report")
     page.get_by_role("button", name="Save as template").click()
     expect(page.get_by_role("textbox", name="Save: path")).to_be_visible()
+
+
+def test_a_run_is_not_told_to_be_empty_while_its_journal_is_on_its_way(
+    watched: Watched, stage: Stage
+) -> None:
+    run = stage.submit(NORTH)
+    approve(stage, run)
+    until(stage, run, "done")
+    page = watched.tab(f"runs/{run}")
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/events?after=0", hold)
+    page.goto(f"{stage.url}#/runs/{run}/run?view=timeline")
+    expect(page.locator(".running .loading")).to_be_visible()
+    expect(page.locator(".running")).not_to_contain_text("Nothing has started yet")
+    page.wait_for_function("() => true")
+    for each in held:
+        each.continue_()
+    expect(page.locator(".gantt a")).to_have_count(1)
+    # No bar to scroll where nothing is hidden.
+    tabs = page.locator(".run > .tabs")
+    assert tabs.evaluate("(each) => each.scrollHeight <= each.clientHeight")

@@ -214,3 +214,23 @@ async def test_an_agent_killed_at_work_is_the_persons_to_decide_and_is_not_sent_
     with pytest.raises(ToolFailed, match="how far it got is unknown"):
         await agent.work("hold x", {}, again(caught.value, "give up"))
     assert deeds(tmp_path) == ["begin hold x"]
+
+
+async def test_a_task_that_ended_while_the_stream_was_cut_is_found_ended() -> None:
+    async with behind_a_wire() as (intake, wire):
+        agent = await agent_of(wire)
+        wire.cut = [b"TASK_STATE_SUBMITTED"]
+        assert text_of(await agent.work("echo x", {}, Call(key="k"))) == "x"
+        assert wire.happened.is_set()
+        assert intake.executor.deeds == ["begin echo x"]
+
+
+async def test_another_try_after_a_failure_begins_anew() -> None:
+    async with behind_a_wire() as (intake, wire):
+        agent = await agent_of(wire)
+        for attempt in (1, 2):
+            with pytest.raises(ToolFailed, match="no rooms"):
+                await agent.work("fail no rooms", {}, Call(key="k", attempt=attempt))
+        assert intake.executor.deeds == ["begin fail no rooms"] * 2
+        ids = [each["messageId"] for each in intake.executor.said]
+        assert len(set(ids)) == 2

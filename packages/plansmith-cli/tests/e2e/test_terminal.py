@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.terminal import Person
+from tests.needs import path_of
 
 from plansmith.testing import ModelServer, Reply
 from plansmith.testing.modelserver import Request
@@ -297,3 +299,66 @@ def test_the_items_of_a_list_are_allowed_together_and_one_of_them_alone(person: 
     lines = terminal.screen.text.splitlines()
     assert [line for line in lines if line.startswith("Allow all 3? y = all, n = none: y")] == []
     assert sorted(line[0] for line in person.notes.splitlines() if "x" in line) == ["a", "c"]
+
+
+def test_a_chinese_plan_is_asked_about_in_chinese(person: Person) -> None:
+    plan = {"goal": "记下来", "locale": "zh-CN", "steps": [NOTE]}
+    (person.folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
+    with person.types("run", "plan.json", *PY) as terminal:
+        terminal.until("运行这个计划吗？", "回车 = 暂不：")
+        terminal.type("是\n")
+        assert terminal.ended() == 0
+        assert "✓ n  完成" in terminal.screen.text
+
+
+def test_the_editor_opens_again_after_a_mistake(person: Person) -> None:
+    script = person.folder / "editor"
+    script.write_text(
+        "#!/bin/sh\n"
+        'if grep -q nowt "$1"; then sed -i s/nowt/note/\\;s/hello/goodbye/ "$1"\n'
+        'else sed -i s/note/nowt/ "$1"; fi\n'
+    )
+    script.chmod(0o755)
+    with person.types(
+        "run", person.plan(NOTE), *PY, environment={"EDITOR": str(script)}
+    ) as terminal:
+        terminal.until("Enter = not now:")
+        terminal.type("e\n")
+        terminal.until("PS101", "Open it again?")
+        terminal.type("\n")
+        terminal.until('"hello" -> "goodbye"', "revision 2")
+        terminal.until("Enter = not now:", times=2)
+        terminal.type("y\n")
+        assert terminal.ended() == 0
+    assert person.notes == "goodbye\n"
+
+
+def test_in_tmux_too(person: Person) -> None:
+    program = path_of("tmux")
+    (person.folder / "may.txt").write_text("three invoices", encoding="utf-8")
+    socket = str(person.folder / "tmux.sock")
+
+    def tmux(*words: str) -> str:
+        done = subprocess.run(
+            [program, "-S", socket, *words],
+            cwd=person.folder,
+            env=person.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    command = f"{sys.executable} -m plansmith_cli ask 'Which files mention invoices?'"
+    size = ("-x", "100", "-y", "200")
+    tmux(
+        "new-session", "-d", *size, f"{command}; echo rc=$?; tmux -S {socket} wait-for -S done; cat"
+    )
+    try:
+        tmux("wait-for", "done")
+        shown = tmux("capture-pane", "-p")
+    finally:
+        tmux("kill-server")
+    assert "✓ search  done" in shown
+    assert "• may.txt (1)" in shown
+    assert "rc=0" in shown

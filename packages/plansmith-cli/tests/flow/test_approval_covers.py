@@ -9,7 +9,7 @@ import pytest
 
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
-from plansmith.errors import OutcomeUnknown, ToolFailed
+from plansmith.errors import ModelRefused, OutcomeUnknown, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.events import ReviewAsked
 from plansmith.plan.limits import Limits
@@ -459,3 +459,34 @@ async def test_changes_keep_a_step_of_which_nobody_knows_whether_it_took_effect(
     assert 'send(to="alice") was made already' in await reasons(app, run)
     await app.run(run.id)
     assert len(effects(tools, "send")) == 1
+
+
+async def test_a_dropped_effect_that_a_person_puts_back_is_no_longer_missed(
+    scripted: Script,
+) -> None:
+    app, tools = smith(scripted(draft(FAILS, SAVES), draft(step("n"))))
+    run = await approved(app, "save the report as report.md")
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    restored = Plan.model_validate(draft(step("n"), SAVES | {"after": []}))
+    run = await app.edit(run.id, restored, by="ada")
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert effects(tools) == [{"path": "report.md"}]
+
+
+async def test_a_dropped_effect_is_still_missed_when_no_other_plan_is_found(
+    scripted: Script,
+) -> None:
+    app, tools = smith(scripted(draft(FAILS, SAVES), draft(step("n")), ModelRefused("no")))
+    run = await approved(app)
+    assert run.drops == ('save(path="report.md")',)
+    run = await app.request_changes(run.id, "save it after all", by="ada")
+    assert run.status is RunStatus.REVIEWING
+    assert run.drops == ('save(path="report.md")',)
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    assert (await app.run(run.id)).status is RunStatus.PARTLY_DONE
+    assert effects(tools) == []

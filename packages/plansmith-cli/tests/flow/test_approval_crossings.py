@@ -19,7 +19,7 @@ from tests.flow.test_approval_covers import (
 
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
-from plansmith.errors import ToolFailed
+from plansmith.errors import OutcomeUnknown, Refused, ToolFailed
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.review.settings import ReviewPolicy
@@ -331,3 +331,38 @@ async def test_who_wants_to_see_every_plan_is_asked_about_her_own_ones_too_at_on
     assert tools.calls == []
     run = await decided(elsewhere, await elsewhere.get(journal.id))
     assert run.status is RunStatus.DONE
+
+
+async def test_repeating_says_what_may_have_taken_effect_before(scripted: Script) -> None:
+    send = FakeTool("send", [OutcomeUnknown("lost"), "ok"], effect=Effect.WRITE)
+    app, _ = smith(scripted(), send)
+    run = await app.submit(plan_of(step("s", "send")), by="ada")
+    run = await decided(app, run)
+    await app.cancel(run.id, by="ada")
+    for verb in (app.retry, app.rerun):
+        again = await verb(run.id, by="ada")
+        told = await reasons(app, again)
+        assert f"s may have taken effect in run {run.id} and is done again" in told
+
+
+@pytest.mark.parametrize("answer", ["now", "note it", "", None])
+async def test_who_answers_neither_yes_nor_no_is_asked_again(scripted: Script, answer: Any) -> None:
+    app, tools = smith(scripted())
+    run = await decided(app, await app.submit(plan_of(ask("q", "Pay?"), PAYS), by="ada"))
+    with pytest.raises(Refused, match="neither a clear yes nor a clear no"):
+        await app.answer(run.id, "q", answer, by="ada")
+    assert [*(await app.run(run.id)).questions] == ["q"]
+    assert effects(tools) == []
+
+
+async def test_an_edit_of_a_continued_run_says_still_what_was_done_before(scripted: Script) -> None:
+    send = FakeTool("send", ["ok", ToolFailed("full"), "ok"], effect=Effect.WRITE)
+    app, _ = smith(scripted(), send)
+    each = {"tool": "send", "inputs": {"to": "{{item}}"}}
+    many = {"id": "m", "over": ["ann", "bob"], "each": each, "width": 1}
+    first = await decided(app, await app.submit(plan_of(many), by="ada"))
+    again = await app.retry(first.id, by="ada")
+    edited = await app.edit(again.id, plan_of(many, step("x")), by="ada")
+    assert "m (1 of its 2 parts) was done" in await reasons(app, edited)
+    back = await app.runs.editing.undo(again.id, by="ada")
+    assert "m (1 of its 2 parts) was done" in await reasons(app, back)

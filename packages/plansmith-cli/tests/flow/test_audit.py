@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import json
@@ -9,11 +10,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from plansmith import Plan, tool
 from plansmith.app import Plansmith
 from plansmith.plan.events import Actor
 from plansmith.runs.audit import AuditQuery, altered, audit_lines, audited
 from plansmith.testing import FakeClock
+from plansmith_cli.main import main
 
 START = datetime(2026, 1, 1, 8, tzinfo=UTC)
 BOB = Actor(kind="person", name="bob (token desk)", user="bob")
@@ -98,3 +102,20 @@ async def test_no_cell_of_a_csv_export_is_taken_for_a_formula(tmp_path: Path) ->
     assert "'=HYPERLINK(1)" in cells
     assert "'-2+3" in cells
     assert not [each for each in cells if each[:1] in ("=", "+", "-", "@")]
+
+
+def test_the_command_exports_and_checks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    monkeypatch.chdir(tmp_path)
+    asyncio.run(story(tmp_path))
+    store = ["--store", f"sqlite:///{tmp_path / 'runs.db'}"]
+    assert main(["store", "audit", "--user", "ann", *store]) == 0
+    text = capsys.readouterr().out
+    assert len(text.splitlines()) == 4
+    (tmp_path / "audit.jsonl").write_text(text)
+    assert main(["store", "audit", "--check", "audit.jsonl"]) == 0
+    (tmp_path / "audit.jsonl").write_text(text.replace("note", "nota"))
+    assert main(["store", "audit", "--check", "audit.jsonl"]) == 1
+    assert main(["store", "audit", "--since", "yesterday", *store]) == 2

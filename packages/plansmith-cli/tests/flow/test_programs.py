@@ -12,6 +12,8 @@ from plansmith.plan import events as e
 from plansmith.plan.fold import fold
 from plansmith.plan.limits import Limits
 from plansmith.plan.timing import Timing
+from plansmith.report.build import load_report
+from plansmith.report.markdown import to_markdown
 from plansmith.store.memory import MemoryStore
 from plansmith.testing import FakeClock, FakeTool, FakeTools
 
@@ -237,3 +239,21 @@ async def test_a_program_cannot_make_or_approve_a_schedule() -> None:
         await bank.smith.schedules.create(
             timing=Timing(daily_at="09:00"), plan=plan(PAY), approve=plan(PAY).hash, by=BOT
         )
+
+
+async def test_a_programs_answer_is_denied_where_data_is() -> None:
+    bank = Bank(data="deny")
+    run = await bank.smith.run(await answered_then_edited(bank, BOT))
+    assert "answered by the program" in run.steps["pay"].error
+    assert bank.paid == []
+
+
+async def test_the_report_says_that_a_program_answered() -> None:
+    bank = Bank()
+    run_id = await bank.until_asked(plan(ASK, READ))
+    await bank.smith.answer(run_id, "really", "north", by=BOT)
+    await bank.smith.run(run_id)
+    report = await load_report(bank.store, run_id)
+    assert "the program MCP client bot answered" in to_markdown(report)
+    told = [each for each in report.to_json()["decisions"] if "north" in str(each)]  # type: ignore[union-attr]
+    assert "program MCP client bot" in str(told)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import closing
 from decimal import Decimal
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from tests import forked
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
 from plansmith.errors import ModelRefused, OutcomeUnknown, ToolBusy, ToolFailed
@@ -380,3 +382,45 @@ async def test_a_report_says_who_made_the_plan() -> None:
     assert "handed in ready-made" in told[0]
     assert "the plan of an earlier run" in told[1]
     assert "handed in by a program" in told[2]
+
+
+async def test_a_report_is_the_same_in_another_process_without_the_tools(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    ordered = FakeTool("oslo", [{"z": 1, "temp": -3, "list": [{"b": 1, "a": 2}]}])
+    async with smith(ordered, ROME, store=url) as app:
+        run = await app.submit(plan(*CITIES, locale="zh-CN"))
+        run = await app.run(run.id)
+        assert "-3" in run.report
+    program = (
+        "import asyncio, sys\n"
+        "from plansmith import Plansmith\n"
+        "async def main():\n"
+        "    async with Plansmith(store=sys.argv[1]) as smith:\n"
+        "        run = await smith.get(sys.argv[2])\n"
+        "        sys.stdout.buffer.write(run.report.encode())\n"
+        "asyncio.run(main())\n"
+    )
+    told = await forked.create_subprocess_exec(
+        sys.executable, "-c", program, url, run.id, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await told.communicate()
+    assert out.decode() == run.report
+
+
+async def test_a_report_does_not_change_with_the_plan_or_the_results_that_somebody_got() -> None:
+    app = smith(OSLO, ROME)
+    run = await app.submit(plan(*CITIES))
+    run, other = await app.run(run.id), await app.get(run.id)
+    said = other.report
+    run.steps["oslo"].result["temp"] = 99  # type: ignore[index, call-overload]
+    assert '"temp": 99' not in run.report
+    assert EN["lost"] in run.report
+    assert (await app.get(run.id)).report == said
+
+
+async def test_a_report_is_in_the_language_of_the_plan() -> None:
+    report = await reported(smith(OSLO, ROME), plan(*CITIES, locale="zh-CN"))
+    text = to_markdown(report)
+    assert "## 依据" in text
+    assert "全部完成" in text
+    assert '<html lang="zh-CN">' in to_html(report)

@@ -22,6 +22,13 @@ from plansmith.ports import Call
 from plansmith.testing import FakeClock, ScriptedModel
 from plansmith_cli.main import main
 
+
+@tool(effect="read")
+def seen() -> str:
+    """Look."""
+    return "seen"
+
+
 WRITE = {"id": "w", "tool": "files.write", "inputs": {"path": "x.txt", "text": "hello"}}
 ASK = {"id": "q", "kind": "ask", "question": "Which?"}
 PLAN = {"goal": "write", "steps": [WRITE]}
@@ -344,3 +351,53 @@ async def test_an_approved_run_cut_off_in_the_middle_asks_again_after_a_redefini
         await second.decide(run.id, approve=plan.hash)
         assert (await second.run(run.id)).status is RunStatus.DONE
         assert source.calls == before + 1
+
+
+def test_a_run_that_is_over_is_repeated_only_where_it_belongs(person: Person) -> None:
+    person.types(person.a, "run", "plan.json", "--no-input")
+    old = person.shown(person.a)
+    person.types(person.a, "approve", "last", old["hash"], "--go")
+    code, _, err = person.types(person.b, "runs", "retry", old["id"], "--from", "w", "--no-input")
+    assert (code, str(person.a) in err) == (4, True)
+    person.types(person.a, "runs", "retry", old["id"], "--from", "w", "--no-input")
+    assert person.shown(person.a)["folder"] == str(person.a)
+    assert person.written == ["a"]
+
+
+async def test_runs_of_no_folder_go_on_anywhere_and_forks_keep_their_folder(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'r.db'}"
+    async with smith("", store) as nowhere, smith(tmp_path / "a", store) as a:
+        free = await nowhere.submit(NOTE)
+        assert free.folder == ""
+        assert (await a.decide(free.id, approve=NOTE.hash)).is_approved
+        mine = await a.submit(NOTE)
+        assert (await a.runs.repeating.fork(mine.id, at=2)).folder == str(tmp_path / "a")
+        assert (await nowhere.runs.repeating.fork(mine.id, at=2)).folder == str(tmp_path / "a")
+
+
+async def test_a_request_of_another_folder_keeps_no_run_of_this_one_from_going_on(
+    tmp_path: Path,
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    store = f"sqlite:///{tmp_path / 'r.db'}"
+    there = Plansmith(store=store, model=ScriptedModel(), folder=tmp_path / "a")
+    journal = there.runs.journals.new()
+    await journal.append(e.RunCreated(request="look around"), by=e.actor("ann"))
+    await there.close()
+    here = Plansmith(store=store, model=ScriptedModel(), folder=tmp_path / "b", tools=[seen])
+    mine = await here.submit(Plan.model_validate({"steps": [{"id": "s", "tool": "seen"}]}))
+    await (await here.runs.journals.load(mine.id)).append(
+        e.RunStarted(hash=mine.plan.hash if mine.plan else "")
+    )
+    assert [run.status for run in await here.runs.resume_all()] == [RunStatus.DONE]
+    assert (await here.get(journal.id)).plan is None
+    await here.close()
+
+
+async def test_stopping_a_run_is_possible_from_anywhere(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'r.db'}"
+    async with smith(tmp_path / "a", store) as a, smith(tmp_path / "b", store) as b:
+        first, second = await a.submit(NOTE), await a.submit(NOTE)
+        assert (await b.decide(first.id, reject=True)).status is RunStatus.CANCELLED
+        assert (await b.cancel(second.id)).status is RunStatus.CANCELLED

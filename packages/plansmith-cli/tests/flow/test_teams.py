@@ -429,3 +429,14 @@ async def test_a_writer_that_has_no_rows_is_a_failed_step(
     database = sqlite3.connect(shop.removeprefix("sqlite:///"))
     assert database.execute("SELECT COUNT(*) FROM orders").fetchone() == (3,)
     database.close()
+
+
+async def test_a_model_that_fails_leaves_a_failed_run_that_says_so_and_runs_nothing(
+    library: Path, tmp_path: Path
+) -> None:
+    cast = research_cast(plan=[Answer(ModelRefused("no such key"))])
+    async with research(settings(tmp_path, documents=[library]), model=cast) as smith:
+        run = await smith.plan("How wet was the spring?")
+    assert (run.plan, run.status) == (None, RunStatus.FAILED)
+    assert "no such key" in run.reason
+    assert any("no such key" in each.message for each in run.problems)

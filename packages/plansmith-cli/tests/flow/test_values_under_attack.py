@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,8 +20,11 @@ from plansmith.plan.data import Json
 from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.replay.player import replay
+from plansmith.report.build import load_report
+from plansmith.report.markdown import to_markdown
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeTool
+from plansmith_cli import questions
 from plansmith_cli.questions import Asked
 
 ASK = {"id": "ask", "question": "Go on?", "after": ["all"]}
@@ -151,3 +156,23 @@ async def test_an_answer_to_a_question_that_was_replaced_is_refused() -> None:
     with pytest.raises(StaleDecision, match="not the one you saw"):
         await bank.enter().answer(run.id, "ask", "yes", by="bob", of=seen)
     await bank.enter().answer(run.id, "ask", "yes", by="bob", of=run.question_hash("ask"))
+
+
+async def test_values_as_shown_are_not_told_as_a_persons_own() -> None:
+    bank = Bank()
+    run = await bank.begin(LOOK, ALL)
+    await bank.enter().answer(run.id, "data:all/0?1", "refuse", by="bob")
+    run = await bank.say(run, "data:all/1?1", {"allow": BILLS[1]})
+    assert bank.paid == [BILLS[1]]
+    assert "values of their own" not in to_markdown(await load_report(bank.store, run.id))
+
+
+async def test_true_instead_of_one_is_a_change_in_the_editor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def by_hand(_: object, path: str) -> None:
+        await asyncio.to_thread(Path(path).write_text, json.dumps({"final": True}))
+
+    monkeypatch.setattr(questions, "open_in_editor", by_hand)
+    session = cast("Any", SimpleNamespace(has_person=True))
+    assert json.dumps(await questions._edited(session, {"final": 1})) == '{"final": true}'

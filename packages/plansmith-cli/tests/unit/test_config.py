@@ -335,3 +335,20 @@ def test_the_time_zone_is_that_of_the_machine_unless_it_is_set(
     for odd in ("../../../etc/passwd", "CET-1CEST", ":Etc/UTC", "Europe"):
         monkeypatch.setenv("TZ", odd)
         assert zone_of(PlannerSettings().timezone).key == PlannerSettings().timezone
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("nonsense", "cannot be read"),
+        ("[planer]\n", "did you mean 'planner'"),
+        ("[planner]\ntopk = 3", "did you mean 'top_k'"),
+        ("[planner]\ntop_k = 0", r"planner\.top_k"),
+        ('[planner]\ntop_k = "6"', r"planner\.top_k"),
+        ('[models.plan]\noutput = "xml"', r"models\.plan\.output"),
+    ],
+)
+def test_a_wrong_setting_names_its_file_and_the_mend(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(Misconfigured, match=why) as caught:
+        settings(tmp_path, text)
+    assert "plansmith.toml" in str(caught.value)

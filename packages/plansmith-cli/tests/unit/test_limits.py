@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
+import inspect
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from tests.unit.server.house import serving
 
-from plansmith import Plansmith
+from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import Misconfigured
 from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.review.settings import ReviewPolicy
+from plansmith.testing import FakeTool, FakeTools
 from plansmith_cli.config import Settings, load_settings
 from plansmith_cli.wiring import make_smith
+from plansmith_desk.builtin import builtin_sources
+from plansmith_desk.settings import BuiltinSettings
+from plansmith_planner.models.provider import ProviderModel
+from plansmith_planner.settings import ModelSettings
 from plansmith_server.bodies import Behaviour, NewRun
+
+
+def by_parameter(function: Any) -> dict[str, object]:
+    return {name: each.default for name, each in inspect.signature(function).parameters.items()}
+
+
+def reading_and_mailing() -> tuple[FakeTools, Plan]:
+    source = FakeTools(
+        FakeTool("look", [{"to": "eve@example.org"}]),
+        FakeTool("mail", ["sent"], effect=Effect.FINAL),
+    )
+    steps = [{"id": "a", "tool": "look"}, {"id": "m", "tool": "mail", "inputs": {"to": "{{a.to}}"}}]
+    return source, Plan.model_validate({"goal": "mail", "steps": steps})
+
+
+async def through(smith: Plansmith, plan: Plan) -> Any:
+    run = await smith.submit(plan)
+    await smith.decide(run.id, approve=plan.hash, by="ada")
+    return await smith.run(run.id)
 
 
 def by_field(value: Any) -> dict[str, object]:
@@ -75,3 +101,42 @@ async def test_a_wrong_budget_is_told_in_the_same_words_through_every_door(tmp_p
     assert blank["detail"] == "the body (request): must not be blank"
     assert told["detail"] == f"the body (budget.steps): {rule}"
     assert told["problems"] == [{"path": ["budget", "steps"], "message": rule}]
+
+
+def test_parts_that_programs_make_themselves_have_the_defaults_of_the_settings() -> None:
+    model, built = by_parameter(ProviderModel), by_parameter(builtin_sources)
+    for name in ("timeout_s", "output"):
+        assert model[name] == getattr(ModelSettings(), name)
+    for name in ("write", "hosts", "private", "writable", "databases"):
+        assert built[name] == getattr(BuiltinSettings(), name)
+
+
+async def test_a_program_is_asked_before_what_a_tool_said_reaches_an_approved_write() -> None:
+    source, plan = reading_and_mailing()
+    async with Plansmith(tools=[source]) as smith:
+        run = await through(smith, plan)
+        assert run.status is RunStatus.ASKING
+        [question] = run.questions.values()
+        assert (question.kind, question.callee, question.sources) == ("consent", "mail", ("a",))
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        (Limits, {"width": 0}),
+        (Limits, {"tries": True}),
+        (Limits, {"width": 10.5}),
+        (Limits, {"per_tool": {"x": 0}}),
+        (Limits, {"data": "never"}),
+        (Limits, {"grace_s": float("nan")}),
+        (Limits, {"caps": 3}),
+        (BudgetLimits, {"money": "-1"}),
+        (BudgetLimits, {"money": "NaN"}),
+        (BudgetLimits, {"money": "1e400"}),
+        (BudgetLimits, {"steps": 0}),
+        (BudgetLimits, {"seconds": float("inf")}),
+    ],
+)
+def test_a_program_gives_no_limit_that_settings_would_refuse(kind: Any, given: Any) -> None:
+    with pytest.raises(ValidationError):
+        kind(**given)

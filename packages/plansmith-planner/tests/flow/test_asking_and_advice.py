@@ -506,3 +506,13 @@ async def test_the_shared_budget_counts_what_other_processes_spent(tmp_path: Pat
     third, tools = smith(shared_budget=BudgetLimits(steps=2), store=url)
     assert (await third.run(run.id)).status is RunStatus.DONE
     await third.close()
+
+
+async def test_the_shared_budget_is_lifted_for_all_by_a_person() -> None:
+    app, tools = smith(shared_budget=BudgetLimits(steps=2))
+    run = await app.run((await app.submit(plan(*[step(f"s{n}") for n in range(4)]))).id)
+    assert list(run.questions) == ["shared_budget:1"]
+    await app.answer(run.id, "shared_budget:1", "go_on", by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert len(tools.calls) == 4

@@ -531,3 +531,17 @@ async def test_a_replan_that_takes_another_earlier_result_for_a_change_is_review
     assert second in str(run.plan.to_json())
     assert run.earlier == {first: content_of(TOTALS).digest, second: content_of(TOTALS).digest}
     assert len(arguments(tools, "send")) == 1
+
+
+async def test_a_thread_of_somebody_else_gives_no_earlier_result_to_a_plan(
+    scripted: Script,
+) -> None:
+    model = scripted({"goal": "x", "steps": [FIND]}, drafted(x="own"))
+    app = Plansmith(model=model, tools=[fakes()], settings=NO_TRIAGE, limits=LIMITS)
+    [first] = await told(app, "Find the totals")
+    other = await app.thread("other")
+    await other.say("Show mine", by="eve")
+    given = plan({"id": "a", "tool": "look", "inputs": {"x": {"$from": f"run:{first.id}/totals"}}})
+    options = RunOptions(thread="other", message=9)
+    with pytest.raises(PlanInvalid):
+        await app.runs.create(NewRun("x", given, options=options, by="eve"))

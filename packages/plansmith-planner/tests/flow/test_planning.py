@@ -280,3 +280,12 @@ async def test_no_answer_of_a_model_makes_planning_raise_or_lose_the_request(tex
     planned = await make_plan(PlanRequest("How is it in Oslo?"), deps=deps)
     assert planned.plan is not None
     assert planned.plan.steps or planned.problems
+
+
+async def test_a_plan_that_is_too_long_is_not_cut(scripted: Script) -> None:
+    many = plan_of(step(), *[step(id=f"s{n}", inputs={"city": f"{n}"}) for n in range(4)])
+    planned = await run(scripted(many), settings={"max_steps": 3, "repairs": 0, "fallback": "none"})
+    assert planned.draft is not None
+    assert len(planned.draft.steps) == 6
+    assert planned.draft.steps[-1].kind == "reply"
+    assert "PS313" in errors(planned)

@@ -415,3 +415,26 @@ async def test_undo_of_a_plan_that_only_reads_is_shown_before_it_runs_after_a_re
     assert (await later.runs.run(run.id)).status is RunStatus.REVIEWING
     assert source.calls == []
     await later.close()
+
+
+async def test_an_approved_plan_that_is_edited_can_be_approved_again() -> None:
+    app, tools = smith(FakeTool("mail", effect=Effect.FINAL))
+    first = plan(step("m", "mail", inputs={"to": "bob"}))
+    run = await app.submit(first)
+    await app.decide(run.id, approve=first.hash)
+    run = await app.edit(run.id, change_step(first, "m", inputs={"to": "eve"}))
+    assert run.status is RunStatus.REVIEWING
+    assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
+    await app.decide(run.id, approve=change_step(first, "m", inputs={"to": "eve"}).hash)
+    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert [call.arguments for call in tools.calls] == [{"to": "eve"}]
+
+
+async def test_a_second_approval_is_told_that_the_plan_is_approved_and_how_to_go_on() -> None:
+    app, _ = smith(FakeTool("mail", effect=Effect.FINAL))
+    wanted = plan(step("m", "mail", inputs={"to": "bob"}))
+    run = await app.submit(wanted)
+    await app.decide(run.id, approve=wanted.hash, by="ada")
+    with pytest.raises(Refused, match="it is approved") as refused:
+        await app.decide(run.id, approve=wanted.hash, by="bea")
+    assert f"plansmith go {run.id}" in str(refused.value.hint)

@@ -257,3 +257,28 @@ async def test_rounds_whose_approval_was_lost_go_on_where_they_were_and_outlast_
     assert run.replans == 1
     assert house.shop.calls == {"order": 3, "stock": 1, "fail": 1}
     assert run.steps["press"].rule == "error"
+
+
+async def test_a_condition_on_an_answer_that_another_process_gave_is_decided_by_it() -> None:
+    """The first process goes on with its rounds while the second one answers."""
+    house = House()
+    ask: dict[str, Json] = {"id": "sure", "question": "Order?", "options": ["yes", "later"]}
+    yes: Json = {"equals": ["{{sure}}", "yes"]}
+    wanted = plan(
+        POLL,
+        ask,
+        {"id": "order", "tool": "order", "inputs": {"n": 1}, "when": yes},
+        {"id": "none", "tool": "stock", "when": {"not": yes}},
+    )
+    first, second = house.process(), house.process()
+    run_id = await house.approved(first, wanted)
+    running = asyncio.ensure_future(first.run(run_id))
+    await house.clock.advance(10)
+    assert (await second.get(run_id)).questions.keys() == {"sure"}
+    await second.answer(run_id, "sure", "yes", by="ada")
+    while not running.done():
+        await house.clock.advance(100)
+    run = await house.lived(first, run_id)
+    assert run.status is RunStatus.DONE
+    assert run.steps["none"].rule == "when"
+    assert house.shop.calls == {"poll": 3, "order": 1}

@@ -113,3 +113,12 @@ def test_spring_a_problem_names_the_field_that_is_wrong() -> None:
     wrong = Plan.model_validate({"steps": [STEP | {"inputs": {"q": {"deep": 1}}}]})
     [found] = [each for each in check_plan(wrong, TOOLS) if each.severity == "error"]
     assert (found.step, found.path) == ("a", ("inputs", "q"))
+
+
+async def test_valuecell_a_model_that_cannot_be_set_up_is_guidance_not_an_exception(
+    scripted: Script,
+) -> None:
+    planned = await plan(scripted(ModelRefused("no API key", hint="set OPENAI_API_KEY")))
+    [told] = [each for each in planned.problems if each.code == "PS015"]
+    assert "no API key" in told.message
+    assert told.hint == "set OPENAI_API_KEY"

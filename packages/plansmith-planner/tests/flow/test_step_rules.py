@@ -12,7 +12,7 @@ from tests.flow.smiths import plan, statuses
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import OutcomeUnknown, ToolBusy, ToolFailed
-from plansmith.plan.events import StepSkipped, StepWaits, verify_chain
+from plansmith.plan.events import ReviewAsked, StepSkipped, StepWaits, verify_chain
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run
@@ -439,3 +439,48 @@ async def test_a_round_whose_time_has_come_waits_for_room_without_keeping_the_ex
     for _ in range(20):
         await clock.advance(60)
     assert (await waiting).status is RunStatus.DONE
+
+
+async def test_consent_to_a_repeated_change_tells_how_often_and_is_asked_once() -> None:
+    tools = world(FakeTool("press", [{"n": 1}, {"n": 2}, {"n": 3}], effect=Effect.WRITE))
+    app = Plansmith(tools=[tools], limits=Limits(first_wait_s=0, data="ask"))
+    repeat = {"until": {"at_least": ["{{a.n}}", 3]}, "at_most": 5}
+    step = {"id": "a", "tool": "press", "inputs": {"n": "{{stock.count}}"}, "repeat": repeat}
+    submitted = await app.submit(plan(STOCK, step), by="bob")
+    review = next(each.body for each in await app.store.events(submitted.id) if each.number == 3)
+    assert "up to 5 times" in str(review)
+    await app.decide(submitted.id, approve=plan(STOCK, step).hash, by="ada")
+    run = await app.run(submitted.id)
+    asked = next(iter(run.questions.values()))
+    assert "up to 5 times" in asked.text
+    assert asked.times == 5
+    await app.answer(run.id, asked.question, "allow", by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert len([each for each in tools.calls if each.tool == "press"]) == 3
+
+
+async def test_a_map_that_went_on_without_a_change_is_not_taken_over_as_done() -> None:
+    fails = {"b": True}
+
+    def send(given: Any) -> Any:
+        if fails.get(given["to"]):
+            raise ToolFailed("no such address")
+        return given["to"]
+
+    tools = world(FakeTool("send", [send], effect=Effect.WRITE))
+    app = Plansmith(tools=[tools], limits=NO_WAIT)
+    each = {"tool": "send", "inputs": {"to": "{{item}}"}}
+    mails = {"id": "mails", "over": ["a", "b"], "each": each, "on_error": "collect"}
+    run = await app.run(await started(app, plan(STOCK, mails)))
+    assert run.status is RunStatus.PARTLY_DONE
+    fails.clear()
+    again = await app.retry(run.id, by="ada")
+    assert again.status is RunStatus.REVIEWING
+    assert again.steps["stock"].reused_from == run.id
+    assert again.last is not None
+    asked = again.last.body
+    assert isinstance(asked, ReviewAsked)
+    assert any("mails (1 of its 2 parts) was done" in each for each in asked.reasons)
+    await app.decide(again.id, approve=asked.hash, by="ada")
+    assert (await app.run(again.id)).steps["mails"].result == ["a", "b"]

@@ -14,7 +14,8 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
 from plansmith.review.settings import ReviewPolicy
-from plansmith.testing import FakeTool, FakeTools, MemoryStore
+from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
+from plansmith_planner.settings import PlannerSettings
 
 NO_WAIT = Limits(first_wait_s=0, data="show")
 
@@ -252,3 +253,30 @@ async def test_what_another_run_did_is_taken_back_by_that_run_alone() -> None:
         await approved(app, await app.runs.undo_plan(run.id, by="ada"))
     assert cancelled(tools)[0] == "o3"
     assert sorted(cancelled(tools)) == ["o1", "o2", "o3"]
+
+
+async def test_a_program_can_have_the_plan_made_but_not_approve_it() -> None:
+    app = Plansmith(tools=[world()], limits=NO_WAIT)
+    run = await ran(app, plan(order("a")))
+    undo = await app.runs.undo_plan(run.id, by="program:bot")
+    assert undo.status is RunStatus.REVIEWING
+
+
+async def test_what_a_new_plan_of_a_model_dropped_can_still_be_taken_back() -> None:
+    tools = world()
+    new = {"goal": "g", "steps": [{**order("b", 2), "kind": "tool"}]}
+    app = Plansmith(
+        tools=[tools],
+        limits=NO_WAIT,
+        model=ScriptedModel(new),
+        settings=PlannerSettings(triage=False),
+    )
+    failing = {"id": "z", "tool": "break", "after": ["a"]}
+    run = await ran(app, plan(order("a"), failing))
+    assert run.status is RunStatus.REVIEWING
+    assert run.plan is not None
+    run = await approved(app, run)
+    assert run.status.over
+    undo = await app.runs.undo_plan(run.id, by="ada")
+    await approved(app, undo)
+    assert cancelled(tools) == ["o2", "o1"]

@@ -19,6 +19,7 @@ from plansmith.plan.events import Actor, ChangesAsked, PlanApproved
 from plansmith.plan.limits import Limits
 from plansmith.plan.thread import MessageAdded, MessageRead, ThreadOpened
 from plansmith.ports import Delta, PlanBrief, Prompt, ReplyBrief, TriageBrief
+from plansmith.replay.player import replay
 from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeClock
 from plansmith_planner.threads.reading import JUDGING_S
@@ -520,3 +521,37 @@ async def test_an_empty_or_endless_message_is_refused_and_nothing_is_stored(desk
     for odd in ("a\nb", "x" * 201, "\x1b[31m", ".."):
         with pytest.raises(Refused, match="cannot be the id"):
             await smith.thread(odd)
+
+
+async def test_undoing_a_change_brings_the_plan_before_back(desk: Desk) -> None:
+    smith = Plansmith(model=talker(desk), tools=desk.tools())
+    thread = await smith.thread()
+    first = await thread.say("Find a flight", by="ann")
+    assert first.run is not None
+    await smith.run(first.run.id)
+    booked = await thread.say("book it", by="ann")
+    assert booked.run is not None
+    assert booked.run.plan is not None
+    changed = await thread.say("cheaper, please", by="ann")
+    undone = await thread.undo(changed.number, by="ann")
+    assert undone.run is not None
+    assert undone.run.plan is not None
+    assert [step.id for step in undone.run.plan.steps] == ["book"]
+    assert undone.run.status is RunStatus.REVIEWING
+
+
+async def test_a_run_of_a_thread_replays_to_the_same_events(desk: Desk) -> None:
+    smith = Plansmith(
+        model=talker(desk), tools=desk.tools(), policy=ReviewPolicy(never_for=("book",))
+    )
+    thread = await smith.thread()
+    first = await thread.say("Find a flight", by="ann")
+    assert first.run is not None
+    await smith.run(first.run.id)
+    follow = await thread.say("book it", by="ann")
+    assert follow.run is not None
+    assert follow.run.plan is not None
+    await smith.decide(follow.run.id, approve=follow.run.plan.hash, by="ann")
+    await smith.run(follow.run.id)
+    for run in thread.runs:
+        assert (await replay(run, smith)).identical

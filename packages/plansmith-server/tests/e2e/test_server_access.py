@@ -13,6 +13,7 @@ import httpx
 import pytest
 from tests.unit.server.house import House, page_header, serving, tool_step
 
+from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured
 from plansmith_cli.main import main
 from plansmith_server.api import Route
@@ -20,8 +21,8 @@ from plansmith_server.app import PAGES, ROUTES
 from plansmith_server.middleware import host_names
 from plansmith_server.serve import bind
 from plansmith_server.settings import Serve
-from plansmith_server.team.auth import load_token
-from plansmith_server.team.tokens import Member
+from plansmith_server.team.auth import Auth, load_token
+from plansmith_server.team.tokens import Member, TokenFile
 
 # Probes have no token: tests/e2e/test_server_api_page.py asks what they learn.
 EVERY = [each for each in (*ROUTES, *PAGES) if not each.is_open]
@@ -306,3 +307,32 @@ async def _raw(house: House, path: str) -> bytes:
     answer = await reader.read()
     writer.close()
     return answer
+
+
+def test_keys_tell_right_from_wrong(tmp_path: Path) -> None:
+    clock = SystemClock()
+    tokens = TokenFile(tmp_path / "tokens.json")
+    keys = Auth("t" * 40, tokens=tokens, by="ann", now=clock.now, port=1)
+    other = Auth("u" * 40, tokens=TokenFile(tmp_path / "no.json"), by="bo", now=clock.now, port=2)
+    _, secret = tokens.create("bot", ["look"], by="ann", now=clock.now(), lasts=None)
+    cookie = keys.log_in()
+
+    def who(bearer: str = "", cookie: str = "") -> str:
+        found = keys.grant(bearer=bearer, cookie=cookie)
+        return f"{found.actor.kind} {found.actor.name}" if found else ""
+
+    assert who("t" * 40) == "person ann"
+    assert who(secret) == "program bot"
+    assert who(cookie=cookie) == "person ann"
+    assert [who(), who(cookie, "t" * 40), who("t" * 40 + "é", other.log_in())] == ["", "", ""]
+    assert who(cookie=secret) == ""
+    assert keys.cookie_name != other.cookie_name
+    # An open page goes on after a restart.
+    anew = Auth("t" * 40, tokens=TokenFile(tmp_path / "tokens.json"), by="ann", now=clock.now)
+    assert anew.grant(bearer="", cookie=cookie)
+    assert anew.page_key(cookie) == keys.page_key(cookie)
+    link = keys.link_token
+    assert not keys.link_member("", take=True)
+    assert keys.link_member(link, take=True)
+    assert not keys.link_member(link, take=True)
+    assert not keys.link_member("", take=True)

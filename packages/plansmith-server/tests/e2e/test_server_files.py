@@ -15,6 +15,8 @@ from tests.unit.server.house import House, serving, tool_step
 
 from plansmith.replay.player import replay
 
+SCRIPT = "<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
+
 ROWS = [{"city": "Oslo", "sales": 3}, {"city": "Rome", "sales": 5}]
 READ = tool_step("read", "files.read", inputs={"path": "in.md"})
 
@@ -178,3 +180,68 @@ async def test_a_file_that_changes_between_consent_and_write_is_not_overwritten(
     assert over["status"] != "done"
     assert "out.md changed after you allowed this" in over["steps"]["save"]["error"]
     assert (work / "out.md").read_text() == "precious"
+
+
+async def test_what_another_tool_calls_a_path_is_no_file_of_the_run(house: House) -> None:
+    run = await finished(house, tool_step("mail", "mail", inputs={"city": "x", "path": "token"}))
+    assert (await house.get(f"/v1/runs/{run}/files")) == {"items": []}
+
+
+async def test_a_consent_previews_pictures_and_takes_no_values_of_a_program(
+    desk: House, work: Path
+) -> None:
+    (work / "in.svg").write_text(SCRIPT)
+    read = tool_step("read", "files.read", inputs={"path": "in.svg"})
+    run, whole = await asking(desk, read, write("save", "out.svg", "{{read.text}}"))
+    assert whole["files"][0] | {"before": None} == whole["files"][0]
+    assert whole["files"][0]["change"] == "new"
+    query = {"question": whole["question"], "path": "out.svg"}
+    shown = await desk.client.get(f"/v1/runs/{run}/preview", params=query)
+    assert shown.text == SCRIPT
+    assert shown.headers["content-type"] == "image/svg+xml"
+    assert shown.headers["content-security-policy"].startswith("sandbox;")
+    other = await desk.client.get(f"/v1/runs/{run}/preview", params=query | {"path": "in.svg"})
+    assert other.status_code == 404
+    assert not (work / "out.svg").exists()
+    (work / "out.md").write_text("old")
+    _, whole = await asking(desk, READ, write("save", "out.md", "{{read.text}}"))
+    assert (whole["files"], whole["would_fail"]) == (
+        [],
+        "out.md is there already (choose another name, or set overwrite to true)",
+    )
+    run, whole = await asking(desk, READ, write("save", "new.md", "{{read.text}}"))
+    changed = {"question": whole["question"], "change": {"path": "other.md"}}
+    async with desk.with_token("helper", "look", "answer", "propose") as client:
+        refused = await client.post(f"/v1/runs/{run}/answers", json=changed)
+    assert refused.status_code in (403, 409)
+    assert (await desk.get(f"/v1/runs/{run}"))["revisions"] == 1
+
+
+async def test_with_a_persons_own_values_a_file_that_changes_meanwhile_is_not_overwritten(
+    desk: House, work: Path
+) -> None:
+    (work / "mine.md").write_text("old")
+    inputs = {"path": "{{item}}", "text": "{{read.text}}", "overwrite": True}
+    each = {"tool": "files.write", "inputs": inputs}
+    run, whole = await asking(desk, READ, {"id": "all", "over": ["out.md"], "each": each})
+    await desk.post(f"/v1/runs/{run}/pause")
+    answer = {"question": whole["question"], "change": {"path": "mine.md", "text": "own"}}
+    seen = await desk.post(f"/v1/runs/{run}/preview", answer)
+    assert [(each["path"], each["before"], each["after"]) for each in seen["files"]] == [
+        ("mine.md", "old", "own")
+    ]
+    (work / "mine.md").write_text("older")
+    late = answer | {"seen": seen["seen"]}
+    assert (await desk.client.post(f"/v1/runs/{run}/answers", json=late)).status_code == 409
+    other = await desk.client.post(f"/v1/runs/{run}/answers", json=answer | {"hash": "0" * 64})
+    assert other.status_code == 409
+    assert "not the one you saw" in other.text
+    answer |= {"hash": whole["hash"]}
+    await desk.post(f"/v1/runs/{run}/answers", answer)
+    (work / "mine.md").write_text("precious")
+    await desk.post(f"/v1/runs/{run}/resume")
+    over = await desk.until(run, "done", "partly_done", "failed")
+    assert over["status"] != "done"
+    assert "mine.md changed after you allowed this" in over["steps"]["all/0"]["error"]
+    assert (work / "mine.md").read_text() == "precious"
+    assert (await replay(run, desk.server_state.smith)).identical

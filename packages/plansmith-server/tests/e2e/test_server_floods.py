@@ -260,3 +260,14 @@ async def connected(
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
+
+
+async def test_a_server_with_every_connection_in_use_says_so(tmp_path: Path) -> None:
+    async with serving(tmp_path, connections=4) as house:
+        streams = [cast("AsyncGenerator[Any]", house.stream()) for _ in range(3)]
+        for each in streams:
+            assert (await anext(each))["event"] == "snapshot"
+        full = await house.client.get("/healthz")
+        assert (full.status_code, full.headers["retry-after"]) == (503, "1")
+        for each in streams:
+            await each.aclose()

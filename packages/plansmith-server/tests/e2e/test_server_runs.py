@@ -10,6 +10,19 @@ from tests.unit.server.house import House, Silent, plan, serving, tool_step
 from plansmith import Plan
 from plansmith.testing import Answer, ScriptedModel
 
+BAD_BODIES = [
+    (b"{", 400, "unreadable_json"),
+    (b"[1]", 422, "invalid_input"),
+    (b'{"request": NaN}', 400, "unreadable_json"),
+    (b'{"request": "\\ud800"}', 422, "invalid_input"),
+    (b'{"request": " "}', 422, "invalid_input"),
+    (b'{"request": "a", "approve": "b"}', 422, "invalid_input"),
+    (b"{}", 422, "invalid_input"),
+    (b'{"plan": {"steps": [{}]}}', 422, "invalid_plan"),
+    (b"[" * 5000, 400, "unreadable_json"),
+    (b'{"request": 1' + b"0" * 5000 + b"}", 400, "unreadable_json"),
+]
+
 PLAN = plan(tool_step("oslo"), goal="Weather in Oslo")
 DECIDED = {"decision": "plan", "reason": "", "query": "the weather in Oslo", "answer": ""}
 
@@ -343,3 +356,35 @@ async def test_what_runs_take_and_what_is_set_is_told_without_secrets(tmp_path: 
         )
         assert (await house.get("/healthz"))["status"] == "ok"
         assert (await house.get("/readyz"))["open_runs"] == 0
+
+
+async def test_a_step_is_skipped_and_what_needs_it_too(house: House) -> None:
+    steps = [
+        tool_step("a", "slow"),
+        tool_step("b", after=["a"]),
+        tool_step("c", after=["b"]),
+        tool_step("d", after=["a"]),
+    ]
+    run = await house.begin(*steps)
+    path = f"/v1/runs/{run['id']}"
+    await house.approve(run)
+    await house.tools.began["slow"].wait()
+    left = await house.post(f"{path}/skip", {"step": "b"})
+    assert not left["paused"]
+    statuses = {name: each["status"] for name, each in left["steps"].items()}
+    assert statuses == {"a": "running", "b": "skipped", "c": "skipped", "d": "waiting"}
+    house.tools.gate.set()
+    run = await house.until(run["id"], "partly_done", "done")
+    statuses = {name: each["status"] for name, each in run["steps"].items()}
+    assert statuses == {"a": "done", "b": "skipped", "c": "skipped", "d": "done"}
+    await house.post(f"{path}/skip", {"step": "b"}, 409)
+    await house.post(f"{path}/skip", {"step": "zz"}, 409)
+
+
+async def test_bad_bodies_are_told_and_never_break_anything(house: House) -> None:
+    for body, status, code in BAD_BODIES:
+        kind = {"Content-Type": "application/json"}
+        answer = await house.client.post("/v1/runs", content=body, headers=kind)
+        assert (answer.status_code, answer.json()["code"]) == (status, code), body[:50]
+        assert answer.headers["content-type"] == "application/problem+json"
+    assert (await house.get("/v1/runs"))["items"] == []

@@ -131,3 +131,21 @@ async def test_a_run_whose_team_cannot_be_made_is_paused_with_the_reason(place: 
         (place / "moved.db").rename(place / "shop.db")
         await server.post(f"/v1/runs/{run.id}/resume")
         assert (await server.until(run.id, "done"))["status"] == "done"
+
+
+async def test_a_server_that_cannot_make_the_team_still_shows_the_run(place: Path) -> None:
+    run_id = await drawn(place)
+    (place / "shop.db").rename(place / "moved.db")
+    async with house(place) as server:
+        run = await server.get(f"/v1/runs/{run_id}")
+        assert run["status"] == "reviewing"
+        word = {"approve": run["hash"]}
+        told = await server.post(f"/v1/runs/{run_id}/decision", word, 409)
+        assert "there is no database shop.db" in told["detail"]
+        (place / "moved.db").rename(place / "shop.db")
+        await server.post(f"/v1/runs/{run_id}/decision", word)
+        assert (await server.until(run_id, "done"))["status"] == "done"
+    other = await drawn(place)
+    (place / "shop.db").unlink()
+    async with house(place) as server:
+        assert (await server.post(f"/v1/runs/{other}/cancel"))["status"] == "cancelled"

@@ -345,3 +345,28 @@ async def check_a2a(house: House, headers: dict[str, str], run: str) -> None:
         client = ClientFactory(ClientConfig(httpx_client=web)).create(card)
         with pytest.raises(A2AError):
             await client.get_task(GetTaskRequest(id=run))
+
+
+async def test_a_second_person_is_wanted_over_http_and_the_view_says_why(tmp_path: Path) -> None:
+    acme = tenant(tmp_path, "acme", '[review]\nsecond_person = "changes"\n')
+    async with (
+        serving(tmp_path, store="file", settings=DEMO) as house,
+        browser(house, acme, "ann", "approver") as ann,
+        user(house, acme, "ann", "admin", token="laptop") as same,
+        user(house, acme, "bob", "approver") as bob,
+        browser(house, acme, "vic", "viewer") as viewer,
+    ):
+        run = await ann.begin(note("a"))
+        for client in (ann, same):
+            told = await client.approve(run, status=409)
+            assert "another user has to approve" in told["detail"]
+            view = await client.call("GET", f"/v1/runs/{run['id']}")
+            assert "another user has to approve" in view["cannot_approve"]
+        assert (await viewer.call("GET", f"/v1/runs/{run['id']}"))["cannot_approve"]
+        assert "cannot_approve" not in await bob.call("GET", f"/v1/runs/{run['id']}")
+        await bob.approve(run)
+        await ann.until(run["id"], "done")
+        assert notes(acme) == ["hello"]
+        lines = (await same.web.get("/v1/audit", params={"user": "bob"})).text.splitlines()
+        assert [json.loads(each)["action"] for each in lines] == ["plan_approved"]
+        await bob.call("GET", "/v1/audit", status=403)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -274,3 +275,57 @@ def test_the_file_of_tokens_is_its_owners_alone_and_holds_no_token(tmp_path: Pat
     path.chmod(0o644)
     with pytest.raises(Misconfigured, match="chmod 600"):
         TokenFile(path).all()
+
+
+async def test_a_token_that_cannot_approve_speaks_as_a_program(tmp_path: Path) -> None:
+    scopes = ("look", "propose", "answer")
+    async with serving(tmp_path) as house, house.with_token("ci", *scopes) as ci:
+        both = plan(ASK, tool_step("a", inputs={"city": "{{which}}"}))
+        answer = await ci.post("/v1/runs", json={"plan": both, "mode": "read_only"})
+        assert answer.status_code == 202, answer.text
+        run = await house.until(answer.json()["id"], "asking")
+        said = {"question": "which", "answer": "Rome"}
+        assert (await ci.post(f"/v1/runs/{run['id']}/answers", json=said)).status_code == 200
+        await house.until(run["id"], "done")
+        who = {"kind": "program", "name": "ci"}
+        told = await actors(house, run["id"])
+        assert [told[each] for each in ("run_created", "plan_proposed", "question_answered")] == [
+            who
+        ] * 3
+        report = (await house.client.get(f"/v1/runs/{run['id']}/report")).text
+        assert "the program ci answered" in report
+        origins = (await house.get(f"/v1/runs/{run['id']}"))["origins"]
+        assert set(origins["which"].values()) == {"program"}
+        run = await house.finish(tool_step("a"))
+        for verb in ("rerun", "retry"):
+            given = {"from_step": "a"} if verb == "retry" else None
+            answer = await ci.post(f"/v1/runs/{run['id']}/{verb}", json=given)
+            assert answer.status_code == 202, answer.text
+            told = await actors(house, answer.json()["id"])
+            who = {"kind": "program", "name": "ci"}
+            assert (told["run_created"], told["plan_proposed"]) == (who, who)
+
+
+def test_the_tokens_command_makes_lists_and_revokes(
+    tokens: Callable[..., Told], tmp_path: Path
+) -> None:
+    made = tokens("create", "ci", "--scope", "look,propose", "--expires", "30d")
+    assert made.code == 0, made.err
+    secret = made.out.strip()
+    assert re.fullmatch(r"pst_[\w-]{43}", secret)
+    assert "not shown again" in made.err
+    file = TokenFile(tmp_path / "plansmith" / "tokens.json")
+    [token] = file.all()
+    assert (token.name, token.scopes) == ("ci", ("look", "propose"))
+    assert file.find(secret, kind="token", now=token.created) == token
+    shown = tokens("list").out
+    assert "the program ci" in shown
+    assert secret not in shown
+    told = json.loads(tokens("list", "--json").out)
+    assert told[0]["actor"] == {"kind": "program", "name": "ci"}
+    assert "hash" not in told[0]
+    mine = json.loads(tokens("create", "me", "--scope", "approve", "--json").out)
+    assert mine["actor"]["kind"] == "person"
+    assert mine["token"].startswith("pst_")
+    assert tokens("revoke", "ci").code == 0
+    assert [each.name for each in file.all()] == ["me"]

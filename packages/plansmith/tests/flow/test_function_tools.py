@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,32 @@ import pytest
 from tests.flow.plans import plan
 from tests.waiting import until
 
-from plansmith import Plan, Plansmith, RunStatus, StepStatus, tool
+from plansmith import Effect, Plan, Plansmith, RunStatus, StepStatus, ToolSpec, tool
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
+from plansmith.ports import Call
+
+
+class SelfCancelling:
+    """A source whose call cancels the task that it runs in."""
+
+    async def tools(self) -> list[ToolSpec]:
+        return [ToolSpec(name="give_up", effect=Effect.READ)]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        del tool, arguments, call
+        return await cancel_itself()
+
+
+async def cancel_itself() -> str:
+    """Cancel the task that runs now."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+    return "never"
 
 
 def same(count: int, name: str, **inputs: Json) -> Plan:
@@ -289,3 +310,16 @@ def test_a_loop_that_ends_in_mid_call_writes_no_end_of_the_async_function() -> N
     run = asyncio.run(app.run(run_id))
     assert run.steps["s"].status is StepStatus.UNKNOWN
     assert calls == ["send"]
+
+
+@pytest.mark.parametrize("kind", ["function", "source"])
+async def test_a_function_or_a_source_that_cancels_its_own_task_fails_and_the_run_ends(
+    kind: str,
+) -> None:
+    function = tool(effect="read", name="give_up")(cancel_itself)
+    given = function if kind == "function" else SelfCancelling()
+    async with Plansmith(tools=[given, echo], limits=Limits(tries=1)) as app:
+        wanted = plan({"id": "g", "tool": "give_up"}, {"id": "e", "tool": "echo"})
+        run = await asyncio.wait_for(run_of(app, wanted), 100)
+    assert run.status is RunStatus.PARTLY_DONE
+    assert run.steps["g"].error == "the call was cancelled from within"

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from plansmith import Plan, Plansmith, read_plan, tool
+from plansmith import Plan, Plansmith, RunStatus, read_plan, tool
 from plansmith.errors import JournalDamaged, NotFound, PlansmithError
+from plansmith.plan.events import Event
 from plansmith.runs.deletion import delete_run
 from plansmith.store.sqlite import SqliteStore
+from plansmith.testing import MemoryStore
+
+
+class Counting(MemoryStore):
+    """Counts the events that are read."""
+
+    read = 0
+
+    async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
+        found = await super().events(run, after=after)
+        self.read += len(found)
+        return found
 
 
 @tool(effect="write")
@@ -65,3 +79,25 @@ async def test_a_journal_whose_end_was_set_aside_is_read_again(tmp_path: Path) -
         await other.set_aside(run.id, len(events) - 2, ())
         assert "q0" in (await smith.get(run.id)).questions
     await other.close()
+
+
+async def test_each_of_many_answers_reads_a_few_events_and_not_the_whole_journal() -> None:
+    store = Counting()
+    smith = Plansmith(store=store)
+    run = await smith.do(questions(40))
+    for number in range(40):
+        before = store.read
+        await smith.answer(run.id, f"q{number}", "yes", by="ada")
+        # The first one reads what the run wrote since it was created, the others what they wrote.
+        assert store.read - before <= (6 if number else 50)
+    assert (await smith.run(run.id)).status is RunStatus.DONE
+
+
+async def test_what_another_process_wrote_counts(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    async with Plansmith(store=url) as here, Plansmith(store=url) as there:
+        run = await here.do(questions(3))
+        await here.answer(run.id, "q0", "yes", by="ada")
+        await there.answer(run.id, "q1", "no", by="bob")
+        run = await here.answer(run.id, "q2", "yes", by="ada")
+        assert [run.steps[name].result for name in ("q0", "q1", "q2")] == ["yes", "no", "yes"]

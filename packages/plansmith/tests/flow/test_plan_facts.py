@@ -13,7 +13,8 @@ from plansmith.errors import PlanInvalid
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call
-from plansmith.testing import FakeTool, FakeTools
+from plansmith.review.settings import ReviewPolicy
+from plansmith.testing import FakeTool, FakeTools, MemoryStore
 
 TEXT = {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}
 NUMBER = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
@@ -179,3 +180,12 @@ async def test_plans_that_hash_alike_and_differ_are_told_apart() -> None:
     assert (await app.submit(written)).status is RunStatus.PLANNING
     assert weak.hash == written.hash
     assert (await app.submit(weak)).status is RunStatus.REVIEWING
+
+
+async def test_two_services_with_one_store_keep_their_own_policy_for_one_plan() -> None:
+    store, wanted = MemoryStore(), plan(step())
+    strict = Plansmith(tools=[Changing(look())], store=store, policy=ReviewPolicy(ask="always"))
+    free = Plansmith(tools=[Changing(look())], store=store)
+    assert (await free.submit(wanted)).status is RunStatus.PLANNING
+    assert (await strict.submit(wanted)).status is RunStatus.REVIEWING
+    assert (await free.submit(wanted)).status is RunStatus.PLANNING

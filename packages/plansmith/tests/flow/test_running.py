@@ -316,3 +316,25 @@ async def test_after_a_restart_every_run_that_was_under_way_goes_on() -> None:
     assert (run.status, run.steps["s"].result) == (RunStatus.DONE, 7)
     assert run.steps["s"].attempts == 2
     assert await second.runs.resume_all() == []
+
+
+async def test_after_a_cancel_nothing_new_starts_and_what_runs_is_stopped() -> None:
+    entered, stopped = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="read")
+    async def forever() -> None:
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    app = Plansmith(tools=[forever])
+    run = await app.submit(plan(step("f", "forever"), step("g", "forever", after=["f"])))
+    running = asyncio.ensure_future(app.run(run.id))
+    await entered.wait()
+    run = await app.cancel(run.id, by="ada")
+    assert stopped.is_set()
+    assert run.status is RunStatus.CANCELLED
+    assert statuses(run) == {"f": "cancelled", "g": "cancelled"}
+    assert (await running).status is RunStatus.CANCELLED

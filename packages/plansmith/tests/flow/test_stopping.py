@@ -416,3 +416,12 @@ async def test_retention_spares_a_run_in_use_and_keeps_what_is_unknown_of_the_ot
     assert isinstance(stone, dict)
     assert (stone["run"], stone["step"], stone["callee"]) == (run.id, "b", "slow_write")
     await app.close()
+
+
+async def test_a_keyed_write_that_died_is_unknown_once_its_run_is_cancelled() -> None:
+    place = Place()
+    run = await place.approved(plan({"id": "k", "tool": "keyed"}))
+    journal = await place.enter().runs.journals.load(run.id)
+    await journal.append(e.RunStarted(hash=journal.plan_hash), *started("k"))
+    run = await place.enter().cancel(run.id)
+    assert run.steps["k"].status is StepStatus.UNKNOWN

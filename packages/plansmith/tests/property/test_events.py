@@ -3,10 +3,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.property.strategies import plans, ready
 
+from plansmith import RunStatus, StepStatus
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.events import Event, next_event, read_event, verify_chain
@@ -106,3 +107,19 @@ def test_any_altered_or_missing_event_breaks_the_chain(
         verify_chain([*events[:place], forged, *events[place + 1 :]])
     with pytest.raises(JournalDamaged):
         verify_chain([*events[:place], *events[place + 1 :]])
+
+
+@given(journals(), st.data())
+def test_a_step_is_ready_exactly_when_its_needs_are_done(
+    events: list[Event], data: st.DataObject
+) -> None:
+    run = fold(events[: data.draw(st.integers(6, len(events)))])
+    assert run.plan is not None
+    assume(run.phase is RunStatus.RUNNING)
+    graph = needs(run.plan)
+    done = {name for name, step in run.steps.items() if step.status is StepStatus.DONE}
+    for name, step in run.steps.items():
+        if step.status is StepStatus.READY:
+            assert graph[name] <= done
+        if step.status is StepStatus.WAITING:
+            assert not graph[name] <= done

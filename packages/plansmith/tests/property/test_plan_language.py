@@ -8,11 +8,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.property.strategies import JSON, TEXT, plan_values, plans
 
-from plansmith import plan_hash, try_read_plan
+from plansmith import check_plan, plan_hash, try_read_plan
 from plansmith.formats.native import schema, to_json, to_yaml
 from plansmith.plan.data import Json, canonical_json, parse_json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text, fill, fill_text
+
+_SHAPED = st.dictionaries(
+    st.sampled_from(["goal", "steps", "schedule", "id", "after", "each", "kind", "tool", "x"]),
+    JSON | st.lists(st.dictionaries(st.sampled_from(["id", "kind", "tool", "over", "each"]), JSON)),
+)
 
 VALIDATOR = jsonschema_rs.validator_for(schema())
 
@@ -100,3 +105,13 @@ def test_filling_leaves_no_reference_and_never_looks_at_a_result_again(value: Js
     assert filled["t"] == "{{b.secret}}"
     assert filled["l"][1] == hostile
     assert "leaked" not in json.dumps(filled)
+
+
+@given(st.text() | JSON | _SHAPED)
+def test_reading_and_checking_never_raise_on_any_value(value: Json) -> None:
+    found = try_read_plan(value)
+    if isinstance(found, Plan):
+        check_plan(found, {})
+    else:
+        assert found
+        assert all(each.code and each.hint for each in found)

@@ -16,7 +16,9 @@ import pytest
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.travel_model import TOOLS, Travel
 
+from plansmith.plan.sentence import in_language
 from plansmith.testing import Reply
+from plansmith_cli.commands.chat import COMMANDS, HELP
 from plansmith_cli.keyboard import LineHistory
 from plansmith_cli.main import main
 
@@ -253,3 +255,22 @@ def test_history_of_a_chat_is_not_written_through_a_link(tmp_path: Path) -> None
     with pytest.raises(OSError, match="symbolic"):
         LineHistory(link).add("one")
     assert not aim.exists()
+
+
+def test_two_turns_without_any_model(pipe: Pipe, intake: Path) -> None:
+    (intake / "may.txt").write_text("three invoices", encoding="utf-8")
+    which = "Which files here mention invoices?"
+    flags = ("--model", "demo", "--yes-read-only", "--json")
+    code, out, _ = pipe(which, "/why", which, flags=flags)
+    first, why, second = turns(out)
+    assert code == first["exit"] == second["exit"] == 0
+    assert "may.txt" in first["run"]["report"]
+    assert why["kind"] == "why"
+    assert first["thread"] == second["thread"]
+    assert first["run"]["id"] != second["run"]["id"]
+
+
+def test_help_of_a_chat_names_every_command_in_both_languages() -> None:
+    for locale in ("en", "zh"):
+        told = in_language(HELP, locale)
+        assert all(f"\n{name} " in told for name in COMMANDS if name != "/help")

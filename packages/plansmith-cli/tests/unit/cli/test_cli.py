@@ -133,3 +133,12 @@ def test_a_failure_that_names_hostile_text_does_not_steer_the_terminal(
     told = capsys.readouterr().err
     assert "no\\u001b[31m\\u202esuch" in told
     assert "\x1b" not in told
+
+
+def test_check_says_that_the_tools_of_a_strange_folder_were_not_looked_at(
+    write: Write, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plansmith.toml").write_text('tools = ["mine.py"]\n', encoding="utf-8")
+    assert main(["check", write("plan.json", PLAN)]) != 0
+    assert "plansmith trust" in capsys.readouterr().err

@@ -239,3 +239,8 @@ def test_a_full_disk_leaves_no_half_backup(cli: Cli, store: Path, intake: Path) 
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     assert not [each for each in intake.iterdir() if "copy" in each.name]
+
+
+@pytest.mark.parametrize("age", ["", "0d", "90", "d", "-1d", "90days", "999999d"])
+def test_an_age_that_is_none_removes_nothing(age: str, cli: Cli) -> None:
+    assert cli("store", "prune", "--older-than", age, "--yes")[0] == 2

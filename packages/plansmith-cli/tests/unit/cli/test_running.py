@@ -419,3 +419,30 @@ def test_the_json_of_every_command_parses(name: str, cli: Cli, write: Write) -> 
     # Rules cannot change a plan, and say so.
     assert code in ((4,) if name == "runs change" else (0, 5)), err
     assert json.loads(out) is not None
+
+
+def test_reasons_problems_and_endings_are_told_in_the_language_of_the_command(
+    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, _, err = cli("run", write(NOTE, locale="zh-CN"), *PY)
+    assert code == 5
+    assert "! 步骤 `n` 会改变一些东西：它调用 `note`" in err
+    run = shown(cli)
+    cli("reject", run["id"])
+    assert "计划被拒绝" in cli("show", run["id"])[1]
+    assert shown(cli)["reason"] == "the plan was rejected"  # JSON is for programs
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    ring = write({"id": "a", "tool": "look", "after": ["a"]})
+    assert "步骤“a”在等待自己" in cli("check", ring)[1]
+
+
+def test_an_edit_that_is_wrong_changes_nothing_and_says_what_is_wrong(
+    cli: Cli, write: Write, intake: Path
+) -> None:
+    cli("run", write(NOTE), *PY)
+    before = shown(cli)["plan"]
+    broken = write(NOTE | {"tool": "nowt"}, name="broken.json")
+    code, _, err = cli("runs", "edit", "last", *PY, "--file", broken)
+    assert (code, "PS101" in err) == (3, True)
+    assert cli("runs", "edit", "last", *PY, "--file", write(name="no.json", steps=3))[0] == 3
+    assert shown(cli)["plan"] == before

@@ -161,3 +161,14 @@ def test_a_request_in_words_is_planned_and_waits_for_the_yes(cli: Cli, intake: P
         "cancelled",
         "it runs as the schedule list the files here",
     )
+
+
+def test_a_request_planned_anew_each_time_asks_each_time(cli: Cli) -> None:
+    code, out, err = cli("schedule", "add", "--anew", "每天早上九点列出这里的文件", "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert (told["approved"], told["request"], told["plan"]) == ("", "列出这里的文件", None)
+    code, _, _ = cli("schedule", "run-now", told["id"])
+    assert code == 5
+    [row] = json.loads(cli("schedule", "history", told["id"], "--json")[1])
+    assert (row["state"], row["note"]) == ("waiting", "waits for your approval")

@@ -33,7 +33,7 @@ _DECISIVE: Final = frozenset(
         *("schedule", "schedule_config", "terminate_columns"),
         *("when", "if", "unless", "only_if", "run_if", "skip_if", "condition", "conditions"),
         *("depends_on_condition", "then", "else", "loop", "repeat", "repeat_until", "until"),
-        *("while", "on_failure", "on_fail", "retries", "compensate_with"),
+        *("while",),
     }
 )
 

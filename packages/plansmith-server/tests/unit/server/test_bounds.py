@@ -24,7 +24,7 @@ from plansmith_server import app as server_app
 from plansmith_server import news as server_news
 from plansmith_server.app import Idempotency
 from plansmith_server.errors import HttpProblem
-from plansmith_server.middleware import GateRules
+from plansmith_server.middleware import GateRules, RateLimiter
 from plansmith_server.news import EventReader
 from plansmith_server.protocols import a2a, mcp
 
@@ -197,3 +197,12 @@ def test_a_tenant_that_uses_all_its_child_processes_leaves_the_others_theirs() -
     for each in held:
         each.close()  # type: ignore[attr-defined]
     pool.close()
+
+
+def test_rates_of_more_clients_than_are_kept_forget_the_oldest() -> None:
+    rates = RateLimiter(per_second=1, burst=1, now=lambda: 0.0)
+    assert rates.take("first") == 0
+    for number in range(10_000):
+        rates.take(str(number))
+    assert rates.take("first") == 0  # forgotten, so that it has all its requests again
+    assert rates.take("9999") > 0

@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from plansmith import Plan, try_read_plan
+from plansmith import Plan, check_plan, try_read_plan
 from plansmith.formats.native import schema
 
 STEP: dict[str, Any] = {"id": "a", "kind": "tool", "tool": "t", "inputs": {"x": 1}}
@@ -136,3 +136,13 @@ def test_the_schema_is_flat_and_refuses_what_is_no_plan() -> None:
         [],
     ]
     assert not any(map(jsonschema_rs.validator_for(schema()).is_valid, wrong))
+
+
+def test_ten_thousand_steps_are_read_and_checked() -> None:
+    steps = [
+        {"id": f"s{number}", "tool": "t", "inputs": {"x": f"{{{{s{number - 1}}}}}"}}
+        for number in range(1, 10_000)
+    ]
+    plan = try_read_plan({"steps": [{"id": "s0", "tool": "t"}, *steps]})
+    assert isinstance(plan, Plan)
+    assert check_plan(plan, {"t": {}}) == []

@@ -137,3 +137,27 @@ def test_what_waits_for_a_commit_is_stored_although_its_program_ends_without_clo
         return found
 
     assert [*asyncio.run(read())] == ["r1", "r2", "r3"]
+
+
+def test_two_event_loops_may_use_one_store_at_once(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+
+    def work(name: str) -> None:
+        async def story() -> None:
+            for event in journal(name, 50):
+                await store.append([event])
+
+        asyncio.run(story())
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    async def look() -> None:
+        for name in "abc":
+            assert list(await store.events(name)) == journal(name, 50)
+        await store.close()
+
+    asyncio.run(look())

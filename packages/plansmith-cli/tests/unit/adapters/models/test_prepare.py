@@ -234,3 +234,10 @@ def test_the_commands_know_the_prepared_file(
     assert f"{prepared.path}: its hash is right" in said("check", "toy")
     said("remove", "toy")
     assert [each.name for each in prepared.folder.glob("*.gguf*")] == []
+
+
+def test_a_prepared_file_without_a_note_of_its_hash_is_not_trusted(toy: KnownModel) -> None:
+    prepared = wanted()
+    prepared.path.write_bytes(b"GGUF, or so it says")
+    assert made(prepared)
+    assert prepared.is_right(anew=True)

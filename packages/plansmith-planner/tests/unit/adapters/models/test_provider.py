@@ -431,3 +431,9 @@ async def test_the_limit_of_a_prompt_reaches_the_server() -> None:
             pass
         [chat] = server.chats
     assert chat.get("max_completion_tokens", chat.get("max_tokens")) == 80
+
+
+async def test_silence_ends_in_time() -> None:
+    busy = await failure(Reply("half", ends="silent"), timeout_s=0.05)
+    assert isinstance(busy, ModelBusy)
+    assert "timeout_s" in str(busy)

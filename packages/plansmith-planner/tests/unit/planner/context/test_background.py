@@ -118,3 +118,12 @@ async def test_a_marked_search_tool_comes_before_one_found_by_name(fake_clock: F
     found, source = await ask(fake_clock, named, tool("library", "marked"))
     assert [call.tool for call in source.calls] == ["library"]
     assert [block.text for block in found.blocks] == ["marked"]
+
+
+async def test_a_tool_that_is_called_search_but_may_write_is_not_called_before_approval(
+    fake_clock: FakeClock,
+) -> None:
+    writes = FakeTool("web_search", ["x"], input_schema=QUERY, effect=Effect.WRITE)
+    found, source = await ask(fake_clock, writes)
+    assert source.calls == []
+    assert "web_search seems to search but may write" in found.notes[0]

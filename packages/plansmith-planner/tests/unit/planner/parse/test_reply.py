@@ -276,3 +276,9 @@ def test_rules_in_the_form_of_the_plan_language_are_read() -> None:
 def test_a_rule_in_another_form_is_an_error_and_no_guess(written: dict[str, Json]) -> None:
     parsed = _parsed(**written)
     assert {"PS003", "PS004", "PS005"} & {each.code for each in parsed.problems}
+
+
+def test_a_plan_that_was_cut_off_keeps_its_whole_steps() -> None:
+    text = json.dumps({"goal": "g", "steps": [*PLAN["steps"], {"id": "b", "tool": "u"}]})
+    parsed = parse(text[: text.index('"u"')])
+    assert steps(parsed)[0] == PLAN["steps"][0]
