@@ -242,6 +242,9 @@ class Schedules:
         Args:
             run: The id of the run.
             approve: The hash of the whole plan. It covers its parts and nothing else.
+
+        Raises:
+            Refused: The run has no plan, is over, or none of its steps is to be repeated.
         """
         _need_person(by)
         source = await self._source(run)
