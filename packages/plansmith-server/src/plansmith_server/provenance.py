@@ -116,8 +116,9 @@ def _origin(
     if not isinstance(inner, ToolStep) or inner.tool not in tools:
         return maker
     name = place.removeprefix("each.").removeprefix("inputs.")
-    schema = cast("dict[str, dict[str, dict[str, Json]]]", tools[inner.tool].input_schema)
-    default = ((schema.get("properties") or {}).get(name) or {}).get("default")
+    known = cast("dict[str, Json]", tools[inner.tool].input_schema.get("properties") or {})
+    form = known.get(name)  # of a schema `true` nothing is known
+    default = form.get("default") if isinstance(form, dict) else None
     return "default" if default is not None and same(default, value) else maker
 
 

@@ -179,8 +179,9 @@ def _heading(name: str, task: Task) -> str:
     if found is None:
         return name
     word = found["call"] or found["first"] or found["last"] or found["alone"]
-    of = found["behind"] or found["before"] or (found["of"] or "").strip().strip("\"'`")
-    of = "" if of in ("*", "1") else of  # of count(*) there is nothing to name
+    called = (found["of"] or "").strip().strip("\"'`")
+    called = "" if called in ("*", "1") else called  # of count(*) there is nothing to name
+    of = found["behind"] or found["before"] or called
     english, chinese = _AGGREGATES[word.casefold()]
     if found["call"] or found["first"]:
         plain = of if found["call"] else of.replace("_", " ")

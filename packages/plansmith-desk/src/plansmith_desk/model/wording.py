@@ -363,24 +363,19 @@ def _read(result: str) -> tuple[Any, list[_Text]]:
         value: Any = json.loads(result)
     except ValueError:
         return result, []
-    found: list[_Text] = []
-    for item in cast("Sequence[Any]", value) if isinstance(value, list) else [value]:
-        own = _file_texts([item])
-        if not own and isinstance(item, dict):
-            held = map(cast("dict[str, Any]", item).get, ("passages", "files"))
-            own = [text for each in held for text in _file_texts(each)]
-        found += own
-    return cast("Any", value), found
+    return cast("Any", value), _file_texts(value)
 
 
-def _file_texts(items: Any) -> list[_Text]:
-    found: list[_Text] = []
-    for item in cast("Sequence[Any]", items) if isinstance(items, list) else ():
-        fields = cast("dict[str, object]", item if isinstance(item, dict) else {})
-        path, text = fields.get("path"), fields.get("text")
-        if isinstance(path, str) and isinstance(text, str):
-            found.append(_Text(path, text))
-    return found
+def _file_texts(value: Any) -> list[_Text]:
+    """Returns the file that a value is, or the files and passages in it, also in lists of lists."""
+    if isinstance(value, list):
+        return [each for item in cast("list[Any]", value) for each in _file_texts(item)]
+    fields = cast("dict[str, Any]", value if isinstance(value, dict) else {})
+    path, text = fields.get("path"), fields.get("text")
+    if isinstance(path, str) and isinstance(text, str):
+        return [_Text(path, text)]
+    held = [fields.get(name) for name in ("passages", "files")]
+    return [each for items in held if isinstance(items, list) for each in _file_texts(items)]
 
 
 def best_blocks(request: str, text: str, room: int) -> str:

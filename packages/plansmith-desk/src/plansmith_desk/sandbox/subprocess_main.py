@@ -75,9 +75,9 @@ def main(handle: int) -> None:
 
 
 def _reply(text: bytes, job: Job) -> bytes:
-    message: Any = parse_json(text)
-    module, _, name = message["work"].partition(":")
     try:
+        message: Any = parse_json(text)
+        module, _, name = message["work"].partition(":")
         try:
             work = getattr(import_module(module), name)
             _limit(message["limits"])

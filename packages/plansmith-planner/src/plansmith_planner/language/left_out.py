@@ -364,7 +364,8 @@ def _values(
     """Yields arguments that identify something, by the argument's name or digits in the value."""
     fields = cast("Mapping[str, Any]", schema.get("properties") or {})
     for name, value in inputs.items():
-        known = cast("Mapping[str, Any]", fields.get(name) or {})
+        form = fields.get(name)  # a schema may be just `true`
+        known = cast("Mapping[str, Any]", form if isinstance(form, dict) else {})
         if "enum" in known or "const" in known or value == known.get("default"):
             continue
         if next(iter(find(value)), None) is not None:

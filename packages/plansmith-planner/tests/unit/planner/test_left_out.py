@@ -138,6 +138,7 @@ REFUND = ToolSpec(
             "amount": {"type": "number"},
             "reason": {"enum": ["late", "broken1"]},
             "copies": {"type": "integer", "default": 2},
+            "to_account": True,
         },
     },
 )
@@ -160,6 +161,7 @@ def made_up(told: str, tool: str = "refund", **inputs: Any) -> list[str]:
         {"amount": 99.5},
         {"to": ["mallory@example.com"]},
         {"note": "DE89370400440532013000"},
+        {"to_account": "DE89370400440532013000"},
     ],
 )
 def test_a_value_in_no_source_is_told_as_made_up(inputs: dict[str, Any]) -> None:

@@ -212,7 +212,7 @@ async def _message(state: ServerState, each: ThreadMessage) -> v.Shown:
             for event in await state.smith.store.events(reading.run):
                 body = event.body
                 if isinstance(body, QuestionAsked) and body.question == reading.question:
-                    asked = body.text
+                    asked = asked or body.text
     return v.view(
         MessageView,
         each,

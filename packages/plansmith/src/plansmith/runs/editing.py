@@ -257,7 +257,7 @@ class RunRepeating:
             return await self._journals.whole(journal)
         plan = await self._intake.pinned(plan)
         journal = await self._journals.load(old.id)
-        reasons = await self._reviser.repeated_by(journal, plan, new.kept)
+        reasons = await self._reviser.repeated_by(journal, plan, new.kept, at=old)
         asked = await self._intake.review(plan)
         if asked and new.kept:  # with reasons only for the steps still to run
             done = {each.step for each in new.kept}

@@ -337,11 +337,17 @@ class PlanReviser:
         )
 
     async def repeated_by(
-        self, journal: Journal, plan: Plan, kept: Collection[e.StepReused]
+        self, journal: Journal, plan: Plan, kept: Collection[e.StepReused], at: Run | None = None
     ) -> tuple[str, ...]:
-        """Returns the changes that an earlier run has made and the plan of another would repeat."""
-        effects = replan.done_again(journal.run, plan, kept, await self.intake.acting(plan))
-        return (*effects, *await self.repeated(journal, plan, names=True))
+        """Returns the changes that an earlier run has made and the plan of another would repeat.
+
+        `at` is the run as it was when the other one forks from it: what it did then counts too,
+        although its plan may have lost the step since.
+        """
+        acting = await self.intake.acting(plan)
+        runs = [journal.run] if at is None else [at, journal.run]
+        effects = [each for run in runs for each in replan.done_again(run, plan, kept, acting)]
+        return tuple(dict.fromkeys((*effects, *await self.repeated(journal, plan, names=True))))
 
     async def repeats_of_origin(self, run: Run, plan: Plan) -> tuple[str, ...]:
         """Returns the changes that the repeated run has made and the plan would make again."""

@@ -90,7 +90,8 @@ def places() -> Iterator[tuple[list[Path], int]]:
     for line in _lines(_TREE / "mountinfo"):
         left, _, right = line.partition(" - ")
         kind, _, listed = right.split(" ", 2)
-        mounts.append((Path(left.split(" ")[4]), kind, set(listed.split(","))))
+        if kind in ("cgroup", "cgroup2"):  # others may be out of reach, or not answer
+            mounts.append((Path(left.split(" ")[4]), kind, set(listed.split(","))))
     for line in _lines(_TREE / "cgroup"):
         _, names, path = line.split(":", 2)
         for place, kind, options in mounts:

@@ -15,6 +15,7 @@ import pytest
 from tests.waiting import until
 
 from plansmith.errors import Misconfigured, ToolFailed
+from plansmith_desk.sandbox.child import processes
 from plansmith_desk.sandbox.child.processes import below
 from plansmith_desk.sandbox.sandbox import Outcome, Sandbox, SandboxLimits
 
@@ -328,3 +329,16 @@ def _command(pid: str) -> str:
         return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
     except OSError:
         return ""
+
+
+def test_only_the_mounts_of_cgroups_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    unusable = "/" + "x" * 300  # to look at it is an error, as with one of another user
+    (tmp_path / "mountinfo").write_text(
+        f"30 23 0:26 / {unusable} rw - tmpfs none rw\n"
+        f"31 23 0:27 / {tmp_path} rw - cgroup2 none rw\n"
+    )
+    (tmp_path / "cgroup").write_text("0::/\n")
+    monkeypatch.setattr(processes, "_TREE", tmp_path)
+    assert list(processes.places()) == [([tmp_path], 2)]

@@ -87,6 +87,7 @@ NEW: dict[str, Json] = {"path": "r.md", "bytes": 3, "created": True, "changed": 
         ("What is the total?", rows("total_sales", [12340.499999999998]), "Total sales: 12,340.5"),
         ("总额是多少？", rows("sum(amount)", [7.5]), "amount合计：7.5"),
         ("How many?", rows("count(*)", [0]), "Count: 0"),
+        ("How many?", rows("count_1", [3]), "Count 1: 3"),
         ("Which order?", rows("order_id", [123456]), "Order id: 123456"),
         ("The best?", rows("product units", ["Lamp", 12000]), "Lamp (Units: 12,000)"),
         ("Who?", rows("name", ["Ada"], ["Bo"]), "Name (2): Ada, Bo"),
@@ -486,3 +487,9 @@ def test_an_answer_may_say_that_something_is_so_every_week_or_that_it_is_so_at_a
     )
     assert worded(asked("王芳参加了吗？", hours), "参加了。").startswith("参加了。")
     assert not worded(asked("谁参加了会议？", hours), "参加了会议").startswith("参加了会议")
+
+
+async def test_texts_in_lists_of_lists_have_their_sources_too() -> None:
+    nested: Json = [[LEASE], [OTHER]]
+    told = await said(asked("When does the lease end?", nested), Says("On 31 March 2027."))
+    assert "From: lease.txt" in told
