@@ -149,6 +149,8 @@ def _columns(given: ts.Arguments, kind: str, notes: list[str]) -> tuple[str, lis
     """
     rows: Sequence[Mapping[str, Any]] = given["rows"]
     names = list(dict.fromkeys(key for row in rows for key in row))
+    if not names:
+        raise ToolFailed(Sentence("there are no values to draw"))
     there = {name: [row for row in rows if row.get(name) is not None] for name in names}
     numbers = [name for name in names if there[name] and _numeric(there[name], name) is not None]
     labels = [name for name in names if name not in numbers]

@@ -16,6 +16,7 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run, StepStatus
 from plansmith.ports import Call, Usage
+from plansmith.tools.toolset import BuiltIn, ToolSet
 
 Deed = Callable[[Call], Any]
 HALF = "\ud800"  # half of a character, as undecodable file names bring it
@@ -125,3 +126,13 @@ async def test_an_endless_error_is_kept_only_in_part() -> None:
     run = await outcome(raising(ToolFailed("x" * 30_000_000)), Effect.WRITE)
     assert run.steps["o"].status is StepStatus.FAILED
     assert len(run.steps["o"].error) < 20_000
+
+
+async def test_a_built_in_tool_that_finds_no_next_item_fails_and_the_run_ends() -> None:
+    tools = ToolSet([BuiltIn(ToolSpec(name="first"), lambda *_: next(iter([])))])
+    smith = Plansmith(tools=[tools])
+    plan = Plan.model_validate({"goal": "g", "steps": [{"id": "a", "tool": "first"}]})
+    run = await smith.submit(plan)
+    await smith.decide(run.id, approve=plan.hash, by="ada")
+    run = await asyncio.wait_for(smith.run(run.id), 60)
+    assert "StopIteration" in (run.steps["a"].error or str(run.questions))

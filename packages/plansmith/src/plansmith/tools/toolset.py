@@ -102,8 +102,15 @@ class ToolSet:
         given = dict(arguments)
         self._check(tool, given)
         job = Job(call)
+
+        def work() -> Json:
+            try:
+                return self._tools[tool].work(given, job)
+            except StopIteration as raised:  # no future can hold it: the call would never end
+                raise RuntimeError(f"{tool} raised {raised!r}") from raised
+
         try:
-            return await asyncio.to_thread(self._tools[tool].work, given, job)
+            return await asyncio.to_thread(work)
         except asyncio.CancelledError:
             job.give_up()
             raise

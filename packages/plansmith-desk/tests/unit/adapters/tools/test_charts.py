@@ -233,3 +233,9 @@ async def test_identifiers_are_no_values_of_a_chart_unless_they_are_named(tmp_pa
     named: Any = {"rows": rows, "x": "NAME", "y": ["unit_price"]}
     drawn: Any = await source.call("charts.draw", named, Call(key="k"))
     assert "of Unit Price by name" in drawn["description"]
+
+
+async def test_rows_without_any_column_have_nothing_to_draw(tmp_path: Path) -> None:
+    rows: list[Any] = [{}, {}]
+    with pytest.raises(ToolFailed, match="there are no values to draw"):
+        await ChartTools(tmp_path).call("charts.draw", {"rows": rows}, Call(key="k"))
