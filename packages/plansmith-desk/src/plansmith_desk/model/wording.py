@@ -363,13 +363,13 @@ def _read(result: str) -> tuple[Any, list[_Text]]:
         value: Any = json.loads(result)
     except ValueError:
         return result, []
-    return cast("Any", value), _file_texts(value)
+    return value, _file_texts(value)
 
 
 def _file_texts(value: Any) -> list[_Text]:
     """Returns the file that a value is, or the files and passages in it, also in lists of lists."""
     if isinstance(value, list):
-        return [each for item in cast("list[Any]", value) for each in _file_texts(item)]
+        return [each for item in cast("Sequence[Any]", value) for each in _file_texts(item)]
     fields = cast("dict[str, Any]", value if isinstance(value, dict) else {})
     path, text = fields.get("path"), fields.get("text")
     if isinstance(path, str) and isinstance(text, str):
