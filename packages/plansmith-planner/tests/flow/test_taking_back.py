@@ -10,6 +10,7 @@ from tests.flow.smiths import approved, plan
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import Refused, ToolFailed
+from plansmith.plan.events import ReviewAsked
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
@@ -66,6 +67,9 @@ async def test_what_was_taken_back_is_not_taken_back_again() -> None:
     app = Plansmith(tools=[tools], limits=NO_WAIT)
     run = await ran(app, plan(order("a")))
     undo = await app.runs.undo_plan(run.id, by="ada")
+    [asked] = [each async for each in app.events(undo.id) if each.body.type == "review_asked"]
+    assert isinstance(asked.body, ReviewAsked)
+    assert any("`cancel`" in str(why) for why in asked.body.reasons)  # which changes something
     with pytest.raises(Refused, match="is there to undo"):
         await app.runs.undo_plan(run.id, by="ada")
     await approved(app, undo)

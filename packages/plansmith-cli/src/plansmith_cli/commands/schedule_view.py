@@ -170,18 +170,19 @@ class Offer(NamedTuple):
             check_timing(timing)
             await session.smith.schedules.require_unattended(plan)
 
-    def lines(self, session: Session) -> Iterator[str]:
-        yield from plan_lines(self.plan, locale=session.locale)
-        yield ""
+    async def lines(self, session: Session) -> list[str]:
+        lines = [*plan_lines(self.plan, locale=session.locale), ""]
         now = session.smith.runs.journals.clock.now()
         for timing, plan in self.parts:
             steps = ", ".join(safe(step.id) for step in plan.steps)
             when = safe(own(timing.sentence))
             told = own_text("It would run unattended, {timing}; next:", timing=when)
-            yield f"{steps}: {told}" if self.is_several else told
-            for at in next_fires(timing, after=now, count=3):
-                yield f"  {local(at, timing.timezone)}"
-        yield f"  {own_text('hash {hash}', hash=self.plan.hash)}"
+            lines.append(f"{steps}: {told}" if self.is_several else told)
+            fires = next_fires(timing, after=now, count=3)
+            lines += [f"  {local(at, timing.timezone)}" for at in fires]
+        asked = await session.smith.runs.intake.review(self.plan)
+        lines += [f"  ! {safe(own(why))}" for each in asked for why in each.reasons]
+        return [*lines, f"  {own_text('hash {hash}', hash=self.plan.hash)}"]
 
     def say_unapproved(self, session: Session) -> None:
         approval = ("--approve-plan", self.plan.hash)
@@ -209,7 +210,7 @@ async def is_confirmed(session: Session, offer: Offer) -> bool:
     """Shows what would run when, and asks for approval; without it, says how to give it."""
     await offer.refuse_unusable(session)
     await session.refuse_what_cannot_run(offer.plan)
-    session.say(*offer.lines(session))
+    session.say(*await offer.lines(session))
     given = session.given("approve_plan")
     if given == offer.plan.hash:
         return True
@@ -263,11 +264,11 @@ async def offer_schedule(session: Session, run: Run) -> int | None:
     if not session.has_person:
         if session.given("json"):
             print_json(run_json(run, session))
-        session.say(*offer.lines(session))
+        session.say(*await offer.lines(session))
         offer.say_unapproved(session)
         session.say(safe(own(once)))
         return Exit.WAITING
-    session.say(*offer.lines(session))
+    session.say(*await offer.lines(session))
     prompt = own_text("Keep it as a schedule? y = yes, o = only once, now, Enter = not now: ")
     choice = read_choice(ask_line(prompt) or "")
     if choice.text.lower() in ("o", "once", "一次"):

@@ -54,6 +54,7 @@ def test_nothing_is_scheduled_without_approval_of_its_hash(cli: Cli, write: Writ
     assert code == 5
     assert f"--approve-plan {hash_of(NOTE)}" in err
     assert "It would run unattended, daily at 09:00 UTC; next:" in err
+    assert "! Step `n` changes something: it calls `note`" in err
     code, out, _ = cli(*words, "--json")
     told = json.loads(out)
     assert (code, told["hash"], len(told["next"])) == (5, hash_of(NOTE), 3)

@@ -95,11 +95,13 @@ async def undo_plan(planning: RunPlanning, run_id: str, *, by: e.Who = "") -> Ru
         _refuse_nothing(old, found, left, count)
         plan = _plan(old, left, names)
         # What is not taken back is told, so that nobody takes the plan for the whole.
-        reasons = [Sentence("review.undoes", run=old.id)]
+        reasons: list[str] = [Sentence("review.undoes", run=old.id)]
         if not_told := dict.fromkeys([*(one.step for one in left if one.inputs is None), *unable]):
             reasons.append(Sentence("review.not_undone", steps=[*not_told]))
         if unsure:
             reasons.append(Sentence("review.unsure_undone", steps=unsure))
+        # Taking back changes things too, some of them for good.
+        reasons += [why for asked in await intake.review(plan) for why in asked.reasons]
         new = NewRun(
             plan.goal,
             plan,
