@@ -258,26 +258,6 @@ def test_rules_in_the_form_of_the_plan_language_are_read() -> None:
     assert parsed.plan.by_id["order"].to_json().items() >= rules.items()
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        {"when": "stock is low"},
-        {"if": "stock.count >= 10"},
-        {"unless": {"empty": _COUNT}},
-        {"condition": "1 < stock.count < 10"},
-        {"loop": {"until": "order.state == 'sent'"}},
-        {"on_failure": "continue"},
-        {"retry": {"max_attempts": 3}},
-        {"retries": 3},
-        {"otherwise": {"tool": "shop.tell"}},
-        *({"when": {"empty": _COUNT}, name: "stock is low"} for name in ("then", "else", "while")),
-    ],
-)
-def test_a_rule_in_another_form_is_an_error_and_no_guess(written: dict[str, Json]) -> None:
-    parsed = _parsed(**written)
-    assert {"PS003", "PS004", "PS005"} & {each.code for each in parsed.problems}
-
-
 def test_a_plan_that_was_cut_off_keeps_its_whole_steps() -> None:
     text = json.dumps({"goal": "g", "steps": [*PLAN["steps"], {"id": "b", "tool": "u"}]})
     parsed = parse(text[: text.index('"u"')])
