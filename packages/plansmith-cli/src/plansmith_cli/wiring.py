@@ -273,11 +273,6 @@ class _Lookup(Mapping[str, str]):
 
 def python_tools(path: Path) -> list[functions.FunctionTool[..., Any]]:
     """Runs a Python file and returns its functions that are marked with `@tool`."""
-    return list(python_functions(path).values())
-
-
-def python_functions(path: Path) -> dict[str, functions.FunctionTool[..., Any]]:
-    """Runs a Python file and returns its functions that are marked with `@tool`, by name in it."""
     spec = spec_from_file_location(f"plansmith_tools_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
         raise wrong("there is no file {file}", "check the path", file=path)
@@ -288,10 +283,9 @@ def python_functions(path: Path) -> dict[str, functions.FunctionTool[..., Any]]:
         raise wrong(
             "{file} cannot be run: {error}", "fix the error in the file", file=path, error=error
         ) from None
-    named = vars(module).items()
-    found: dict[str, functions.FunctionTool[..., Any]] = {
-        name: each for name, each in named if isinstance(each, functions.FunctionTool)
-    }
+    found: list[functions.FunctionTool[..., Any]] = [
+        each for each in vars(module).values() if isinstance(each, functions.FunctionTool)
+    ]
     if not found:
         raise wrong("{file} has no tools", "mark functions with @tool", file=path)
     return found

@@ -266,7 +266,7 @@ AFTER  the plan or the run to compare it with
 _CONVERT: Final = """
 PLAN|RUN  a plan as JSON or YAML, also inside other text, - for stdin; or a run: its id, or last
 --from  the format of the file (default: recognised)
---to  the format to write: python is a program that runs without Plansmith (default: json)
+--to  the format to write: python is a program that runs it by itself (default: json)
 --tools FILE*  with --to python: tools that the program calls, as Python; repeatable
 """
 CHECK = command(_CHECK + DIALECT, _check, dialect=DIALECTS)

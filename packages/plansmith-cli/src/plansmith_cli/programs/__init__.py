@@ -1,1 +1,1 @@
-"""Plans written as plain Python programs, which run without Plansmith's runner."""
+"""Writes a plan as a Python program that uses Plansmith as a library."""

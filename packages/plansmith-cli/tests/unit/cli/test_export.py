@@ -3,35 +3,61 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.unit.cli.conftest import Cli, Write
 
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
+NASTY = 'a"b\'c\\ """ \'\'\' {x} %s \n#!\u202e\u2028 {{"{{"}} 查天气 🜁'
+PAY = '''
+from pathlib import Path
+
+from plansmith import tool
 
 
-def started(folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "program.py"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+@tool
+def pay(amount: int, key: str = "") -> str:
+    """Pays."""
+    Path("paid.txt").write_text(f"{amount} {key}")
+    return f"paid with {key}"
+'''
+
+
+def started(
+    folder: Path, *options: str, typed: str = "", **more: str
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "program.py", *options]
+    return subprocess.run(
+        command,
+        cwd=folder,
+        input=typed,
+        env=os.environ | more,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_a_plan_file_is_exported_as_a_program_that_runs(
     cli: Cli, write: Write, intake: Path
 ) -> None:
     files = {"id": "f", "tool": "files.list", "inputs": {"folder": "."}}
-    name = write(LOOK, files, {"id": "t", "tool": "mail.send"})
+    said = {"id": "s", "say": f"{NASTY} {{{{a.name}}}}"}
+    name = write(LOOK, files, said, {"id": "t", "tool": "mail.send"})
     code, out, told = cli("convert", name, "--to", "python", "--tools", "tools.py")
     assert code == 0
-    assert "fill in tool_mail_send" in told
-    assert "files.list is a tool of plansmith" in told
+    assert "fill in OtherTools: the code of mail.send is not known" in told
     (intake / "program.py").write_text(out, encoding="utf-8")
-    assert "pip install pydantic, and plansmith for: files.list, @tool in tools.py\n" in out
-    ends = json.loads(started(intake).stdout)
+    assert "pip install plansmith plansmith-cli plansmith-desk\n" in out
+    ends = json.loads(started(intake, "--yes").stdout)
     assert ends["results"]["a"] == {"name": "x"}
+    assert ends["results"]["s"].endswith("{{ 查天气 🜁 x")
     assert "program.py" in json.dumps(ends["results"]["f"])
-    assert list(ends["failed"]) == ["t"]
+    assert ends["failed"] == {"t": "mail.send is to be filled in"}
 
 
 def test_a_program_finds_its_tools_beside_it_or_says_that_they_are_missing(
@@ -52,7 +78,9 @@ def test_a_program_finds_its_tools_beside_it_or_says_that_they_are_missing(
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_the_plan_of_a_run_is_exported_with_its_templates(cli: Cli, write: Write) -> None:
+def test_the_plan_of_a_run_is_exported_with_its_templates(
+    cli: Cli, write: Write, intake: Path
+) -> None:
     code, _, _ = cli("run", write(LOOK), "--tools", "tools.py", "--yes-read-only")
     assert code == 0
     assert cli("templates", "save", "last", "looking", "--tools", "tools.py")[0] == 0
@@ -60,4 +88,30 @@ def test_the_plan_of_a_run_is_exported_with_its_templates(cli: Cli, write: Write
     assert cli("run", use, "--tools", "tools.py", "--yes-read-only")[0] == 0
     for plan in ("last", use):
         code, out, _ = cli("convert", plan, "--to", "python", "--tools", "tools.py")
-        assert (code, "PLANS['looking@1']" in out) == (0, True)
+        assert code == 0
+        (intake / "program.py").write_text(out, encoding="utf-8")
+        assert json.loads(started(intake).stdout)["results"] == {"u": {"a": {"name": "x"}}}
+
+
+@pytest.mark.parametrize("agrees", [False, True])
+def test_a_program_asks_before_it_changes_something_and_keeps_its_secrets(
+    cli: Cli, write: Write, intake: Path, *, agrees: bool
+) -> None:
+    (intake / "pay.py").write_text(PAY, encoding="utf-8")
+    asks = {"id": "q", "question": "How much?", "answer_schema": {"type": "integer"}}
+    inputs = {"amount": "{{q}}", "key": "${secret:bank}"}
+    name = write(asks, {"id": "p", "tool": "pay", "inputs": inputs})
+    code, out, _ = cli("convert", name, "--to", "python", "--tools", "pay.py")
+    assert (code, "hunter22" in out) == (0, False)
+    (intake / "program.py").write_text(out, encoding="utf-8")
+    typed = "y\nmany\n5\n" if agrees else "n\n"
+    done = started(intake, typed=typed, BANK="hunter22")
+    assert "Run this plan?" in done.stderr
+    ends = json.loads(done.stdout)
+    assert (intake / "paid.txt").exists() is agrees
+    assert "hunter22" not in done.stdout + done.stderr
+    if agrees:  # the answer that does not fit was asked for again
+        assert (intake / "paid.txt").read_text(encoding="utf-8") == "5 hunter22"
+        assert (done.returncode, ends["status"]) == (0, "done")
+    else:
+        assert (done.returncode, ends["status"]) == (1, "cancelled")
