@@ -21,7 +21,7 @@ VAGUE = {"core", "base", "common", "helpers", "manager", "utils", "util", "misc"
 
 # Who may write journals; `testing` writes to a store as its contract says, and the store of
 # conversations has an `append` of its own.
-ROOMS = ("runs", "schedules", "engine", "replay", "testing", "store")
+ROOMS = ("runs", "schedules", "engine", "testing", "store")
 OTHERS = ("plansmith_postgres/", "plansmith_planner/threads/")
 WRITERS = (*(f"plansmith/{room}/" for room in ROOMS), *OTHERS)
 PAGE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")

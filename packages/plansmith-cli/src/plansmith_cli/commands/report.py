@@ -6,8 +6,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
-from plansmith.plan.events import Event
-from plansmith.plan.sentence import Sentence
 from plansmith.replay.player import Replayed, replay
 from plansmith.report.build import load_report
 from plansmith.report.html import to_html
@@ -50,25 +48,12 @@ async def _replay(session: Session) -> int:
 
 
 def _lines(replayed: Replayed) -> Iterator[str]:
-    run, count, same = replayed.run, replayed.events, replayed.same
+    run, count = replayed.run, replayed.calls
     if replayed.identical:
-        yield ui.own_text("{run}: {count} events, identical byte for byte", run=run, count=count)
+        yield ui.own_text("{run}: {count} calls, the same again", run=run, count=count)
         return
-    yield ui.own_text(
-        "{run}: {same} of {count} events are the same; then", run=run, same=same, count=count
-    )
-    yield ui.own_text("- recorded {event}", event=_event(replayed.recorded))
-    yield ui.own_text("+ replayed {event}", event=_event(replayed.replayed))
-    if replayed.refused:
-        yield ui.own_text("since {why}", why=safe(ui.own(replayed.refused)))
-
-
-def _event(event: Event | None) -> str:
-    """Returns an event on one line, in full: the difference may be at its end."""
-    if event is None:
-        return Sentence("nothing: the replay ends here")
-    body = json.dumps({"type": event.body.type} | event.body.to_json(), ensure_ascii=False)
-    return safe(f"{event.number} {event.at.isoformat()} by {event.by.kind}: {body}")
+    yield ui.own_text("{run}: what is different today", run=run)
+    yield from (f"- {safe(ui.own(each))}" for each in replayed.differences)
 
 
 _REPORT = """

@@ -134,11 +134,6 @@ class Callees:
             return agent.spec.effect if agent is not None else Effect.WRITE
         return Effect.READ
 
-    def joins(self, count: int) -> bool:
-        """Whether so many events are written in one append with the one after them."""
-        del count
-        return True
-
     def prefetched(self, unit: Unit, inputs: Mapping[str, Json]) -> str:
         """Returns the key of the early read that the unit will use; empty if there is none."""
         return self.early.promise(unit, inputs) if self.early else ""

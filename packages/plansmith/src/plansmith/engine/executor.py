@@ -137,7 +137,7 @@ class Executor:
     async def _open(self) -> None:
         """Writes how the calls go on that a crash left; the start of the run waits for steps."""
         left = left_open(self._journal.run, self._templates, self._callees)
-        if left or (self._opening and not self._callees.joins(len(self._opening))):
+        if left:
             await self._journal.append(*self._opening, *left)
             self._opening = []
         self._state.batch.bodies += self._opening
@@ -187,7 +187,7 @@ class Executor:
 
     async def _write(self, batch: Batch, started: list[Ready]) -> list[Ready]:
         """Appends a batch, with the end of the run if it is one; returns the calls to make."""
-        end = None if started else self._last_event(len(batch.bodies))
+        end = None if started else self._last_event()
         try:
             await self._journal.append(*batch.bodies, *([end] if end else ()), values=batch.values)
         except StaleWriter:
@@ -196,14 +196,12 @@ class Executor:
         self._opening = []
         return started
 
-    def _last_event(self, after: int) -> e.RunFinished | None:
-        """Returns the end of the run, after some events, if nothing is left to do or to decide."""
+    def _last_event(self) -> e.RunFinished | None:
+        """Returns the end of the run, if nothing is left to do or to decide."""
         goes_on = self._calls.running or self.wakeups.pauses or self._paused or self._pacing
         if goes_on or self._progress.advice:
             return None
-        if not self._state.is_all_done or not self._callees.joins(after):
-            return None
-        return self._end()
+        return self._end() if self._state.is_all_done else None
 
     async def _write_after_others(self, batch: Batch, started: list[Ready]) -> list[Ready]:
         """Obeys what others decided, then appends a batch; returns the calls that may be made."""

@@ -1,60 +1,61 @@
-"""Plays a recorded run back offline and compares it event by event."""
+"""Runs a recorded plan again with the recorded results, and compares what its steps do."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
-from dataclasses import dataclass
-from itertools import takewhile
-from typing import Any, Final, Protocol
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Final, Protocol
 
 from plansmith.engine.call import Callees
-from plansmith.errors import NotFound, PlansmithError
+from plansmith.engine.outcome import Asks, Done, Failed, Outcome, Unsure
+from plansmith.engine.timings import CallTimings
+from plansmith.engine.units import Unit
+from plansmith.errors import InputNeeded, JournalDamaged, NotFound, PlansmithError
 from plansmith.plan import events as e
+from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.fold import fold
-from plansmith.plan.next_move import MakePlan, next_move
-from plansmith.plan.run import StepStatus
+from plansmith.plan.plan import Plan
+from plansmith.plan.planning import Decision, Planned
+from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import Sentence, with_hint
-from plansmith.replay.tape import Ended, Tape, spend, taped_runs
-from plansmith.runs.editing import versions
-from plansmith.runs.intake import NewRun
+from plansmith.ports import Call, PlanStore, Usage
+from plansmith.review.coverage import redefined
+from plansmith.runs.callbacks import CallbackRun
+from plansmith.runs.intake import NewRun, PlanIntake
+from plansmith.runs.journals import Journals
+from plansmith.runs.planning import RunPlanning
 from plansmith.runs.service import RunService
+from plansmith.store.memory import MemoryStore
+from plansmith.templates.book import Template
 
-_QUIET: Final = 20  # turns of the event loop without activity: then everything waits for the tape
-_CREATED: Final = ("request", "locale", "options", "origin", "folder")
-_ENDS: Final = (e.StepDone, e.StepFailed, e.StepUnknown, e.QuestionAsked)
-_PROGRESS: Final = (e.StepProgressed, e.StepAdvised)
+_STOPPED: Final = (RunStatus.CANCELLED, RunStatus.ANSWERED)
+_End = e.StepDone | e.StepFailed | e.StepUnknown | e.QuestionAsked
+_ENDED: Final = (StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED)
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """How many events of a replay equal the record, and the first pair that differs.
-
-    `replayed` is None if the replay ended earlier than the record; `refused` may say why.
-    """
+    """How many recorded calls were made again with the same inputs, and what differs today."""
 
     run: str
-    events: int
-    same: int
-    recorded: e.Event | None = None
-    replayed: e.Event | None = None
-    refused: str = ""
+    calls: int
+    differences: tuple[str, ...] = ()
 
     @property
     def identical(self) -> bool:
-        """Tells whether every event was reproduced byte for byte."""
-        return self.same == self.events
+        """Tells whether the plan makes the same calls and ends in the same way."""
+        return not self.differences
 
     def to_json(self) -> dict[str, Json]:
         return {
             "run": self.run,
             "identical": self.identical,
-            "events": self.events,
-            "same": self.same,
-            "recorded": self.recorded.to_json() if self.recorded else None,
-            "replayed": self.replayed.to_json() if self.replayed else None,
-            "refused": self.refused,
+            "calls": self.calls,
+            "differences": [str(each) for each in self.differences],
         }
 
 
@@ -66,252 +67,281 @@ class HasRuns(Protocol):
 
 
 async def replay(run_id: str, smith: HasRuns) -> Replayed:
-    """Plays a run back with the settings and tool descriptions of this Plansmith.
+    """Runs the last plan of a run again, with the settings and tools of this Plansmith.
 
-    Nothing is called, asked or stored: the answers of tools, models and people are recorded.
+    Nothing is called, asked or stored: the results of tools, agents and models, and what people
+    decided, are recorded. Of steps that the record does not end nothing is compared.
     """
     runs = smith.runs
-    tape = await Tape.load(runs.store, run_id)
-    if not tape.events:
+    events = await runs.store.events(run_id)
+    if not events:
         raise NotFound(
             Sentence("there is no run '{name}'", name=run_id),
             hint=Sentence("plansmith runs lists them"),
         )
-    player = _Player(tape, runs, await runs.intake.callees())
+    record = _Record(fold(events), events)
+    run, plan = record.run, record.run.plan
+    if plan is None:
+        return Replayed(run_id, 0)
+    differences = [*await _definitions(runs.intake, run, plan)]
+    again = _replaying(record, runs, await runs.intake.callees())
     try:
-        await player.play()
+        played = await record.play(again, plan)
+        differences += record.unrecorded or _step_differences(run, played)
+    except PlansmithError as error:
+        why = with_hint(error.message, error.hint)
+        differences.append(Sentence("today it is refused: {reason}", reason=why))
     finally:
-        await player.stop()
-    refused = player.refused if tape.next is not None and tape.different is None else ""
-    return Replayed(run_id, len(tape.events), tape.position, tape.next, tape.different, refused)
+        await again.close()
+    return Replayed(run_id, record.made, tuple(differences))
 
 
-class _Player:
-    """Repeats what people did in a recorded run, and ends calls when they ended then."""
+async def _definitions(intake: PlanIntake, run: Run, plan: Plan) -> Sequence[str]:
+    """Says what the tools of a plan do now that they did not do then, and what was redefined."""
+    acts = await intake.acting(plan, run.templates)
+    now = await intake.definitions(plan, run.templates)
+    then = {*run.acts}
+    found = [
+        Sentence("{step} changed something then, and only reads now", step=each)
+        if each in then
+        else Sentence("{step} only read then, and changes something now", step=each)
+        for each in sorted(then ^ {*acts})
+    ]
+    return (*found, *redefined(run.approved_tools, now))
 
-    def __init__(self, tape: Tape, runs: RunService, callees: Callees) -> None:
-        self._tape = tape
-        self._runs = runs
-        self._callees = callees
-        self._run = tape.events[0].run
-        self._again = taped_runs(tape, runs, callees)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._running: asyncio.Task[None] | None = None
-        self._pausing = 0
-        self.refused = ""
 
-    async def play(self) -> None:
-        """Plays until the end of the tape, or until an event differs."""
-        tape = self._tape
-        while tape.next is not None and tape.different is None:
-            activity = tape.activity
-            self._make_happen(tape.next)
-            seen, quiet = -1, 0
-            while quiet < _QUIET:
-                await asyncio.sleep(0)
-                quiet = quiet + 1 if seen == tape.activity else 0
-                seen = tape.activity
-            if tape.activity == activity:
-                return
+def _step_differences(then: Run, now: Run) -> list[str]:
+    """Compares how each step and the run ended; in a stopped run, only what ended in both."""
+    stopped = not then.status.over or then.status in _STOPPED
+    found: list[str] = []
+    for name, was in then.steps.items():
+        state = now.steps.get(name, StepState())
+        if was.status not in _ENDED or (stopped and state.status not in _ENDED):
+            continue
+        about = {"step": name, "then": was.status.value, "now": state.status.value}
+        if state.status is not was.status:
+            found.append(Sentence("{step} ended as {then}, and now as {now}", **about))
+        elif state.result_hash != was.result_hash:
+            found.append(Sentence("{step} has another result", step=name))
+        elif was.inputs and state.key != was.key:
+            found.append(Sentence("{step} is called with other inputs", step=name))
+    if not stopped and now.status is not then.status and not found:
+        about = {"then": then.status.value, "now": now.status.value}
+        found.append(Sentence("the run ended as {then}, and now as {now}", **about))
+    return found
 
-    async def stop(self) -> None:
-        self._tape.forget_calls()
-        await self._again.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _make_happen(self, event: e.Event) -> None:
-        tape, body = self._tape, event.body
-        name = getattr(body, "step", None)
-        active = self._running is not None and not self._running.done()
-        died = isinstance(body, e.StepFailed | e.StepUnknown) and body.died
-        if event.number == 1:
-            self._start(self._begin(event))
-        elif active and died and name in tape.calls:
-            self._restart()
-        elif active and isinstance(body, e.CancelAsked):
-            self._cancel(event)
-        elif active and self._pause():
-            pass
-        elif event.by.speaks:
-            self._start(self._decide(event))
-        elif active and (name in tape.calls or name in tape.sleepers):
-            self._release(event)
-        elif not active:
-            self._running = self._start(self._continue())
+class _Record:
+    """What a journal says of calls, by their keys, and of decisions."""
 
-    def _start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
-        async def guarded() -> None:
-            # The end of the tape, and a refused operation, show in the events.
-            try:
-                await work
-            except Ended:
-                return
-            except PlansmithError as error:
-                self.refused = with_hint(error.message, error.hint)
+    def __init__(self, run: Run, events: Sequence[e.Event]) -> None:
+        self.run, self._events = run, events
+        self.made = 0
+        self.unrecorded: list[str] = []
+        self.clock = _Clock(events[0].at)
+        self.had_planner = any(isinstance(each.body, e.ReplanStarted) for each in events)
+        self._ends = _ends(events)
+        self._answers: defaultdict[str, list[e.QuestionAnswered]] = defaultdict(list)
+        self._approved: dict[str, e.Actor] = {}
+        self._skipped: list[str] = []
+        for event, after in zip(events, (*events[1:], None), strict=True):
+            match event.body:
+                case e.QuestionAnswered(question=name) as given:
+                    # Consent may also name the files that were seen.
+                    if after is not None and isinstance(after.body, e.StepReplied):
+                        given = given.replace(answer=after.body.answer)
+                    self._answers[name].append(given)
+                case e.PlanApproved(hash=digest):
+                    self._approved[digest] = event.by
+                case e.StepSkipped(step=step) if event.by.speaks:
+                    self._skipped.append(step)
+                case _:
+                    pass
 
-        task = asyncio.create_task(guarded())
-        self._tasks.add(task)
-        return task
+    async def play(self, runs: RunService, plan: Plan) -> Run:
+        """Runs a plan until it is over, or until the record has no decision for it."""
+        first, run = self._events[0], self.run
+        reused = (each.body for each in self._events if isinstance(each.body, e.StepReused))
+        new = NewRun(
+            run.request,
+            plan,
+            by=first.by,
+            locale=run.locale,
+            options=run.options,
+            origin=run.origin,
+            folder=run.folder,
+            kept=[each for each in reused if each.step in plan.by_id and each.run != run.id],
+            pins=run.earlier,
+        )
+        played = await runs.journals.whole(await runs.create(new))
+        who = self._approved.get(plan.hash, e.Actor(kind="person", name="replay"))
+        asking = CallbackRun(
+            runs, approve=lambda seen: seen.hash in self._approved, answer=self._answer, by=who
+        )
+        if played.status is RunStatus.REVIEWING and plan.hash not in self._approved:
+            if run.started_at is not None:
+                self.unrecorded.append(Sentence("today a person has to approve the plan"))
+            return played
+        if self._skipped and played.status is RunStatus.REVIEWING:
+            played = await runs.decide(played.id, approve=plan.hash, by=who)
+        for step in self._skipped:
+            if step in plan.by_id and played.steps[step].status is StepStatus.WAITING:
+                await runs.stopping.skip(played.id, step, by=who)
+                played = await runs.journals.get(played.id)
+        while True:
+            passed = self.clock.passed
+            played = await asking.finish(played)
+            if played.status.over or self.clock.passed == passed:
+                return played
+            played = await runs.run(played.id)  # a question expires
 
-    async def _begin(self, event: e.Event) -> None:
-        given: dict[str, Any] = {name: getattr(event.body, name) for name in _CREATED}
-        second = self._tape.events[1] if len(self._tape.events) > 1 else None
-        if second is not None and isinstance(second.body, e.PlanProposed):
-            plan, at = second.body, second.at
-            together = takewhile(lambda each: each.at == at, self._tape.events[2:])
-            bodies = [each.body for each in together]
-            asked = [each for each in bodies if isinstance(each, e.ReviewAsked)]
-            new = NewRun(
-                **given,
-                plan=plan.plan,
-                by=event.by,
-                kept=[each for each in bodies if isinstance(each, e.StepReused)],
-                plan_origin=plan.origin,
-                reviewed=asked if plan.origin == "rerun" else None,
-            )
-            await self._again.create(new)
-            return
-        journal = await self._again.create(NewRun(**given, by=event.by))
-        await self._again.planning.plan(journal)
+    def _answer(self, asked: e.QuestionAsked) -> Json:
+        """Returns what was answered; if nobody answered in time, time passes."""
+        known = self._answers.get(asked.question, [])
+        given = known.pop(0) if known else None
+        if given is not None and given.no_answer and asked.expires_at is not None:
+            self.clock.passed = asked.expires_at - self.clock.start + timedelta(seconds=1)
+        return None if given is None or given.no_answer else given.answer
 
-    async def _continue(self) -> None:
-        journal = await self._again.journals.load(self._run)
-        match next_move(fold(self._tape.events[: self._tape.position])):
-            case MakePlan(changed=True):
-                await self._again.reviser.change(journal)
-            case MakePlan():
-                await self._again.planning.plan(journal)
-            case _:
-                await self._again.run(self._run)
+    async def outcome(self, store: PlanStore, unit: Unit, call: Call) -> Outcome:
+        """Returns how the call with this key ended."""
+        ends = self._ends.get(call.key)
+        if not ends:
+            if self.run.status.over and self.run.status not in _STOPPED:
+                other = Sentence("{step} is called with other inputs", step=unit.name)
+                self.unrecorded.append(other)
+            return Unsure("the record has no result of this call")
+        self.made += 1
+        body = ends.pop(0) if len(ends) > 1 else ends[0]
+        if isinstance(body, e.StepDone | e.StepFailed) and (body.tokens or body.cost):
+            call.spend(Usage(body.tokens, cost=Decimal(body.cost) if body.cost else None))
+        match body:
+            case e.StepDone(result=digest):
+                return Done(await store.get(digest))
+            case e.StepFailed(error=error, kind=kind, unsure=unsure):
+                return Unsure(error, kind=kind) if unsure else Failed(error, kind=kind)
+            case e.StepUnknown(reason=reason):
+                return Unsure(reason)
+            case e.QuestionAsked(text=text, answer_schema=schema, options=options, link=link):
+                state = await store.get(body.state)
+                return Asks(
+                    InputNeeded(text, schema=schema, options=options, state=state, link=link)
+                )
 
-    def _restart(self) -> None:
-        self._tape.forget_calls()
-        self._tape.activity += 1
-        if self._running is not None:
-            self._running.cancel()
-        old, self._again = self._again, taped_runs(self._tape, self._runs, self._callees)
-        self._start(old.close())
-        self._running = self._start(self._continue())
 
-    async def _decide(self, event: e.Event) -> None:
-        """Repeats what a person did, by the first event that it wrote."""
-        by, again, run = event.by, self._again, self._run
+def _ends(events: Sequence[e.Event]) -> dict[str, list[_End]]:
+    """Returns how calls ended, by key: without tries that were repeated at once."""
+    keys: dict[str, str] = {}
+    ends: defaultdict[str, list[_End]] = defaultdict(list)
+    for event in events:
         match event.body:
-            case e.PlanApproved(hash=digest):
-                await again.decide(run, approve=digest, by=by)
-            case e.PlanRejected():
-                await again.decide(run, reject=True, by=by)
-            case e.ChangesAsked(text=text):
-                await again.editing.request_changes(run, text, by=by)
-            case e.PlanProposed(restores=number) if number:
-                found = versions(self._tape.events[: event.number - 1]).before
-                goes_back = found is not None and found.number == number
-                edits = again.editing
-                await (edits.undo if goes_back else edits.redo)(run, by=by)
-            case e.PlanProposed(plan=plan):
-                await again.editing.edit(run, plan, by=by)
-            case e.QuestionAnswered(question=question, answer=answer):
-                # Consent may also name the files that were seen.
-                match self._tape.events[event.number : event.number + 1]:
-                    case [e.Event(body=e.StepReplied(permit=True, answer=given))]:
-                        answer = given
-                    case _:
-                        pass
-                await again.planned(await again.answer(run, question, answer, by=by))
+            case e.StepStarted(step=step, key=key):
+                keys[step] = key
+            case e.StepFailed(again=True) | e.StepFailed(kind="person" | "refused"):
+                pass
+            case e.StepDone() | e.StepFailed() | e.StepUnknown() as body:
+                ends[keys.get(body.step, "")].append(body)
+            case e.QuestionAsked(step=str(step), state=state) as body if state:
+                ends[keys.get(step, "")].append(body)
             case _:
-                await self._control(event)
+                pass
+    return ends
 
-    async def _control(self, event: e.Event) -> None:
-        by, stopping, run = event.by, self._again.stopping, self._run
-        match event.body:
-            case e.RunPaused(reason=reason):
-                await stopping.pause(run, by=by, reason=reason)
-            case e.RunResumed(reason=reason) if reason:
-                await stopping.record_takeover(run, reason, by=by)
-            case e.RunResumed():
-                await stopping.resume(run, by=by)
-            case e.CancelAsked(reason=reason):
-                await stopping.cancel(run, by=by, reason=reason)
-            case e.StepSkipped(step=step):
-                await stopping.skip(run, step, by=by)
-            case e.QuestionWithdrawn():  # of a step that is skipped next
-                await self._control(self._tape.events[event.number])
-            case _:
-                return
 
-    def _cancel(self, event: e.Event) -> None:
-        """Cancels; the progress of calls up to then is written after it."""
-        self._start(self._control(event))
-        for later in self._tape.ahead[1:]:
-            if not isinstance(later.body, _PROGRESS):
-                return
-            self._report(later.body)
+class _Clock:
+    """A clock that begins with the record, and does not wait."""
 
-    def _pause(self) -> bool:
-        """Pauses from where the record shows no new start; true if that is now."""
-        for event in self._tape.ahead:
-            if isinstance(event.body, e.RunPaused) and event.by.speaks:
-                if event.number == self._pausing:
-                    return False
-                self._pausing = event.number
-                self._tape.activity += 1
-                self._start(self._control(event))
-                return True
-            if not isinstance(event.body, (*_ENDS, *_PROGRESS)) or event.by.speaks:
-                return False
-        return False
+    def __init__(self, start: datetime) -> None:
+        self.start, self.passed = start, timedelta()
 
-    def _release(self, first: e.Event) -> None:
-        """Ends the calls that ended next, all that were written in one append."""
-        tape = self._tape
-        together = [*takewhile(lambda each: each.at == first.at, tape.ahead)]
-        ends = self._report_until_ends(together)
-        # Waiting steps start again after the calls that end now.
-        starting = False
-        for event in together:
-            starting = starting or isinstance(event.body, e.StepStarted)
-            if starting and not isinstance(event.body, e.StepStarted):
-                break
-            if isinstance(event.body, e.StepStarted) and event.body.step in tape.sleepers:
-                tape.sleepers.pop(event.body.step).set_result(None)
-        # For a pause that is in the journal nobody sleeps.
-        paused = {body.step for body in tape.bodies(e.StepWaits)}
-        for event in ends:
-            name = str(getattr(event.body, "step", ""))
-            if isinstance(event.body, e.StepFailed) and event.body.again and name not in paused:
-                tape.failing.append(name)
-            pending, outcome = tape.calls.pop(name), tape.outcome(event.body, name)
-            assert outcome is not None  # noqa: S101 - chosen for having one
-            spend(pending.call, [event], name)
-            pending.future.set_result(outcome)
+    def now(self) -> datetime:
+        return self.start + self.passed
 
-    def _report_until_ends(self, together: list[e.Event]) -> list[e.Event]:
-        """Reports the next progress; returns the ends of calls before the next one starts."""
-        tape = self._tape
-        states = fold(tape.events[: tape.position]).steps
-        ends: list[e.Event] = []
-        for event in together:
-            body = event.body
-            if event.by.speaks:
-                break
-            if isinstance(body, _PROGRESS) and not ends:
-                self._report(body)
-            elif not isinstance(body, _ENDS):
-                break
-            elif body.step in tape.calls and tape.outcome(body, body.step):
-                ends.append(event)
-            else:
-                # A map or plan step, which makes no call itself, may end among them.
-                state = states.get(body.step or "")
-                if state is None or state.status is not StepStatus.RUNNING or state.inputs:
-                    break
-        return ends
+    def monotonic(self) -> float:
+        return self.passed.total_seconds()
 
-    def _report(self, body: e.AnyBody) -> None:
-        pending = self._tape.calls.get(getattr(body, "step", ""))
-        if pending is not None and isinstance(body, e.StepProgressed):
-            pending.call.progress(body.text)
-        elif pending is not None and isinstance(body, e.StepAdvised):
-            pending.call.advise(body.advice, body.reason)
+    async def sleep(self, seconds: float) -> None:
+        self.passed += timedelta(seconds=seconds)
+
+
+class _Store(MemoryStore):
+    """A store that forgets everything, and has the recorded values."""
+
+    def __init__(self, recorded: PlanStore) -> None:
+        super().__init__()
+        self._recorded = recorded
+
+    async def get(self, digest: str) -> Json:
+        try:
+            return await super().get(digest)
+        except JournalDamaged:
+            return await self._recorded.get(digest)
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordedCallees(Callees):
+    """Calls with recorded outcomes; no tool, agent or model is called."""
+
+    record: _Record = field(kw_only=True)
+    store: PlanStore = field(kw_only=True)
+
+    async def call(
+        self,
+        unit: Unit,
+        inputs: dict[str, Json],
+        call: Call,
+        results: Mapping[str, Json] | None = None,
+    ) -> Outcome:
+        del inputs, results
+        return await self.record.outcome(self.store, unit, call)
+
+
+class _Intake(PlanIntake):
+    """Checks plans as another intake does, and gives recorded callees."""
+
+    def __init__(self, present: PlanIntake, callees: Callees, store: PlanStore) -> None:
+        super().__init__(
+            store=store,
+            clock=callees.clock,
+            templates=present.templates,
+            policy=present.policy,
+            price_per_million=present.price_per_million,
+            past=CallTimings(),
+        )
+        self._present, self._recorded = present, callees
+
+    async def callees(self) -> Callees:
+        return self._recorded
+
+    def agents(self) -> list[AgentSpec]:
+        return self._present.agents()
+
+    async def load_templates(self) -> Mapping[str, Template]:
+        found = await self._present.load_templates()
+        self.templates |= self._present.templates
+        return found
+
+
+class _NoPlanner:
+    """A planner that makes no other plan after a failure: the last one was the last."""
+
+    name = "recorded"
+
+    async def make(self, *_: object, **__: object) -> Planned:
+        return Planned(Decision.PLAN)
+
+
+def _replaying(record: _Record, runs: RunService, callees: Callees) -> RunService:
+    """Returns a `RunService` with the settings of another one, whose calls are recorded."""
+    store, clock = _Store(runs.store), record.clock
+    named = callees.tools, callees.specs, callees.agents
+    recorded = _RecordedCallees(clock, *named, record=record, store=runs.store)
+    journals = Journals(store=store, clock=clock, ids=lambda: record.run.id)
+    intake = _Intake(runs.intake, recorded, store)
+    planner = _NoPlanner() if record.had_planner else None
+    return RunService(
+        planning=RunPlanning(journals=journals, intake=intake, planner=planner, early_start=False),
+        limits=runs.execution.limits,
+        budget=runs.budgets.limits,
+        rounds=runs.reviser.rounds if planner else None,
+    )
