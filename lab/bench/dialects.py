@@ -15,7 +15,7 @@ from typing import Any
 
 from plansmith import Plan, Problem, try_read_plan
 from plansmith.formats.dialect import by_place, dialect, dialect_names, in_order, plain_text
-from plansmith.plan.graph import needs, upstream
+from plansmith.plan.graph import upstream
 from plansmith.plan.steps import AnyStep
 
 RESULT = Path(__file__).parent / "results" / "dialects.md"
@@ -137,7 +137,7 @@ def _same_order(plan: Plan, back: Plan) -> bool:
 def _order(plan: Plan) -> list[frozenset[str]]:
     """What must be done before each step, near or far, by places."""
     ordered = Plan(steps=by_place(in_order(plan)))
-    graph = needs(ordered)
+    graph = ordered.needs
     return [upstream(graph, [step.id]) for step in ordered.steps]
 
 

@@ -23,7 +23,7 @@ from plansmith.check.autofix import autofix
 from plansmith.check.check_plan import check_plan
 from plansmith.check.lint import lint_plan
 from plansmith.plan.capability import Effect, ToolSpec, tool_spec
-from plansmith.plan.graph import needs, upstream
+from plansmith.plan.graph import upstream
 from plansmith.plan.problem import Severity
 
 RESULT = Path(__file__).parent / "results" / "lint.md"
@@ -389,7 +389,7 @@ def _duplicate_step(case: Case, dice: random.Random) -> Expected | None:
 
 
 def _needless_after(case: Case, dice: random.Random) -> Expected | None:
-    graph = needs(case.plan())
+    graph = case.plan().needs
     above = {step["id"]: upstream(graph, [step["id"]]) for step in case.calls()}
     pairs = [
         (first, second)

@@ -144,7 +144,7 @@ def _skipped(plan: Plan) -> set[str]:
         for step in plan.steps:
             holds = step.when is None or step.when["equals"][1] == ITEMS  # type: ignore[index]
             fails = bool({ref.step for ref in _refs(step)} & errors)
-            if not step.disabled and (fails or not holds or step.needs() & silent):
+            if not step.disabled and (fails or not holds or step.needed & silent):
                 found.add(step.id)
                 instead = step.otherwise is not None and (not fails or step.on_error == "skip")
                 goes_on = instead or (fails and step.on_error == "collect")
@@ -253,7 +253,7 @@ def guards_of(plan: Plan, templates: Mapping[str, Plan], unit: str) -> set[tuple
 
 def needs_of(plan: Plan, unit: str) -> frozenset[str]:
     """The steps that a step of the plan itself needs; none for a part, whose whole has begun."""
-    return plan.by_id[unit].needs() if unit in plan.by_id else frozenset()
+    return plan.by_id[unit].needed if unit in plan.by_id else frozenset()
 
 
 def _before(plan: Plan, name: str) -> set[tuple[str, bool]]:
@@ -261,7 +261,7 @@ def _before(plan: Plan, name: str) -> set[tuple[str, bool]]:
     open_ = [name]
     while open_:
         step = plan.by_id.get(open_.pop())
-        for need in step.needs() if step else ():
+        for need in step.needed if step else ():
             if need not in found and need in plan.by_id:
                 found.add(need)
                 open_.append(need)

@@ -14,10 +14,11 @@ from typing import Any, Final, Self, cast
 
 from plansmith import Plan, QuestionAsked, Refused, Run
 from plansmith.check.schemas import BadSchema, validator
-from plansmith.engine.provenance import ALLOW, allow_seen
+from plansmith.engine.provenance import allow_seen
 from plansmith.errors import StaleDecision
 from plansmith.plan.data import Json, content_hash, json_text, need_plain, same
 from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.question_options import ALLOW
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, MapStep, ToolStep
 from plansmith.review.render import BAR, named_lines, table_lines, text_lines, value_cell

@@ -85,7 +85,7 @@ async def test_a_question_that_needs_two_databases_gets_a_step_on_each(
     assert "orders" in offered
     assert "invoices" in offered
     assert run.plan is not None
-    assert not run.plan.by_id["sold"].needs() | run.plan.by_id["owed"].needs()
+    assert not run.plan.by_id["sold"].needed | run.plan.by_id["owed"].needed
 
 
 async def test_another_process_goes_on_with_a_run_on_two_databases(

@@ -426,7 +426,7 @@ def test_the_shape_is_recognised_also_inside_a_call(value: Any) -> None:
     assert reading.plan is not None
     assert reading.plan.goal == "T"
     assert [step.to_json().get("agent") for step in reading.plan.steps] == ["A", "primary"]
-    assert reading.plan.by_id["s2"].needs() == {"s1"}
+    assert reading.plan.by_id["s2"].needed == {"s1"}
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ def test_defect_the_reply_is_worded_after_the_tools_have_run() -> None:
     reading = DIALECT.read([CALL, REPLY])
     assert reading.plan is not None
     [call, reply] = reading.plan.steps
-    assert reply.needs() == {call.id}
+    assert reply.needed == {call.id}
     assert [ref.step for ref in reply.refs()] == [call.id]
 
 
@@ -228,7 +228,7 @@ def test_the_shape_is_read_with_its_order_also_where_it_is_sloppy() -> None:
     reading = DIALECT.read(json.loads(json.dumps(sloppy)))
     assert reading.plan is not None
     assert [step.kind for step in reading.plan.steps] == ["tool", "tool", "reply"]
-    assert reading.plan.by_id["s2"].needs() == {"s1"}
+    assert reading.plan.by_id["s2"].needed == {"s1"}
     assert {each.code for each in reading.problems} == {"PS013"}
     assert DIALECT.read("no plan").plan is None
 
@@ -267,7 +267,7 @@ def test_braces_in_foreign_arguments_are_data() -> None:
     }
     reading = DIALECT.read([call])
     assert reading.plan is not None
-    assert list(reading.plan.steps[0].found()) == []
+    assert reading.plan.steps[0].references == ()
     assert DIALECT.write(reading.plan, None).value == [call]
 
 

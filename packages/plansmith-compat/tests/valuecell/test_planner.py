@@ -184,7 +184,7 @@ def test_the_tasks_of_an_inadequate_plan_wait_for_an_answer_in_any_dialect_reade
     asks = [step for step in reading.plan.steps if step.kind == "ask"]
     assert len(asks) == 1
     for step in reading.plan.steps:
-        assert step.kind == "ask" or asks[0].id in step.needs()
+        assert step.kind == "ask" or asks[0].id in step.needed
 
 
 async def test_an_inadequate_plan_is_its_guidance(scripted: Script) -> None:

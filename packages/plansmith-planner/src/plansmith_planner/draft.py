@@ -22,7 +22,7 @@ from plansmith.plan.briefs import total
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.earlier import NOTHING_EARLIER
-from plansmith.plan.graph import downstream, needs
+from plansmith.plan.graph import downstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, OnStep, Planned, PlanningFigures, PlanRequest
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
@@ -428,7 +428,7 @@ def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan 
     refs = {step.id: {each.ref.step for each in step.references if each.ref} for step in plan.steps}
     using = {name: frozenset(each & plan.by_id.keys()) for name, each in refs.items()}
     gone = bad | downstream(using, [name for name in bad if name in using])
-    behind = downstream(needs(plan), [name for name in gone if name in using])
+    behind = downstream(plan.needs, [name for name in gone if name in using])
     reports = {step.id for step in plan.steps if isinstance(step, ReplyStep)} & behind
     kept = [step for step in plan.steps if step.id not in gone | reports]
     steps = kept[:max_steps]

@@ -11,7 +11,6 @@ import pytest
 from tests.flow.smiths import Script
 
 from plansmith import Plan, ToolSpec, check_plan
-from plansmith.check.check_plan import Way, way_on
 from plansmith.errors import ModelRefused
 from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.testing import Answer, FakeClock, ScriptedModel
@@ -77,14 +76,6 @@ async def test_openmanus_the_default_plan_also_follows_a_model_error_and_is_degr
 
 
 # DeerFlow
-
-
-def test_deerflow_enough_context_is_defined_once() -> None:
-    done = Plan.model_validate({"enough_context": True, "steps": [STEP]})
-    assert way_on(done, done=["a"]) is Way.REPORT
-    assert way_on(done) is Way.RUN
-    assert way_on(done.replace(steps=())) is Way.REPORT
-    assert way_on(done.replace(enough_context=False)) is Way.REVIEW
 
 
 async def test_deerflow_the_editing_model_sees_the_plan_it_edits(scripted: Script) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith.plan.graph import needs, upstream
+from plansmith.plan.graph import upstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
 from plansmith.plan.steps import AskStep
@@ -311,7 +311,7 @@ def assert_asked_first(plan: Plan) -> None:
     asks = [step.id for step in plan.steps if isinstance(step, AskStep)]
     others = [step.id for step in plan.steps if step.id not in asks]
     assert asks
-    assert all(set(asks) & upstream(needs(plan), [name]) for name in others)
+    assert all(set(asks) & upstream(plan.needs, [name]) for name in others)
 
 
 @pytest.mark.parametrize("asked", [True, False], ids=["asked for", "recognised"])

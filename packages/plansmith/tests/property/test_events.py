@@ -12,7 +12,6 @@ from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.events import Event, next_event, read_event, verify_chain
 from plansmith.plan.fold import fold
-from plansmith.plan.graph import needs
 from plansmith.plan.plan import Plan
 
 START = datetime(2026, 3, 29, 1, 59, tzinfo=UTC)
@@ -50,7 +49,7 @@ def journals(draw: st.DrawFn) -> list[Event]:
 
 
 def _run_steps(draw: st.DrawFn, writer: Writer, plan: Plan) -> None:
-    graph, done, gone = needs(plan), set[str](), set[str]()
+    graph, done, gone = plan.needs, set[str](), set[str]()
     for _ in range(draw(st.integers(0, 12))):
         now = ready(graph, done, gone)
         if not now:
@@ -116,7 +115,7 @@ def test_a_step_is_ready_exactly_when_its_needs_are_done(
     run = fold(events[: data.draw(st.integers(6, len(events)))])
     assert run.plan is not None
     assume(run.phase is RunStatus.RUNNING)
-    graph = needs(run.plan)
+    graph = run.plan.needs
     done = {name for name, step in run.steps.items() if step.status is StepStatus.DONE}
     for name, step in run.steps.items():
         if step.status is StepStatus.READY:

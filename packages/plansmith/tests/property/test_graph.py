@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.property.strategies import plans
 
 from plansmith.errors import PlanInvalid
-from plansmith.plan.graph import cycles, needs, order, upstream
+from plansmith.plan.graph import cycles, order, upstream
 from plansmith.plan.plan import Plan
 
 GRAPHS = st.integers(1, 12).flatmap(
@@ -29,7 +29,7 @@ def _reaches_itself(graph: dict[str, frozenset[str]]) -> bool:
 
 @given(plans(10))
 def test_order_respects_every_need(plan: Plan) -> None:
-    graph = needs(plan)
+    graph = plan.needs
     ordered = order(graph)
     assert sorted(ordered) == sorted(graph)
     place = {node: index for index, node in enumerate(ordered)}

@@ -99,7 +99,7 @@ def _upstream(plan: Plan, name: str) -> set[str]:
     found = set[str]()
     todo = [name]
     while todo:
-        for need in plan.by_id[todo.pop()].needs() - {"item", "params"}:
+        for need in plan.by_id[todo.pop()].needed - {"item", "params"}:
             if need not in found:
                 found.add(need)
                 todo.append(need)

@@ -14,7 +14,7 @@ from plansmith.app import Plansmith
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, QuestionAnswered
-from plansmith.plan.graph import needs, upstream
+from plansmith.plan.graph import upstream
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 
@@ -81,7 +81,7 @@ async def test_no_effect_waits_for_a_programs_word(plan: Plan, restarts: bool) -
             smith = Plansmith(tools=[world], store=store, limits=smith.runs.execution.limits)
         if len(answered) == before:
             break
-    graph = needs(plan)
+    graph = plan.needs
     for step, arguments in world.written.items():
         assert not upstream(graph, [step]) & answered
         assert WORD not in arguments

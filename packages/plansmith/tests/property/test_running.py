@@ -17,7 +17,6 @@ from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event, StepDone, StepStarted, verify_chain
-from plansmith.plan.graph import needs
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 from plansmith.testing import MemoryStore
@@ -165,7 +164,7 @@ async def test_every_story_ends_and_keeps_its_promises(story: dict[str, Any]) ->
     events = list(await store.events(run.id))
     verify_chain(events)
 
-    for name, before in needs(plan).items():
+    for name, before in plan.needs.items():
         if service.calls[name]:
             first = service.order.index(name)
             assert before <= {*service.order[:first], *service.vouched}

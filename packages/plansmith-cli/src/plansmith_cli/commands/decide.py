@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from plansmith.engine.processes import read_kind
-from plansmith.engine.provenance import ALLOW
 from plansmith.plan.events import PlanningFailed, PlanProposed
 from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.question_options import ALLOW
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep

@@ -10,7 +10,6 @@ from typing import Any, Final, Unpack
 from plansmith import plugins
 from plansmith.app import Plansmith
 from plansmith.arguments import ToolLike
-from plansmith.check.check_plan import Way, way_on
 from plansmith.plan import next_move as moves
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
@@ -76,7 +75,7 @@ class ResearchState:
 
 def not_enough_context(plan: CorePlan) -> Sequence[str]:
     """Returns why a plan that only reads is reviewed: it says that it lacks context."""
-    return [Sentence("review.no_context")] if way_on(plan) is Way.REVIEW else []
+    return [Sentence("review.no_context")] if not plan.enough_context else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple, Self, TypeGuard, cast
 
 from pydantic import BaseModel, ValidationError, model_validator
 
-from plansmith.check.check_plan import Way, way_on
 from plansmith.errors import PlanInvalid, UnreadableText
 from plansmith.formats.dialect import place_id
 from plansmith.plan.data import Json
@@ -165,13 +164,6 @@ class Word(NamedTuple):
     text: str = ""
 
 
-_WAYS: Final = {
-    Way.REPORT: Goto.REPORTER,
-    Way.RUN: Goto.RESEARCH_TEAM,
-    Way.REVIEW: Goto.HUMAN_FEEDBACK,
-}
-
-
 def _is_state(answer: object) -> TypeGuard[Mapping[str, Any]]:
     return isinstance(answer, Mapping) and "current_plan" in answer and "steps" not in answer
 
@@ -208,7 +200,10 @@ def route_plan(
     if plan.steps and not plan.open_steps:
         return Route(Goto.REPORTER, plan, counted)
     done = [place_id(place) for place, step in enumerate(plan.steps, start=1) if step.done]
-    return Route(_WAYS[way_on(plan.to_core(), done=[*done, REPORT])], plan, counted)
+    core = plan.to_core()
+    is_open = any(each.id not in (*done, REPORT) for each in core.steps if not each.disabled)
+    goto = Goto.RESEARCH_TEAM if is_open else Goto.REPORTER
+    return Route(goto if core.enough_context else Goto.HUMAN_FEEDBACK, plan, counted)
 
 
 def _at_limit(plan: Plan | None, current: Plan | None, counted: int) -> Route:

@@ -134,10 +134,10 @@ def _unusable(steps: Sequence[PlanStep], errors: Sequence[Problem]) -> list[dict
 
 def _said(step: AnyStep, *, words: bool) -> AnyStep:
     """Returns a reply to be said as it is written, where there is nothing to word it from."""
-    if not isinstance(step, ReplyStep) or (words and step.needs()):
+    if not isinstance(step, ReplyStep) or (words and step.needed):
         return step
     text = escape_text(reply_text(step.instruction))
-    return step.replace(instruction=text, style="exact", after=tuple(sorted(step.needs())))
+    return step.replace(instruction=text, style="exact", after=tuple(sorted(step.needed)))
 
 
 class StepResult(dict[str, Any]):

@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from plansmith.engine.budget import OPTIONS
 from plansmith.formats.dialect import Reading
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.problem import has_errors
+from plansmith.plan.question_options import LIMIT
 from plansmith.ports import ContextBlock
 from plansmith_compat.spring import keys, nodes
 from plansmith_compat.spring.beans import ResearchPlan
@@ -32,7 +32,7 @@ __all__ = [
 _BACKGROUND: Final = "background investigation results"
 _MAX_ITERATIONS: Final = 1
 _AT_LIMIT: Final = (
-    f"The limit of plan iterations is reached. Make another plan? ({', '.join(OPTIONS)})"
+    f"The limit of plan iterations is reached. Make another plan? ({', '.join(LIMIT)})"
 )
 _WORDS: Final = (keys.FEEDBACK_CONTENT, "feed_back_content")
 

@@ -18,10 +18,10 @@ from plansmith.errors import Refused
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.events import StepStarted
-from plansmith.plan.fold import GO_ON
 from plansmith.plan.ids import uuid7
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
+from plansmith.plan.question_options import GO_ON
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
 from plansmith.plan.steps import LONGEST_TIMEOUT_S

@@ -12,17 +12,16 @@ from typing import Any, ClassVar, Final, Literal, cast
 from plansmith.app import Plansmith
 from plansmith.check.check_plan import check_plan
 from plansmith.clock import SystemClock
-from plansmith.engine.budget import OPTIONS
 from plansmith.errors import Refused, UnreadableText
 from plansmith.formats.dialect import Reading
 from plansmith.plan import next_move as moves
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
-from plansmith.plan.fold import GO_ON
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
+from plansmith.plan.question_options import GO_ON, LIMIT
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
@@ -339,7 +338,7 @@ def decision_in(
     feedback, answer = data.get(keys.FEEDBACK), data.get("decision")
     if feedback is True:
         return "approve"
-    if state.get(keys.HUMAN_FEEDBACK_QUESTION) and answer in OPTIONS:
+    if state.get(keys.HUMAN_FEEDBACK_QUESTION) and answer in LIMIT:
         return "go_on" if answer == "go_on" else "stop"
     if feedback is not False:
         return "wait"
@@ -380,7 +379,7 @@ class HumanFeedbackNode:
                 return _to(keys.END, {keys.HUMAN_FEEDBACK_QUESTION: ""})
             case "ask":
                 question = f"{rejections} plans were sent back. Make another one?"
-                asked = {keys.HUMAN_FEEDBACK_QUESTION: f"{question} ({', '.join(OPTIONS)})"}
+                asked = {keys.HUMAN_FEEDBACK_QUESTION: f"{question} ({', '.join(LIMIT)})"}
                 return _to(keys.WAIT_FOR_FEEDBACK, asked)
             case "wait":
                 return _to(keys.WAIT_FOR_FEEDBACK, {})

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from plansmith.engine.provenance import ALLOW, allow_seen
+from plansmith.engine.provenance import allow_seen
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
-from plansmith.plan.fold import FOR_PROGRAMS
+from plansmith.plan.question_options import ALLOW, FOR_PROGRAMS
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import failures_in_a_row
 from plansmith.plan.sentence import Sentence

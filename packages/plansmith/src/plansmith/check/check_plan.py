@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from enum import StrEnum
 from typing import Final
 
 from plansmith.check.arguments import Placeholders, argument_problems, schema_problems
@@ -77,25 +76,6 @@ async def used_results(plan: Plan, usable: UsableResults) -> Earlier:
             except JournalDamaged:
                 continue  # the check says that it is gone
     return Earlier(usable.results, values)
-
-
-class Way(StrEnum):
-    """What comes next for a plan."""
-
-    REPORT = "report"
-    RUN = "run"
-    REVIEW = "review"
-
-
-def way_on(plan: Plan, *, done: Collection[str] = ()) -> Way:
-    """Decides by `enough_context`: run open steps, or report if there are none; else review.
-
-    `done` are the ids of finished steps.
-    """
-    if not plan.enough_context:
-        return Way.REVIEW
-    is_open = any(not step.disabled and step.id not in done for step in plan.steps)
-    return Way.RUN if is_open else Way.REPORT
 
 
 def _check_ids(plan: Plan, max_steps: int | None) -> Iterator[Problem]:

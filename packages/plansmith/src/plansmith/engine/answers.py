@@ -13,15 +13,14 @@ from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.budget import settle_limit
 from plansmith.engine.outcome import instead_of_result, on_error
 from plansmith.engine.provenance import is_allowed, settle_consent
-from plansmith.engine.recover import UNKNOWN_OPTIONS
 from plansmith.engine.units import Known, Level, levels, named_unit
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json, content_of, json_text
-from plansmith.plan.fold import FOR_PROGRAMS
-from plansmith.plan.graph import downstream, needs
+from plansmith.plan.graph import downstream
 from plansmith.plan.plan import Plan
+from plansmith.plan.question_options import DONE, FOR_PROGRAMS, NOT_DONE, UNKNOWN
 from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
@@ -34,7 +33,6 @@ ONLY_PERSONS: Final = Sentence(
 NOT_BEGUN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
 _YES_OR_NO: Final[Mapping[str, bool]] = {"yes": True, "no": False}
 _OVER: Final = (StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED)
-_DONE: Final = "done"
 _RESULT_HINT: Final = Sentence(
     "tell it with the answer, as JSON: {example}; or {none} if nobody knows it",
     example='{"done": …}',
@@ -67,7 +65,7 @@ def guarded(plan: Plan, step: str, known: Known) -> set[str]:
     for level in levels(plan, step, known):
         if level is None:
             return {step}  # the plan around it is not known
-        after = downstream(needs(level.plan), [level.part]) - {level.part}
+        after = downstream(level.plan.needs, [level.part]) - {level.part}
         acting = {name for name in after if _acts(level.plan.by_id[name], known)}
         found |= {f"{level.scope}{name}" for name in acting}
     return found
@@ -169,7 +167,7 @@ def behind(run: Run, step: str) -> tuple[str, ...]:
     """Returns the steps of the plan that need this step and have not started."""
     if run.plan is None or step not in run.plan.by_id:
         return ()
-    after = downstream(needs(run.plan), [step])
+    after = downstream(run.plan.needs, [step])
     return tuple(
         name for name, state in run.steps.items() if name in after and state.status in NOT_BEGUN
     )
@@ -246,17 +244,17 @@ def _settle_unknown(step: str, value: Json, run: Run, known: Known) -> Settled:
 
     `{"done": result}` tells the result too; it has to, where something uses the result.
     """
-    if isinstance(value, dict) and value.keys() == {_DONE}:
-        result = value[_DONE]
+    if isinstance(value, dict) and value.keys() == {DONE}:
+        result = value[DONE]
         _check_result(step, result, run, known)
         digest, text = content_of(result)
         return Settled([e.StepDone(step=step, result=digest, size=len(text))], (result,))
-    if value not in UNKNOWN_OPTIONS:
-        raise _not_one_of(json_text(value), UNKNOWN_OPTIONS)
+    if value not in UNKNOWN:
+        raise _not_one_of(json_text(value), UNKNOWN)
     if value == "retry":
         reason = Sentence("a person wants it tried again")
         return Settled([e.StepReset(step=step, reason=reason, same_call=True)])
-    if value == "not_done":
+    if value == NOT_DONE:
         return _not_done(step, run, known)
     if user := _user_of(step, run, known):
         raise Refused(

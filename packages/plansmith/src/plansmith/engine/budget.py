@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, Refused
+from plansmith.plan import question_options as options
 from plansmith.plan.briefs import total
 from plansmith.plan.data import Json
 from plansmith.plan.events import AnyBody, CancelAsked, LimitName, QuestionAsked, RunResumed
-from plansmith.plan.fold import GO_ON
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
@@ -19,8 +19,6 @@ from plansmith.ports import Clock, PlanStore, Usage
 
 __all__ = ["Budget", "BudgetLimits", "CallReservations", "Refusal", "Reservation"]
 
-STOP: Final = "stop"
-OPTIONS: Final = (GO_ON, STOP)
 GUESSES: Final[Mapping[str, int]] = {"agent": 6000, "reply": 1500, "replan": 8000}
 NOTHING_USED: Final = Usage()
 _NO_LIMITS: Final = (None, None, None, None)
@@ -30,15 +28,17 @@ _FREE: Final = ("ask", "map", "plan")
 def limit_question(run: Run, limit: LimitName, text: str) -> QuestionAsked:
     """Returns the question whether to go on beyond a limit; each time it has a new name."""
     name = f"{limit}:{run.grants.get(limit, 0) + 1}"
-    return QuestionAsked(question=name, text=text, options=OPTIONS, kind="limit", limit=limit)
+    return QuestionAsked(question=name, text=text, options=options.LIMIT, kind="limit", limit=limit)
 
 
 def settle_limit(limit: LimitName, value: Json) -> list[AnyBody]:
     """Returns the events that follow from the answer to a question about a limit."""
-    if value not in OPTIONS:
-        raise Refused(Sentence("'{value}' is not one of {names}", value=value, names=[*OPTIONS]))
+    if value not in options.LIMIT:
+        raise Refused(
+            Sentence("'{value}' is not one of {names}", value=value, names=[*options.LIMIT])
+        )
     bodies: list[AnyBody] = [RunResumed()] if limit in ("budget", "shared_budget") else []
-    if value == STOP and limit not in ("replans", "iterations"):
+    if value == options.STOP and limit not in ("replans", "iterations"):
         reason = Sentence("the limit of {limit}", limit=Sentence(f"limit.{limit}"))
         bodies.append(CancelAsked(reason=reason))
     return bodies

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from plansmith.engine.units import Unit
-from plansmith.plan.graph import dependents, needs
+from plansmith.plan.graph import dependents
 from plansmith.plan.refs import escape_text, with_words
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence, in_language
@@ -46,7 +46,7 @@ def last_replies(run: Run) -> dict[str, ReplyStep]:
         if step.kind == "reply" and not step.disabled and run.steps[step.id].status in _OPEN
     }
     # Most runs have none at their end, so that what uses them is looked for only now.
-    users = dependents(needs(run.plan)) if found else {}
+    users = dependents(run.plan.needs) if found else {}
     return {name: step for name, step in found.items() if not users.get(name)}
 
 
@@ -63,7 +63,7 @@ def open_replies(run: Run) -> tuple[dict[str, Unit], dict[str, Unit]]:
     ready: dict[str, Unit] = {}
     partial: dict[str, Unit] = {}
     for name, step in left.items():
-        missing = sorted(step.needs() - done - off)
+        missing = sorted(step.needed - done - off)
         if not missing:
             ready[name] = Unit(name, step)
         elif done:

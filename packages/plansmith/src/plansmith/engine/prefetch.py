@@ -140,13 +140,13 @@ class Prefetch:
 
     def start(self, step: AnyStep) -> None:
         """Starts a step's call, if it is a read whose inputs are known."""
-        if not isinstance(step, ToolStep) or step.disabled or step.needs() or has_rules(step):
+        if not isinstance(step, ToolStep) or step.disabled or step.needed or has_rules(step):
             return
         spec = self._callees.specs.get(step.tool)
         if spec is None or spec.effect is not Effect.READ or len(self._calls) >= self._max_calls:
             return
         name = _call_hash(step.tool, step.inputs)
-        given = not list(step.found()) and not secret_names(step.inputs)
+        given = not step.references and not secret_names(step.inputs)
         if name not in self._calls and given and not self._closed:
             early = self._calls[name] = _EarlyCall(name)
             task = asyncio.create_task(self._make(step, early))

@@ -19,6 +19,7 @@ from plansmith.plan.earlier import source_name
 from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepReplied
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
+from plansmith.plan.question_options import ALLOW, CONSENT
 from plansmith.plan.refs import (
     RESERVED,
     Ref,
@@ -35,9 +36,6 @@ from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, ToolStep,
 from plansmith.review.policy import active_steps
 from plansmith.review.render import value_line
 
-ALLOW: Final = "allow"
-DATA_OPTIONS: Final = (ALLOW, "refuse")
-CHANGE: Final = "change"  # how the journal calls an answer that allows a call with other values
 _SHOWN: Final = 2000
 _OF_AGENTS: Final[dict[str, Any]] = {
     "properties": {"task": {"type": "string", "pattern": r"\S"}, "inputs": {"type": "object"}},
@@ -194,7 +192,7 @@ def _question(
     return QuestionAsked(
         question=name,
         text=text,
-        options=DATA_OPTIONS,
+        options=CONSENT,
         step=unit.name,
         state=content_hash(inputs),
         kind="consent",

@@ -11,11 +11,11 @@ from plansmith.engine.units import named_unit
 from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan import events as e
 from plansmith.plan.plan import Plan
+from plansmith.plan.question_options import UNKNOWN
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import PlanStore, RepairStore
 
-UNKNOWN_OPTIONS: Final = ("done", "not_done", "retry")
 _SHOWN: Final = 500
 _DIED: Final = Sentence("the process ended during the call")
 # Calls and how they ended really happened, whatever is wrong with the journal. A repair keeps
@@ -30,9 +30,11 @@ def left_open(run: Run, templates: Mapping[str, Plan], callees: Callees) -> list
     which make no call themselves, stay open.
     """
     bodies: list[e.AnyBody] = []
+    if run.plan is None:
+        return bodies
     running = [name for name, step in run.steps.items() if step.status is StepStatus.RUNNING]
-    for name in running if run.plan is not None else ():
-        unit = named_unit(run.plan, name, templates) if run.plan is not None else None
+    for name in running:
+        unit = named_unit(run.plan, name, templates)
         if unit is not None and unit.is_group:
             continue
         if unit is not None and callees.is_repeatable(unit):
@@ -59,7 +61,7 @@ def unknown_question(name: str, reason: str, *, callee: str = "") -> e.QuestionA
             reason=why,
         )
     return e.QuestionAsked(
-        question=f"unknown:{name}", text=text, options=UNKNOWN_OPTIONS, step=name, kind="unknown"
+        question=f"unknown:{name}", text=text, options=UNKNOWN, step=name, kind="unknown"
     )
 
 

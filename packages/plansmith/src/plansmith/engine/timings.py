@@ -53,8 +53,10 @@ class CallTimings:
 def calls_of(run: Run, steps: Mapping[str, StepState]) -> dict[str, list[Cost]]:
     """Returns the costs of the last finished calls of a run, by tool or agent."""
     found: dict[str, list[Cost]] = {}
-    for name, state in steps.items() if run.plan is not None else ():
-        if state.status is not StepStatus.DONE or not state.started_at or run.plan is None:
+    if run.plan is None:
+        return found
+    for name, state in steps.items():
+        if state.status is not StepStatus.DONE or not state.started_at:
             continue
         callee = state.callee
         if not callee or callee in _UNSURE:

@@ -135,7 +135,7 @@ def plan_units(plan: Plan) -> dict[str, Unit]:
 
 def _disabled_steps(plan: Plan) -> dict[str, frozenset[str]]:
     """Returns the disabled steps, each with the active steps that come before it."""
-    disabled = {step.id: step.needs() - RESERVED for step in plan.steps if step.disabled}
+    disabled = {step.id: step.needed - RESERVED for step in plan.steps if step.disabled}
     found: dict[str, frozenset[str]] = {}
     for name in order({name: before & disabled.keys() for name, before in disabled.items()}):
         through = {each for need in disabled[name] & disabled.keys() for each in found[need]}

@@ -16,7 +16,7 @@ from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.plan.conditions import rule_text
 from plansmith.plan.data import MAX_DEPTH, Json, Path, is_deep
 from plansmith.plan.diff import rename_steps
-from plansmith.plan.graph import needs, order, upstream
+from plansmith.plan.graph import order, upstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import escape_text, fill, find, literal, pieces
@@ -108,7 +108,7 @@ def plain_text(template: str) -> str:
 def in_order(plan: Plan) -> list[AnyStep]:
     """Returns the steps in an order in which they can run; as listed if there is a cycle."""
     try:
-        names = order(needs(plan))
+        names = order(plan.needs)
     except PlanInvalid:
         return list(plan.steps)
     return [plan.by_id[name] for name in names]
@@ -122,7 +122,7 @@ def by_place(steps: Sequence[AnyStep]) -> tuple[AnyStep, ...]:
 
 def order_losses(plan: Plan, steps: Sequence[AnyStep], *, title: str) -> Iterator[Problem]:
     """Reports steps that could run in parallel but are listed in turn."""
-    graph = needs(plan)
+    graph = plan.needs
     for first, then in pairwise(steps):
         if first.id not in upstream(graph, [then.id]):
             message = Sentence(

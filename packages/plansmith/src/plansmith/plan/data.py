@@ -74,7 +74,7 @@ class Record(BaseModel):
         return self.model_dump(mode="json", exclude_defaults=True)
 
     def shown_json(self, locale: str = "en") -> dict[str, Json]:
-        """Returns the JSON with sentences as text in a language; as stored when none is given."""
+        """Returns the JSON with sentences as text in a language."""
         return self.model_dump(mode="json", exclude_defaults=True, context={"locale": locale})
 
     def replace(self, **changes: Any) -> Self:

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.data import CALL_MARK
+from plansmith.plan.question_options import FOR_PROGRAMS, GO_ON, lets_happen
 from plansmith.plan.run import OVER, Covered, Made, Prefetch, Run, RunStatus, StepState, StepStatus
-from plansmith.plan.second_person import grants, why_not
+from plansmith.plan.second_person import why_not
 from plansmith.plan.sentence import Sentence
 
 # Tuples, since looking for a member in a set calls the enum's own `__hash__`.
@@ -25,10 +26,6 @@ _ENDED: Final = tuple(each for each in StepStatus if each not in _OPEN)
 _NEW_STEP: Final = StepState()
 _Stops = e.RunPaused | e.RunRepaired | e.RunResumed | e.CancelAsked
 _Marks = _Stops | e.PlanRejected | e.ReportMade | e.RunFinished
-
-GO_ON: Final = "go_on"
-# Programs may answer the plan's and the planner's questions; only persons answer the others.
-FOR_PROGRAMS: Final = frozenset[e.QuestionKind]({"step", "request"})
 
 
 def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
@@ -265,15 +262,14 @@ class RunFold:
                 self.steps[body.step] = replace(step, status=StepStatus.ASKING, asked=again)
 
     def question_answered(self, event: e.Event, body: e.QuestionAnswered) -> None:
-        asked = self.questions.get(body.question)
+        open_before = self.questions
         self.question_withdrawn(event, body)
-        if asked is None:
-            return
+        asked = open_before[body.question]
         timed_out = body.no_answer and event.by.kind == "system"
         if asked.kind not in FOR_PROGRAMS and not timed_out:
             if event.by.kind != "person":
                 raise _misfit(event, f"a {event.by.kind} cannot answer this question")
-            if grants(asked, body.answer):
+            if lets_happen(asked, body.answer):
                 self._need_second_person(event)
         if (limit := asked.limit) is None or body.no_answer:
             return

@@ -1,6 +1,6 @@
 """The plan as a graph: order, cycles, dependencies and durations.
 
-Every function takes `Needs`, a map from each node to the nodes it waits for; `needs(plan)`
+Every function takes `Needs`, a map from each node to the nodes it waits for; `plan.needs`
 makes it. Nothing here recurses, so a chain of 10,000 steps is no problem.
 """
 
@@ -12,17 +12,11 @@ from heapq import heappop, heappush
 from typing import Final
 
 from plansmith.errors import PlanInvalid
-from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
 
 Needs = Mapping[str, frozenset[str]]
 _MOST_CYCLES: Final = 20
-
-
-def needs(plan: Plan) -> dict[str, frozenset[str]]:
-    """Returns what each step waits for; ids that are no step of the plan are left out."""
-    return plan.needs.copy()
 
 
 def dependents(graph: Needs) -> dict[str, list[str]]:

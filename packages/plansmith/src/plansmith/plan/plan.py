@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
@@ -109,7 +110,7 @@ class Plan(Record):
         return frozenset(kinds | {"rules"} if any(map(has_rules, steps)) else kinds)
 
     @cached_property
-    def needs(self) -> dict[str, frozenset[str]]:
+    def needs(self) -> Mapping[str, frozenset[str]]:
         """What each step waits for; ids that are no step of the plan are left out."""
         known = {step.id for step in self.steps}
         graph: dict[str, frozenset[str]] = {}

@@ -124,7 +124,7 @@ class RunStatus(StrEnum):
 
 
 class StepStatus(StrEnum):
-    """The status of a step; `unknown`: the process died during the call, a person decides.
+    """The status of a step; `unknown`: nobody knows whether its call took effect, a person decides.
 
     Examples:
         >>> from plansmith import StepStatus
@@ -157,7 +157,7 @@ class StepState(FrozenStruct, frozen=True):
     """The state of one step; `result` is filled in by whoever reads the store.
 
     `unsure` means that an earlier try may have taken effect; `made` are calls that a step made
-    before a changed plan made it wait again; `item` is the list item of a part of a map step.
+    before a changed plan made it wait again; `item` is the hash of the item of a map step's part.
     `reply` is the answer to a question of the call itself, `permit` consent to make the call.
     `program` gave the result as an answer, if no person did. `rule` says why the plan skipped the
     step, which may have a result then; before `wakes_at` it does not start.

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Final
 from plansmith.plan.sentence import Sentence
 
 if TYPE_CHECKING:
-    from plansmith.plan.data import Json
-    from plansmith.plan.events import Actor, QuestionAsked
+    from plansmith.plan.events import Actor
     from plansmith.plan.run import Run
     from plansmith.plan.run_options import SecondPerson
 
 _ORDER: Final[tuple[SecondPerson, ...]] = ("never", "changes", "always")
-# The answers by which nothing happens: to refuse, nobody else is needed.
-_REFUSALS: Final = {"consent": "refuse", "limit": "stop", "unknown": "not_done"}
 
 
 def stricter(one: SecondPerson, other: SecondPerson) -> SecondPerson:
@@ -25,11 +22,6 @@ def stricter(one: SecondPerson, other: SecondPerson) -> SecondPerson:
 def applies(rule: SecondPerson, *, acts: bool) -> bool:
     """Tells whether a plan needs a second person; `acts` tells whether it changes something."""
     return rule == "always" or (rule == "changes" and acts)
-
-
-def grants(asked: QuestionAsked, answer: Json) -> bool:
-    """Tells whether an answer lets something happen that the rule is about."""
-    return asked.kind in _REFUSALS and answer != _REFUSALS[asked.kind]
 
 
 def same_user(one: str, other: str) -> bool:

@@ -160,16 +160,10 @@ class StepFields(Record):
         whole = (names[0] for names in firsts.values() if all(each in skipped for each in names))
         return next((each for each in self.after if each in skipped), "") or next(whole, "")
 
-    def found(self) -> Iterator[Found]:
-        return iter(self.references)
-
     def refs(self) -> Iterator[Ref]:
         """Returns every well-formed reference to a value that the step works with."""
         own = (found for found in self.references if RULES.isdisjoint(found.where[:2]))
         return (found.ref for found in own if found.ref is not None)
-
-    def needs(self) -> frozenset[str]:
-        return self.needed
 
     def stored(self) -> dict[str, Any]:
         """Returns what `to_json` returns, in one call, sharing the values: do not change them."""

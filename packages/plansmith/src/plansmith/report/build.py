@@ -263,7 +263,7 @@ class _Ending:
         step, text = made[-1], str(self.results[made[-1].id])
         refs = dict.fromkeys(ref.step for ref in step.refs())
         earlier = [name for name in refs if is_earlier(name)]
-        seen = (step.needs() - RESERVED).union(earlier)
+        seen = (step.needed - RESERVED).union(earlier)
         checked = check_claims(text[:_LONGEST_ANSWER], run, seen)
         notes = [words[f"cites_{flaw}"].format(step=name) for name, flaw in checked.wrong]
         # The text of a reply that another step gets has no marks of sources.

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from plansmith.engine.provenance import ALLOW, CHANGE
 from plansmith.plan import events as e
 from plansmith.plan.diff import diff_plans
 from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
+from plansmith.plan.question_options import ALLOW, CHANGE
 from plansmith.plan.refs import CITATION, is_earlier, value_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import in_language

@@ -84,7 +84,7 @@ def branches(plan: Plan) -> list[Branch]:
     for step_id, above in parent.items():
         children[above].append(step_id)
     lines: list[Branch] = []
-    stack = [(step_id, "", "", "") for step_id in reversed(graph) if step_id not in parent]
+    stack = [(step_id, "", "", "") for step_id in reversed([*graph]) if step_id not in parent]
     while stack:
         step_id, lead, mark, below = stack.pop()
         also = sorted(safe(need) for need in graph[step_id] if need != parent.get(step_id))

@@ -141,8 +141,8 @@ def step_lines(
         yield from (f"  {line}" for line in step_lines(step.each, "·", locale, plan))
     for rule in rule_sentences(step):
         yield f"     {sentence.in_language(rule, locale)}"
-    if step.needs():
-        yield f"     {words['after'].format(steps=', '.join(sorted(map(safe, step.needs()))))}"
+    if step.needed:
+        yield f"     {words['after'].format(steps=', '.join(sorted(map(safe, step.needed))))}"
     for ref in dict.fromkeys(ref.step for ref in step.refs() if is_earlier(ref.step)):
         run, name = earlier_parts(ref)
         yield f"     {words['earlier'].format(step=safe(name), run=safe(run))}"

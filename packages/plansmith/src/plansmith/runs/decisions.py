@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from plansmith.engine.answers import ONLY_PERSONS, settle, why_only_persons
-from plansmith.engine.provenance import ALLOW, CHANGE, given_values, is_allowed
+from plansmith.engine.provenance import given_values, is_allowed
 from plansmith.engine.units import named_unit
 from plansmith.errors import Misconfigured, Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import content_hash, content_of, need_plain
 from plansmith.plan.plan import Plan
+from plansmith.plan.question_options import ALLOW, CHANGE, lets_happen
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.second_person import grants, stricter, why_not
+from plansmith.plan.second_person import stricter, why_not
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, ToolStep
 from plansmith.review.settings import ReviewPolicy
@@ -114,7 +115,7 @@ async def take_answer(
     if by.kind != "person" and (why := why_only_persons(run, asked, known)):
         told = f"{asked.question!r} is not for programs to answer: {why}"
         raise Refused(told, hint=ONLY_PERSONS)
-    if grants(asked, value):
+    if lets_happen(asked, value):
         need_second_person(run, by, intake.policy)
         rule = stricter(run.options.second_person, intake.policy.second_person)
         if given_values(value) is not None and rule != "never":

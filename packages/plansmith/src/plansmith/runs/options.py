@@ -32,7 +32,7 @@ class Options(TypedDict, total=False):
         policy: What needs a person's review.
         ask_also: More reasons for a review of a plan.
         limits: How wide, how often and how long a run goes.
-        rounds: Decides after a run whether to plan again.
+        rounds: How a run is planned again once all steps of a plan have run.
         budget: What one run may use.
         shared_budget: What all runs together may use.
         price_per_million: The price of a million tokens in US dollars, where none is known.

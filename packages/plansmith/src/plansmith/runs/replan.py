@@ -16,7 +16,7 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, call_mark, canonical_json
 from plansmith.plan.diff import rename_steps
-from plansmith.plan.graph import downstream, needs
+from plansmith.plan.graph import downstream
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
@@ -262,7 +262,7 @@ def _is_changed(name: str, old: Run, plan: Plan) -> bool:
 
 
 def _with_downstream(names: Collection[str], plan: Plan) -> set[str]:
-    graph = needs(plan)
+    graph = plan.needs
     return {*names, *downstream(graph, [name for name in names if name in graph])}
 
 
@@ -434,7 +434,7 @@ def keep_finished(
     problems: list[Problem] = []
     if iterating:
         # A step that uses a renamed step is another step itself.
-        behind = downstream(needs(answer), other)
+        behind = downstream(answer.needs, other)
         other += [name for name in answer.by_id if name in behind & names and name not in other]
         fresh, taken = dict[str, str](), {*names, *answer.by_id}
         for name in other:

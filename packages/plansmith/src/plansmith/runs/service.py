@@ -14,10 +14,10 @@ from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, RunBusy, StaleWriter
 from plansmith.lazy import lazy_modules, uncollected
 from plansmith.plan import events as e
-from plansmith.plan.fold import GO_ON
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
 from plansmith.plan.planning import PlanRequest
+from plansmith.plan.question_options import GO_ON
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import OWN_REQUEST, Origin
 from plansmith.runs.decisions import decide, take_answer

@@ -105,11 +105,6 @@ class RunStopping:
             )
             await _instruct(journal, e.RunResumed(reason=reason), by, lambda _: True)
 
-    async def record_takeover(self, run_id: str, reason: str, *, by: e.Actor) -> None:
-        """Writes that a run was taken from a living process, by whom and from which one."""
-        journal = await self._journals.current(run_id)
-        await _instruct(journal, e.RunResumed(reason=reason), by, lambda _: True)
-
     async def skip(self, run_id: str, step: str, *, by: e.Who = "") -> LeftOut:
         """Skips a step that has not started or that waits for an answer; the rest goes on.
 

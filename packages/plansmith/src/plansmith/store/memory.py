@@ -62,7 +62,10 @@ class MemoryStore:
         term: int = 0,
     ) -> None:
         """Stores events that follow the last one of their run, and values; all or none."""
+        # Kept as text, so that nobody can change it through a shared dictionary.
+        contents = dict(map(data.content_of, values))
         if not events:
+            self._values |= contents
             return
         run = events[0].run
         if term and (run not in self._claims or self._claims[run].term != term):
@@ -81,10 +84,7 @@ class MemoryStore:
                     ),
                     hint=sentence.Sentence("read the run again and decide again"),
                 )
-        # Kept as text, so that nobody can change it through a shared dictionary.
-        for value in values:
-            digest, text = value if type(value) is data.Content else data.content_of(value)
-            self._values[digest] = text
+        self._values |= contents
         journal += events
         self._events[run], self._statuses[run] = journal, status
         if summary is not None:
@@ -162,7 +162,7 @@ class MemoryStore:
         return summaries.Headline(run, last, self._statuses[run], current)
 
     async def unsummed(self) -> Sequence[Headline]:
-        """Returns the open runs with no summary of their last event."""
+        """Returns the runs with no summary of their last event."""
         found = map(self._headline, self._events)
         return [each for each in found if each.summary is None]
 

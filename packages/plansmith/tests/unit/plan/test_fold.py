@@ -10,7 +10,8 @@ from plansmith import Plan, Run
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.events import Event, next_event, read_event, verify_chain
-from plansmith.plan.fold import GO_ON, fold
+from plansmith.plan.fold import fold
+from plansmith.plan.question_options import GO_ON
 from plansmith.plan.run_options import Origin
 
 PLAN = Plan.model_validate(

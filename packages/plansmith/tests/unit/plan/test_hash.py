@@ -116,7 +116,7 @@ def test_a_copy_of_a_plan_has_the_hash_of_its_own_content() -> None:
     assert changed.hash == plan_hash(Plan.model_validate(changed.to_json())) != digest
     assert list(changed.by_id) == ["a"]
     step = plan.steps[1].model_copy(update={"inputs": {"y": "{{a}}"}})
-    assert step.needs() == {"a"}
+    assert step.needed == {"a"}
     for same in (pickle.loads(pickle.dumps(plan)), copy.deepcopy(plan)):
         assert same == plan
         assert same.hash == digest
