@@ -103,14 +103,14 @@ async def test_a_run_whose_file_is_locked_beyond_the_time_limit_goes_on_and_lose
         running = await begun(smith, payments)
         async with locked(tmp_path / "runs.db"):
             payments.go.set()
-            await until(lambda: "locked" in smith.runs.journals.patience.trouble)
+            await until(lambda: "locked" in smith.runs.journals.store_retry.trouble)
             assert "waiting for the store" in told[0]
             # Who only asks is told at once, and not kept waiting.
             with pytest.raises(StoreAway, match="locked"):
                 await smith.submit(PLAN)
             assert not running.done()
         run = await running
-        assert (run.status, smith.runs.journals.patience.trouble) == (RunStatus.DONE, "")
+        assert (run.status, smith.runs.journals.store_retry.trouble) == (RunStatus.DONE, "")
         assert told[1:] == ["the store is back"]
         assert payments.paid == ["ann", "bob"]
         await verify(store, run.id)
@@ -126,7 +126,7 @@ async def test_a_run_whose_file_is_moved_away_waits_for_it_and_writes_to_no_othe
         running = await begun(smith, payments)
         folder.rename(elsewhere)
         payments.go.set()
-        await until(lambda: "was moved or removed" in smith.runs.journals.patience.trouble)
+        await until(lambda: "was moved or removed" in smith.runs.journals.store_retry.trouble)
         with pytest.raises(StoreAway, match="was moved or removed"):
             await smith.submit(PLAN)
         with pytest.raises(StoreAway, match="was moved or removed"):
@@ -176,7 +176,7 @@ async def test_a_run_whose_postgres_is_stopped_and_started_goes_on_and_loses_no_
         # Words of other processes are waited for in the meantime: that comes back too.
         await asyncio.to_thread(server.stop)
         payments.go.set()
-        await until(lambda: bool(smith.runs.journals.patience.trouble))
+        await until(lambda: bool(smith.runs.journals.store_retry.trouble))
         with pytest.raises(StoreAway):
             await smith.submit(PLAN)
         await asyncio.to_thread(server.start)
@@ -203,7 +203,7 @@ async def test_a_server_says_that_it_is_not_ready_and_its_runs_go_on_when_the_st
             told = await house.client.post(f"/v1/runs/{run['id']}/pause", json={})
             assert (told.status_code, told.json()["code"]) == (503, "store_away")
             tools.gate.set()
-            await until(lambda: bool(house.server_state.smith.runs.journals.patience.trouble))
+            await until(lambda: bool(house.server_state.smith.runs.journals.store_retry.trouble))
         await house.until(run["id"], "done")
         assert [name for name, _ in tools.calls] == ["slow", "mail"]
         assert (await house.get("/readyz"))["status"] == "ok"
@@ -222,7 +222,7 @@ async def test_a_server_that_starts_while_its_store_is_away_takes_up_its_runs_la
         tools.gate.set()
         second = serving(tmp_path, tools=tools, settings={"store": url})
         house = await second.__aenter__()
-        await until(lambda: bool(house.server_state.smith.runs.journals.patience.trouble))
+        await until(lambda: bool(house.server_state.smith.runs.journals.store_retry.trouble))
     try:
         await house.until(run["id"], "done")
     finally:
@@ -244,7 +244,7 @@ async def test_a_fire_whose_run_ends_while_the_store_is_away_is_done_once_when_i
         await payments.began.wait()
         async with locked(tmp_path / "runs.db"):
             payments.go.set()
-            await until(lambda: bool(smith.runs.journals.patience.trouble))
+            await until(lambda: bool(smith.runs.journals.store_retry.trouble))
             with pytest.raises(StoreAway):
                 await smith.schedules.fire_now(made.id)
             assert not keeping.done()
@@ -287,9 +287,9 @@ async def main():
     run = await smith.submit(plan)
     await smith.decide(run.id, approve=plan.hash, by="ada")
     running = asyncio.ensure_future(smith.runs.run(run.id))
-    while not smith.runs.journals.patience.trouble:
+    while not smith.runs.journals.store_retry.trouble:
         await asyncio.sleep(0.01)
-    trouble = smith.runs.journals.patience.trouble
+    trouble = smith.runs.journals.store_retry.trouble
     resource.setrlimit(resource.RLIMIT_FSIZE, whole)
     run = await running
     print(run.status.value, calls, trouble)

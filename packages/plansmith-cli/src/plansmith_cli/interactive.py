@@ -20,7 +20,7 @@ from plansmith.plan.fold import RunFold
 from plansmith.plan.next_move import AwaitAnswer, AwaitReview, Over, Paused, next_move
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import StepFields
-from plansmith.review.policy import active_steps, effects
+from plansmith.review.policy import active_steps
 from plansmith.review.render import plan_lines, problem_lines
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
@@ -147,7 +147,7 @@ async def _planning_shown_in(watcher: Watcher) -> AsyncGenerator[None]:
         if verbose or not is_stage(text) or not isinstance(watcher.view, Lines):
             watcher.view.say(text)
 
-    with planning.telling(say):
+    with planning.tell.instead(say):
         yield
 
 
@@ -206,13 +206,8 @@ async def _until_stopped(
 
 async def any_changes(session: Session, steps: Sequence[StepFields]) -> bool:
     """Whether a step calls something that may change something."""
-    callees = await session.smith.runs.intake.callees()
-    agents = {spec.name: spec for spec in session.smith.runs.intake.agents()}
-    return any(
-        effect is not Effect.READ
-        for step in steps
-        for _, effect in effects(step, tools=callees.specs, agents=agents)
-    )
+    known = await session.smith.runs.intake.environment(None)
+    return any(effect is not Effect.READ for step in steps for _, effect in known.effects(step))
 
 
 def is_new(run: Run) -> bool:

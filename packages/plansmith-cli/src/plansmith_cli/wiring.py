@@ -75,6 +75,7 @@ def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plan
     clock = parts.setdefault("clock", SystemClock())
     secrets = parts.setdefault("secrets", SecretBox(settings.secrets))
     parts.setdefault("folder", settings.folder())
+    parts.setdefault("records_folder", settings.records_folder)
     parts.setdefault("policy", settings.review)
     parts.setdefault("budget", settings.budget)
     # The demo's script has no other plan to offer.
@@ -104,8 +105,6 @@ def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plan
         if name not in parts and role
     }
     smith = Plansmith(settings=settings.planner, **parts, **given)
-    if not settings.records_folder:
-        smith.runs.journals.recorded_folder = ""
     return smith
 
 

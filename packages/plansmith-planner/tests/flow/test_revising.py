@@ -18,6 +18,7 @@ from plansmith.errors import PlanInvalid, Refused, ToolFailed
 from plansmith.plan.events import ReviewAsked, StepReused
 from plansmith.ports import Usage
 from plansmith.review.coverage import PlanCalls, coverage
+from plansmith.review.policy import Environment
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import Answer, FakeTool, FakeTools
 from plansmith.tools.functions import tool
@@ -264,7 +265,7 @@ def test_a_revision_is_covered_unless_a_name_host_call_or_drop_is_new() -> None:
     base = plan(step("a"), step("m", "mail", inputs={"to": "bob"}))
 
     def calls(each: Plan) -> PlanCalls:
-        return PlanCalls(each, tools=specs, agents={}, templates={})
+        return PlanCalls(each, Environment(specs))
 
     def asks(after: Plan) -> bool:
         return bool(coverage(calls(base), calls(after)).reasons)

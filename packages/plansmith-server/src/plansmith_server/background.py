@@ -173,7 +173,7 @@ class BackgroundRuns:
         try:
             with self._drafts.of(run_id):
                 advance = partial(self._plan_or_execute, run_id)
-                self._continue_at_expiry(await self._journals.patience.until_done(advance))
+                self._continue_at_expiry(await self._journals.store_retry.until_done(advance))
         except err.StaleWriter:
             self._log.info("run_changed_meanwhile", run=run_id)
             self._again.add(run_id)  # by a person, or by a process that has it now
@@ -333,7 +333,7 @@ class BackgroundRuns:
             await self._journals.clock.sleep(_LOOK_S)
             work = self._continue_released if released else self._adopt_orphans
             try:
-                await self._journals.patience.until_done(work)
+                await self._journals.store_retry.until_done(work)
             except err.PlansmithError as error:
                 self._log.warning("orphans_not_adopted", error=str(error))
 

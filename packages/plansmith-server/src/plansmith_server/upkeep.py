@@ -53,7 +53,7 @@ async def _carry_runs(state: ServerState) -> None:
     if carrier is None:
         # Taken before the runs are read: of what is decided from here on, nothing is missed.
         after = await _newest_position(state)
-        found = await journals.patience.until_done(journals.owners.processes)
+        found = await journals.store_retry.until_done(journals.owners.processes)
         others = {each.beat.process: each.beat.kind for each in found if each.lives}
         others.pop(journals.owners.me(), None)
         if any(read_kind(each).kind == "server" for each in others.values()):
@@ -75,8 +75,8 @@ async def _carry_runs(state: ServerState) -> None:
 
 
 async def _newest_position(state: ServerState) -> int:
-    store, patience = state.smith.store, state.smith.runs.journals.patience
-    return await patience.until_done(lambda: store.wait_news(-1))
+    store, retry = state.smith.store, state.smith.runs.journals.store_retry
+    return await retry.until_done(lambda: store.wait_news(-1))
 
 
 async def follow_decisions(state: ServerState, after: int) -> None:
@@ -135,7 +135,7 @@ async def _take_in(state: ServerState, run_id: str) -> None:
     journals = state.smith.runs.journals
     await state.clock.sleep(LEASE_S)
     try:
-        journal = await journals.patience.until_done(lambda: journals.load(run_id))
+        journal = await journals.store_retry.until_done(lambda: journals.load(run_id))
         waits = not journal.run.status.over and not goes_on(journal.run)
         unplanned = len(journal.events) == 1
         if waits or (unplanned and (await journals.owners.marked(journal.run)).interrupted):
@@ -151,7 +151,7 @@ async def _continue_run(state: ServerState, run_id: str, number: int) -> None:
     journals = state.smith.runs.journals
     await state.clock.sleep(GRACE_S)
     try:
-        journal = await journals.patience.until_done(lambda: journals.load(run_id))
+        journal = await journals.store_retry.until_done(lambda: journals.load(run_id))
     except PlansmithError as error:
         state.log.warning("decision_not_followed", run=run_id, error=str(error))
         return
@@ -167,9 +167,9 @@ async def _continue_run(state: ServerState, run_id: str, number: int) -> None:
 
 async def _resume_open_runs(state: ServerState) -> None:
     """Continues the runs that are open, and later those that others leave."""
-    patience, background = state.smith.runs.journals.patience, state.background
+    retry, background = state.smith.runs.journals.store_retry, state.background
     try:
-        count = await patience.until_done(background.resume_open)
+        count = await retry.until_done(background.resume_open)
         state.ready = True
         state.log.info("runs_sent" if state.carrier else "ready", runs=count)
     except PlansmithError as error:
@@ -178,7 +178,7 @@ async def _resume_open_runs(state: ServerState) -> None:
     async def sum_up() -> None:
         """Makes the summaries that a process that died did not make."""
         try:
-            await patience.until_done(state.smith.runs.lists.sum_up)
+            await retry.until_done(state.smith.runs.lists.sum_up)
         except Exception as error:  # noqa: BLE001 - orphans are adopted all the same
             why = str(error) if isinstance(error, PlansmithError) else repr(error)
             state.log.warning("runs_not_summed_up", error=why)
@@ -189,7 +189,7 @@ async def _resume_open_runs(state: ServerState) -> None:
 async def _fire_schedules(state: ServerState) -> None:
     journals = state.smith.runs.journals
     try:
-        await journals.patience.until_done(lambda: journals.owners.serve(str(state.kind)))
+        await journals.store_retry.until_done(lambda: journals.owners.serve(str(state.kind)))
         schedules = state.smith.schedules
         if state.carrier is not None:  # also for what a person fires at this server
             schedules.firing.execute = state.background.until_rest

@@ -34,7 +34,7 @@ from plansmith.plan.steps import MapStep, PlanStep
 from plansmith.plan.summary import RunSummary, times_of
 from plansmith.plan.thread import Judge, MessageKind
 from plansmith.ports import Records
-from plansmith.review.policy import active_steps, effects
+from plansmith.review.policy import Environment, active_steps
 from plansmith.runs.replan import carried_over, everything_done
 from plansmith.runs.undoing import can_be_undone
 from plansmith_planner.parse.normalize import assigned
@@ -437,13 +437,12 @@ async def effects_view(
     by_step: dict[str, str] = {}
     specs = await known_tools(smith)
     agents = {spec.name: spec for spec in smith.runs.intake.agents()}
+    known = Environment(specs, agents)
     for step in plan.steps if plan else ():
         if step.disabled:
             continue
         inner = active_steps(Plan(steps=(step,)), templates)
-        found = [
-            effect for each in inner for _, effect in effects(each, tools=specs, agents=agents)
-        ]
+        found = [effect for each in inner for _, effect in known.effects(each)]
         for effect in found if step.id not in done else ():
             counts[effect.value] += 1
         if found or isinstance(step, (MapStep, PlanStep)):

@@ -55,10 +55,10 @@ class Worker:
 
     async def start(self, limits: QueueLimits) -> None:
         """Tells the others that this worker lives, and begins to take runs."""
-        patience, owners = self._journals.patience, self._journals.owners
-        await patience.until_done(lambda: owners.serve(str(self._state.kind)))
+        retry, owners = self._journals.store_retry, self._journals.owners
+        await retry.until_done(lambda: owners.serve(str(self._state.kind)))
         # What suits all living workers: the queue knows one number for all of them.
-        takes = [*(await patience.until_done(self._workers)).values()]
+        takes = [*(await retry.until_done(self._workers)).values()]
         poll_s = max(0.2, len(takes) / _POLLS_A_SECOND)
         most = max([self._most, *takes])
         await self.carrier.open(limits._replace(per_worker=most, poll_s=poll_s))

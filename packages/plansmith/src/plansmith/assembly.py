@@ -10,9 +10,10 @@ from plansmith import plugins
 from plansmith.arguments import Arguments
 from plansmith.lazy import lazy_modules
 from plansmith.plan.limits import Limits
+from plansmith.plan.planning import ignore_progress
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
-from plansmith.runs.planning import RunPlanning, ignore_progress
+from plansmith.runs.planning import RunPlanning
 from plansmith.runs.service import RunService
 from plansmith.schedules.approval import StandingApproval
 
@@ -38,6 +39,8 @@ def make_runs(given: Arguments) -> RunService:
         team=options.get("team"),
         lease_s=limits.lease_s,
         machine=options.get("machine"),
+        tell=options.get("tell", ignore_progress),
+        records_folder=options.get("records_folder", True),
     )
     intake = PlanIntake(
         store=given.store,
@@ -59,7 +62,6 @@ def make_runs(given: Arguments) -> RunService:
         writer=given.writer,
         early_start=limits.early_start,
         trusts_texts=limits.tool_texts == "trust",
-        tell=options.get("tell", ignore_progress),
         standing=StandingApproval(intake=intake).of_run,
     )
     return RunService(

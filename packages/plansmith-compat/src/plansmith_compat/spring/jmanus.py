@@ -26,7 +26,7 @@ from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
 from plansmith.plan.steps import LONGEST_TIMEOUT_S
 from plansmith.ports import Agent, Call, ChatModel, Delta, Prompt
-from plansmith.review.policy import active_steps, effects
+from plansmith.review.policy import active_steps
 from plansmith.runs.deletion import delete_run
 from plansmith.runs.intake import NewRun
 from plansmith.templates.book import Template
@@ -229,12 +229,11 @@ class PublishedTemplates:
 
     async def tools(self) -> Sequence[ToolSpec]:
         """Returns one tool per template, with its parameters and the effects of its steps."""
-        specs = (await self._smith.runs.intake.callees()).specs
-        agents = {card.name: card for card in self._smith.runs.intake.agents()}
+        known = await self._smith.runs.intake.environment(None)
         made: list[ToolSpec] = []
         for each in self._templates.values():
             steps = active_steps(each.plan, self._smith.runs.intake.templates)
-            found = [effect for s in steps for _, effect in effects(s, tools=specs, agents=agents)]
+            found = [effect for step in steps for _, effect in known.effects(step)]
             made.append(
                 ToolSpec(
                     name=each.name,

@@ -38,7 +38,7 @@ async def alive(ask: Ask) -> Answer:
 async def ready(ask: Ask) -> Answer:
     """Checks that the store can be read and written, and that open runs were resumed."""
     runs = ask.runs
-    patience, why, count = runs.journals.patience, "", 0
+    retry, why, count = runs.journals.store_retry, "", 0
     try:
         async with asyncio.timeout(_STORE_S):
             count = len(await ask.smith.store.open_runs())
@@ -46,10 +46,10 @@ async def ready(ask: Ask) -> Answer:
     except PlansmithError as error:
         why = Sentence("the store does not answer: {why}", why=str(error))
     except TimeoutError:
-        trouble = patience.trouble or f"no answer within {_STORE_S:g} s"
+        trouble = retry.trouble or f"no answer within {_STORE_S:g} s"
         why = Sentence("the store does not answer: {why}", why=trouble)
-    if not why and patience.trouble:
-        why = Sentence("runs wait for the store: {why}", why=patience.trouble)
+    if not why and retry.trouble:
+        why = Sentence("runs wait for the store: {why}", why=retry.trouble)
     if not why and not ask.state.ready:
         why = Sentence("open runs are being resumed")
     if ask.grant is PROBE:  # it learns no details

@@ -13,7 +13,7 @@ from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.budget import settle_limit
 from plansmith.engine.outcome import instead_of_result, on_error
 from plansmith.engine.provenance import is_allowed, settle_consent
-from plansmith.engine.units import Known, Level, levels, named_unit
+from plansmith.engine.units import Level, levels, named_unit
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
@@ -25,7 +25,7 @@ from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, PlanStep, ReplyStep, ToolStep
-from plansmith.review.policy import active_steps, effects
+from plansmith.review.policy import Environment, active_steps
 
 ONLY_PERSONS: Final = Sentence(
     "A person has to decide this: on the page of plansmith serve, or with plansmith go"
@@ -40,14 +40,14 @@ _RESULT_HINT: Final = Sentence(
 )
 
 
-def answerable(run: Run, known: Known) -> dict[str, e.QuestionAsked]:
+def answerable(run: Run, known: Environment) -> dict[str, e.QuestionAsked]:
     """Returns the open questions that a program may answer, by name."""
     return {
         name: each for name, each in run.questions.items() if not why_only_persons(run, each, known)
     }
 
 
-def why_only_persons(run: Run, asked: e.QuestionAsked, known: Known) -> str:
+def why_only_persons(run: Run, asked: e.QuestionAsked, known: Environment) -> str:
     """Says why a program may not answer a question; empty if it may."""
     if asked.kind not in FOR_PROGRAMS:
         return Sentence(
@@ -59,10 +59,10 @@ def why_only_persons(run: Run, asked: e.QuestionAsked, known: Known) -> str:
     return Sentence("its answer decides about {names}, which changes something", names=acting)
 
 
-def guarded(plan: Plan, step: str, known: Known) -> set[str]:
+def guarded(plan: Plan, step: str, known: Environment) -> set[str]:
     """Returns the steps that change something and wait for this step's question, at every level."""
     found: set[str] = set()
-    for level in levels(plan, step, known):
+    for level in levels(plan, step, known.templates):
         if level is None:
             return {step}  # the plan around it is not known
         after = downstream(level.plan.needs, [level.part]) - {level.part}
@@ -71,18 +71,18 @@ def guarded(plan: Plan, step: str, known: Known) -> set[str]:
     return found
 
 
-def _acts(step: AnyStep, known: Known) -> bool:
+def _acts(step: AnyStep, known: Environment) -> bool:
     """Tells whether a step or a part of it changes something; an unknown template does."""
-    for inner in active_steps(Plan(steps=(step,)), known["templates"]):
-        if isinstance(inner, PlanStep) and inner.template not in known["templates"]:
+    for inner in active_steps(Plan(steps=(step,)), known.templates):
+        if isinstance(inner, PlanStep) and inner.template not in known.templates:
             return True
-        calls = effects(inner, tools=known["tools"], agents=known["agents"])
+        calls = known.effects(inner)
         if any(effect is not Effect.READ for _, effect in calls):
             return True
     return False
 
 
-def permits(run: Run, asked: e.QuestionAsked, known: Known) -> bool:
+def permits(run: Run, asked: e.QuestionAsked, known: Environment) -> bool:
     """Tells whether a question only asks to go on: what acts waits, and uses no answer."""
     if run.plan is None or asked.step is None or asked.kind != "step":
         return False
@@ -93,14 +93,14 @@ def permits(run: Run, asked: e.QuestionAsked, known: Known) -> bool:
     )
 
 
-def is_used(run: Run, asked: e.QuestionAsked, known: Known) -> bool:
+def is_used(run: Run, asked: e.QuestionAsked, known: Environment) -> bool:
     """Tells whether a step uses the answer, if only to tell it."""
     around = _uses_around(run, asked, known)
     return any(level.part in each for level, used in around for each in used.values())
 
 
 def _uses_around(
-    run: Run, asked: e.QuestionAsked, known: Known
+    run: Run, asked: e.QuestionAsked, known: Environment
 ) -> Iterator[tuple[Level, dict[str, frozenset[str]]]]:
     """Yields the plans around a question, with the steps whose results each of their steps uses.
 
@@ -108,7 +108,7 @@ def _uses_around(
     """
     if run.plan is None or asked.step is None:
         return
-    for level in levels(run.plan, asked.step, known):
+    for level in levels(run.plan, asked.step, known.templates):
         if level is not None:
             by_id = level.plan.by_id
             yield (
@@ -124,7 +124,7 @@ def _uses_around(
             )
 
 
-def refuses(run: Run, asked: e.QuestionAsked, value: Json, known: Known) -> bool:
+def refuses(run: Run, asked: e.QuestionAsked, value: Json, known: Environment) -> bool:
     """Tells whether an answer is a no to a step that changes something and waits for it.
 
     An answer that such a step uses as a value is not a permission: `pay(tip={{q}})`. What is
@@ -191,7 +191,7 @@ class Settled(NamedTuple):
     values: tuple[Json, ...] = ()
 
 
-def settle(asked: e.QuestionAsked, value: Json, *, run: Run, known: Known) -> Settled:
+def settle(asked: e.QuestionAsked, value: Json, *, run: Run, known: Environment) -> Settled:
     """Returns what follows from an answer; refuses one that does not fit the question.
 
     A no to a step that changes something skips that step; it is not used as a result.
@@ -239,7 +239,7 @@ def _not_one_of(value: Any, options: Sequence[str]) -> Refused:
     return Refused(Sentence("'{value}' is not one of {names}", value=value, names=[*options]))
 
 
-def _settle_unknown(step: str, value: Json, run: Run, known: Known) -> Settled:
+def _settle_unknown(step: str, value: Json, run: Run, known: Environment) -> Settled:
     """Returns what follows: the call is done, did not happen, or is made again.
 
     `{"done": result}` tells the result too; it has to, where something uses the result.
@@ -264,11 +264,11 @@ def _settle_unknown(step: str, value: Json, run: Run, known: Known) -> Settled:
     return Settled([e.StepDone(step=step, result=content_of(value).digest)])
 
 
-def _check_result(name: str, result: Json, run: Run, known: Known) -> None:
+def _check_result(name: str, result: Json, run: Run, known: Environment) -> None:
     """Refuses a result that the tool cannot have given; null stands for one that nobody knows."""
-    unit = named_unit(run.plan, name, known["templates"]) if run.plan else None
+    unit = named_unit(run.plan, name, known.templates) if run.plan else None
     tool = unit.step.tool if unit is not None and isinstance(unit.step, ToolStep) else ""
-    schema = known["tools"][tool].output_schema if tool in known["tools"] else None
+    schema = known.tools[tool].output_schema if tool in known.tools else None
     if schema is None or result is None:
         return
     try:
@@ -280,17 +280,17 @@ def _check_result(name: str, result: Json, run: Run, known: Known) -> None:
         raise Refused(why, hint=_RESULT_HINT) from None
 
 
-def _user_of(name: str, run: Run, known: Known) -> str:
+def _user_of(name: str, run: Run, known: Environment) -> str:
     """Returns a step that would use the result of this one, perhaps to take it back; or nothing.
 
     A reply may also tell just that it is done.
     """
-    unit = named_unit(run.plan, name, known["templates"]) if run.plan else None
+    unit = named_unit(run.plan, name, known.templates) if run.plan else None
     if unit is None or run.plan is None:
         return ""
     if any(unit.step.is_own(found) for found in unit.step.references):
         return name
-    for level in levels(run.plan, name, known):
+    for level in levels(run.plan, name, known.templates):
         if level is None:
             return ""
         for step in level.plan.steps:
@@ -304,13 +304,13 @@ def _user_of(name: str, run: Run, known: Known) -> str:
     return ""
 
 
-def _not_done(name: str, run: Run, known: Known) -> Settled:
+def _not_done(name: str, run: Run, known: Environment) -> Settled:
     """Returns that a call did not happen: it has failed, which the plan may pass over."""
     error = Sentence("a person says that it did not happen")
-    unit = named_unit(run.plan, name, known["templates"]) if run.plan else None
+    unit = named_unit(run.plan, name, known.templates) if run.plan else None
     if run.plan is None or unit is None:
         return Settled([e.StepFailed(step=name, error=error, kind="person")])
-    around = named_unit(run.plan, name.rpartition("/")[0], known["templates"])
+    around = named_unit(run.plan, name.rpartition("/")[0], known.templates)
     is_item = around is not None and around.step.kind == "map" and not unit.is_round
     wanted = on_error(unit.step, around.step if around is not None and is_item else None)
     if wanted == "fail":

@@ -36,12 +36,6 @@ from plansmith.review.settings import MOST_ITEMS
 class Executor:
     """Executes a plan until it is over or waits for a person; a waiting run needs no memory."""
 
-    is_executing = False
-    leaves = False  # another process is to go on
-    _cancelled: tuple[e.Actor, str] | None = None
-    _paused: tuple[e.Actor, str] | None = None
-    _armed: datetime | None = None  # the time for which it is to be woken, if one is set
-
     def __init__(  # noqa: PLR0913 - all but the first by name
         self,
         journal: Journal,
@@ -58,6 +52,11 @@ class Executor:
         opening: Sequence[e.AnyBody] = (),
         end: Callable[[], e.RunFinished | None] = lambda: None,
     ) -> None:
+        self.is_executing = False
+        self.leaves = False  # another process is to go on
+        self._cancelled: tuple[e.Actor, str] | None = None
+        self._paused: tuple[e.Actor, str] | None = None
+        self._armed: datetime | None = None  # the time for which it is to be woken, if one is set
         self._journal, self._callees, self._clock = journal, callees, callees.clock
         self._limits, self._templates = limits or Limits(), templates or {}
         self._pacing = pacing
@@ -178,7 +177,7 @@ class Executor:
             state.batch.bodies += self._progress.take(running)
         for name, outcome in self.wakeups.ends():
             del running[name]
-            if type(outcome) is Done:
+            if isinstance(outcome, Done):
                 state.finish(state.units[name], outcome.value)
                 continue
             pause = state.record(state.units[name], outcome)
@@ -406,8 +405,10 @@ class Executor:
         """Has the executor woken for the next step that waits for a time."""
         if (at := self.wakes_at) != self._armed:
             self._armed = at
-            forget = partial(setattr, self, "_armed", None)
-            self.wakeups.later(self._seconds_left(), forget, holds=False)
+            self.wakeups.later(self._seconds_left(), self._forget_alarm, holds=False)
+
+    def _forget_alarm(self) -> None:
+        self._armed = None
 
     async def _stop(self, by: e.Actor, reason: str) -> None:
         """Cancels running calls, waits a little, and writes how they ended; others are unknown."""

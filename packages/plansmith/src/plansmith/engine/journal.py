@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
 from msgspec.structs import replace as with_fields
 
-from plansmith.engine.store_outage import WaitingStore
+from plansmith.engine.store_retry import WaitingStore
 from plansmith.engine.summary import SummaryMaker
 from plansmith.errors import EventMisfit, JournalDamaged, NotFound, StaleWriter
 from plansmith.plan import events as e
@@ -227,7 +227,7 @@ class Journal:
         for _ in range(_LOOKS):  # it may be stopped again meanwhile; or the store is that slow
             began = fence.now()
             if isinstance(self._store, WaitingStore):
-                await self._store.outage.until_done(fence.confirm)
+                await self._store.retry.until_done(fence.confirm)
             else:
                 await fence.confirm()
             if not fence.is_in_doubt(began):

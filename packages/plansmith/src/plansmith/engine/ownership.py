@@ -75,7 +75,11 @@ class Owners:
         # Of runs with dead owners: the term of their claim, and how often its owner had renewed.
         self._left: dict[str, tuple[int, int]] = {}
         self._roles: dict[str, asyncio.Event] = {}
-        self.tell_lost: Callable[[str], None] = lambda _: None
+        self._on_lost: list[Callable[[str], None]] = []
+
+    def on_lost(self, tell: Callable[[str], None]) -> None:
+        """Has `tell` called with each run that another process takes over."""
+        self._on_lost.append(tell)
 
     # Owning.
 
@@ -132,7 +136,8 @@ class Owners:
     def _lost(self, run: str) -> None:
         if run in self._roles:
             self._roles[run].set()
-        self.tell_lost(run)
+        for tell in self._on_lost:
+            tell(run)
 
     async def _claim(self, run: str, *, force: bool) -> int:
         """Claims a run, and returns the term."""

@@ -11,7 +11,7 @@ import jsonschema_rs
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.call import Callees
 from plansmith.engine.state import State
-from plansmith.engine.units import Known, Unit, named_unit, resolved
+from plansmith.engine.units import Unit, named_unit, resolved
 from plansmith.errors import Refused
 from plansmith.plan.capability import is_freed
 from plansmith.plan.data import Json, content_hash, content_of, json_text, plain_numbers
@@ -33,7 +33,7 @@ from plansmith.plan.refs import (
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, ToolStep, Undo
-from plansmith.review.policy import active_steps
+from plansmith.review.policy import Environment, active_steps
 from plansmith.review.render import value_line
 
 _SHOWN: Final = 2000
@@ -262,7 +262,7 @@ def allow_seen(seen: str, values: Mapping[str, Json] | None = None) -> Json:
     return {"allow": dict(values), "seen": seen} if seen else {"allow": dict(values)}
 
 
-def settle_consent(asked: QuestionAsked, value: Json, run: Run, known: Known) -> AnyBody:
+def settle_consent(asked: QuestionAsked, value: Json, run: Run, known: Environment) -> AnyBody:
     """Returns what follows from the answer to a question about values from tools."""
     assert asked.step is not None  # noqa: S101
     allowed = read_consent(value)
@@ -272,7 +272,7 @@ def settle_consent(asked: QuestionAsked, value: Json, run: Run, known: Known) ->
     seen, values = allowed
     if values is None or content_hash(values) == asked.state:  # the values that were shown
         return StepReplied(step=asked.step, answer=allow_seen(seen), state=asked.state, permit=True)
-    unit = named_unit(run.plan, asked.step, known["templates"]) if run.plan is not None else None
+    unit = named_unit(run.plan, asked.step, known.templates) if run.plan is not None else None
     _check_given(unit.step if unit is not None else None, values, known)
     return StepReplied(
         step=asked.step,
@@ -283,13 +283,13 @@ def settle_consent(asked: QuestionAsked, value: Json, run: Run, known: Known) ->
     )
 
 
-def _check_given(step: AnyStep | None, values: Mapping[str, Json], known: Known) -> None:
+def _check_given(step: AnyStep | None, values: Mapping[str, Json], known: Environment) -> None:
     """Refuses a person's own values that cannot be sent instead."""
     hint = Sentence("refuse, or change the plan")
     if not isinstance(step, ToolStep | AgentStep):
         # The parts of a changed list would be found neither by an undo nor by a new plan.
         raise Refused(Sentence("these values cannot be changed here, only in the plan"), hint=hint)
-    spec = known["tools"].get(step.tool) if isinstance(step, ToolStep) else None
+    spec = known.tools.get(step.tool) if isinstance(step, ToolStep) else None
     # Of a tool that is not there the check of the plan, or the call, tells.
     schema = spec.input_schema if spec is not None else _OF_AGENTS
     try:

@@ -13,9 +13,7 @@ from plansmith.engine.groups import Group, PartsMaker
 from plansmith.engine.journal import Journal
 from plansmith.engine.outcome import (
     Asks,
-    Done,
     Failed,
-    Outcome,
     Unsure,
     instead_of_result,
     on_error,
@@ -299,13 +297,11 @@ class State:
 
     # When a call has ended.
 
-    def record(self, unit: Unit, outcome: Outcome) -> float | None:
-        """Adds how a call ended; returns after how many seconds it is made again, if soon."""
+    def record(self, unit: Unit, outcome: Failed | Unsure | Asks) -> float | None:
+        """Adds how a call ended without a result; returns when it is made again, if soon."""
         known = self.known(unit.name)
         tries = known.attempts - self._answered.get(unit.name, 0)
         match outcome:
-            case Done(value):
-                self.finish(unit, value)
             case Failed(error, again, kind) if self._is_repeated(unit, tries, again=again):
                 self.batch.bodies.append(self._failure(unit, error, kind, again=True))
                 return self._pause_before(unit, tries, outcome.wait)

@@ -6,13 +6,12 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from itertools import count
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from plansmith.errors import ReferenceFailed
-from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
@@ -230,14 +229,6 @@ def named_unit(plan: Plan, name: str, templates: Mapping[str, Plan]) -> Unit | N
     return Unit(name, step, is_round=is_round) if step is not None else None
 
 
-class Known(TypedDict):
-    """The tools and agents that steps can call, and the templates that they run."""
-
-    tools: Mapping[str, ToolSpec]
-    agents: Mapping[str, AgentSpec]
-    templates: Mapping[str, Plan]
-
-
 class Level(NamedTuple):
     """A plan around a step, and the step of that plan that contains it."""
 
@@ -246,7 +237,7 @@ class Level(NamedTuple):
     scope: str
 
 
-def levels(plan: Plan, step: str, known: Known) -> Iterator[Level | None]:
+def levels(plan: Plan, step: str, templates: Mapping[str, Plan]) -> Iterator[Level | None]:
     """Yields every plan around a step, the outermost first; None for a plan that is not known."""
     scope, parts = "", step.split("/")
     while parts:
@@ -263,4 +254,4 @@ def levels(plan: Plan, step: str, known: Known) -> Iterator[Level | None]:
             elif isinstance(inner, MapStep):
                 inner = inner.each
         template = inner.template if isinstance(inner, PlanStep) else ""
-        plan = known["templates"].get(template, Plan())
+        plan = templates.get(template, Plan())

@@ -11,14 +11,14 @@ from typing import Final, NamedTuple
 
 from plansmith.errors import PlanInvalid
 from plansmith.plan import steps as st
-from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+from plansmith.plan.capability import Effect
 from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import Json, Record, content_hash
 from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import ITEM, RESERVED, find, rename_refs
 from plansmith.plan.sentence import Sentence
-from plansmith.review.policy import active_steps, effects
+from plansmith.review.policy import Environment, active_steps
 from plansmith.review.render import value_line
 from plansmith.text import clip, safe
 
@@ -69,15 +69,8 @@ class _Scope:
 class PlanCalls:
     """The calls of a plan and its templates, and what comes before each call."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        *,
-        tools: Mapping[str, ToolSpec],
-        agents: Mapping[str, AgentSpec],
-        templates: Mapping[str, Plan],
-    ) -> None:
-        self._tools, self._agents, self._templates = tools, agents, templates
+    def __init__(self, plan: Plan, known: Environment) -> None:
+        self._known = known
         self._before: dict[str, tuple[str, ...]] = {}
         self._history: dict[str, str] = {}
         self._uncertain: set[str] = set()
@@ -173,7 +166,7 @@ class PlanCalls:
         text = self.texts[place]
         for code, around in scope.around:
             text = Sentence(code, call=text, around=around)
-        [(name, effect)] = effects(step, tools=self._tools, agents=self._agents)
+        [(name, effect)] = self._known.effects(step)
         key = content_hash([step.kind, name, given, [*scope.lists]])
         self.calls.append(PlannedCall(place, name, effect, key, text))
         return key
@@ -195,7 +188,7 @@ class PlanCalls:
 
     def _template(self, step: st.PlanStep, place: str, scope: _Scope) -> str:
         given = {name: self._value(value, scope) for name, value in step.inputs.items()}
-        plan = self._templates.get(step.template)
+        plan = self._known.templates.get(step.template)
         if plan is None or scope.depth >= st.MAX_NESTING:
             unseen = [step.template, step.version, step.content]
             return content_hash(["plan", *unseen, dict[str, Json](given)])
@@ -350,21 +343,15 @@ def _new_call_reason(
     return Sentence("calls {call} with other values than you approved", call=call.text)
 
 
-def definitions(
-    plan: Plan,
-    *,
-    tools: Mapping[str, ToolSpec],
-    agents: Mapping[str, AgentSpec],
-    templates: Mapping[str, Plan],
-) -> dict[str, str]:
+def definitions(plan: Plan, known: Environment) -> dict[str, str]:
     """Returns the hash of the definition of each known tool and agent that a plan calls."""
     found: dict[str, Record | None] = {}
-    for step in active_steps(plan, templates):
+    for step in active_steps(plan, known.templates):
         match step:
             case st.ToolStep(tool=name):
-                found[name] = tools.get(name)
+                found[name] = known.tools.get(name)
             case st.AgentStep(agent=name):
-                found[f"agent {name}"] = agents.get(name)
+                found[f"agent {name}"] = known.agents.get(name)
             case _:
                 pass
     return {

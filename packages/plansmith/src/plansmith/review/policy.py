@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from plansmith.plan import steps as st
@@ -15,6 +16,25 @@ from plansmith.plan.sentence import Sentence
 from plansmith.review.render import value_line
 from plansmith.review.settings import ReviewPolicy
 from plansmith.text import clip
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What plans can call: tools and agents by name, and the plans of templates."""
+
+    tools: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
+    agents: Mapping[str, AgentSpec] = field(default_factory=dict[str, AgentSpec])
+    templates: Mapping[str, Plan] = field(default_factory=dict[str, Plan])
+
+    def effects(self, step: st.StepFields) -> Iterator[tuple[str, Effect]]:
+        """Yields what a step calls, with its effect; an unknown tool or agent counts as a write."""
+        match step:
+            case st.ToolStep(tool=name):
+                yield name, self.tools[name].effect if name in self.tools else Effect.WRITE
+            case st.AgentStep(agent=name):
+                yield name, self.agents[name].effect if name in self.agents else Effect.WRITE
+            case _:
+                return
 
 
 class ActiveStep(NamedTuple):
@@ -31,19 +51,12 @@ class ActiveStep(NamedTuple):
     limits: tuple[Sentence, ...] = ()
 
 
-def reasons_to_ask(
-    plan: Plan,
-    policy: ReviewPolicy,
-    *,
-    tools: Mapping[str, ToolSpec],
-    agents: Mapping[str, AgentSpec],
-    templates: Mapping[str, Plan] | None = None,
-) -> tuple[str, ...]:
+def reasons_to_ask(plan: Plan, policy: ReviewPolicy, known: Environment) -> tuple[str, ...]:
     """Returns the reasons why a person must review a plan; empty if it may run at once."""
     reasons: list[str] = [
         _reason(active, name, effect, policy)
-        for active in with_surroundings(plan, templates or {})
-        for name, effect in effects(active.step, tools=tools, agents=agents)
+        for active in with_surroundings(plan, known.templates)
+        for name, effect in known.effects(active.step)
         if effect is not Effect.READ and not is_freed(name, effect, policy.never_for)
     ]
     if plan.degraded:
@@ -132,31 +145,12 @@ def _limits(step: st.StepFields) -> Iterator[Sentence]:
         yield when_sentence(step.when)
 
 
-def acting_steps(
-    plan: Plan,
-    *,
-    tools: Mapping[str, ToolSpec],
-    agents: Mapping[str, AgentSpec],
-    templates: Mapping[str, Plan],
-) -> tuple[str, ...]:
+def acting_steps(plan: Plan, known: Environment) -> tuple[str, ...]:
     """Returns the steps of a plan that change something, themselves or in a part."""
     acting = {
         active.root
-        for active in with_surroundings(plan, templates)
-        for _, effect in effects(active.step, tools=tools, agents=agents)
+        for active in with_surroundings(plan, known.templates)
+        for _, effect in known.effects(active.step)
         if effect is not Effect.READ
     }
     return tuple(step.id for step in plan.steps if step.id in acting)
-
-
-def effects(
-    step: st.StepFields, *, tools: Mapping[str, ToolSpec], agents: Mapping[str, AgentSpec]
-) -> Iterator[tuple[str, Effect]]:
-    """Yields what a step calls, with its effect; an unknown tool or agent counts as a write."""
-    match step:
-        case st.ToolStep(tool=name):
-            yield name, tools[name].effect if name in tools else Effect.WRITE
-        case st.AgentStep(agent=name):
-            yield name, agents[name].effect if name in agents else Effect.WRITE
-        case _:
-            return

@@ -111,7 +111,7 @@ async def take_answer(
     """
     run, plan = journal.run, journal.plan_hash
     asked = open_question(run, question, of)
-    known = await intake.known(run.plan, run.templates)
+    known = await intake.environment(run.plan, run.templates)
     if by.kind != "person" and (why := why_only_persons(run, asked, known)):
         told = f"{asked.question!r} is not for programs to answer: {why}"
         raise Refused(told, hint=ONLY_PERSONS)

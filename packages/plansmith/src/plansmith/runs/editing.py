@@ -73,7 +73,7 @@ class PlanEditing:
             taken,
             plan=edited,
             then=[*replan.resets_for_edit(run, edited)],
-            reviewed=await self._intake.review(edited, run, more=more) if more else None,
+            review_events=await self._intake.review(edited, run, more=more) if more else None,
             about={"origin": origin, "restores": restores},
             by=who,
         )
@@ -271,8 +271,8 @@ class RunRepeating:
             asked = [review_on_request(plan)]
         if reasons and not asked and not from_start:  # a retry should repeat nothing unasked
             asked = [e.ReviewAsked(hash=plan.hash)]
-        reviewed = [each.replace(reasons=(*each.reasons, *reasons)) for each in asked]
-        journal = await self._create(replace(new, plan=plan, reviewed=reviewed))
+        review_events = [each.replace(reasons=(*each.reasons, *reasons)) for each in asked]
+        journal = await self._create(replace(new, plan=plan, review_events=review_events))
         return await self._journals.whole(journal)
 
 

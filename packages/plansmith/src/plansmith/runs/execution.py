@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from plansmith.engine.executor import Executor
 from plansmith.engine.journal import Journal, load_replies, load_values
-from plansmith.engine.store_outage import WaitingStore
+from plansmith.engine.store_retry import WaitingStore
 from plansmith.engine.units import named_unit
 from plansmith.errors import RunTakenOver, StaleWriter
 from plansmith.plan import events as e
@@ -48,7 +48,7 @@ class RunExecution:
         self._active: dict[str, _Active] = {}
         self._leaving = False
         self._beginning: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._journals.owners.tell_lost = self._stop_lost
+        self._journals.owners.on_lost(self._stop_lost)
 
     def of(self, run_id: str) -> asyncio.Future[Run] | None:
         """Returns the task that executes a run in this process, if any."""
@@ -93,7 +93,7 @@ class RunExecution:
         if self._leaving:
             return None
         if journal.run.cancel_asked and journal.run.phase not in UNDER_WAY:
-            await self.end(journal)
+            await self.replan_or_conclude(journal)
             return None
         try:
             if await self._asks_again(journal):
@@ -103,7 +103,7 @@ class RunExecution:
             return None
         if journal.id in self._active:
             return self.of(journal.id)  # begun by another call meanwhile
-        journal.wait_for(WaitingStore(self._journals.patience))
+        journal.wait_for(WaitingStore(self._journals.store_retry))
         self._journals.owners.hold(fence)
         active.future = asyncio.create_task(self._execute_and_conclude(journal, active, fence))
         self._active[journal.id] = active
@@ -180,7 +180,7 @@ class RunExecution:
         finally:
             await self._journals.owners.let_go(fence, unfinished=unfinished)
         whole = partial(self._journals.whole, journal, active.executor.results)
-        return await self._journals.patience.until_done(whole)
+        return await self._journals.store_retry.until_done(whole)
 
     async def _execute_through_changes(
         self, journal: Journal, active: _Active, fence: Fence
@@ -214,9 +214,10 @@ class RunExecution:
                     if active.executor.leaves and not journal.run.paused:
                         return True
                     idle = True
-                case Conclude() if await self._journals.patience.until_done(
-                    partial(self.end, journal)
-                ):
+                case Conclude():
+                    end = partial(self.replan_or_conclude, journal)
+                    if not await self._journals.store_retry.until_done(end):
+                        return False
                     await self._renew(journal, active)
                     idle = False
                 case _:
@@ -225,7 +226,7 @@ class RunExecution:
     async def _renew(self, journal: Journal, active: _Active) -> None:
         """Makes an executor for the run as it is now; the one before is not used any more."""
         again = partial(self._executor_for, journal)
-        active.executor = await self._journals.patience.until_done(again)
+        active.executor = await self._journals.store_retry.until_done(again)
         active.executor.leaves = self._leaving
 
     async def _as_it_is(self, journal: Journal, active: _Active) -> Run:
@@ -253,7 +254,7 @@ class RunExecution:
         await first_of(clock.sleep(left), store.wait(run.id, after=number))
         return True
 
-    async def end(self, journal: Journal) -> bool:
+    async def replan_or_conclude(self, journal: Journal) -> bool:
         """Ends a run that is not over, unless it needs a new plan; true if it goes on with one."""
         if journal.run.status.over:
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from hashlib import sha256
@@ -19,7 +19,6 @@ from plansmith.check.names import Catalogue
 from plansmith.engine.call import Callees, secret_problems, secret_uses
 from plansmith.engine.journal import SYSTEM, Entry, Journal
 from plansmith.engine.timings import RUNS, CallTimings
-from plansmith.engine.units import Known
 from plansmith.errors import JournalDamaged, Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
@@ -32,7 +31,7 @@ from plansmith.plan.second_person import stricter
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OVER_STATUSES, Headline
 from plansmith.review.coverage import PlanCalls, definitions
-from plansmith.review.policy import acting_steps, reasons_to_ask
+from plansmith.review.policy import Environment, acting_steps, reasons_to_ask
 from plansmith.review.settings import ReviewPolicy
 from plansmith.templates import template
 from plansmith.templates.book import usable_templates
@@ -58,9 +57,9 @@ class NewRun:
     """What a run begins with; one without a plan is planned later.
 
     `plan_origin` is who made the plan, by default what `origin` says of it. `notes` is what reading
-    the plan told, `kept` are results to reuse, `reviewed` replaces the review that would be asked
-    for, and `pins` are the contents of earlier runs that the repeated run uses. A plan that is not
-    `checked` is taken as it is.
+    the plan told, `kept` are results to reuse, `review_events` are written instead of the request
+    for a review, and `pins` are the contents of earlier runs that the repeated run uses. A plan
+    that is not `checked` is taken as it is.
     """
 
     request: str = ""
@@ -76,7 +75,7 @@ class NewRun:
     checked: bool = True
     notes: Sequence[Problem] = ()
     kept: Sequence[e.StepReused] = ()
-    reviewed: Sequence[Entry] | None = None
+    review_events: Sequence[Entry] | None = None
     pins: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def created(self, policy: ReviewPolicy | None = None) -> e.RunCreated:
@@ -101,9 +100,9 @@ class NewRun:
 class Proposal:
     """A plan to write into a run, all in one append, so that no crash leaves it without its review.
 
-    `start` and `then` are events before and after it, `reviewed` replaces the review that would be
-    asked for, `about` are more fields of its event, and `values` what these refer to. `earlier`
-    are the results of earlier runs that it may use, if they are known already.
+    `start` and `then` are events before and after it, `review_events` are written instead of the
+    request for a review, `about` are more fields of its event, and `values` what these refer to.
+    `earlier` are the results of earlier runs that it may use, if they are known already.
     """
 
     plan: Plan
@@ -112,7 +111,7 @@ class Proposal:
     earlier: UsableResults | None = None
     start: Sequence[Entry] = ()
     then: Sequence[Entry] = ()
-    reviewed: Sequence[Entry] | None = None
+    review_events: Sequence[Entry] | None = None
     about: Mapping[str, Any] = field(default_factory=dict[str, Any])
     values: Sequence[Json] = ()
     by: e.Actor = SYSTEM
@@ -149,7 +148,7 @@ class _Snapshot:
 
     def __init__(self, callees: Callees, agents: list[AgentSpec], policy: ReviewPolicy) -> None:
         self.callees, self.agents, self.policy = callees, agents, policy
-        self.agents_by_name = {spec.name: spec for spec in agents}
+        self.environment = Environment(callees.specs, {spec.name: spec for spec in agents})
         self._facts: OrderedDict[bytes, PlanFacts] = OrderedDict()
 
     @cached_property
@@ -268,38 +267,39 @@ class PlanIntake:
             return {}
         return template.contents(plan, await self.load_templates())
 
-    async def known(self, plan: Plan | None, templates: Mapping[str, Plan] | None = None) -> Known:
+    async def environment(
+        self, plan: Plan | None, templates: Mapping[str, Plan] | None = None
+    ) -> Environment:
         """Returns the tools, the agents, and a plan's present or given templates."""
         now, found = await self._snapshot(), templates or await self.contents(plan)
-        return Known(tools=now.callees.specs, agents=now.agents_by_name, templates=found)
+        return replace(now.environment, templates=found) if found else now.environment
 
     async def _facts_and_known(
         self, plan: Plan, templates: Mapping[str, Plan] | None = None
-    ) -> tuple[PlanFacts, Known]:
-        """Returns what was computed about a plan, and what `known` returns to compute the rest."""
+    ) -> tuple[PlanFacts, Environment]:
+        """Returns what was computed about a plan, and the environment to compute the rest."""
         now = await self._snapshot()
         facts = now.facts_of(plan)
-        if facts.runs_templates:
-            return facts, await self.known(plan, templates)
-        return facts, Known(tools=now.callees.specs, agents=now.agents_by_name, templates={})
+        runs = facts.runs_templates
+        return facts, await self.environment(plan, templates) if runs else now.environment
 
     async def calls(self, plan: Plan, templates: Mapping[str, Plan] | None = None) -> PlanCalls:
         """Returns the calls that a plan could make, with the present or the given templates."""
-        return PlanCalls(plan, **await self.known(plan, templates))
+        return PlanCalls(plan, await self.environment(plan, templates))
 
     async def definitions(
         self, plan: Plan, templates: Mapping[str, Plan] | None = None
     ) -> dict[str, str]:
         """Returns the present hash of each tool and agent that a plan calls."""
         # Of the present content, not kept: a source may change its specs in place.
-        return definitions(plan, **await self.known(plan, templates))
+        return definitions(plan, await self.environment(plan, templates))
 
     async def acting(
         self, plan: Plan, templates: Mapping[str, Plan] | None = None
     ) -> tuple[str, ...]:
         """Returns the steps of a plan that change something, themselves or in a part."""
         facts, known = await self._facts_and_known(plan, templates)
-        return facts.once(acting_steps, plan, **known)
+        return facts.once(acting_steps, plan, known)
 
     async def usable_results(
         self, options: RunOptions, pins: Mapping[str, str] | None = None
@@ -375,23 +375,23 @@ class PlanIntake:
             found = earlier.results
             pins = {each: found[each].hash for each in facts.uses if each in found}
             problems += tuple(each for each in earlier.notes(plan) if each not in problems)
-        workload = facts.once(Workload, plan, known["tools"], known["agents"])
+        workload = facts.once(Workload, plan, known.tools, known.agents)
         past = (await self.past()).measured(workload.names)
         fields: dict[str, Any] = {
-            "acts": facts.once(acting_steps, plan, **known),
+            "acts": facts.once(acting_steps, plan, known),
             "problems": problems,
             "estimate": workload.estimate(past, self.price_per_million),
             "earlier": pins,
         }
-        if now := known["templates"]:  # finished steps keep the templates they ran with
+        if now := known.templates:  # finished steps keep the templates they ran with
             fields["templates"] = {**run.templates, **now}
         body = e.PlanProposed(plan=plan, **fields | dict(proposal.about))
-        reviewed = proposal.reviewed
-        if reviewed is None:
-            reviewed = self._review(plan, run, facts, known)
-            if not reviewed and options.mode == "review":
-                reviewed = [review_on_request(plan)]
-        entries = (*proposal.start, (body, proposal.by), *proposal.then, *reviewed)
+        review_events = proposal.review_events
+        if review_events is None:
+            review_events = self._review(plan, run, facts, known)
+            if not review_events and options.mode == "review":
+                review_events = [review_on_request(plan)]
+        entries = (*proposal.start, (body, proposal.by), *proposal.then, *review_events)
         await journal.append(*entries, values=proposal.values)
 
     async def review(
@@ -415,15 +415,15 @@ class PlanIntake:
         plan: Plan,
         run: Run | None,
         facts: PlanFacts,
-        known: Known,
+        known: Environment,
         more: Sequence[str] = (),
     ) -> list[e.ReviewAsked]:
-        found = facts.once(reasons_to_ask, plan, self.policy, **known)
+        found = facts.once(reasons_to_ask, plan, self.policy, known)
         reasons = tuple(dict.fromkeys((*more, *found))) or tuple(self._ask_also(plan))
         if not reasons:
             return []
         lost = run.dropped if run else ()
-        made = {call.text for call in PlanCalls(plan, **known).acting} if lost else set[str]()
+        made = {call.text for call in PlanCalls(plan, known).acting} if lost else set[str]()
         drops = tuple(text for text in lost if text not in made)
         return [e.ReviewAsked(hash=plan.hash, reasons=reasons, drops=drops)]
 

@@ -14,10 +14,11 @@ from plansmith.engine.journal import Journal, whole_run
 from plansmith.engine.lease import LEASE_S
 from plansmith.engine.ownership import Owners
 from plansmith.engine.recover import repair
-from plansmith.engine.store_outage import StoreOutage
+from plansmith.engine.store_retry import StoreRetry
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.ids import Ids
+from plansmith.plan.planning import Listeners, Tell, ignore_progress
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, with_hint
@@ -39,10 +40,11 @@ _MOST_BYTES: Final = 16_000_000
 class Journals:
     """Loads the journals of runs and creates new ones.
 
-    New runs belong to `folder` and to `team`. A tenant's journals do not tell where the folder is.
+    New runs belong to `folder` and to `team`. A tenant's journals do not tell where the folder is
+    (`records_folder`). `tell` hears what happens, unless somebody else listens.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all by name
         self,
         *,
         store: PlanStore,
@@ -52,15 +54,18 @@ class Journals:
         team: Team | None = None,
         lease_s: float = LEASE_S,
         machine: Machine | None = None,
+        tell: Tell = ignore_progress,
+        records_folder: bool = True,
     ) -> None:
         self.store = store
         self.clock = clock
         self.new_id = ids or Ids()
         self.team = team
         self.folder = str(Path(folder).resolve()) if folder else ""
-        self.recorded_folder = self.folder
+        self.recorded_folder = self.folder if records_folder else ""
         self.owners = Owners(store, clock, lease_s=lease_s, machine=machine)
-        self.patience = StoreOutage(store, clock)
+        self.tell = Listeners(tell)
+        self.store_retry = StoreRetry(store, clock, self.tell)
         self._fresh: dict[str, Journal] = {}
         # Journals read here before, each with the bytes of its first so many events.
         self._known: dict[str, tuple[int, int, Journal]] = {}

@@ -41,6 +41,7 @@ class Options(TypedDict, total=False):
         secrets: Values that tools get and nobody sees.
         ids: Makes the ids of runs.
         folder: The folder that runs belong to.
+        records_folder: Whether journals tell where that folder is.
         team: The team of agents that runs need.
         shared_store: Whether the store is also used elsewhere, so that `close` leaves it open.
         machine: This machine, for stores that several machines use.
@@ -63,6 +64,7 @@ class Options(TypedDict, total=False):
     secrets: ports.Secrets
     ids: Callable[[], str]
     folder: Path | str
+    records_folder: bool
     team: Team | None
     shared_store: bool
     machine: Machine

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -11,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from plansmith import plugins
 from plansmith.engine.journal import Entry, Journal
 from plansmith.engine.progress import spending
-from plansmith.engine.store_outage import WaitingStore
+from plansmith.engine.store_retry import WaitingStore
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning import Decision, Planned, PlanRequest, Tell, only_stands_in
+from plansmith.plan.planning import Decision, Planned, PlanRequest, only_stands_in
 from plansmith.plan.problem import Severity
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import RunOptions
@@ -54,10 +53,6 @@ StandingReview = Callable[[Run, Plan], Awaitable[Sequence[Entry] | None]]
 def _start_nothing(_: AnyStep) -> None: ...
 
 
-def ignore_progress(_: str) -> None:
-    """Ignores messages about the progress of planning."""
-
-
 class RunPlanning:
     """Makes the plans of runs with a model, and sets up their replies."""
 
@@ -69,34 +64,18 @@ class RunPlanning:
         planner: Planner | None = None,
         writer: ReplyWriter | None = None,
         early_start: bool = True,
-        tell: Tell = ignore_progress,
         standing: StandingReview | None = None,
         trusts_texts: bool = False,
     ) -> None:
         self.early_start = early_start
         self.planner = planner
-        self.journals = journals
+        self.journals, self.tell = journals, journals.tell
         self.intake = intake
         self._writer = writer
         self._standing_review = standing
         self._trusts_texts = trusts_texts
-        self._listeners = [tell]
         self._early: dict[str, prefetch.Prefetch] = {}
         self._planning: set[str] = set()
-        journals.patience.tell = self.tell
-
-    def tell(self, text: str) -> None:
-        """Says what happens, to whoever listens now."""
-        self._listeners[-1](text)
-
-    @contextmanager
-    def telling(self, listener: Tell) -> Generator[None]:
-        """Has another listener hear what happens, inside the block."""
-        self._listeners.append(listener)
-        try:
-            yield
-        finally:
-            self._listeners.remove(listener)
 
     def need_planner(self) -> Planner:
         """Returns the planner; raises `Misconfigured` if there is none."""
@@ -125,7 +104,9 @@ class RunPlanning:
         submitted = "program" if who.kind == "program" else "submitted"
         origin = new.plan_origin or _PLAN_ORIGINS.get(new.origin.kind, submitted)
         proposal = replace(proposal, start=[start], then=new.kept, about={"origin": origin})
-        await self.intake.propose(journal, replace(proposal, reviewed=new.reviewed, by=who))
+        await self.intake.propose(
+            journal, replace(proposal, review_events=new.review_events, by=who)
+        )
         return self.journals.keep(journal)
 
     async def plan(self, journal: Journal, request: PlanRequest | None = None) -> None:
@@ -136,7 +117,7 @@ class RunPlanning:
             await self._plan(journal, request or PlanRequest.of(run.request, run.options))
 
     async def _plan(self, journal: Journal, request: PlanRequest) -> None:
-        journal.wait_for(WaitingStore(self.journals.patience))
+        journal.wait_for(WaitingStore(self.journals.store_retry))
         clarified = _clarifications(journal.events)
         triaged = request.triaged or len(clarified) >= CLARIFICATIONS
         request = replace(request, text="\n\n".join([request.text, *clarified]), triaged=triaged)
@@ -191,23 +172,23 @@ class RunPlanning:
         cause: str = "",
         start: Sequence[Entry] = (),
         then: Sequence[Entry] = (),
-        reviewed: Sequence[Entry] | None = None,
+        review_events: Sequence[Entry] | None = None,
     ) -> None:
         """Writes a plan that a model made into a run, with how it was made."""
         plan = planned.plan
         assert plan is not None  # noqa: S101
         about = {**_costs(planned), "origin": planned.origin, "cause": cause}
         about |= {"picks": planned.picks, "metrics": planned.metrics}
-        if reviewed is None and self._standing_review is not None:
-            reviewed = await self._standing_review(journal.run, plan)
-        if reviewed is None:
-            reviewed = await self._review_of_reader(planned) or None
+        if review_events is None and self._standing_review is not None:
+            review_events = await self._standing_review(journal.run, plan)
+        if review_events is None:
+            review_events = await self._review_of_reader(planned) or None
         proposal = Proposal(
             plan,
             problems=planned.problems,
             start=start,
             then=then,
-            reviewed=reviewed,
+            review_events=review_events,
             about=about,
             values=recorded_exchanges(planned),
         )

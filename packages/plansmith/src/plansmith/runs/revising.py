@@ -111,17 +111,17 @@ class PlanReviser:
             more, drops = (*found.reasons, *more), found.drops
         if undone := _undone_edits(journal.events, plan):
             more = (Sentence("review.edits_undone", steps=undone), *more)
-        reviewed: list[Entry] | None = None
+        review_events: list[Entry] | None = None
         if more:
             [review] = await self.intake.review(plan, run, more=more)
-            reviewed = [review.replace(drops=drops or review.drops)]
+            review_events = [review.replace(drops=drops or review.drops)]
         await self.planning.propose(
             journal,
             replace(planned, plan=plan, problems=(*planned.problems, *problems)),
             cause=run.reason,
             start=[e.RunResumed()] if run.paused else [],
             then=[*replan.resets(run, plan)],
-            reviewed=reviewed,
+            review_events=review_events,
         )
 
     async def at_rest(self, journal: Journal) -> Outcome:
@@ -248,7 +248,7 @@ class PlanReviser:
             journal,
             replace(planned, plan=plan, problems=tuple(problems)),
             then=[*replan.resets(run, plan)],
-            reviewed=[asked if reasons else started],
+            review_events=[asked if reasons else started],
             cause=cause.text,
         )
         return GOES_ON if journal.run.phase is RunStatus.RUNNING else WAITS

@@ -146,14 +146,12 @@ class RunService:
             self.journals.require_ours(journal.run)
             await self._expire(journal)
             await self._ask_for_due_review(journal)
-            match next_move(journal.run):
-                case MakePlan() if await self._plan(journal):
-                    continue
-                case _ if may_execute(journal.run) and await self.execution.begin(journal):
-                    continue
-                case _:
-                    (journal := await self.journals.load(run_id)).need_sound()
-                    return await self.journals.whole(journal)
+            if isinstance(next_move(journal.run), MakePlan) and await self._plan(journal):
+                continue
+            if may_execute(journal.run) and await self.execution.begin(journal) is not None:
+                continue
+            (journal := await self.journals.load(run_id)).need_sound()
+            return await self.journals.whole(journal)
 
     async def _expire(self, journal: Journal) -> None:
         for bodies in expired(journal.run, self.clock.now()):
@@ -223,7 +221,7 @@ class RunService:
         if asked.limit == "shared_budget" and value == GO_ON:
             await self.budgets.count()
         if journal.run.cancel_asked and self.execution.of(run_id) is None:
-            await self.execution.end(journal)
+            await self.execution.replan_or_conclude(journal)
         return await self.journals.whole(journal)
 
     async def metrics(self) -> dict[str, Json]:

@@ -56,7 +56,7 @@ class RunStopping:
                 pass
         while not journal.run.status.over:
             try:
-                await self._execution.end(journal)
+                await self._execution.replan_or_conclude(journal)
             except StaleWriter:
                 await journal.catch_up()
         return await self._journals.whole(journal)

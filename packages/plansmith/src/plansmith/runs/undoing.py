@@ -111,7 +111,7 @@ async def undo_plan(planning: RunPlanning, run_id: str, *, by: e.Who = "") -> Ru
             options=RunOptions(mode="review", replan="never", team=old.options.team),
             origin=Origin(kind="undo", id=old.id),
             folder=old.folder,
-            reviewed=[e.ReviewAsked(hash=plan.hash, reasons=tuple(reasons))],
+            review_events=[e.ReviewAsked(hash=plan.hash, reasons=tuple(reasons))],
         )
         try:
             return await journals.whole(await planning.create(new))

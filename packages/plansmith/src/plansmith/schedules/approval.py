@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan import steps as st
-from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, is_freed
+from plansmith.plan.capability import Effect, is_freed
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import RESERVED
 from plansmith.plan.second_person import applies, same_user
 from plansmith.plan.sentence import Sentence
 from plansmith.review.coverage import redefined
-from plansmith.review.policy import ActiveStep, effects, with_surroundings
+from plansmith.review.policy import ActiveStep, Environment, with_surroundings
 from plansmith.runs.decisions import need_second_person
 from plansmith.schedules.store import ScheduleStore
 
@@ -81,19 +81,12 @@ async def need_second_scheduler(
         )
 
 
-def reasons_attended(
-    plan: Plan,
-    *,
-    tools: Mapping[str, ToolSpec],
-    agents: Mapping[str, AgentSpec],
-    templates: Mapping[str, Plan],
-    limits: Limits,
-) -> Iterator[str]:
+def reasons_attended(plan: Plan, known: Environment, limits: Limits) -> Iterator[str]:
     """Yields the reasons why a plan cannot run unattended; none if it can."""
-    calls = [(each.step, _data_of(each)) for each in with_surroundings(plan, templates)]
+    calls = [(each.step, _data_of(each)) for each in with_surroundings(plan, known.templates)]
     # An agent that only reads, or of which a person said that it may.
     unattended = {
-        name for name, each in agents.items() if each.effect is Effect.READ or each.unattended
+        name for name, each in known.agents.items() if each.effect is Effect.READ or each.unattended
     }
     # For example a plan that only replies that it cannot be done.
     if not any(isinstance(step, st.ToolStep | st.AgentStep) for step, _ in calls):
@@ -111,7 +104,7 @@ def reasons_attended(
                 )
             case st.ToolStep() | st.AgentStep() if data and limits.data != "show":
                 code = "schedule.is_asked" if limits.data == "ask" else "schedule.is_refused"
-                for name, effect in effects(step, tools=tools, agents=agents):
+                for name, effect in known.effects(step):
                     if effect is not Effect.READ and not is_freed(name, effect, limits.data_free):
                         yield Sentence(code, step=step.id, name=name, sources=[*data])
             case _:

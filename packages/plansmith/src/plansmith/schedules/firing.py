@@ -254,7 +254,7 @@ class Firing:
             origin=Origin(kind="schedule", id=schedule.id),
             folder=schedule.folder,
             plan_origin="template" if schedule.template else "submitted",
-            reviewed=await self._approval.of(schedule, plan) if plan is not None else None,
+            review_events=await self._approval.of(schedule, plan) if plan is not None else None,
         )
         await self._runs.create(new)
 

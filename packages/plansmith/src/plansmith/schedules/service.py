@@ -305,8 +305,8 @@ class Schedules:
             Refused: It cannot; the message gives every reason.
         """
         await self._intake.usable(plan)
-        known, limits = await self._intake.known(plan), self._runs.execution.limits
-        if reasons := [*reasons_attended(plan, limits=limits, **known)]:
+        known = await self._intake.environment(plan)
+        if reasons := [*reasons_attended(plan, known, self._runs.execution.limits)]:
             why = Sentence("this plan cannot run unattended: {reasons}", reasons=joined(reasons))
             raise Refused(why, hint=Sentence("change the plan, or run it yourself"))
 

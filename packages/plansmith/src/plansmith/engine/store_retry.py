@@ -20,14 +20,13 @@ FIRST_S: Final = 0.1
 LONGEST_S: Final = 5.0
 
 
-class StoreOutage:
+class StoreRetry:
     """Repeats an operation, with growing waits, until the store answers."""
 
-    def __init__(self, store: PlanStore, clock: Clock) -> None:
+    def __init__(self, store: PlanStore, clock: Clock, tell: Callable[[str], None]) -> None:
         self.store = store
-        self._clock = clock
+        self._clock, self._tell = clock, tell
         self.trouble = ""
-        self.tell: Callable[[str], None] = lambda _: None
 
     async def until_done(
         self, action: Callable[[], Awaitable[_T]], away: StoreAway | None = None
@@ -40,7 +39,7 @@ class StoreOutage:
         while True:
             if away is not None:
                 if not self.trouble:
-                    self.tell(Sentence("waiting for the store: {why}", why=away))
+                    self._tell(Sentence("waiting for the store: {why}", why=away))
                 self.trouble = str(away)
                 await self._clock.sleep(wait)
                 wait = min(wait * 2, LONGEST_S)
@@ -50,7 +49,7 @@ class StoreOutage:
                 away = error
             else:
                 if self.trouble:
-                    self.tell(Sentence("the store is back"))
+                    self._tell(Sentence("the store is back"))
                 self.trouble = ""
                 return result
 
@@ -58,9 +57,9 @@ class StoreOutage:
 class WaitingStore:
     """What running runs use a store through: each operation waits until the store answers."""
 
-    def __init__(self, outage: StoreOutage) -> None:
-        self.outage = outage
-        self._store = outage.store
+    def __init__(self, retry: StoreRetry) -> None:
+        self.retry = retry
+        self._store = retry.store
 
     async def append(
         self, events: Sequence[Event], values: Sequence[Json | Content] = (), **about: Any
@@ -77,9 +76,9 @@ class WaitingStore:
         try:
             await self._store.append(events, values, **about)
         except StoreAway as away:
-            await self.outage.until_done(again, away)
-        if self.outage.trouble:
-            await self.outage.until_done(partial(asyncio.sleep, 0))  # the store answers again
+            await self.retry.until_done(again, away)
+        if self.retry.trouble:
+            await self.retry.until_done(partial(asyncio.sleep, 0))  # the store answers again
 
     async def _is_stored(self, events: Sequence[Event]) -> bool:
         """Tells whether exactly these events are stored, so that only the answer was lost."""
@@ -90,11 +89,11 @@ class WaitingStore:
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
         """Returns the events of a run after a number."""
-        return await self.outage.until_done(lambda: self._store.events(run, after=after))
+        return await self.retry.until_done(lambda: self._store.events(run, after=after))
 
     async def wait(self, run: str, *, after: int = 0) -> None:
         """Returns when the run has an event after the number."""
-        await self.outage.until_done(lambda: self._store.wait(run, after=after))
+        await self.retry.until_done(lambda: self._store.wait(run, after=after))
 
     async def sound(self, run: str) -> Sound:
         """Returns the events of a run up to the first that is missing or altered."""
@@ -103,8 +102,8 @@ class WaitingStore:
                 Sentence("run.is_damaged", run=run),
                 hint=Sentence("restore the store from a backup"),
             )
-        return await self.outage.until_done(partial(self._store.sound, run))
+        return await self.retry.until_done(partial(self._store.sound, run))
 
     async def get(self, digest: str) -> Json:
         """Returns the value of a content hash."""
-        return await self.outage.until_done(lambda: self._store.get(digest))
+        return await self.retry.until_done(lambda: self._store.get(digest))
