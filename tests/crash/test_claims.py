@@ -312,9 +312,9 @@ async def test_a_clock_that_jumps_makes_no_living_process_dead(hours: int, tmp_p
     await store.claim("r", far.process)
     owners = Owners(store, clock)
     with pytest.raises(RunBusy, match="the machine far"):
-        await owners.take("r")
+        await owners.claim("r")
     now += timedelta(hours=hours)
-    taking = asyncio.create_task(owners.take("r"))
+    taking = asyncio.create_task(owners.claim("r"))
     await until(lambda: clock.sleepers > 0)
     await store.beat(far)  # it lives, and renews its lease as ever
     await clock.advance(20)
@@ -322,7 +322,7 @@ async def test_a_clock_that_jumps_makes_no_living_process_dead(hours: int, tmp_p
         await taking
     # One that stays silent is dead, whatever the clocks say.
     now += timedelta(hours=hours)
-    taking = asyncio.create_task(owners.take("r"))
+    taking = asyncio.create_task(owners.claim("r"))
     await until(lambda: taking.done() or clock.sleepers > 0)
     await clock.advance(20)
     fence = await taking

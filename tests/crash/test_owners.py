@@ -215,7 +215,7 @@ async def test_a_program_that_opens_a_store_twice_runs_each_run_once(tmp_path: P
             leave.set()
             assert (await running).status is RunStatus.DONE
             left = await first.submit(plan)
-            await first.runs.journals.owners.take(left.id)
+            await first.runs.journals.owners.claim(left.id)
         # What a closed one still owns is free for the others.
         await second.decide(left.id, approve=plan.hash)
         assert (await second.run(left.id)).status is RunStatus.DONE

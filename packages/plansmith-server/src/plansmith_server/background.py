@@ -205,7 +205,7 @@ class BackgroundRuns:
         if next_move(run) == MakePlan() and not run.options.mode:
             await smith.runs.planning.plan(journal)
             return journal.run
-        smith.runs.journals.keep(journal)
+        smith.runs.journals.keep_new(journal)
         return await smith.runs.run(run_id, parks=True)
 
     async def _give_up(self, run_id: str, error: Exception) -> None:
@@ -313,7 +313,7 @@ class BackgroundRuns:
         ids = await self._smith.store.open_runs()
         # Before their journals are read: what is decided from here on is followed.
         self._known.update(ids)
-        await owners.look()
+        await owners.refresh()
         if self._carrier is not None:  # what workers execute is not to be sent to another one
             busy = await owners.owned({*ids})
             ids = [each for each in ids if each not in busy]
@@ -385,7 +385,7 @@ class BackgroundRuns:
         if not goes_on(run):
             self._continue_at_expiry(run)
             return False
-        self._journals.keep(journal)
+        self._journals.keep_new(journal)
         self.go_on(run_id)
         return True
 

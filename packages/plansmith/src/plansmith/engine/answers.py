@@ -10,9 +10,9 @@ import jsonschema_rs
 
 from plansmith import plugins
 from plansmith.check.schemas import BadSchema, validator
-from plansmith.engine.budget import settle_limit
+from plansmith.engine.budget import events_after_limit
 from plansmith.engine.outcome import instead_of_result, on_error
-from plansmith.engine.provenance import is_allowed, settle_consent
+from plansmith.engine.provenance import event_after_consent, is_allowed
 from plansmith.engine.units import Level, levels, named_unit
 from plansmith.errors import Refused
 from plansmith.plan import events as e
@@ -184,39 +184,41 @@ def expired(run: Run, now: datetime) -> Iterator[list[e.AnyBody]]:
             yield closed
 
 
-class Settled(NamedTuple):
+class AfterAnswer(NamedTuple):
     """The events that follow from an answer, and values that they refer to besides the answer."""
 
     bodies: Sequence[e.AnyBody]
     values: tuple[Json, ...] = ()
 
 
-def settle(asked: e.QuestionAsked, value: Json, *, run: Run, known: Environment) -> Settled:
+def after_answer(
+    asked: e.QuestionAsked, value: Json, *, run: Run, known: Environment
+) -> AfterAnswer:
     """Returns what follows from an answer; refuses one that does not fit the question.
 
     A no to a step that changes something skips that step; it is not used as a result.
     """
     if asked.limit:
-        return Settled(settle_limit(asked.limit, value))
+        return AfterAnswer(events_after_limit(asked.limit, value))
     step = asked.step
     if step is None:
-        return Settled([])
+        return AfterAnswer([])
     if asked.kind == "unknown":
-        return _settle_unknown(step, value, run, known)
+        return _after_unknown(step, value, run, known)
     if asked.kind == "consent" and is_allowed(value):
-        return Settled([settle_consent(asked, value, run, known)])
+        return AfterAnswer([event_after_consent(asked, value, run, known)])
     _check_answer(asked, value)
     if asked.kind == "consent":
-        return Settled([settle_consent(asked, value, run, known)])
+        return AfterAnswer([event_after_consent(asked, value, run, known)])
     if asked.state:
-        return Settled([e.StepReplied(step=step, answer=value, state=asked.state)])
+        return AfterAnswer([e.StepReplied(step=step, answer=value, state=asked.state)])
     if refuses(run, asked, value, known):
         said = Sentence("the answer was {answer}", answer=value_text(value))
         denied = Sentence("{step} was denied", step=step)
         skipped = [e.StepSkipped(step=name, reason=denied) for name in behind(run, step)]
-        return Settled([e.StepSkipped(step=step, reason=said), *skipped])
+        return AfterAnswer([e.StepSkipped(step=step, reason=said), *skipped])
     content = content_of(value)
-    return Settled([e.StepDone(step=step, result=content.digest, size=len(content.text))])
+    return AfterAnswer([e.StepDone(step=step, result=content.digest, size=len(content.text))])
 
 
 def _check_answer(asked: e.QuestionAsked, value: Json) -> None:
@@ -239,7 +241,7 @@ def _not_one_of(value: Any, options: Sequence[str]) -> Refused:
     return Refused(Sentence("'{value}' is not one of {names}", value=value, names=[*options]))
 
 
-def _settle_unknown(step: str, value: Json, run: Run, known: Environment) -> Settled:
+def _after_unknown(step: str, value: Json, run: Run, known: Environment) -> AfterAnswer:
     """Returns what follows: the call is done, did not happen, or is made again.
 
     `{"done": result}` tells the result too; it has to, where something uses the result.
@@ -248,12 +250,12 @@ def _settle_unknown(step: str, value: Json, run: Run, known: Environment) -> Set
         result = value[DONE]
         _check_result(step, result, run, known)
         digest, text = content_of(result)
-        return Settled([e.StepDone(step=step, result=digest, size=len(text))], (result,))
+        return AfterAnswer([e.StepDone(step=step, result=digest, size=len(text))], (result,))
     if value not in UNKNOWN:
         raise _not_one_of(json_text(value), UNKNOWN)
     if value == "retry":
         reason = Sentence("a person wants it tried again")
-        return Settled([e.StepReset(step=step, reason=reason, same_call=True)])
+        return AfterAnswer([e.StepReset(step=step, reason=reason, same_call=True)])
     if value == NOT_DONE:
         return _not_done(step, run, known)
     if user := _user_of(step, run, known):
@@ -261,7 +263,7 @@ def _settle_unknown(step: str, value: Json, run: Run, known: Environment) -> Set
             Sentence("the result of the step '{step}' is needed by '{user}'", step=step, user=user),
             hint=_RESULT_HINT,
         )
-    return Settled([e.StepDone(step=step, result=content_of(value).digest)])
+    return AfterAnswer([e.StepDone(step=step, result=content_of(value).digest)])
 
 
 def _check_result(name: str, result: Json, run: Run, known: Environment) -> None:
@@ -304,19 +306,19 @@ def _user_of(name: str, run: Run, known: Environment) -> str:
     return ""
 
 
-def _not_done(name: str, run: Run, known: Environment) -> Settled:
+def _not_done(name: str, run: Run, known: Environment) -> AfterAnswer:
     """Returns that a call did not happen: it has failed, which the plan may pass over."""
     error = Sentence("a person says that it did not happen")
     unit = named_unit(run.plan, name, known.templates) if run.plan else None
     if run.plan is None or unit is None:
-        return Settled([e.StepFailed(step=name, error=error, kind="person")])
+        return AfterAnswer([e.StepFailed(step=name, error=error, kind="person")])
     around = named_unit(run.plan, name.rpartition("/")[0], known.templates)
     is_item = around is not None and around.step.kind == "map" and not unit.is_round
     wanted = on_error(unit.step, around.step if around is not None and is_item else None)
     if wanted == "fail":
-        return Settled([e.StepFailed(step=name, error=error, kind="person")])
+        return AfterAnswer([e.StepFailed(step=name, error=error, kind="person")])
     instead = instead_of_result(unit.step, wanted, error, "tool")
     failed = e.StepFailed(step=name, error=error, kind="tool", passed=True)
     if instead is None:
-        return Settled([failed])
-    return Settled([failed.replace(result=content_of(instead.value).digest)], (instead.value,))
+        return AfterAnswer([failed])
+    return AfterAnswer([failed.replace(result=content_of(instead.value).digest)], (instead.value,))

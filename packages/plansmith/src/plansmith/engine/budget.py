@@ -31,7 +31,7 @@ def limit_question(run: Run, limit: LimitName, text: str) -> QuestionAsked:
     return QuestionAsked(question=name, text=text, options=options.LIMIT, kind="limit", limit=limit)
 
 
-def settle_limit(limit: LimitName, value: Json) -> list[AnyBody]:
+def events_after_limit(limit: LimitName, value: Json) -> list[AnyBody]:
     """Returns the events that follow from the answer to a question about a limit."""
     if value not in options.LIMIT:
         raise Refused(

@@ -16,7 +16,7 @@ from plansmith.engine.outcome import Done
 from plansmith.engine.pacing import Pacing
 from plansmith.engine.progress import ProgressBuffer, Ready, RunningCalls, Wakeups
 from plansmith.engine.provenance import Consent, as_allowed, seen_files
-from plansmith.engine.recover import left_open
+from plansmith.engine.recover import ends_after_crash
 from plansmith.engine.state import SHORT_PAUSE_S, Batch, State
 from plansmith.engine.units import Unit, resolved
 from plansmith.errors import ReferenceFailed, StaleWriter
@@ -135,7 +135,7 @@ class Executor:
 
     async def _open(self) -> None:
         """Writes how the calls go on that a crash left; the start of the run waits for steps."""
-        left = left_open(self._journal.run, self._templates, self._callees)
+        left = ends_after_crash(self._journal.run, self._templates, self._callees)
         if left:
             await self._journal.append(*self._opening, *left)
             self._opening = []
@@ -272,7 +272,7 @@ class Executor:
             unit = state.units[name]
             if name in state.ended or (name in state.made and self._reuse_result(unit)):
                 continue
-            if (state.rules or unit.step.when is not None) and state.settle_by_rules(unit):
+            if (state.rules or unit.step.when is not None) and state.skip_by_rules(unit):
                 continue
             if not self._budget.is_limited or self._affords(unit):
                 started += self._begin(unit)
@@ -325,7 +325,7 @@ class Executor:
         state = self._state
         try:
             if state.rules:
-                unit = self._told_without(unit)
+                unit = self._naming_skipped(unit)
             inputs, kind, permit = resolved(unit, state.results), unit.step.kind, state.permit(unit)
             if permit is not None:
                 unit, inputs = as_allowed(unit, inputs, permit, state.results)
@@ -345,7 +345,7 @@ class Executor:
             state.fail(unit, Sentence("it cannot start: {error}", error=why))
         return []
 
-    def _told_without(self, unit: Unit) -> Unit:
+    def _naming_skipped(self, unit: Unit) -> Unit:
         """Returns a reply that tells which of its steps were skipped, in place of their results."""
         step = unit.step
         if not isinstance(step, ReplyStep):

@@ -189,7 +189,7 @@ class OtherMachines:
         self.beats: Mapping[str, Beat] = {}
         self._since: dict[str, tuple[int, float]] = {}
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Reads which processes have renewed their leases."""
         self.beats = {each.process: each for each in await self._store.beats()}
         for name, each in self.beats.items():

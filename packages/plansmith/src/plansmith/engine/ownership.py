@@ -38,7 +38,7 @@ class _Owning:
         self._owners, self._run, self._force = owners, run, force
 
     async def __aenter__(self) -> Fence:
-        self._fence = await self._owners.take(self._run, force=self._force)
+        self._fence = await self._owners.claim(self._run, force=self._force)
         return self._fence
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -87,7 +87,7 @@ class Owners:
         """Owns a run inside the block; raises `RunBusy` if another living process owns it."""
         return _Owning(self, run, force)
 
-    async def take(self, run: str, *, force: bool = False) -> Fence:
+    async def claim(self, run: str, *, force: bool = False) -> Fence:
         """Claims a run that nobody owns or whose owner is dead; by `force`, also from a living one.
 
         Several tasks of this process share one claim.
@@ -99,7 +99,7 @@ class Owners:
         fence.uses += 1
         if not fence.term:
             try:
-                fence.term = await self._claim(run, force=force)
+                fence.term = await self._claim_in_store(run, force=force)
             except BaseException as error:
                 self._end_use(fence)
                 if self.lease is not None and not isinstance(error, RunBusy):
@@ -139,7 +139,7 @@ class Owners:
         for tell in self._on_lost:
             tell(run)
 
-    async def _claim(self, run: str, *, force: bool) -> int:
+    async def _claim_in_store(self, run: str, *, force: bool) -> int:
         """Claims a run, and returns the term."""
         if self._store is None:
             return 0
@@ -157,7 +157,7 @@ class Owners:
     async def _need_dead(self, run: str, owner: str) -> None:
         """Returns if an owner is dead, when that is certain; raises `RunBusy` if it lives."""
         while others := self._elsewhere(owner):
-            await others.look()
+            await others.refresh()
             if not others.is_silent(owner):
                 raise _busy(run, owner)
             if not (left := others.watch_s(owner)):
@@ -221,9 +221,9 @@ class Owners:
 
     async def _look_at(self, owners: Iterable[str]) -> None:
         if self._others is not None and any(map(self._machine.is_elsewhere, owners)):
-            await self._others.look()
+            await self._others.refresh()
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Finds which runs have dead owners, so that each can be claimed without asking first."""
         left = await self.left_behind()
         # Of each owner once: a process that died may have left thousands of runs.
@@ -245,7 +245,7 @@ class Owners:
         """Returns the other servers and workers of this store that have ended, if it knows them."""
         if self._others is None:
             return set()
-        await self._others.look()
+        await self._others.refresh()
         names = self._others.names(kinds=("server", "worker"))
         me = self.me()
         return {each for each in names if each != me and self._seems_dead(each)}
@@ -254,7 +254,7 @@ class Owners:
         """Returns the processes of the store that live, and the dead ones that left runs."""
         if self._others is None:
             return []
-        await self._others.look()
+        await self._others.refresh()
         runs: dict[str, list[str]] = {}
         for run, claim in await self._all_claims():
             runs.setdefault(claim.owner, []).append(run)
@@ -324,7 +324,7 @@ class Owners:
         role, fence = f"{_ROLE}{name}", None
         while fence is None:
             try:
-                fence = await self.take(role)
+                fence = await self.claim(role)
             except (RunBusy, StoreAway):
                 # Of many that wait, each looks less often: one of them looks soon enough.
                 many = self._others.count() / _FEW if self._others is not None else 0

@@ -110,7 +110,7 @@ class _EarlyCall:
         return ended, values
 
 
-class Prefetch:
+class Prefetcher:
     """Makes early reads: calls that change nothing, before their plan is complete.
 
     A step that uses results of other steps waits, since its inputs are not known yet. Each call
@@ -192,7 +192,7 @@ class Prefetch:
         for each in ended:
             each.recorded = True
 
-    async def settle(self, journal: Journal, keep: Collection[str] | None = None) -> None:
+    async def record_ends(self, journal: Journal, keep: Collection[str] | None = None) -> None:
         """Records how calls ended; stops running ones that are not in `keep`, if given."""
         async with self._lock:
             self._closed = True
@@ -255,7 +255,7 @@ def wanted_by(plan: Plan) -> set[str]:
     }
 
 
-def left_open(run: Run, mine: Collection[str]) -> list[PrefetchEnded]:
+def ends_after_crash(run: Run, mine: Collection[str]) -> list[PrefetchEnded]:
     """Returns the end of each early read whose process died; `mine` are those of this process."""
     return [
         PrefetchEnded(key=key, error=DIED)

@@ -262,7 +262,7 @@ def allow_seen(seen: str, values: Mapping[str, Json] | None = None) -> Json:
     return {"allow": dict(values), "seen": seen} if seen else {"allow": dict(values)}
 
 
-def settle_consent(asked: QuestionAsked, value: Json, run: Run, known: Environment) -> AnyBody:
+def event_after_consent(asked: QuestionAsked, value: Json, run: Run, known: Environment) -> AnyBody:
     """Returns what follows from the answer to a question about values from tools."""
     assert asked.step is not None  # noqa: S101
     allowed = read_consent(value)

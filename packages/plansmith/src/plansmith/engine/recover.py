@@ -23,7 +23,7 @@ _DIED: Final = Sentence("the process ended during the call")
 _FACTS: Final = (e.StepStarted, e.StepDone, e.StepFailed, e.StepUnknown)
 
 
-def left_open(run: Run, templates: Mapping[str, Plan], callees: Callees) -> list[e.AnyBody]:
+def ends_after_crash(run: Run, templates: Mapping[str, Plan], callees: Callees) -> list[e.AnyBody]:
     """Returns how the calls go on that ran when a process died.
 
     Reads and keyed calls are repeated, and a person is asked about all others. Map and plan steps,

@@ -183,7 +183,7 @@ class State:
 
     # Before a unit starts.
 
-    def settle_by_rules(self, unit: Unit) -> bool:
+    def skip_by_rules(self, unit: Unit) -> bool:
         """Skips a unit, or lets it fail, if its plan says so; false if it runs."""
         if self.rules and not (unit.is_item or unit.is_round):
             passed = self.passed(unit.scope)
@@ -249,7 +249,7 @@ class State:
                 if self.ended.get(name) is StepStatus.ASKING and not self.known(name).attempts:
                     group.ask(name)
             self._queue_next(group)
-            self._settle(group)
+            self._end_if_over(group)
         except BaseException:
             del batch.bodies[bodies:], batch.values[values:]
             raise
@@ -417,9 +417,9 @@ class State:
         if group is not None:
             group.end(unit.name, self.status(unit.name) or StepStatus.SKIPPED)
             self._queue_next(group)
-            self._settle(group)
+            self._end_if_over(group)
 
-    def _settle(self, group: Group) -> None:
+    def _end_if_over(self, group: Group) -> None:
         """Ends a map or plan step once none of its parts can change any more."""
         unit = group.unit
         if not group.over or unit.name in self.ended:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-from plansmith.engine.answers import ONLY_PERSONS, settle, why_only_persons
+from plansmith.engine.answers import ONLY_PERSONS, after_answer, why_only_persons
 from plansmith.engine.provenance import given_values, is_allowed
 from plansmith.engine.units import named_unit
 from plansmith.errors import Misconfigured, Refused, StaleDecision, StaleWriter
@@ -127,10 +127,10 @@ async def take_answer(
     value = content_of(value).value()  # a copy: the caller may change its own later
     answered = e.QuestionAnswered(question=asked.question, answer=_in_short(asked, value))
     while True:
-        settled = settle(asked, value, run=journal.run, known=known)
+        after = after_answer(asked, value, run=journal.run, known=known)
         try:
-            values = [value, *settled.values]
-            await journal.append(answered, *settled.bodies, by=by, values=values)
+            values = [value, *after.values]
+            await journal.append(answered, *after.bodies, by=by, values=values)
         except StaleWriter:
             await journal.catch_up()
             if journal.run.questions.get(asked.question) != asked or journal.plan_hash != plan:

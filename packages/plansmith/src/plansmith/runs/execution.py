@@ -78,7 +78,7 @@ class RunExecution:
 
         What others wrote meanwhile is read once it is owned.
         """
-        journal = self._journals.take(run_id)
+        journal = self._journals.pop_new(run_id)
         if journal is None or journal.damage is not None or not may_execute(journal.run):
             return False
         if journal.run.phase is not RunStatus.PLANNING or journal.run.questions:
@@ -134,7 +134,7 @@ class RunExecution:
         return bool(asked)
 
     async def _executor_for(self, journal: Journal, pacing: Pacing | None = None) -> Executor:
-        await self._planning.settle_early(journal)
+        await self._planning.record_early_reads(journal)
         run, store = journal.run, self._journals.store
         starts = run.plan is not None and run.phase not in UNDER_WAY
         await self._budgets.count()
@@ -258,7 +258,7 @@ class RunExecution:
         """Ends a run that is not over, unless it needs a new plan; true if it goes on with one."""
         if journal.run.status.over:
             return False
-        await self._planning.settle_early(journal, ())
+        await self._planning.record_early_reads(journal, ())
         await self._planning.drop_early(journal.id)
         outcome = await self._reviser.at_rest(journal)
         if not outcome.ends:

@@ -77,14 +77,14 @@ class Journals:
             named, store=self.store, clock=self.clock, folder=self.recorded_folder, team=self.team
         )
 
-    def keep(self, journal: Journal) -> Journal:
+    def keep_new(self, journal: Journal) -> Journal:
         """Keeps the journal of a run just created, so that it can begin without another look."""
         self._fresh[journal.id] = journal
         while len(self._fresh) > _MOST_FRESH:
             del self._fresh[next(iter(self._fresh))]
         return journal
 
-    def take(self, run_id: str) -> Journal | None:
+    def pop_new(self, run_id: str) -> Journal | None:
         """Returns the journal of a run just created here, once; others may have written since."""
         return self._fresh.pop(run_id, None)
 

@@ -74,7 +74,7 @@ class RunPlanning:
         self._writer = writer
         self._standing_review = standing
         self._trusts_texts = trusts_texts
-        self._early: dict[str, prefetch.Prefetch] = {}
+        self._early: dict[str, prefetch.Prefetcher] = {}
         self._planning: set[str] = set()
 
     def need_planner(self) -> Planner:
@@ -107,7 +107,7 @@ class RunPlanning:
         await self.intake.propose(
             journal, replace(proposal, review_events=new.review_events, by=who)
         )
-        return self.journals.keep(journal)
+        return self.journals.keep_new(journal)
 
     async def plan(self, journal: Journal, request: PlanRequest | None = None) -> None:
         """Plans a run's request; also after a crash and after answers about the request."""
@@ -121,7 +121,7 @@ class RunPlanning:
         clarified = _clarifications(journal.events)
         triaged = request.triaged or len(clarified) >= CLARIFICATIONS
         request = replace(request, text="\n\n".join([request.text, *clarified]), triaged=triaged)
-        await self.settle_early(journal)
+        await self.record_early_reads(journal)
         self._planning.add(journal.id)
         try:
             planned = await self.make(request, on_step=await self._starter(journal))
@@ -131,7 +131,7 @@ class RunPlanning:
                 asked = await self.intake.review(planned.plan)
                 if not asked and not await self._review_of_reader(planned):
                     keep = prefetch.wanted_by(planned.plan)
-            await self.settle_early(journal, keep)
+            await self.record_early_reads(journal, keep)
             await self._record(journal, planned)
         finally:
             self._planning.discard(journal.id)
@@ -253,18 +253,20 @@ class RunPlanning:
         """Returns what starts reads early; nothing starts if a person sees every plan first."""
         if not self.early_start or sees_first(journal.run) or self.intake.policy.ask == "always":
             return _start_nothing
-        early = prefetch.Prefetch(journal, await self.intake.callees(), tell=self.tell)
+        early = prefetch.Prefetcher(journal, await self.intake.callees(), tell=self.tell)
         self._early[journal.id] = early
         return early.start
 
-    async def settle_early(self, journal: Journal, keep: Collection[str] | None = None) -> None:
+    async def record_early_reads(
+        self, journal: Journal, keep: Collection[str] | None = None
+    ) -> None:
         """Records how early reads ended, also those of a process that died."""
         early = self._early.get(journal.id)
         if early is None and not journal.run.prefetches:
             return
         if early is not None:
-            await early.settle(journal, keep)
-        gone = prefetch.left_open(journal.run, early.keys if early else ())
+            await early.record_ends(journal, keep)
+        gone = prefetch.ends_after_crash(journal.run, early.keys if early else ())
         if gone and not journal.run.status.over:
             await journal.append(*gone)
 

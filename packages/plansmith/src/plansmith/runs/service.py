@@ -186,7 +186,7 @@ class RunService:
                 await self.reviser.change(journal)
         else:
             await self.planning.plan(journal)
-        self.journals.keep(journal)
+        self.journals.keep_new(journal)
         return True
 
     async def planned(self, run: Run, *, triaged: bool = False) -> Run:
@@ -251,7 +251,7 @@ class RunService:
             JournalDamaged: A run is damaged; the others were resumed all the same.
         """
         names = await self.store.open_runs()
-        await self.journals.owners.look()
+        await self.journals.owners.refresh()
         executing: list[asyncio.Future[Run]] = []
         failed: list[BaseException] = []
         for start in range(0, len(names), _BATCH_SIZE):
@@ -290,7 +290,7 @@ class RunService:
         if isinstance(journal, BaseException) or not self._may_resume(journal):
             return
         if isinstance(next_move(journal.run), MakePlan) and await self._plan(journal):
-            self.journals.take(journal.id)
+            self.journals.pop_new(journal.id)
 
     async def _resume(self, journal: Journal | BaseException) -> asyncio.Future[Run] | None:
         """Executes a run that was being executed; returns its task, if it goes on here."""
