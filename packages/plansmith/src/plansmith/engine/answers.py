@@ -20,7 +20,7 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json, content_of, json_text
 from plansmith.plan.fold import FOR_PROGRAMS
-from plansmith.plan.graph import downstream, needs
+from plansmith.plan.graph import downstream, waiting_for
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run, StepStatus
@@ -67,7 +67,7 @@ def guarded(plan: Plan, step: str, known: Known) -> set[str]:
     for level in levels(plan, step, known):
         if level is None:
             return {step}  # the plan around it is not known
-        after = downstream(needs(level.plan), [level.part]) - {level.part}
+        after = waiting_for(level.plan, level.part) - {level.part}
         acting = {name for name in after if _acts(level.plan.by_id[name], known)}
         found |= {f"{level.scope}{name}" for name in acting}
     return found
@@ -169,7 +169,7 @@ def behind(run: Run, step: str) -> tuple[str, ...]:
     """Returns the steps of the plan that need this step and have not started."""
     if run.plan is None or step not in run.plan.by_id:
         return ()
-    after = downstream(needs(run.plan), [step])
+    after = waiting_for(run.plan, step)
     return tuple(
         name for name, state in run.steps.items() if name in after and state.status in NOT_BEGUN
     )

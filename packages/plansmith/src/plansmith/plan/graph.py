@@ -125,6 +125,11 @@ def downstream(graph: Needs, starts: Iterable[str]) -> frozenset[str]:
     return _reach(dependents(graph), starts)
 
 
+def waiting_for(plan: Plan, step: str) -> frozenset[str]:
+    """Returns the steps of a plan that directly or indirectly wait for one of them."""
+    return _reach(plan.needed_by, [step])
+
+
 def upstream(graph: Needs, starts: Iterable[str]) -> frozenset[str]:
     """Returns everything that any of the starts directly or indirectly waits for."""
     return _reach(graph, starts)
