@@ -21,7 +21,7 @@ from plansmith.claim_ports import Claim
 from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
-from plansmith.plan.fold import RunFold
+from plansmith.plan.fold import fold
 from plansmith.ports import Call
 from plansmith.templates.book import TemplateBook
 
@@ -72,7 +72,7 @@ class World:
         self._claims: dict[str, Claim] = {}
         # Claims of runs that were over: whoever has one only finds that nothing is left to do.
         self._late: set[tuple[str, int]] = set()
-        self._views: dict[str, tuple[RunFold, list[e.Event]]] = {}
+        self._views: dict[str, tuple[Run, Sequence[e.Event]]] = {}
         self._ids = 0
         self._choose()
 
@@ -171,11 +171,10 @@ class World:
         events = self.journals().get(run)
         if not events:
             return None
-        fold, taken = self._views.setdefault(run, (RunFold(Run(id=run)), []))
-        for event in events[len(taken) :]:
-            fold.take(event)
-            taken.append(event)
-        return fold.result()
+        known, taken = self._views.get(run, (Run(id=run), ()))
+        new = events[len(taken) :]
+        self._views[run] = fold(new, known), [*taken, *new]
+        return self._views[run][0]
 
     def value(self, digest: str) -> Any:
         """Returns a stored value."""

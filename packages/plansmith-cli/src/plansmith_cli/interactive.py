@@ -16,7 +16,7 @@ from plansmith.engine.units import named_unit
 from plansmith.errors import JournalDamaged
 from plansmith.formats.native import to_yaml
 from plansmith.plan import events as e
-from plansmith.plan.fold import RunFold
+from plansmith.plan.fold import fold
 from plansmith.plan.next_move import AwaitAnswer, AwaitReview, Over, Paused, next_move
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import StepFields
@@ -64,19 +64,14 @@ class Watcher:
         self.prompts = prompts or Prompts()
         self.view: View = session.view()
         self.stopped_elsewhere = asyncio.Event()
-        self._fold = RunFold(Run(id=run_id))
+        self.run = Run(id=run_id)
         self.number = 0
-
-    @property
-    def run(self) -> Run:
-        return self._fold.result()
 
     async def skip(self) -> None:
         if self.session.given("jsonl"):
             return
-        async for event in self.session.smith.events(self.run_id):
-            self.number = event.number
-            self._fold.take(event)
+        events = [event async for event in self.session.smith.events(self.run_id)]
+        self.run, self.number = fold(events, self.run), len(events)
 
     async def catch_up(self, *, follow: bool = False) -> None:
         """Shows the events that were not shown yet; if it follows, until the run is over."""
@@ -84,7 +79,7 @@ class Watcher:
         async for event in news:
             if event.number > self.number:
                 self.number = event.number
-                self._fold.take(event)
+                self.run = fold([event], self.run)
                 if event.by.speaks and isinstance(event.body, e.RunPaused | e.CancelAsked):
                     self.stopped_elsewhere.set()
                 self.view.show(self.run, event)

@@ -12,6 +12,7 @@ from tests.postgres import Server
 from tests.waiting import until
 
 from plansmith.errors import JournalError, Misconfigured
+from plansmith.testing.claim_contracts import ClaimsContract
 from plansmith.testing.contracts import PlanStoreContract, RecordsContract
 from plansmith_postgres.connection import Connection
 from plansmith_postgres.store import PostgresStore
@@ -36,6 +37,10 @@ class TestPostgresStore(_OnServer, PlanStoreContract):
 
 
 class TestDurablePostgresStore(_OnServer, DurableStoreContract):
+    pass
+
+
+class TestClaimsOnServer(_OnServer, ClaimsContract):
     pass
 
 

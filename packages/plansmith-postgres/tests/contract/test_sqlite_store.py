@@ -11,6 +11,7 @@ from tests.contract.durable_stores import START, DurableStoreContract
 from plansmith.errors import JournalDamaged
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
+from plansmith.testing.claim_contracts import ClaimsContract
 from plansmith.testing.contracts import PlanStoreContract, RecordsContract, record
 
 
@@ -38,7 +39,16 @@ class TestRecordsInFile(_InFile, RecordsContract):
     pass
 
 
+class TestClaimsInFile(_InFile, ClaimsContract):
+    pass
+
+
 class TestRecordsInMemory(RecordsContract):
+    def make_store(self) -> MemoryStore:
+        return MemoryStore()
+
+
+class TestClaimsInMemory(ClaimsContract):
     def make_store(self) -> MemoryStore:
         return MemoryStore()
 

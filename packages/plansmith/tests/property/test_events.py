@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,6 +14,7 @@ from plansmith.plan import events as e
 from plansmith.plan.events import Event, next_event, read_event, verify_chain
 from plansmith.plan.fold import fold
 from plansmith.plan.plan import Plan
+from plansmith.plan.run import Steps
 
 START = datetime(2026, 3, 29, 1, 59, tzinfo=UTC)
 PERSON = e.Actor(kind="person", name="ada")
@@ -56,29 +58,22 @@ def _run_steps(draw: st.DrawFn, writer: Writer, plan: Plan) -> None:
             return
         step = draw(st.sampled_from(now))
         writer.write(e.StepStarted(step=step, key=f"k-{step}"))
-        outcome = draw(st.sampled_from(["done", "failed", "again", "unknown", "ask", "cancel"]))
-        match outcome:
-            case "done":
-                writer.write(e.StepDone(step=step, result="0" * 64))
-                done.add(step)
-            case "again":
-                writer.write(e.StepFailed(step=step, error="busy", again=True))
-            case "ask":
-                writer.write(
-                    e.QuestionAsked(
-                        question=f"q{len(writer.events)}", text="?", step=step, kind="step"
-                    )
-                )
-                gone.add(step)
-            case "failed":
-                writer.write(e.StepFailed(step=step, error="no"))
-                gone.add(step)
-            case "unknown":
-                writer.write(e.StepUnknown(step=step))
-                gone.add(step)
-            case _:
-                writer.write(e.StepCancelled(step=step))
-                gone.add(step)
+        asked = e.QuestionAsked(question=f"q{len(writer.events)}", text="?", step=step, kind="step")
+        over = e.StepDone(step=step, result="0" * 64)
+        ends: Mapping[str, list[e.AnyBody]] = {
+            "done": [over],
+            "reset": [over, e.StepReset(step=step)],
+            "again": [e.StepFailed(step=step, error="busy", again=True)],
+            "ask": [asked],
+            "failed": [e.StepFailed(step=step, error="no")],
+            "unknown": [e.StepUnknown(step=step)],
+            "cancel": [e.StepCancelled(step=step)],
+        }
+        outcome = draw(st.sampled_from([*ends]))
+        for body in ends[outcome]:
+            writer.write(body)
+        done |= {step} if outcome == "done" else set()
+        gone |= {step} if outcome not in ("done", "reset", "again") else set()
 
 
 @given(journals(), st.data())
@@ -87,6 +82,19 @@ def test_folding_on_equals_folding_at_once(events: list[Event], data: st.DataObj
     half = fold(events[:cut])
     assert fold(events[cut:], half) == fold(events)
     assert fold([], half) == half
+
+
+@given(journals())
+def test_what_is_kept_about_all_steps_is_what_counting_them_gives(events: list[Event]) -> None:
+    run = fold(events[:1])
+    for event in events[1:]:
+        kept = Steps.of(run.steps).index  # from now on it goes along
+        run = fold([event], run)
+        kept, counted = Steps.of(run.steps).index, Steps({**run.steps}).index
+        assert (kept.unread, kept.wholes) == (counted.unread, counted.wholes)
+        for status in StepStatus:
+            assert sorted(kept.names(status)) == sorted(counted.names(status))
+    assert run == fold(events)
 
 
 @given(journals())

@@ -18,7 +18,7 @@ from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json, content_of, json_text
-from plansmith.plan.graph import downstream
+from plansmith.plan.graph import downstream, waiting_for
 from plansmith.plan.plan import Plan
 from plansmith.plan.question_options import DONE, FOR_PROGRAMS, NOT_DONE, UNKNOWN
 from plansmith.plan.refs import value_text
@@ -65,7 +65,7 @@ def guarded(plan: Plan, step: str, known: Environment) -> set[str]:
     for level in levels(plan, step, known.templates):
         if level is None:
             return {step}  # the plan around it is not known
-        after = downstream(level.plan.needs, [level.part]) - {level.part}
+        after = waiting_for(level.plan, level.part) - {level.part}
         acting = {name for name in after if _acts(level.plan.by_id[name], known)}
         found |= {f"{level.scope}{name}" for name in acting}
     return found
@@ -167,7 +167,7 @@ def behind(run: Run, step: str) -> tuple[str, ...]:
     """Returns the steps of the plan that need this step and have not started."""
     if run.plan is None or step not in run.plan.by_id:
         return ()
-    after = downstream(run.plan.needs, [step])
+    after = waiting_for(run.plan, step)
     return tuple(
         name for name, state in run.steps.items() if name in after and state.status in NOT_BEGUN
     )

@@ -11,15 +11,13 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
-from msgspec.structs import replace as with_fields
-
 from plansmith.engine.store_retry import WaitingStore
 from plansmith.engine.summary import SummaryMaker
 from plansmith.errors import EventMisfit, JournalDamaged, NotFound, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json
-from plansmith.plan.fold import RunFold
-from plansmith.plan.run import ReportText, Run, StepState, StepStatus
+from plansmith.plan.fold import apply, fitting, with_ready_steps
+from plansmith.plan.run import ReportText, Run, Steps, StepState
 from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary
@@ -48,7 +46,7 @@ class Journal:
         self.id = run
         self._store: JournalStore | WaitingStore = store
         self._clock, self._folder, self._team = clock, folder, team
-        self._fold = RunFold(Run(id=run))
+        self._run = Run(id=run)
         self._summaries = SummaryMaker()
         self._summary: RunSummary | None = None
         self.events: list[e.Event] = []
@@ -107,13 +105,13 @@ class Journal:
         """Takes events that were read; those up to the first that does not fit."""
         good = events
         try:
-            self._fold = self._fold.after(events)
+            self._run = apply(self._run, events)
         except JournalDamaged as misfit:
             why = misfit.message
-            good = self._fold.fitting(events)
-            self._fold = self._fold.after(good)
+            good = fitting(events, self._run)
+            self._run = apply(self._run, good)
         self.events += good
-        self._summaries.plan = self._fold.run.plan
+        self._summaries.plan = self._run.plan
         self.beyond = events[len(good) :]
         self.last = max(last, len(self.events))
         self.damage = self._damaged(why) if why else None
@@ -137,7 +135,7 @@ class Journal:
     def doubt(self, number: int, why: str) -> None:
         """Marks the journal as damaged from an event on, and goes back to before it."""
         events, self.events = self.events, self.events[: number - 1]
-        self._fold, self._summaries = RunFold(Run(id=self.id)).after(self.events), SummaryMaker()
+        self._run, self._summaries = apply(Run(id=self.id), self.events), SummaryMaker()
         self.beyond, self.last = events[number - 1 :], len(events)
         self.damage = self._damaged(why)
 
@@ -186,7 +184,7 @@ class Journal:
         last = self.events[-1] if self.events else None
         events = self._next_events(bodies, by, at)
         try:
-            later = self._fold.after(events)
+            later = apply(self._run, events)
         except JournalDamaged as misfit:
             hint = Sentence("nothing was stored; the run is unchanged")
             raise EventMisfit(misfit.message, hint=hint) from None
@@ -202,7 +200,7 @@ class Journal:
         await self._write(events, values, told)
         # Keep.
         if (self.events[-1] if self.events else None) is last:  # else they were read back already
-            self._fold = later
+            self._run = later
             self.events += events
             self._summary = summary or self._summary
         if fence is not None and fence.is_in_doubt(began):
@@ -262,7 +260,7 @@ class Journal:
 
     def _fits(self, entries: Sequence[Entry]) -> bool:
         try:
-            self._fold.after(self._next_events(entries))
+            apply(self._run, self._next_events(entries))
         except JournalDamaged:
             return False
         return True
@@ -271,29 +269,45 @@ class Journal:
         """Returns the summary of the run; of a damaged one, at its last good event."""
         if not self.damage and self._summary and self._summary.number == len(self.events):
             return self._summary
-        found = self._summaries.summary(self._fold, self.events)
+        found = self._summaries.summary(self._run, self.events)
         found = await self._summaries.with_models(found, (), (), self._store.get)
         return dataclasses.replace(found, damage=_told(self.damage)) if self.damage else found
 
     @property
     def run(self) -> Run:
         """Returns the state of the run; of a damaged one, at its last good event."""
-        run = self._fold.result()
+        run = self._run = with_ready_steps(self._run)
         return run.replace(damage=_told(self.damage)) if self.damage else run
+
+    @property
+    def written(self) -> Run:
+        """Returns the run without a look at which of its waiting steps are ready."""
+        return self._run
 
     @property
     def steps(self) -> Mapping[str, StepState]:
         """Returns what is written of each step and part."""
-        return self._fold.steps
+        return self._run.steps
 
     @property
     def plan_hash(self) -> str:
-        """Returns the hash of the run's plan."""
-        return self._fold.plan_hash
+        """Returns the hash of the run's plan; empty without one."""
+        return self._run.plan.hash if self._run.plan is not None else ""
+
+    def keep_results(self, whole: Run) -> None:
+        """Keeps the results of the run that was read, without those that its reader could change.
+
+        So no result is read again for every answer to a run.
+        """
+        steps = Steps.of(self._run.steps)
+        read = {name: whole.steps[name].result for name in steps.index.unread}
+        kept = {name: each for name, each in read.items() if not isinstance(each, dict | list)}
+        if kept and whole.last is self._run.last and not whole.damage:
+            self._run = self._run.replace(steps=steps.with_results(kept))
 
     def program_of(self, step: str) -> str:
         """Returns the program that answered a step's question; empty if none did."""
-        state = self._fold.steps.get(step)
+        state = self._run.steps.get(step)
         return state.program if state else ""
 
 
@@ -312,9 +326,11 @@ async def whole_run(
 
     `make_report` is called when the report is first read, if the run has not stored one.
     """
+    steps = Steps.of(run.steps)
     if results is None:
         try:
-            results = await load_results(store, run)
+            unread = {name: steps[name].result_hash for name in steps.index.unread}
+            results = await _load(store, unread)
         except JournalDamaged as damage:
             # The rest of the run can still be shown.
             results = await results_left(store, run)
@@ -326,11 +342,7 @@ async def whole_run(
         text = ReportText(make=partial(make_report, results))
     elif not results:
         return run
-    steps = dict(run.steps)
-    for name, result in results.items():
-        if name in steps and steps[name].result_hash:
-            steps[name] = with_fields(steps[name], result=result)
-    return run.replace(steps=steps, report_text=text)
+    return run.replace(steps=steps.with_results(results), report_text=text)
 
 
 @runtime_checkable
@@ -350,13 +362,17 @@ async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
     done = {
         name: step.result_hash
         for name, step in run.steps.items()
-        if step.result_hash and (step.status is StepStatus.DONE or step.rule)
+        if step.result_hash and step.settled
     }
-    if not done:
+    return await _load(store, done)
+
+
+async def _load(store: JournalStore, digests: Mapping[str, str]) -> dict[str, Json]:
+    if not digests:
         return {}
     if isinstance(store, ManyValuesStore):
-        return dict(zip(done, await store.get_many([*done.values()]), strict=True))
-    return dict(zip(done, await asyncio.gather(*map(store.get, done.values())), strict=True))
+        return dict(zip(digests, await store.get_many([*digests.values()]), strict=True))
+    return dict(zip(digests, await asyncio.gather(*map(store.get, digests.values())), strict=True))
 
 
 async def results_left(store: JournalStore, run: Run) -> dict[str, Json]:

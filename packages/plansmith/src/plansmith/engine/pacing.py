@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from plansmith.engine.units import Unit
-from plansmith.plan.graph import dependents
 from plansmith.plan.refs import escape_text, with_words
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence, in_language
@@ -45,9 +44,7 @@ def last_replies(run: Run) -> dict[str, ReplyStep]:
         for step in run.plan.steps
         if step.kind == "reply" and not step.disabled and run.steps[step.id].status in _OPEN
     }
-    # Most runs have none at their end, so that what uses them is looked for only now.
-    users = dependents(run.plan.needs) if found else {}
-    return {name: step for name, step in found.items() if not users.get(name)}
+    return {name: step for name, step in found.items() if not run.plan.needed_by[name]}
 
 
 def open_replies(run: Run) -> tuple[dict[str, Unit], dict[str, Unit]]:

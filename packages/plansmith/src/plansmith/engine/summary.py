@@ -1,4 +1,4 @@
-"""Makes the summary of a run as it is written, from its fold and its new events."""
+"""Makes the summary of a run as it is written, from its state and its new events."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from plansmith.engine.timings import calls_of
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json, content_of
-from plansmith.plan.fold import RunFold
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanningFigures
-from plansmith.plan.run import RunStatus, StepStatus, open_calls, status_of
+from plansmith.plan.run import Run, RunStatus, Steps, StepStatus
 from plansmith.plan.summary import ModelUse, RunClock, RunSummary, StepCounts
 
 
@@ -36,17 +35,17 @@ class SummaryMaker:
         return copied
 
     def look(
-        self, fold: RunFold, events: Sequence[e.Event], new: Sequence[e.Event]
+        self, run: Run, events: Sequence[e.Event], new: Sequence[e.Event]
     ) -> tuple[str, RunSummary | None]:
         """Returns the status after the new events; the summary too, unless steps are running."""
-        status = status_of(fold.run, fold.steps, fold.questions)
-        if status is RunStatus.RUNNING and fold.run.plan is self.plan:
+        status = run.status
+        if status is RunStatus.RUNNING and run.plan is self.plan:
             return status.value, None
-        self.plan = fold.run.plan
-        return status.value, self.summary(fold, events, new)
+        self.plan = run.plan
+        return status.value, self.summary(run, events, new)
 
     def summary(
-        self, fold: RunFold, events: Sequence[e.Event], new: Sequence[e.Event] = ()
+        self, run: Run, events: Sequence[e.Event], new: Sequence[e.Event] = ()
     ) -> RunSummary:
         """Returns the summary of a run after these events and the new ones, without models."""
         # The stored events count for good, the new ones for now: they may not be stored.
@@ -55,14 +54,12 @@ class SummaryMaker:
         self._records += _records(some)
         clock = self._clock.copy() if new else self._clock
         clock.take(new)
-        run, steps, questions = fold.run, fold.steps, tuple(fold.questions)
-        status = status_of(run, steps, fold.questions)
-        planning = run.plan is None and not questions and not run.paused
+        status, steps = run.status, Steps.of(run.steps).index
+        planning = run.plan is None and not run.questions and not run.paused
         figures = run.metrics
         if run.plan is None and status is RunStatus.FAILED:
             figures = PlanningFigures(input_tokens=run.tokens)  # it got no plan, which counts too
-        of_plan = run.plan.steps if run.plan is not None else ()
-        states = [steps[step.id].status for step in of_plan if step.id in steps]
+        total = len(run.plan.steps) if run.plan is not None else 0
         counted = StepStatus.DONE, StepStatus.FAILED, StepStatus.RUNNING
         return RunSummary(
             run=run.id,
@@ -75,15 +72,15 @@ class SummaryMaker:
             origin=run.origin.kind,
             reason=run.reason,
             created_at=run.created_at,
-            updated_at=fold.updated_at,
-            steps=StepCounts(len(states), *map(states.count, counted)),
-            questions=questions,
+            updated_at=run.updated_at,
+            steps=StepCounts(total, *map(steps.count, counted)),
+            questions=tuple(run.questions),
             tokens=run.tokens,
             money=run.money,
             times=clock.times,
-            working=not status.over and (planning or bool(open_calls(steps))),
+            working=not status.over and (planning or bool(run.calls_open)),
             figures=figures,
-            calls=calls_of(run, steps) if status.over else {},
+            calls=calls_of(run) if status.over else {},
         )
 
     async def with_models(

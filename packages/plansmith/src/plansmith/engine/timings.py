@@ -10,7 +10,7 @@ from typing import Final
 from plansmith.check.estimate import median_cost
 from plansmith.engine.units import named_unit
 from plansmith.plan.planning import Cost, Measured
-from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.run import Run, StepStatus
 
 KEPT: Final = 50
 RUNS: Final = 20
@@ -50,12 +50,12 @@ class CallTimings:
             self._medians.pop(name, None)
 
 
-def calls_of(run: Run, steps: Mapping[str, StepState]) -> dict[str, list[Cost]]:
+def calls_of(run: Run) -> dict[str, list[Cost]]:
     """Returns the costs of the last finished calls of a run, by tool or agent."""
     found: dict[str, list[Cost]] = {}
     if run.plan is None:
         return found
-    for name, state in steps.items():
+    for name, state in run.steps.items():
         if state.status is not StepStatus.DONE or not state.started_at:
             continue
         callee = state.callee

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final, cast
 
@@ -13,14 +13,29 @@ from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.data import CALL_MARK
 from plansmith.plan.question_options import FOR_PROGRAMS, GO_ON, lets_happen
-from plansmith.plan.run import OVER, Covered, Made, Prefetch, Run, RunStatus, StepState, StepStatus
+from plansmith.plan.run import (
+    OVER,
+    Covered,
+    Made,
+    Prefetch,
+    Run,
+    RunStatus,
+    Steps,
+    StepState,
+    StepStatus,
+)
 from plansmith.plan.second_person import why_not
 from plansmith.plan.sentence import Sentence
 
-# Tuples, since looking for a member in a set calls the enum's own `__hash__`.
-_WAITING: Final = (StepStatus.WAITING,)
+# Bound once: a look at a member of an enum costs as much as ten comparisons.
+_WAITING: Final = (StepStatus.WAITING, StepStatus.READY)
 _ASKING: Final = (StepStatus.ASKING,)
-_CALLED: Final = (StepStatus.RUNNING, StepStatus.ASKING)
+_DONE: Final = StepStatus.DONE
+_RUNNING: Final = StepStatus.RUNNING
+_UNKNOWN: Final = StepStatus.UNKNOWN
+_RUN_RUNS: Final = RunStatus.RUNNING
+_CALLED: Final = (_RUNNING, StepStatus.ASKING)
+_UNSETTLED: Final = (*_CALLED, _UNKNOWN)
 _OPEN: Final = (*_WAITING, *_CALLED)
 _ENDED: Final = tuple(each for each in StepStatus if each not in _OPEN)
 _NEW_STEP: Final = StepState()
@@ -48,52 +63,47 @@ def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
     some = [*events]
     if run is None and not some:
         raise JournalDamaged("a run needs at least one event")
-    return RunFold(run or Run(id=some[0].run)).after(some).result()
+    return with_ready_steps(apply(run or Run(id=some[0].run), some))
 
 
-class RunFold:
-    """Builds a run event by event; each event type has a method of the same name, or shares one."""
+def apply(run: Run, events: Sequence[e.Event]) -> Run:
+    """Returns the run after these events; steps that become ready may still be waiting in it."""
+    later = _Fold(run)
+    for event in events:
+        later.take(event)
+    return later.result() if events else run
+
+
+def with_ready_steps(run: Run) -> Run:
+    """Returns the run with the steps ready that can start; `apply` keeps that so."""
+    if run.phase is not _RUN_RUNS or (type(run.steps) is Steps and run.steps.plan is run.plan):
+        return run
+    steps = Steps(run.steps)
+    steps.run_plan(run.plan)
+    return replace(run, steps=steps)
+
+
+def fitting(events: Sequence[e.Event], run: Run) -> Sequence[e.Event]:
+    """Returns the events up to the first one that does not fit."""
+    later = _Fold(run)
+    for place, event in enumerate(events):
+        try:
+            later.take(event)
+        except JournalDamaged:
+            return events[:place]
+    return events
+
+
+class _Fold:
+    """Takes events one by one; each event type has a method of the same name, or shares one.
+
+    The run that it begins with stays: what many events change is copied once.
+    """
 
     def __init__(self, run: Run) -> None:
-        self.run = run
-        self.questions: Mapping[str, e.QuestionAsked] = run.questions
-        # Which steps are ready follows from the others: `result` finds it out.
-        self.steps = {
-            name: replace(step, status=StepStatus.WAITING)
-            if step.status is StepStatus.READY
-            else step
-            for name, step in run.steps.items()
-        }
+        self.run, self.steps = run, Steps(run.steps)
+        self.questions, self.asked_at = {**run.questions}, {**run.asked_at}
         self._last = run.last
-        self._result: Run | None = None
-
-    @property
-    def updated_at(self) -> datetime | None:
-        return self._last.at if self._last else None
-
-    @property
-    def plan_hash(self) -> str:
-        """The hash of the current plan; empty without one."""
-        return self.run.plan.hash if self.run.plan is not None else ""
-
-    def after(self, events: Iterable[e.Event]) -> RunFold:
-        """Returns the fold after these events, or raises `JournalDamaged`; this one stays."""
-        later = RunFold.__new__(RunFold)
-        vars(later).update(vars(self), steps=dict(self.steps))
-        for event in events:
-            later.take(event)
-        return later
-
-    def fitting(self, events: Iterable[e.Event]) -> list[e.Event]:
-        """Returns the events up to the first one that does not fit; the fold stays."""
-        later, good = self.after(()), list[e.Event]()
-        for event in events:
-            try:
-                later.take(event)
-            except JournalDamaged:
-                break
-            good.append(event)
-        return good
 
     def take(self, event: e.Event) -> None:
         """Applies the next event; raises `JournalDamaged` if it does not fit."""
@@ -108,25 +118,20 @@ class RunFold:
             _HANDLERS[type(body)](self, event, body)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise _misfit(event, repr(error)) from error
-        self._last, self._result = event, None
+        self._last = event
 
     def result(self) -> Run:
-        """Returns the run as it is now; later events do not change the returned object."""
-        if self._result is None:
-            steps = dict(self.steps)
-            if self.run.plan is not None and self.run.phase is RunStatus.RUNNING:
-                done = {name for name, step in steps.items() if step.settled}
-                for name, before in self.run.plan.needs.items():
-                    if steps[name].status is StepStatus.WAITING and before <= done:
-                        steps[name] = replace(steps[name], status=StepStatus.READY)
-            self._result = replace(
-                self.run,
-                steps=steps,
-                questions=self.questions,
-                last=self._last,
-                updated_at=self.updated_at,
-            )
-        return self._result
+        """Returns the run after the events."""
+        if self.run.phase is not _RUN_RUNS:
+            self.steps.run_plan(None)
+        return replace(
+            self.run,
+            steps=self.steps,
+            questions=self.questions,
+            asked_at=self.asked_at,
+            last=self._last,
+            updated_at=self._last.at if self._last else None,
+        )
 
     def _set(self, **fields: Any) -> None:
         self.run = replace(self.run, **fields)
@@ -137,7 +142,7 @@ class RunFold:
             self._set(tokens=self.run.tokens + tokens, money=money)
 
     def _check_hash(self, event: e.Event, digest: str) -> None:
-        if not self.plan_hash or self.plan_hash != digest:
+        if self.run.plan is None or self.run.plan.hash != digest:
             raise _misfit(event, "its hash is not the hash of the current plan")
 
     def _need_second_person(self, event: e.Event) -> None:
@@ -185,9 +190,10 @@ class RunFold:
                 self._spend(body.tokens, body.cost)
 
     def plan_proposed(self, event: e.Event, body: e.PlanProposed) -> None:
+        self.steps.run_plan(None)
         plan, known, left = body.plan, {**self.run.left, **self.steps}, dict[str, StepState]()
         before = self.run.plan.by_id if self.run.plan else {}
-        self.steps = dict.fromkeys([step.id for step in plan.steps], _NEW_STEP)
+        self.steps = Steps(dict.fromkeys([step.id for step in plan.steps], _NEW_STEP))
         for name, step in known.items():
             root = name.partition("/")[0]
             if root not in plan.by_id:
@@ -253,8 +259,7 @@ class RunFold:
     def question_asked(self, event: e.Event, body: e.QuestionAsked) -> None:
         if body.question in self.questions:
             raise _misfit(event, f"question {body.question!r} is open already")
-        self.questions = {**self.questions, body.question: body}
-        self._set(asked_at={**self.run.asked_at, body.question: event.number})
+        self.questions[body.question], self.asked_at[body.question] = body, event.number
         if body.step is not None:
             step = self._step(event, body.step, (*_OPEN, StepStatus.UNKNOWN))
             if step.status is not StepStatus.UNKNOWN:
@@ -284,10 +289,11 @@ class RunFold:
         name = body.question
         if name not in self.questions:
             raise _misfit(event, f"question {name!r} is not open")
-        self.questions = {each: asked for each, asked in self.questions.items() if each != name}
+        del self.questions[name]
 
     def run_started(self, event: e.Event, body: e.RunStarted) -> None:
         self._check_hash(event, body.hash)
+        self.steps.drop_index()
         replanned = self.run.phase is RunStatus.REPLANNING
         self._set(
             phase=RunStatus.RUNNING,
@@ -342,7 +348,7 @@ class RunFold:
         elif body.inputs:  # map and plan steps themselves call nothing
             self._set(calls=self.run.calls + 1)
         self.steps[body.step] = StepState(
-            status=StepStatus.RUNNING,
+            status=_RUNNING,
             attempts=body.attempt,
             key=body.key,
             inputs=body.inputs,
@@ -358,14 +364,14 @@ class RunFold:
         )
 
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
-        step = self._step(event, body.step, (*_CALLED, StepStatus.UNKNOWN))
+        step = self._step(event, body.step, _UNSETTLED)
         early = self.run.prefetches.get(step.prefetched) if step.prefetched else None
         # What a person knows of a call says nothing about how long it took.
-        known = step.finished_at if step.status is StepStatus.UNKNOWN else None
+        known = step.finished_at if step.status is _UNKNOWN else None
         ended = early.ended_at if early else known
         self.steps[body.step] = replace(
             step,
-            status=StepStatus.DONE,
+            status=_DONE,
             result_hash=body.result,
             error="",
             tokens=body.tokens,
@@ -378,7 +384,7 @@ class RunFold:
     def step_reused(self, event: e.Event, body: e.StepReused) -> None:
         self.steps[body.step] = replace(
             self._step(event, body.step, _WAITING),
-            status=StepStatus.DONE,
+            status=_DONE,
             result_hash=body.result,
             program=body.program,
             finished_at=body.done_at or event.at,
@@ -477,7 +483,7 @@ _SHARED: Final[Mapping[type[Any], str]] = {
 }
 _HANDLERS: Final = {
     each: cast(
-        "Callable[[RunFold, e.Event, Any], None]", getattr(RunFold, _SHARED.get(each, each.type))
+        "Callable[[_Fold, e.Event, Any], None]", getattr(_Fold, _SHARED.get(each, each.type))
     )
     for each in e.EVENT_TYPES
 }

@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 from plansmith.errors import PlanInvalid
+from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
 
@@ -117,6 +118,11 @@ def cycle_problems(graph: Needs) -> list[Problem]:
 def downstream(graph: Needs, starts: Iterable[str]) -> frozenset[str]:
     """Returns everything that directly or indirectly waits for any of the starts."""
     return _reach(dependents(graph), starts)
+
+
+def waiting_for(plan: Plan, step: str) -> frozenset[str]:
+    """Returns the steps of a plan that directly or indirectly wait for one of them."""
+    return _reach(plan.needed_by, [step])
 
 
 def upstream(graph: Needs, starts: Iterable[str]) -> frozenset[str]:

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.plan.run import Run, RunStatus, StepIndex, Steps, StepStatus
 
 UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.REPLANNING})
 
@@ -122,23 +122,25 @@ def _before(run: Run) -> Move:
 
 
 def _under_way(run: Run, *, idle: bool, wakes_at: datetime | None) -> Move:
-    waits = StepStatus.ASKING, StepStatus.UNKNOWN
-    asking = [name for name, step in run.steps.items() if step.status in waits]
-    if (run.questions or asking) and (idle or not _can_start(run, asking)):
+    steps = Steps.of(run.steps).index
+    if (run.questions or _asking(steps)) and (idle or not _can_start(run, steps)):
         return AwaitAnswer(tuple(run.questions), begun=True)
     if idle and wakes_at is not None:
         return AwaitTime(wakes_at)
     return Conclude() if run.phase is RunStatus.REPLANNING or idle else Execute()
 
 
-def _can_start(run: Run, asking: list[str]) -> bool:
+def _asking(steps: StepIndex) -> list[str]:
+    return [*steps.names(StepStatus.ASKING), *steps.names(StepStatus.UNKNOWN)]
+
+
+def _can_start(run: Run, steps: StepIndex) -> bool:
     """Whether a step runs, or can start, while others wait for an answer."""
-    if run.calls_open:
+    if run.calls_open or steps.count(StepStatus.READY):
         return True
-    for name, step in run.steps.items():
-        if step.status is StepStatus.READY or ("/" in name and step.status is StepStatus.WAITING):
-            return True
-        # A map or plan step goes on, unless one of its parts waits for an answer.
-        if step.status is StepStatus.RUNNING and not any(a.startswith(f"{name}/") for a in asking):
-            return True
-    return False
+    if steps.count(StepStatus.WAITING, parts=True):
+        return True
+    # A map or plan step goes on, unless one of its parts waits for an answer.
+    asking = _asking(steps)
+    wholes = (f"{name}/" for name in steps.names(StepStatus.RUNNING))
+    return any(not any(each.startswith(whole) for each in asking) for whole in wholes)

@@ -120,6 +120,15 @@ class Plan(Record):
             graph[step.id] = graph[step.id] | before if step.id in graph else before
         return graph
 
+    @cached_property
+    def needed_by(self) -> dict[str, list[str]]:
+        """Which steps wait for each step, in the order of the plan."""
+        users: dict[str, list[str]] = {name: [] for name in self.needs}
+        for name, before in self.needs.items():
+            for need in before:
+                users[need].append(name)
+        return users
+
     def to_json(self) -> dict[str, Json]:
         """Returns the plan as JSON, version and goal first, without default values.
 

@@ -197,7 +197,136 @@ class StepState(FrozenStruct, frozen=True):
     @property
     def settled(self) -> bool:
         """Whether it is done, or skipped as the plan says."""
-        return self.status is StepStatus.DONE or bool(self.rule)
+        return self.status is _DONE or bool(self.rule)
+
+
+# Bound once: a look at a member of an enum costs as much as ten comparisons.
+_DONE: Final = StepStatus.DONE
+_READY: Final = StepStatus.READY
+_RUNNING: Final = StepStatus.RUNNING
+_WAITING: Final = StepStatus.WAITING
+
+
+class StepIndex:
+    """The steps of a run by their status, and what else is asked about all of them at once.
+
+    `wholes` are the steps with parts, `unread` those whose result has to be read from the store.
+    """
+
+    __slots__ = ("named", "unread", "wholes")
+
+    def __init__(self) -> None:
+        # By status, parts apart from the steps of the plan.
+        self.named: dict[tuple[StepStatus, bool], dict[str, None]] = {}
+        self.wholes: set[str] = set()
+        self.unread: dict[str, None] = {}
+
+    def copy(self) -> StepIndex:
+        copied = StepIndex()
+        copied.named = {key: {**names} for key, names in self.named.items() if names}
+        copied.wholes, copied.unread = {*self.wholes}, {**self.unread}
+        return copied
+
+    def add(self, name: str, step: StepState) -> None:
+        is_part = "/" in name
+        if is_part:
+            self.wholes.add(name.rpartition("/")[0])
+        self.named.setdefault((step.status, is_part), {})[name] = None
+        if step.result_hash and step.settled:
+            self.unread[name] = None
+
+    def remove(self, name: str, step: StepState) -> None:
+        del self.named[step.status, "/" in name][name]
+        self.unread.pop(name, None)
+
+    def names(self, status: StepStatus) -> list[str]:
+        """Returns the names of the steps and parts in a status."""
+        return [*self.named.get((status, False), ()), *self.named.get((status, True), ())]
+
+    def count(self, status: StepStatus, *, parts: bool = False) -> int:
+        """Returns how many steps of the plan, or parts of them, are in a status."""
+        return len(self.named.get((status, parts), ()))
+
+
+class Steps(dict[str, StepState]):
+    """The steps and parts of a run by name. A change costs the same whatever their number.
+
+    `fold` changes a copy of its own; the one that a run has stays as it is. What follows from all
+    steps is found out when it is first asked for, and then kept with every change: the index, and
+    which steps of the `plan` that runs wait for nothing more: they are ready.
+    """
+
+    __slots__ = ("_index", "missing", "plan")
+
+    def __init__(self, steps: Mapping[str, StepState]) -> None:
+        super().__init__(steps)
+        self._index: StepIndex | None = None
+        self.plan: Plan | None = None
+        self.missing: dict[str, int] = {}  # how many other steps each step still needs
+        if isinstance(steps, Steps):
+            self.plan, self.missing = steps.plan, {**steps.missing}
+            if steps._index is not None:  # noqa: SLF001
+                self._index = steps._index.copy()  # noqa: SLF001
+
+    @classmethod
+    def of(cls, steps: Mapping[str, StepState]) -> Steps:
+        """Returns the steps of a run, which may be any mapping."""
+        return steps if isinstance(steps, Steps) else cls(steps)
+
+    def __reduce__(self) -> tuple[type[Steps], tuple[dict[str, StepState]]]:
+        return Steps, (dict(self),)
+
+    @property
+    def index(self) -> StepIndex:
+        if self._index is None:
+            self._index = StepIndex()
+            for name, step in self.items():
+                self._index.add(name, step)
+        return self._index
+
+    def drop_index(self) -> None:
+        """Drops the index, which nobody asks for while steps run and no question is open."""
+        self._index = None
+
+    def __setitem__(self, name: str, step: StepState) -> None:
+        before = self.get(name)
+        if self.plan is not None and step.status is _WAITING and not self.missing.get(name, 1):
+            step = msgspec.structs.replace(step, status=_READY)
+        super().__setitem__(name, step)
+        if self._index is not None:
+            if before is not None:
+                self._index.remove(name, before)
+            self._index.add(name, step)
+        if self.plan is not None and before is not None and before.settled is not step.settled:
+            for user in self.plan.needed_by.get(name, ()):
+                self.missing[user] += -1 if step.settled else 1
+                self._wait_or_be_ready(user, self[user])
+
+    def run_plan(self, plan: Plan | None) -> None:
+        """Finds out which steps of a plan that runs now are ready; without one, none is."""
+        if plan is self.plan:
+            return
+        self.plan, self.missing = plan, {}
+        if plan is not None:
+            settled = {name for name, step in self.items() if step.settled}
+            self.missing = {name: len(needs - settled) for name, needs in plan.needs.items()}
+        for name, step in self.items():
+            self._wait_or_be_ready(name, step)
+
+    def _wait_or_be_ready(self, name: str, step: StepState) -> None:
+        is_ready = not self.missing.get(name, 1)
+        if step.status is (_WAITING if is_ready else _READY):
+            self[name] = msgspec.structs.replace(step, status=_READY if is_ready else _WAITING)
+
+    def with_results(self, results: Mapping[str, Json]) -> Steps:
+        """Returns the steps with these results of theirs, which were read."""
+        later = Steps(self)
+        for name, result in results.items():
+            if (step := self.get(name)) is not None and step.result_hash:
+                dict.__setitem__(later, name, msgspec.structs.replace(step, result=result))
+                if later._index is not None:
+                    later._index.unread.pop(name, None)
+        return later
 
 
 class Run(FrozenStruct, frozen=True, kw_only=True):
@@ -426,7 +555,11 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     @property
     def status(self) -> RunStatus:
         """The phase, or that the run waits for a person or is paused."""
-        return status_of(self, self.steps, self.questions)
+        if self.phase in OVER:
+            return self.phase
+        if self.paused:
+            return RunStatus.PAUSED
+        return RunStatus.ASKING if self.questions and not self.calls_open else self.phase
 
     @property
     def wakes_at(self) -> datetime | None:
@@ -438,7 +571,8 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     @property
     def calls_open(self) -> tuple[str, ...]:
         """The steps whose call has begun and not ended, without map and plan steps."""
-        return open_calls(self.steps)
+        index = Steps.of(self.steps).index
+        return tuple(name for name in index.names(_RUNNING) if name not in index.wholes)
 
 
 # Written by `fold` and read by the engine.
@@ -450,21 +584,3 @@ _OF_ENGINE: Final = frozenset(
         *("revisions", "running_hash", "templates"),
     )
 )
-
-
-def status_of(
-    run: Run, steps: Mapping[str, StepState], questions: Mapping[str, QuestionAsked]
-) -> RunStatus:
-    """Returns the status of a run that has these steps and open questions."""
-    if run.phase.over:
-        return run.phase
-    if run.paused:
-        return RunStatus.PAUSED
-    return RunStatus.ASKING if questions and not open_calls(steps) else run.phase
-
-
-def open_calls(steps: Mapping[str, StepState]) -> tuple[str, ...]:
-    """Returns the steps whose call has begun and not ended, without map and plan steps."""
-    running = [name for name, step in steps.items() if step.status is StepStatus.RUNNING]
-    wholes = {name.rpartition("/")[0] for name in steps} if running else set[str]()
-    return tuple(name for name in running if name not in wholes)

@@ -158,7 +158,7 @@ class RunExecution:
 
     def _plain_end(self, journal: Journal) -> e.RunFinished | None:
         """Returns the end of a run whose steps are all done; None if more is to be decided."""
-        run = journal.run
+        run = journal.written
         is_plain = run.phase is RunStatus.RUNNING and not (run.questions or run.cancel_asked)
         if not is_plain or run.dropped or run.advice or run.paused:
             return None

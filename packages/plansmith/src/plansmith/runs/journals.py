@@ -134,6 +134,8 @@ class Journals:
         run = journal.run
         make = build.report_maker(run, journal.events)
         whole = await whole_run(self.store, run, results, make_report=make)
+        if results is None:
+            journal.keep_results(whole)
         return await self.owners.marked(whole)
 
     async def get(self, run_id: str) -> Run:

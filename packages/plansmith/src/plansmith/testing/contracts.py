@@ -11,7 +11,7 @@ The suites need nothing but pytest: each test runs its own event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
@@ -19,11 +19,21 @@ import pytest
 
 from plansmith import ports
 from plansmith.app import Plansmith
-from plansmith.errors import JournalDamaged, StaleWriter, ToolFailed
+from plansmith.errors import (
+    JournalDamaged,
+    Misconfigured,
+    ModelFailed,
+    StaleWriter,
+    ToolFailed,
+)
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, content_hash, json_text
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning import Planned, PlanRequest
+from plansmith.plan.problem import has_errors
 from plansmith.plan.run import RunStatus
+from plansmith.plan.run_options import RunOptions
+from plansmith.plan.steps import AnyStep
 from plansmith.testing.fakes import FakeTool, FakeTools
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -416,6 +426,114 @@ class RankerContract:
 
     def test_no_texts_give_no_scores(self) -> None:
         assert list(self.make_ranker().scores("anything", [])) == []
+
+
+class PlannerContract:
+    """Tests for planners; define `make_planner`. It gets one tool, to look for something."""
+
+    def make_planner(self) -> ports.Planner:
+        """Returns a planner for one request."""
+        raise NotImplementedError
+
+    def test_a_planner_has_a_name(self) -> None:
+        assert self.make_planner().name
+
+    def test_a_request_leads_to_a_plan_for_the_tools_there_are_or_to_words(self) -> None:
+        self._plans(PlanRequest("look for cats"))
+
+    def test_a_plan_is_revised_as_a_person_asks(self) -> None:
+        steps = [{"id": "a", "tool": "look", "inputs": {"x": "dogs"}}]
+        before = Plan.model_validate({"goal": "see", "steps": steps})
+        self._plans(PlanRequest("look for dogs", previous=before, feedback="rather for cats"))
+
+    def _plans(self, request: PlanRequest) -> None:
+        told, written, planner = list[str](), list[AnyStep](), self.make_planner()
+
+        async def scenario() -> Planned:
+            [spec] = await FakeTools(FakeTool("look", ["seen"])).tools()
+            available = ports.Available(tools=[spec])
+            return await planner.make(request, available, tell=told.append, on_step=written.append)
+
+        made = asyncio.run(scenario())
+        assert all(isinstance(each, str) for each in told)
+        assert made.plan is not None or made.answer or made.reason
+        steps = made.plan.steps if made.plan is not None else ()
+        called = {step.tool for step in steps if step.kind == "tool"}
+        # A plan that could not run comes with what is wrong with it.
+        assert called <= {"look"} or has_errors([*made.problems])
+
+
+class ReplyWriterContract:
+    """Tests for writers of replies; define `make_writer` and `make_broken_writer`."""
+
+    def make_writer(self) -> ports.ReplyWriter:
+        """Returns a writer that can write one reply."""
+        raise NotImplementedError
+
+    def make_broken_writer(self) -> ports.ReplyWriter:
+        """Returns a writer that cannot: its model is away, or says nothing usable."""
+        raise NotImplementedError
+
+    def test_a_reply_is_a_text(self) -> None:
+        assert isinstance(asyncio.run(self._write(self.make_writer())), str)
+
+    def test_a_reply_that_cannot_be_written_is_a_failure_of_the_model(self) -> None:
+        with pytest.raises(ModelFailed):
+            asyncio.run(self._write(self.make_broken_writer()))
+
+    async def _write(self, writer: ports.ReplyWriter) -> str:
+        brief = ports.ReplyBrief("Say what {{look}} is", {"{{look}}": {"rows": [1, "two"]}})
+        return await writer.write(brief, [ports.Message("user", "hello")], ports.Call("contract"))
+
+
+class ConversationsContract:
+    """Tests for what remembers conversations; define `begin`."""
+
+    async def begin(self, *said: str) -> tuple[ports.Conversations, str, Sequence[int]]:
+        """Lets a person say this in a new conversation; returns its id and the message numbers."""
+        raise NotImplementedError
+
+    def test_a_message_comes_after_those_that_were_said_before_it(self) -> None:
+        async def scenario() -> None:
+            conversations, thread, numbers = await self.begin("first", "second", "third")
+            assert list(await conversations.before(thread, numbers[0])) == []
+            before = await conversations.before(thread, numbers[2])
+            assert [each.text for each in before if each.role == "user"] == ["first", "second"]
+
+        asyncio.run(scenario())
+
+    def test_a_run_may_join_twice_and_brings_no_results_that_it_has_not(self) -> None:
+        async def scenario() -> None:
+            conversations, thread, numbers = await self.begin("first", "second")
+            for _ in range(2):
+                await conversations.join("a-run", RunOptions(thread=thread, message=numbers[0]))
+            assert list(await conversations.results(thread, numbers[1])) == []
+
+        asyncio.run(scenario())
+
+
+class SecretsContract:
+    """Tests for secrets; define `make_secrets`."""
+
+    def make_secrets(self, name: str, value: str, tool: str) -> ports.Secrets:
+        """Returns secrets with one of this name and value, for this tool alone."""
+        raise NotImplementedError
+
+    def test_a_secret_is_revealed_to_its_tool_and_to_no_other(self) -> None:
+        secrets = self.make_secrets("key", "open sesame", "mail.send")
+        assert secrets.flaw("key", "mail.send") == ""
+        assert secrets.reveal("key", "mail.send") == "open sesame"
+        for name, tool in (("key", "web.get"), ("other", "mail.send"), ("key", "")):
+            assert secrets.flaw(name, tool)
+            with pytest.raises(Misconfigured):
+                secrets.reveal(name, tool)
+
+    def test_what_comes_back_from_a_tool_has_no_secret_in_it(self) -> None:
+        secrets = self.make_secrets("key", "open sesame", "mail.send")
+        secrets.reveal("key", "mail.send")
+        told: list[Json] = ["it is open sesame", {"open sesame": [{"deep": "open sesame!"}]}, 7]
+        assert "sesame" not in json_text(secrets.hide(told))
+        assert secrets.hide(["nothing", {"to": "hide"}, 7]) == ["nothing", {"to": "hide"}, 7]
 
 
 class ClockContract:
