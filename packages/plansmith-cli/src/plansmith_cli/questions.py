@@ -17,6 +17,7 @@ from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.provenance import allow_seen
 from plansmith.errors import StaleDecision
 from plansmith.plan.data import Json, content_hash, json_text, need_plain, same
+from plansmith.plan.ids import root_of
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.question_options import ALLOW
 from plansmith.plan.sentence import Sentence
@@ -121,7 +122,7 @@ def head_line(group: Group, run: Run) -> str:
 
 
 def _callee_of(plan: Plan | None, unit: str | None) -> str:
-    step = plan.by_id.get((unit or "").partition("/")[0]) if plan else None
+    step = plan.by_id.get(root_of(unit or "")) if plan else None
     match step.each if isinstance(step, MapStep) else step:
         case ToolStep(tool=name) | AgentStep(agent=name):
             return name

@@ -22,6 +22,7 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import Json, canonical_json, stored_json
+from plansmith.plan.ids import root_of
 from plansmith.plan.next_move import AwaitReview, Execute, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import stands_in
@@ -478,7 +479,7 @@ async def inspected(smith: Plansmith, run_id: str, name: str) -> Shown:
     result = await store.get(state.result_hash) if state.result_hash else None
     inputs = await store.get(state.inputs) if state.inputs else None
     # A part of a step is called by the name of the step and its own.
-    planned = run.plan.by_id.get(name.split("/", maxsplit=1)[0]) if run.plan else None
+    planned = run.plan.by_id.get(root_of(name)) if run.plan else None
     step = planned.to_json() if planned else None
     return {
         "step": step,

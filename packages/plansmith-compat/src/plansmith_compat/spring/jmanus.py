@@ -18,7 +18,7 @@ from plansmith.errors import Refused
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.events import StepStarted
-from plansmith.plan.ids import uuid7
+from plansmith.plan.ids import is_part, uuid7
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
 from plansmith.plan.question_options import GO_ON
@@ -276,7 +276,7 @@ class PublishedTemplates:
             raise errors.ToolFailed(
                 f"the template {tool!r} is {run.status}: {run.reason}", hint=hint
             )
-        return {name: state.result for name, state in run.steps.items() if "/" not in name}
+        return {name: state.result for name, state in run.steps.items() if not is_part(name)}
 
     async def _begin(self, run_id: str, template: Template, arguments: Mapping[str, Json]) -> None:
         if await self._smith.store.events(run_id):

@@ -14,6 +14,7 @@ from plansmith.errors import PlansmithError, Refused, RunBusy, StaleDecision, St
 from plansmith.lazy import lazy_pattern
 from plansmith.plan import events as e
 from plansmith.plan import thread as t
+from plansmith.plan.ids import root_of
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run import RunStatus, StepStatus
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin
@@ -554,7 +555,7 @@ async def _ask_again(reading: t.Reading, runs: RunService, by: e.Actor) -> Run:
     if step is None:
         old = await runs.journals.get(run.id)
         return await runs.journals.whole(await runs.repeating.ask_again(old, by=by))
-    return await runs.repeating.retry(run.id, from_step=step.partition("/")[0], by=by)
+    return await runs.repeating.retry(run.id, from_step=root_of(step), by=by)
 
 
 async def _change_back(said: t.ThreadMessage, run_id: str, runs: RunService, by: e.Actor) -> Run:
@@ -587,4 +588,4 @@ async def _first_acting(run: Run, runs: RunService, begun: Sequence[str] | None 
         begun = [name for name, state in run.steps.items() if state.status not in _NOTHING_YET]
     acting = set(await runs.intake.acting(run.plan, run.templates))
     acting &= {each.id for each in active_steps(run.plan, run.templates)}
-    return next((name for name in begun if name.partition("/")[0] in acting), "")
+    return next((name for name in begun if root_of(name) in acting), "")

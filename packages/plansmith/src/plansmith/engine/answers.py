@@ -19,10 +19,11 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json, content_of, json_text
 from plansmith.plan.graph import downstream, waiting_for
+from plansmith.plan.ids import parent_of
 from plansmith.plan.plan import Plan
 from plansmith.plan.question_options import DONE, FOR_PROGRAMS, NOT_DONE, UNKNOWN
 from plansmith.plan.refs import value_text
-from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.run import NOT_STARTED, Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, PlanStep, ReplyStep, ToolStep
 from plansmith.review.policy import Environment, active_steps
@@ -30,7 +31,6 @@ from plansmith.review.policy import Environment, active_steps
 ONLY_PERSONS: Final = Sentence(
     "A person has to decide this: on the page of plansmith serve, or with plansmith go"
 )
-NOT_BEGUN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
 _YES_OR_NO: Final[Mapping[str, bool]] = {"yes": True, "no": False}
 _OVER: Final = (StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED)
 _RESULT_HINT: Final = Sentence(
@@ -169,7 +169,7 @@ def behind(run: Run, step: str) -> tuple[str, ...]:
         return ()
     after = waiting_for(run.plan, step)
     return tuple(
-        name for name, state in run.steps.items() if name in after and state.status in NOT_BEGUN
+        name for name, state in run.steps.items() if name in after and state.status in NOT_STARTED
     )
 
 
@@ -312,7 +312,7 @@ def _not_done(name: str, run: Run, known: Environment) -> AfterAnswer:
     unit = named_unit(run.plan, name, known.templates) if run.plan else None
     if run.plan is None or unit is None:
         return AfterAnswer([e.StepFailed(step=name, error=error, kind="person")])
-    around = named_unit(run.plan, name.rpartition("/")[0], known.templates)
+    around = named_unit(run.plan, parent_of(name), known.templates)
     is_item = around is not None and around.step.kind == "map" and not unit.is_round
     wanted = on_error(unit.step, around.step if around is not None and is_item else None)
     if wanted == "fail":

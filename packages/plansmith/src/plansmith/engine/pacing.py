@@ -8,11 +8,11 @@ from typing import Final
 
 from plansmith.engine.units import Unit
 from plansmith.plan.refs import escape_text, with_words
-from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.run import NOT_STARTED, Run, StepStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import ReplyStep
 
-_OPEN: Final = (StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING)
+_OPEN: Final = (*NOT_STARTED, StepStatus.RUNNING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,15 +28,16 @@ from plansmith.plan.conditions import condition_text, holds
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.events import FailureKind, SkipRule
 from plansmith.plan.graph import order
+from plansmith.plan.ids import is_part, parent_of
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import StepState, StepStatus
+from plansmith.plan.run import NOT_STARTED, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import LONGEST_TIMEOUT_S, MAX_NESTING, AskStep, Instead
 from plansmith.ports import Clock, Reply
 
 # Tuples, since looking for a member in a set calls the enum's own `__hash__`.
-_OPEN: Final = (StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING)
+_STARTS_OR_RUNS: Final = (*NOT_STARTED, StepStatus.RUNNING)
 _AWAITED: Final = (StepStatus.ASKING, StepStatus.UNKNOWN)
 _PERHAPS_DONE: Final = (StepStatus.DONE, StepStatus.UNKNOWN)
 _NEW: Final = StepState()
@@ -110,7 +111,7 @@ class State:
         self._add(plan_units(plan))
 
     def _enter_step(self, name: str, step: StepState) -> None:
-        if step.status not in _OPEN:
+        if step.status not in _STARTS_OR_RUNS:
             self.ended[name] = step.status
         elif step.wakes_at is not None:
             self.wakes[name] = step.wakes_at
@@ -118,8 +119,8 @@ class State:
             self.rules[name] = step.rule
         if step.reply is not None:
             self._answered[name] = step.answered
-        if "/" in name and (step.item or step.attempts):
-            self._items.setdefault(name.rpartition("/")[0], {})[name] = step.item
+        if is_part(name) and (step.item or step.attempts):
+            self._items.setdefault(parent_of(name), {})[name] = step.item
         if step.made:  # of two results of one call the first counts
             made = {(each.callee, each.call): each.result for each in reversed(step.made)}
             self.made[name] = made
@@ -471,7 +472,7 @@ class State:
 
     def _put_back(self, name: str) -> None:
         self.ended.pop(name, None)
-        group = self.groups.get(name.rpartition("/")[0])
+        group = self.groups.get(parent_of(name))
         if group is not None and name in group.asking:
             group.asking.remove(name)
             self._queue_next(group)

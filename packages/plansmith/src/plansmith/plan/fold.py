@@ -12,9 +12,13 @@ from msgspec.structs import replace
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.data import CALL_MARK
+from plansmith.plan.ids import parent_of, root_of
 from plansmith.plan.question_options import FOR_PROGRAMS, GO_ON, lets_happen
 from plansmith.plan.run import (
+    IN_CALL,
+    NOT_STARTED,
     OVER,
+    UNFINISHED,
     Covered,
     Made,
     Prefetch,
@@ -28,16 +32,13 @@ from plansmith.plan.second_person import why_not
 from plansmith.plan.sentence import Sentence
 
 # Bound once: a look at a member of an enum costs as much as ten comparisons.
-_WAITING: Final = (StepStatus.WAITING, StepStatus.READY)
 _ASKING: Final = (StepStatus.ASKING,)
 _DONE: Final = StepStatus.DONE
 _RUNNING: Final = StepStatus.RUNNING
 _UNKNOWN: Final = StepStatus.UNKNOWN
 _RUN_RUNS: Final = RunStatus.RUNNING
-_CALLED: Final = (_RUNNING, StepStatus.ASKING)
-_UNSETTLED: Final = (*_CALLED, _UNKNOWN)
-_OPEN: Final = (*_WAITING, *_CALLED)
-_ENDED: Final = tuple(each for each in StepStatus if each not in _OPEN)
+_UNSETTLED: Final = (*IN_CALL, _UNKNOWN)
+_ENDED: Final = tuple(each for each in StepStatus if each not in UNFINISHED)
 _NEW_STEP: Final = StepState()
 _Stops = e.RunPaused | e.RunRepaired | e.RunResumed | e.CancelAsked
 _Marks = _Stops | e.PlanRejected | e.ReportMade | e.RunFinished
@@ -195,7 +196,7 @@ class _Fold:
         before = self.run.plan.by_id if self.run.plan else {}
         self.steps = Steps(dict.fromkeys([step.id for step in plan.steps], _NEW_STEP))
         for name, step in known.items():
-            root = name.partition("/")[0]
+            root = root_of(name)
             if root not in plan.by_id:
                 left[name] = _waiting_again(step)
             elif step.permit is not None and before.get(root) != plan.by_id[root]:
@@ -261,7 +262,7 @@ class _Fold:
             raise _misfit(event, f"question {body.question!r} is open already")
         self.questions[body.question], self.asked_at[body.question] = body, event.number
         if body.step is not None:
-            step = self._step(event, body.step, (*_OPEN, StepStatus.UNKNOWN))
+            step = self._step(event, body.step, (*UNFINISHED, StepStatus.UNKNOWN))
             if step.status is not StepStatus.UNKNOWN:
                 again = step.asked + (body.kind == "consent")
                 self.steps[body.step] = replace(step, status=StepStatus.ASKING, asked=again)
@@ -329,7 +330,7 @@ class _Fold:
 
     def _step(self, event: e.Event, name: str, allowed: tuple[StepStatus, ...]) -> StepState:
         step = self.steps.get(name)
-        if step is None and name.rpartition("/")[0] in self.steps:
+        if step is None and parent_of(name) in self.steps:
             step = _NEW_STEP  # a part of a map or plan step is added when it first starts
         if step is None:
             raise _misfit(event, f"the plan has no step {name!r}")
@@ -338,7 +339,7 @@ class _Fold:
         return step
 
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
-        step, early = self._step(event, body.step, _WAITING), None
+        step, early = self._step(event, body.step, NOT_STARTED), None
         if body.prefetched:  # the step takes over the times of the read
             early = self.run.prefetches.get(body.prefetched)
             if early is None or early.step:
@@ -383,7 +384,7 @@ class _Fold:
 
     def step_reused(self, event: e.Event, body: e.StepReused) -> None:
         self.steps[body.step] = replace(
-            self._step(event, body.step, _WAITING),
+            self._step(event, body.step, NOT_STARTED),
             status=_DONE,
             result_hash=body.result,
             program=body.program,
@@ -392,7 +393,7 @@ class _Fold:
         )
 
     def step_failed(self, event: e.Event, body: e.StepFailed) -> None:
-        step = self._step(event, body.step, (*_OPEN, StepStatus.UNKNOWN))
+        step = self._step(event, body.step, (*UNFINISHED, StepStatus.UNKNOWN))
         status = StepStatus.WAITING if body.again else StepStatus.FAILED
         self.steps[body.step] = replace(
             step,
@@ -421,7 +422,7 @@ class _Fold:
         # A running step can be skipped only if it calls nothing itself.
         calls_nothing = known is not None and not known.inputs
         self.steps[body.step] = replace(
-            self._step(event, body.step, _OPEN if calls_nothing else (*_WAITING, *_ASKING)),
+            self._step(event, body.step, UNFINISHED if calls_nothing else (*NOT_STARTED, *_ASKING)),
             status=StepStatus.SKIPPED,
             error=body.reason,
             finished_at=event.at,
@@ -433,7 +434,7 @@ class _Fold:
     def step_stopped(self, event: e.Event, body: e.StepCancelled | e.StepUnknown) -> None:
         known, unknown = self.steps.get(body.step), isinstance(body, e.StepUnknown)
         unsure = known is not None and known.unsure
-        step = self._step(event, body.step, _CALLED if unknown and not unsure else _OPEN)
+        step = self._step(event, body.step, IN_CALL if unknown and not unsure else UNFINISHED)
         status = StepStatus.UNKNOWN if unknown else StepStatus.CANCELLED
         at = step.started_at if isinstance(body, e.StepUnknown) and body.died else event.at
         self.steps[body.step] = replace(step, status=status, error=body.reason, finished_at=at)
@@ -448,12 +449,12 @@ class _Fold:
     ) -> None:
         match body:
             case e.StepProgressed(step=name, text=text):
-                self.steps[name] = replace(self._step(event, name, _CALLED), progress=text)
+                self.steps[name] = replace(self._step(event, name, IN_CALL), progress=text)
             case e.StepWaits(step=name, seconds=seconds):
                 until = event.at + timedelta(seconds=seconds) if seconds else None
-                self.steps[name] = replace(self._step(event, name, _WAITING), wakes_at=until)
+                self.steps[name] = replace(self._step(event, name, NOT_STARTED), wakes_at=until)
             case e.StepAdvised(step=name):
-                self._step(event, name, _CALLED)
+                self._step(event, name, IN_CALL)
                 self._set(advice=self.run.advice or body)
 
 

@@ -1,4 +1,4 @@
-"""Sortable unique ids: UUID version 7, from a clock reading and random bits."""
+"""Sortable unique ids of runs (UUID version 7), and the names of the parts of steps."""
 
 from __future__ import annotations
 
@@ -44,3 +44,18 @@ class Ids:
             else:
                 self._last = last + 1, self._randomness(_RANDOM_BITS - 1)
             return uuid7(*self._last)
+
+
+def is_part(name: str) -> bool:
+    """Tells whether a name is of a part: `map/3`, `plan/step`, `repeated/2`."""
+    return "/" in name
+
+
+def root_of(name: str) -> str:
+    """Returns the step of the plan that a step or part is or belongs to."""
+    return name.partition("/")[0]
+
+
+def parent_of(name: str) -> str:
+    """Returns the step or part around a part; empty for a step of the plan."""
+    return name.rpartition("/")[0]

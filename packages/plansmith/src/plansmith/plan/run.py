@@ -24,6 +24,7 @@ from plansmith.plan.events import (
     StepAdvised,
     StepReplied,
 )
+from plansmith.plan.ids import is_part, parent_of, root_of
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Estimate, PlanningFigures, TriageDecision
 from plansmith.plan.problem import Problem
@@ -143,7 +144,10 @@ class StepStatus(StrEnum):
     UNKNOWN = "unknown"
 
 
-# A tuple, since looking for a member in a set calls the enum's own `__hash__`.
+# Tuples, since looking for a member in a set calls the enum's own `__hash__`.
+NOT_STARTED: Final = (StepStatus.WAITING, StepStatus.READY)
+IN_CALL: Final = (StepStatus.RUNNING, StepStatus.ASKING)
+UNFINISHED: Final = (*NOT_STARTED, *IN_CALL)
 OVER: Final = (
     RunStatus.DONE,
     RunStatus.PARTLY_DONE,
@@ -228,15 +232,14 @@ class StepIndex:
         return copied
 
     def add(self, name: str, step: StepState) -> None:
-        is_part = "/" in name
-        if is_part:
-            self.wholes.add(name.rpartition("/")[0])
-        self.named.setdefault((step.status, is_part), {})[name] = None
+        if is_part(name):
+            self.wholes.add(parent_of(name))
+        self.named.setdefault((step.status, is_part(name)), {})[name] = None
         if step.result_hash and step.settled:
             self.unread[name] = None
 
     def remove(self, name: str, step: StepState) -> None:
-        del self.named[step.status, "/" in name][name]
+        del self.named[step.status, is_part(name)][name]
         self.unread.pop(name, None)
 
     def names(self, status: StepStatus) -> list[str]:
@@ -451,14 +454,14 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         return [name for name in super().__dir__() if name not in _OF_ENGINE]
 
     def __repr__(self) -> str:
-        steps = [each.status for name, each in self.steps.items() if "/" not in name]
+        steps = [each.status for name, each in self.steps.items() if not is_part(name)]
         done = [each is StepStatus.DONE for each in steps]
         return notebook.run_line(self.id, self.status.value, done, self.request)
 
     def _repr_html_(self) -> str:
         plan, rows = self.plan.by_id if self.plan is not None else {}, list[Sequence[str]]()
         for name, state in self.steps.items():
-            if "/" not in name:  # parts of a step are in its result
+            if not is_part(name):  # parts of a step are in its result
                 is_done, error = state.status is StepStatus.DONE, state.error
                 shown = value_text(state.result) if is_done else in_language(error, self.locale)
                 does = notebook.what_it_does(plan[name]) if name in plan else ""
@@ -534,7 +537,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         """The files that steps wrote: `path` in the results of steps that change something."""
         found: list[str] = []
         for name, state in self.steps.items():
-            if state.status is not StepStatus.DONE or name.partition("/")[0] not in self.acts:
+            if state.status is not StepStatus.DONE or root_of(name) not in self.acts:
                 continue
             for each in state.result if isinstance(state.result, list) else [state.result]:
                 path = each.get("path") if isinstance(each, dict) else None

@@ -16,6 +16,7 @@ from plansmith.plan.data import Json, content_of, json_text
 from plansmith.plan.earlier import FROM_EARLIER
 from plansmith.plan.events import PlanningFailed, PrefetchEnded
 from plansmith.plan.fold import fold
+from plansmith.plan.ids import parent_of
 from plansmith.plan.refs import RESERVED, is_earlier
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, in_language_if, with_hint
@@ -282,7 +283,7 @@ class _Ending:
         run = self.run
         done = {name for name, state in run.steps.items() if state.status is StepStatus.DONE}
         # The result of a finished step contains those of its parts.
-        told = [name for name in run.steps if name in done and name.rpartition("/")[0] not in done]
+        told = [name for name in run.steps if name in done and parent_of(name) not in done]
         width = max(_SHORTEST, min(_LONGEST, _ALL_RESULTS // max(len(told), 1)))
         found: list[Evidence] = []
         for name in told:

@@ -10,6 +10,7 @@ from typing import Final, Literal
 from plansmith.plan import events as e
 from plansmith.plan.diff import diff_plans
 from plansmith.plan.earlier import source_name
+from plansmith.plan.ids import root_of
 from plansmith.plan.plan import Plan
 from plansmith.plan.question_options import ALLOW, CHANGE
 from plansmith.plan.refs import CITATION, is_earlier, value_text
@@ -221,4 +222,4 @@ def _flaw(name: str, run: Run, seen: Collection[str]) -> Flaw | None:
         return "unknown"
     if run.steps[name].status is not StepStatus.DONE:
         return "undone"
-    return None if name.partition("/")[0] in seen else "unseen"
+    return None if root_of(name) in seen else "unseen"

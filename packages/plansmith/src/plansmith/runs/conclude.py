@@ -9,10 +9,10 @@ from plansmith.engine.journal import Journal
 from plansmith.engine.outcome import was_refused
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
-from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.plan.ids import parent_of, root_of
+from plansmith.plan.run import UNFINISHED, Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, joined
 
-_OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING, StepStatus.ASKING})
 _SHOWN: Final = 5
 
 
@@ -37,9 +37,7 @@ async def conclude(
         run = fold(journal.following(*rest), run)
     # Changes that the plan passed over because something failed.
     passed_over = [
-        name
-        for name, step in run.steps.items()
-        if step.rule == "error" and name.split("/", maxsplit=1)[0] in acting
+        name for name, step in run.steps.items() if step.rule == "error" and root_of(name) in acting
     ]
     status = _verdict(run, acting, passed_over)
     if not reason and (status is RunStatus.CANCELLED or not _all_done(run)):
@@ -91,7 +89,7 @@ def _close_open_steps(run: Run, is_read: Callable[[str], bool]) -> Iterator[e.An
 
     A call that was made and did not end may have taken effect: its step becomes unknown.
     """
-    left = [name for name, step in run.steps.items() if step.status in _OPEN]
+    left = [name for name, step in run.steps.items() if step.status in UNFINISHED]
     if not left:
         return
     disabled = {step.id for step in run.plan.steps if step.disabled} if run.plan else set[str]()
@@ -104,7 +102,7 @@ def _close_open_steps(run: Run, is_read: Callable[[str], bool]) -> Iterator[e.An
         if run.cancel_asked:
             yield e.StepCancelled(step=name, reason=Sentence("the run was cancelled"))
             continue
-        whole = run.steps.get(name.rpartition("/")[0])
+        whole = run.steps.get(parent_of(name))
         if name in disabled:
             why = Sentence("switched off")
         elif _is_met(run):

@@ -17,10 +17,11 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, call_mark, canonical_json
 from plansmith.plan.diff import rename_steps
 from plansmith.plan.graph import downstream
+from plansmith.plan.ids import is_part, root_of
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.run import NOT_STARTED, Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import MAX_NESTING, AgentStep, AnyStep, MapStep, PlanStep, ToolStep
 from plansmith.ports import ContextBlock
@@ -37,7 +38,6 @@ _WHY: Final = {
     "": "it did not finish",
 }
 _RETRIED: Final = frozenset({StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
-_OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
 _WORK: Final = frozenset({"tool", "agent", "map", "plan"})
 _MAX_REPEATS: Final = 2
 _MAX_ITEMS: Final = 1000
@@ -103,7 +103,7 @@ def _most(limit: int, run: Run, name: e.LimitName) -> int:
 def failed_steps(run: Run) -> list[str]:
     """Returns the steps of the plan that failed, without parts."""
     failed = (name for name, step in run.steps.items() if step.status is StepStatus.FAILED)
-    return [name for name in failed if "/" not in name]
+    return [name for name in failed if not is_part(name)]
 
 
 def may_iterate(run: Run, limits: Limits, rounds: Rounds) -> bool:
@@ -150,7 +150,7 @@ def rethinking(run: Run, limits: Limits, events: Sequence[e.Event]) -> Rethinkin
         elif isinstance(body, (e.StepDone, e.StepReused)) and body.step in names:
             ended.append(body.step)
     left = changes < _most(limits.max_replans, run, "replans")
-    is_open = any(run.steps[step.id].status in _OPEN for step in run.plan.steps)
+    is_open = any(run.steps[step.id].status in NOT_STARTED for step in run.plan.steps)
     return Rethinking(left, tuple(ended) if is_open else ())
 
 
@@ -161,7 +161,7 @@ def describe_outcomes(run: Run, specs: Mapping[str, ToolSpec]) -> str:
     """
     lines: list[str] = []
     for name, state in run.steps.items():
-        if "/" in name:
+        if is_part(name):
             continue
         line: dict[str, Json] = {"step": name, "status": state.status.value}
         if state.status in _RETRIED:
@@ -199,7 +199,7 @@ def texts_of(
     if len(failed) > _MOST_TEXTS:
         errors.append({"more": len(failed) - _MOST_TEXTS})
     found: list[dict[str, Json]] = []
-    names = [name for name in results if name in run.steps and "/" not in name]
+    names = [name for name in results if name in run.steps and not is_part(name)]
     for name in names[-_MOST_TEXTS:]:
         value = results[name]
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -211,11 +211,6 @@ def texts_of(
         for title, lines in blocks.items()
         if lines
     )
-
-
-def _root(name: str) -> str:
-    """Returns the step of the plan to which a step or part belongs."""
-    return name.split("/", maxsplit=1)[0]
 
 
 def is_left_out(state: StepState) -> bool:
@@ -234,7 +229,7 @@ def _unknown_steps(run: Run) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, state in run.steps.items():
         if state.status is StepStatus.UNKNOWN or state.unsure:
-            found.setdefault(_root(name), name)
+            found.setdefault(root_of(name), name)
     return found
 
 
@@ -348,13 +343,13 @@ def _withdrawals(run: Run, plan: Plan, changed: Collection[str]) -> Iterator[e.A
     A question whether a call took effect stays open until a person answers it.
     """
     for asked in run.questions.values():
-        root = _root(asked.step) if asked.step is not None and asked.kind != "unknown" else None
+        root = root_of(asked.step) if asked.step is not None and asked.kind != "unknown" else None
         if root is not None and (root in changed or root not in plan.by_id):
             yield e.QuestionWithdrawn(question=asked.question, reason=_PLAN_CHANGED)
     calls = run.calls_open
     for name, state in run.steps.items():
         holds = state.status is StepStatus.RUNNING and name not in calls
-        if _root(name) in changed and (holds or state.status is StepStatus.ASKING):
+        if root_of(name) in changed and (holds or state.status is StepStatus.ASKING):
             yield e.StepCancelled(step=name, reason=_PLAN_CHANGED)
             yield e.StepReset(step=name, reason=_PLAN_CHANGED)
 
@@ -378,7 +373,7 @@ def resets_for_edit(run: Run, plan: Plan) -> Iterator[e.AnyBody]:
     again = _with_downstream(plan.by_id.keys() - settled, plan) | changed
     again -= {name for name in opened if plan.by_id[name].repeat is not None}
     for name, state in run.steps.items():
-        root = _root(name)
+        root = root_of(name)
         if root not in again or (is_left_out(state) and not _is_changed(root, run, plan)):
             continue
         if root in opened and (name in settled or state.wakes_at is not None):
@@ -398,7 +393,7 @@ def resets(run: Run, plan: Plan) -> Iterator[e.AnyBody]:
     changed = _changed_steps(run, plan)
     yield from _withdrawals(run, plan, changed)
     for name, step in run.steps.items():
-        root = _root(name)
+        root = root_of(name)
         if root not in plan.by_id or is_left_out(step):
             continue
         is_part = name != root and root in changed
@@ -412,7 +407,7 @@ def resets(run: Run, plan: Plan) -> Iterator[e.AnyBody]:
 def kept_steps(run: Run) -> list[AnyStep]:
     """Returns the steps that stay in every new plan of a run."""
     # Steps that may have taken effect stay until a person has said whether they did.
-    doubts = {_root(name) for name, state in run.steps.items() if is_in_doubt(state)}
+    doubts = {root_of(name) for name, state in run.steps.items() if is_in_doubt(state)}
     doubts |= _unknown_steps(run).keys()
     steps = run.plan.steps if run.plan else ()
     return [step for step in steps if run.steps[step.id].settled or step.id in doubts]

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plansmith.engine.answers import NOT_BEGUN, ONLY_PERSONS, behind
+from plansmith.engine.answers import ONLY_PERSONS, behind
 from plansmith.errors import Refused, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.run import NOT_STARTED, Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.journals import wrong_status
 
@@ -164,7 +164,7 @@ def _check_can_skip(run: Run, step: str) -> None:
     if state.status is StepStatus.UNKNOWN or state.unsure:
         why = Sentence("it is not known whether '{step}' took effect", step=step)
         raise Refused(why, hint=Sentence("answer its question: done, not_done or retry"))
-    if state.status not in NOT_BEGUN | {StepStatus.ASKING}:
+    if state.status not in (*NOT_STARTED, StepStatus.ASKING):
         status = Sentence(f"status.{state.status.value}")
         hint = Sentence(
             "only a step that has not started, or that waits for an answer, can be skipped"

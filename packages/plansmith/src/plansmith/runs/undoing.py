@@ -16,6 +16,7 @@ from plansmith.errors import ReferenceFailed, Refused, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, call_mark
 from plansmith.plan.fold import fold
+from plansmith.plan.ids import parent_of, root_of
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import SECRET_MARK, fill, literal
 from plansmith.plan.run import Run, StepState, StepStatus
@@ -83,7 +84,7 @@ async def undo_plan(planning: RunPlanning, run_id: str, *, by: e.Who = "") -> Ru
         back = [*_reversals(each, results, {**intake.templates, **each.run.templates})]
         plan = each.run.plan
         acts = await intake.acting(plan, each.run.templates) if plan else ()
-        told = {one.step.split("/", maxsplit=1)[0] for one in back}
+        told = {root_of(one.step) for one in back}
         unable += [name for name in acts if name in each.names and name not in told]
         found += back
     found.sort(key=lambda each: each.done_at, reverse=True)
@@ -246,7 +247,7 @@ def _reversals(
             known = {
                 part: each.item
                 for part, each in run.steps.items()
-                if part.rpartition("/")[0] == name and (each.item or each.attempts)
+                if parent_of(part) == name and (each.item or each.attempts)
             }
             with suppress(ReferenceFailed):  # then it never came to have any parts
                 group = parts.group(unit, resolved(unit, results), results, known)
