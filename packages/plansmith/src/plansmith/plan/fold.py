@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final, cast
@@ -40,8 +40,6 @@ _RUN_RUNS: Final = RunStatus.RUNNING
 _UNSETTLED: Final = (*IN_CALL, _UNKNOWN)
 _ENDED: Final = tuple(each for each in StepStatus if each not in UNFINISHED)
 _NEW_STEP: Final = StepState()
-_Stops = e.RunPaused | e.RunRepaired | e.RunResumed | e.CancelAsked
-_Marks = _Stops | e.PlanRejected | e.ReportMade | e.RunFinished
 
 
 def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
@@ -96,7 +94,7 @@ def fitting(events: Sequence[e.Event], run: Run) -> Sequence[e.Event]:
 
 
 class _Fold:
-    """Takes events one by one; each event type has a method of the same name, or shares one.
+    """Takes events one by one; each event type has a method of the same name.
 
     The run that it begins with stays: what many events change is copied once.
     """
@@ -165,30 +163,28 @@ class _Fold:
             asked_by=event.by,
         )
 
-    def planning(
-        self,
-        event: e.Event,
-        body: e.Triaged | e.PlanningFailed | e.PrefetchStarted | e.PrefetchEnded,
-    ) -> None:
-        match body:
-            case e.Triaged():
-                self._set(phase=RunStatus.PLANNING, decision=body.decision, reason=body.reason)
-                self._spend(body.tokens, body.cost)
-            case e.PlanningFailed():
-                if self.run.plan is None:
-                    self._set(problems=body.problems)
-                self._spend(body.tokens, body.cost)
-            case e.PrefetchStarted(key=key):
-                begun = Prefetch(tool=body.tool, inputs=body.inputs, started_at=event.at)
-                self._set(prefetches={**self.run.prefetches, key: begun}, calls=self.run.calls + 1)
-            case e.PrefetchEnded(key=key, seconds=seconds):
-                known = self.run.prefetches.get(key)
-                if known is None or known.over:
-                    raise _misfit(event, f"no prefetched read {key!r} is under way")
-                at = None if seconds is None else known.started_at + timedelta(seconds=seconds)
-                ended = replace(known, over=True, ended_at=at, result=body.result, error=body.error)
-                self._set(prefetches={**self.run.prefetches, key: ended})
-                self._spend(body.tokens, body.cost)
+    def triaged(self, _: e.Event, body: e.Triaged) -> None:
+        self._set(phase=RunStatus.PLANNING, decision=body.decision, reason=body.reason)
+        self._spend(body.tokens, body.cost)
+
+    def planning_failed(self, _: e.Event, body: e.PlanningFailed) -> None:
+        if self.run.plan is None:
+            self._set(problems=body.problems)
+        self._spend(body.tokens, body.cost)
+
+    def prefetch_started(self, event: e.Event, body: e.PrefetchStarted) -> None:
+        begun = Prefetch(tool=body.tool, inputs=body.inputs, started_at=event.at)
+        self._set(prefetches={**self.run.prefetches, body.key: begun}, calls=self.run.calls + 1)
+
+    def prefetch_ended(self, event: e.Event, body: e.PrefetchEnded) -> None:
+        known = self.run.prefetches.get(body.key)
+        if known is None or known.over:
+            raise _misfit(event, f"no prefetched read {body.key!r} is under way")
+        took = None if body.seconds is None else timedelta(seconds=body.seconds)
+        at = None if took is None else known.started_at + took
+        ended = replace(known, over=True, ended_at=at, result=body.result, error=body.error)
+        self._set(prefetches={**self.run.prefetches, body.key: ended})
+        self._spend(body.tokens, body.cost)
 
     def plan_proposed(self, event: e.Event, body: e.PlanProposed) -> None:
         self.steps.run_plan(None)
@@ -268,9 +264,7 @@ class _Fold:
                 self.steps[body.step] = replace(step, status=StepStatus.ASKING, asked=again)
 
     def question_answered(self, event: e.Event, body: e.QuestionAnswered) -> None:
-        open_before = self.questions
-        self.question_withdrawn(event, body)
-        asked = open_before[body.question]
+        asked = self.question_withdrawn(event, body)
         timed_out = body.no_answer and event.by.kind == "system"
         if asked.kind not in FOR_PROGRAMS and not timed_out:
             if event.by.kind != "person":
@@ -286,11 +280,10 @@ class _Fold:
 
     def question_withdrawn(
         self, event: e.Event, body: e.QuestionWithdrawn | e.QuestionAnswered
-    ) -> None:
-        name = body.question
-        if name not in self.questions:
-            raise _misfit(event, f"question {name!r} is not open")
-        del self.questions[name]
+    ) -> e.QuestionAsked:
+        if body.question not in self.questions:
+            raise _misfit(event, f"question {body.question!r} is not open")
+        return self.questions.pop(body.question)
 
     def run_started(self, event: e.Event, body: e.RunStarted) -> None:
         self._check_hash(event, body.hash)
@@ -303,21 +296,26 @@ class _Fold:
             covered=self.run.covered if replanned else self._covers(),
         )
 
-    def marks(self, _: e.Event, body: _Marks) -> None:
-        match body:
-            case e.PlanRejected():
-                self._set(approved="", reason=body.reason)
-            case e.RunPaused() | e.RunRepaired():
-                self._set(paused=True, reason=body.reason)
-            case e.RunResumed():
-                self._set(paused=False, reason="")
-            case e.CancelAsked():
-                self._set(cancel_asked=True, reason=body.reason)
-            case e.ReportMade():
-                self._set(report_hash=body.result)
-            case e.RunFinished():
-                self.questions = {}
-                self._set(phase=RunStatus(body.status), reason=body.reason, paused=False)
+    def plan_rejected(self, _: e.Event, body: e.PlanRejected) -> None:
+        self._set(approved="", reason=body.reason)
+
+    def run_paused(self, _: e.Event, body: e.RunPaused | e.RunRepaired) -> None:
+        self._set(paused=True, reason=body.reason)
+
+    run_repaired = run_paused
+
+    def run_resumed(self, _: e.Event, __: e.RunResumed) -> None:
+        self._set(paused=False, reason="")
+
+    def cancel_asked(self, _: e.Event, body: e.CancelAsked) -> None:
+        self._set(cancel_asked=True, reason=body.reason)
+
+    def report_made(self, _: e.Event, body: e.ReportMade) -> None:
+        self._set(report_hash=body.result)
+
+    def run_finished(self, _: e.Event, body: e.RunFinished) -> None:
+        self.questions = {}
+        self._set(phase=RunStatus(body.status), reason=body.reason, paused=False)
 
     def replan_started(self, _: e.Event, body: e.ReplanStarted) -> None:
         self._set(
@@ -431,31 +429,36 @@ class _Fold:
             result_hash=body.result,
         )
 
-    def step_stopped(self, event: e.Event, body: e.StepCancelled | e.StepUnknown) -> None:
-        known, unknown = self.steps.get(body.step), isinstance(body, e.StepUnknown)
+    def step_cancelled(self, event: e.Event, body: e.StepCancelled) -> None:
+        step = self._step(event, body.step, UNFINISHED)
+        self.steps[body.step] = replace(
+            step, status=StepStatus.CANCELLED, error=body.reason, finished_at=event.at
+        )
+
+    def step_unknown(self, event: e.Event, body: e.StepUnknown) -> None:
+        known = self.steps.get(body.step)
         unsure = known is not None and known.unsure
-        step = self._step(event, body.step, IN_CALL if unknown and not unsure else UNFINISHED)
-        status = StepStatus.UNKNOWN if unknown else StepStatus.CANCELLED
-        at = step.started_at if isinstance(body, e.StepUnknown) and body.died else event.at
-        self.steps[body.step] = replace(step, status=status, error=body.reason, finished_at=at)
+        step = self._step(event, body.step, UNFINISHED if unsure else IN_CALL)
+        at = step.started_at if body.died else event.at
+        self.steps[body.step] = replace(step, status=_UNKNOWN, error=body.reason, finished_at=at)
 
     def step_reset(self, event: e.Event, body: e.StepReset) -> None:
         step = self._step(event, body.step, _ENDED)
         permit = step.permit if body.same_call else None
         self.steps[body.step] = replace(_waiting_again(step), permit=permit)
 
-    def step_marks(
-        self, event: e.Event, body: e.StepProgressed | e.StepWaits | e.StepAdvised
-    ) -> None:
-        match body:
-            case e.StepProgressed(step=name, text=text):
-                self.steps[name] = replace(self._step(event, name, IN_CALL), progress=text)
-            case e.StepWaits(step=name, seconds=seconds):
-                until = event.at + timedelta(seconds=seconds) if seconds else None
-                self.steps[name] = replace(self._step(event, name, NOT_STARTED), wakes_at=until)
-            case e.StepAdvised(step=name):
-                self._step(event, name, IN_CALL)
-                self._set(advice=self.run.advice or body)
+    def step_progressed(self, event: e.Event, body: e.StepProgressed) -> None:
+        step = self._step(event, body.step, IN_CALL)
+        self.steps[body.step] = replace(step, progress=body.text)
+
+    def step_waits(self, event: e.Event, body: e.StepWaits) -> None:
+        until = event.at + timedelta(seconds=body.seconds) if body.seconds else None
+        step = self._step(event, body.step, NOT_STARTED)
+        self.steps[body.step] = replace(step, wakes_at=until)
+
+    def step_advised(self, event: e.Event, body: e.StepAdvised) -> None:
+        self._step(event, body.step, IN_CALL)
+        self._set(advice=self.run.advice or body)
 
 
 def _misfit(event: e.Event, why: str) -> JournalDamaged:
@@ -475,16 +478,7 @@ def _waiting_again(step: StepState) -> StepState:
     return StepState(item=step.item, made=made, asked=step.asked)
 
 
-_SHARED: Final[Mapping[type[Any], str]] = {
-    **dict.fromkeys((e.Triaged, e.PlanningFailed, e.PrefetchStarted, e.PrefetchEnded), "planning"),
-    **dict.fromkeys((e.PlanRejected, e.RunPaused, e.RunRepaired, e.RunResumed), "marks"),
-    **dict.fromkeys((e.CancelAsked, e.ReportMade, e.RunFinished), "marks"),
-    **dict.fromkeys((e.StepProgressed, e.StepWaits, e.StepAdvised), "step_marks"),
-    **dict.fromkeys((e.StepCancelled, e.StepUnknown), "step_stopped"),
-}
 _HANDLERS: Final = {
-    each: cast(
-        "Callable[[_Fold, e.Event, Any], None]", getattr(_Fold, _SHARED.get(each, each.type))
-    )
+    each: cast("Callable[[_Fold, e.Event, Any], None]", getattr(_Fold, each.type))
     for each in e.EVENT_TYPES
 }
