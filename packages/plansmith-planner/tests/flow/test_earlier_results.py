@@ -239,22 +239,6 @@ async def test_maps_templates_and_texts_use_an_earlier_result() -> None:
     assert ref in to_html(report)
 
 
-async def test_a_map_over_a_long_earlier_list_asks_before_it_changes_something() -> None:
-    talk, tools = talks()
-    ref = await talk.first()
-    each = {"id": "one", "tool": "send", "inputs": {"to": "{{item.city}}"}}
-    given = plan(
-        {"id": "every", "over": {"$from": ref, "$path": ["rows"]}, "each": each, "most": 1}
-    )
-    run = await talk.submit(given)
-    assert run.plan is not None
-    await talk.app.decide(run.id, approve=run.plan.hash, by="ada")
-    run = await talk.app.run(run.id)
-    [asked] = run.questions.values()
-    assert (asked.times, asked.sources) == (2, (ref,))
-    assert arguments(tools, "send") == []
-
-
 @pytest.mark.parametrize(
     "ref", ["run:{run}/nothing", "run:{run}/late", "run:nobody/totals", "run:{other}/totals"]
 )

@@ -83,42 +83,6 @@ class House:
         return await running
 
 
-async def test_an_edit_between_two_rounds_keeps_the_rounds_and_changes_what_follows() -> None:
-    house = House()
-    app = house.process()
-    run_id = await house.approved(app, plan(POLL))
-    assert (await app.runs.run(run_id, parks=True)).wakes_at is not None
-    await app.pause(run_id, by="ada")
-    later: dict[str, Json] = {"id": "later", "tool": "stock", "inputs": {"of": "{{poll.state}}"}}
-    longer = plan(POLL, later)
-    await app.edit(run_id, longer, by="ada")
-    await app.close()
-    second = house.process()
-    await second.resume(run_id, by="ada")
-    run = await house.lived(second, run_id)
-    assert run.status is RunStatus.DONE
-    assert house.shop.calls == {"poll": 3, "stock": 1}
-    assert run.steps["poll/3"].status == "done"
-
-
-async def test_an_edit_beside_rounds_that_change_something_repeats_none_of_them() -> None:
-    house = House()
-    app = house.process()
-    until: Json = {"equals": ["{{press.given}}", {"$literal": {"never": True}}]}
-    repeat: Json = {"until": until, "at_most": 3, "every": 600}
-    press: dict[str, Json] = {"id": "press", "tool": "order", "repeat": repeat}
-    run_id = await house.approved(app, plan(press))
-    await app.runs.run(run_id, parks=True)
-    await app.pause(run_id, by="ada")
-    await app.edit(run_id, plan(press, STOCK), by="ada")
-    await app.close()
-    second = house.process()
-    await second.resume(run_id, by="ada")
-    run = await house.lived(second, run_id, approves=True)
-    assert run.steps["press"].status == "failed"
-    assert house.shop.calls == {"order": 3, "stock": 1}
-
-
 async def test_an_edit_beside_rounds_that_the_plan_gave_up_makes_none_of_them_again() -> None:
     house = House()
     app = house.process()
@@ -173,21 +137,6 @@ async def test_an_edit_of_the_rounds_themselves_begins_them_anew() -> None:
     assert "poll/3" not in run.steps
 
 
-async def test_an_edited_condition_of_a_change_needs_a_new_approval() -> None:
-    house = House(count=50)
-    app = house.process()
-    order: dict[str, Json] = {"id": "order", "tool": "order", "when": FEW}
-    run_id = await house.approved(app, plan(POLL, STOCK, {**order, "after": ["poll"]}))
-    await app.runs.run(run_id, parks=True)
-    await app.pause(run_id, by="ada")
-    wider = plan(POLL, STOCK, {"id": "order", "tool": "order", "after": ["poll"]})
-    await app.edit(run_id, wider, by="ada")
-    await app.resume(run_id, by="ada")
-    run = await house.lived(app, run_id)
-    assert run.status is RunStatus.REVIEWING
-    assert house.shop.calls["order"] == 0
-
-
 async def test_a_step_that_was_skipped_stays_skipped_when_the_run_is_continued() -> None:
     house = House(count=50)
     app = house.process()
@@ -204,25 +153,6 @@ async def test_a_step_that_was_skipped_stays_skipped_when_the_run_is_continued()
     assert ended.steps["order"].status == "skipped"
     assert house.shop.calls["order"] == 0
     assert house.shop.calls["stock"] == 1
-
-
-async def test_a_new_plan_of_a_model_cannot_take_a_condition_off_a_change_unasked() -> None:
-    """The model answers a failure with the same plan, in which the order has no condition."""
-    house = House(count=50)
-    order: dict[str, Json] = {"id": "order", "kind": "tool", "tool": "order", "inputs": {}}
-    bad: dict[str, Json] = {"id": "bad", "kind": "tool", "tool": "fail", "inputs": {}}
-    stock: dict[str, Json] = {"id": "stock", "kind": "tool", "tool": "stock", "inputs": {}}
-    decision: Json = {"decision": "plan", "reason": "", "query": "order", "answer": ""}
-    first: Json = {"goal": "g", "steps": [stock, {**order, "when": FEW}, bad]}
-    loose: Json = {"goal": "g", "steps": [stock, {**order, "after": ["stock"]}]}
-    model = ScriptedModel(decision, first, loose, *[loose] * 3)
-    app = house.process(model=model)
-    run = await app.plan("Order bolts if there are few", by="bob")
-    assert run.plan is not None
-    assert run.plan.by_id["order"].when == FEW
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    await house.lived(app, run.id)
-    assert house.shop.calls["order"] == 0
 
 
 async def test_rounds_whose_approval_was_lost_go_on_where_they_were_and_outlast_a_replan() -> None:
@@ -257,28 +187,3 @@ async def test_rounds_whose_approval_was_lost_go_on_where_they_were_and_outlast_
     assert run.replans == 1
     assert house.shop.calls == {"order": 3, "stock": 1, "fail": 1}
     assert run.steps["press"].rule == "error"
-
-
-async def test_a_condition_on_an_answer_that_another_process_gave_is_decided_by_it() -> None:
-    """The first process goes on with its rounds while the second one answers."""
-    house = House()
-    ask: dict[str, Json] = {"id": "sure", "question": "Order?", "options": ["yes", "later"]}
-    yes: Json = {"equals": ["{{sure}}", "yes"]}
-    wanted = plan(
-        POLL,
-        ask,
-        {"id": "order", "tool": "order", "inputs": {"n": 1}, "when": yes},
-        {"id": "none", "tool": "stock", "when": {"not": yes}},
-    )
-    first, second = house.process(), house.process()
-    run_id = await house.approved(first, wanted)
-    running = asyncio.ensure_future(first.run(run_id))
-    await house.clock.advance(10)
-    assert (await second.get(run_id)).questions.keys() == {"sure"}
-    await second.answer(run_id, "sure", "yes", by="ada")
-    while not running.done():
-        await house.clock.advance(100)
-    run = await house.lived(first, run_id)
-    assert run.status is RunStatus.DONE
-    assert run.steps["none"].rule == "when"
-    assert house.shop.calls == {"poll": 3, "order": 1}

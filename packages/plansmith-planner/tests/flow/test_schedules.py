@@ -497,21 +497,6 @@ async def test_a_removed_schedule_starts_nothing_that_was_queued(intake: Desk) -
     assert states == ["cancelled", "done"]
 
 
-async def test_a_claim_whose_process_died_before_the_run_heals_on_the_next_tick(
-    intake: Desk,
-) -> None:
-    schedule = await intake.add()
-    await intake.clock.advance(3600)
-    at = START + timedelta(hours=1)
-    claim = Fire(schedule=schedule.id, due=at, run="0-claimed", at=at, seen=at)
-    assert await intake.smith.schedules.shelf.put_fire(claim)
-    await intake.later(seconds=0)
-    await intake.later(seconds=0)
-    assert (await intake.smith.get("0-claimed")).status is RunStatus.DONE
-    assert intake.calls == ["look 1"]
-    assert await intake.history(schedule) == [("due", "done")]
-
-
 async def test_a_living_process_keeps_its_run_however_long_it_takes(intake: Desk) -> None:
     await intake.add(HOLD)
     await intake.later(hours=1)
@@ -523,7 +508,7 @@ async def test_a_living_process_keeps_its_run_however_long_it_takes(intake: Desk
         [fire] = await other.schedules.shelf.open_fires()
         return fire.seen == intake.clock.now() and intake.clock.sleepers == 1
 
-    for _ in range(20):
+    for _ in range(5):
         await intake.clock.advance(30)  # until the next sign of life
         await until(is_seen)
         assert await other.schedules.tick() == []
@@ -591,31 +576,3 @@ async def test_a_fire_of_a_template_that_was_changed_waits_for_a_new_approval(
     assert (await intake.smith.get(fire.run)).status is RunStatus.REVIEWING
     assert intake.calls == ["note hello"]
     await intake.smith.close()
-
-
-async def test_a_run_left_behind_is_gone_on_with_when_its_process_is_silent(intake: Desk) -> None:
-    schedule = await intake.add(HOLD)
-    await intake.later(hours=1)
-    other = intake.another()
-    assert await other.schedules.tick() == []
-    await intake.smith.close()  # leaves it to the next process at once
-    intake.leave.set()
-    await other.schedules.tick()
-    await other.schedules.carried()
-    [row] = await other.schedules.history(schedule.id)
-    assert (row.state.value, intake.calls) == ("done", ["hold", "hold"])
-    intake.smith = other
-
-
-async def test_many_processes_on_one_store_start_each_instant_once(intake: Desk) -> None:
-    schedule = await intake.add(timing=Timing(every_minutes=1))
-    others = [intake.another() for _ in range(3)]
-    for _ in range(10):
-        intake.clock._elapsed += 60
-        await asyncio.gather(*(each.schedules.tick() for each in [intake.smith, *others]))
-        for each in [intake.smith, *others]:
-            await each.schedules.carried()
-    assert len(intake.calls) == 10
-    assert await intake.history(schedule) == [("due", "done")] * 10
-    for each in others:
-        await each.close()

@@ -293,19 +293,6 @@ async def test_a_change_that_may_have_happened_is_never_retried_by_a_rule() -> N
     assert len(tools.calls) == 1
 
 
-async def test_a_long_pause_before_a_retry_is_kept_in_the_store() -> None:
-    clock, tools = FakeClock(), world(FakeTool("flaky", [ToolFailed("no"), {"ok": True}]))
-    app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
-    wanted = plan({"id": "a", "tool": "flaky", "retry": {"at_most": 1, "every": 600}})
-    run = await app.runs.run(await started(app, wanted), parks=True)
-    assert run.wakes_at is not None
-    assert clock.sleepers == 0
-    waiting = asyncio.create_task(app.run(run.id))
-    await clock.advance(601)
-    assert (await waiting).status is RunStatus.DONE
-    assert (await replay(run.id, app)).identical
-
-
 @pytest.mark.parametrize(("asked", "waits"), [(40, 40), (1_000_000, 3600), (None, 0)])
 async def test_a_busy_tool_says_how_long_to_wait_for_the_next_try(
     asked: float | None, waits: float

@@ -149,8 +149,3 @@ async def test_the_files_of_a_run_are_the_paths_that_its_writing_steps_returned(
     )
     assert run.files == ("a.txt", "b.txt")
     assert (await ran(step("o", "order"))).files == ()
-
-
-class Branch(TypedDict):
-    name: str
-    inner: NotRequired[list[Branch]]
