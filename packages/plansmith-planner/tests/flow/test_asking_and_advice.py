@@ -416,3 +416,34 @@ async def test_the_shared_budget_counts_what_other_processes_spent(tmp_path: Pat
     third, tools = smith(shared_budget=BudgetLimits(steps=2), store=url)
     assert (await third.run(run.id)).status is RunStatus.DONE
     await third.close()
+
+
+async def test_a_person_changes_the_plan_of_a_run_under_way_and_finished_work_is_kept(
+    scripted: Script,
+) -> None:
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="read")
+    async def hold() -> str:
+        """Wait until told."""
+        entered.set()
+        await leave.wait()
+        return "held"
+
+    first = {"steps": [step("a", "hold"), step("b", inputs={"x": "{{a}}"})]}
+    second = {"steps": [step("a", "hold"), step("c", inputs={"y": "{{a}}"})]}
+    model = scripted(first, Answer(second, expects="not b, rather c"))
+    app, tools = smith(hold, model=model)
+    run = await app.plan("do it")
+    running = asyncio.ensure_future(app.run(run.id))
+    await entered.wait()
+    changing = asyncio.ensure_future(app.request_changes(run.id, "not b, rather c", by="ada"))
+    await asyncio.sleep(0)
+    leave.set()
+    run = await changing
+    await running
+    assert statuses(run)["a"] == "done"
+    assert not run.paused
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert [call.arguments for call in tools.calls] == [{"y": "held"}]

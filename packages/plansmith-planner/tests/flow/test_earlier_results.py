@@ -135,14 +135,6 @@ async def test_an_earlier_result_is_used_without_fetching_it_again_and_a_person_
     assert (await replay(run.id, talk.app)).identical
 
 
-async def test_an_earlier_result_that_may_not_reach_a_change_is_denied() -> None:
-    talk, tools = talks(limits=Limits(first_wait_s=0, data="deny"))
-    run = await talk.submit(sending(await talk.first()))
-    done = await through(talk.app, run)
-    assert done.steps["mail"].status is StepStatus.FAILED
-    assert arguments(tools, "send") == []
-
-
 async def test_the_review_of_an_earlier_result_names_its_request_and_step_in_both_languages() -> (
     None
 ):

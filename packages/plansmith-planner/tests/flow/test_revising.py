@@ -22,6 +22,7 @@ from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import Answer, FakeTool, FakeTools
 from plansmith.tools.functions import tool
 
+
 @pytest.mark.parametrize(("to", "undone"), [("bob", True), ("ann", False)])
 async def test_a_plan_that_undoes_a_persons_own_edit_says_so_in_the_review(
     scripted: Script, to: str, undone: bool
@@ -209,7 +210,6 @@ async def test_a_retry_of_a_cancelled_run_makes_up_for_the_change_that_its_list_
 
     @tool(effect="write", name="pay")
     def pay(to: str) -> str:
-        """Pay somebody."""
         if to == "bob" and len(paid) == 1:
             paid.append("nobody")
             raise ToolFailed("the bank is closed")

@@ -14,6 +14,7 @@ from tests.flow.plans import approved, plan
 from plansmith import AgentSpec, Effect, RunStatus, StepStatus
 from plansmith.app import Plansmith
 from plansmith.errors import NotApproved, OutcomeUnknown, Refused, ToolBusy, ToolFailed
+from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
@@ -276,3 +277,27 @@ async def test_a_fork_asks_before_what_was_done_at_its_event_although_the_plan_l
     with pytest.raises(NotApproved):
         await smith.run(forked.id)
     assert sent == [1]
+
+
+async def test_a_keyed_write_stays_unsure_through_a_restart_and_a_cancel() -> None:
+    store = MemoryStore()
+    service = Keyed(RuntimeError("boom"))
+    limits = Limits(first_wait_s=3600)
+    app = Plansmith(tools=[service], limits=limits, store=store)
+    run = await app.submit(plan({"id": "p", "tool": "pay"}))
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash)
+    news = app.events(run.id, follow=True)
+    # As `run` does, without waiting for it.
+    running = app.runs.execution.begin(await app.runs.journals.load(run.id))
+    future = await running
+    assert future is not None
+    async for event in news:
+        if isinstance(event.body, e.StepFailed):
+            assert event.body.unsure
+            break
+    future.cancel()
+    again = Plansmith(tools=[service], limits=limits, store=store)
+    run = await again.cancel(run.id, by="ada")
+    assert run.status is RunStatus.CANCELLED
+    assert run.steps["p"].status is StepStatus.UNKNOWN

@@ -252,7 +252,6 @@ async def test_items_ask_together_and_run_as_many_at_once_as_the_plan_says(
 
     @tool(effect="write")
     async def pay(to: str, sum: int) -> Json:  # noqa: A002 - as in the plan
-        """Pay."""
         return await gate({"to": to, "sum": sum})
 
     store = MemoryStore()

@@ -30,7 +30,6 @@ class Counting(MemoryStore):
 
 @tool(effect="write")
 def order() -> str:
-    """Orders."""
     return "ordered"
 
 
