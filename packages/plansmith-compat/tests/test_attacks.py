@@ -9,14 +9,16 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from tests.members import Member
+from tests.test_conversations import GO, research
 
 from plansmith import Plansmith
-from plansmith.errors import Misconfigured, Refused, ToolFailed
-from plansmith.formats.dialect import dialect_names
+from plansmith.errors import Misconfigured, Refused, StaleDecision, ToolFailed
 from plansmith.plan.run import Run
-from plansmith.testing import Answer, ScriptedModel
+from plansmith.testing import Answer, MemoryStore, ScriptedModel
 from plansmith_compat import valuecell as vc
 from plansmith_compat.deerflow import (
+    DeerFlow,
     coordinator_node,
     human_feedback_node,
     nodes,
@@ -25,6 +27,7 @@ from plansmith_compat.deerflow import (
 )
 from plansmith_compat.openmanus import AgentState, PlanningFlow
 from plansmith_compat.sage import AgentRuntime, BaseProfile, LLMPlanner, MCPRegistry
+from plansmith_compat.sage.operators import RegistryTools
 from plansmith_compat.spring import PlanExecutorNode, PlanningTool, deepresearch
 
 CALL = {"type": "tool", "name": "look", "arguments": {"at": "x"}}
@@ -170,9 +173,9 @@ def test_a_deeply_nested_answer_of_a_tool_does_not_break_deerflow() -> None:
     assert sanitize_tool_response("[" * 100_000).startswith("[[[")
 
 
-@pytest.mark.parametrize("shape", ["", *dialect_names()])
+@pytest.mark.parametrize("shape", ["", "spring"])
 @pytest.mark.parametrize("text", ["[" * 4000, '{"steps":[' * 900 + "1" + "]}" * 900])
-async def test_a_plan_nested_too_deep_is_a_failed_plan_in_every_dialect(
+async def test_a_plan_nested_too_deep_is_a_failed_plan_in_any_dialect(
     shape: str, text: str
 ) -> None:
     smith = Plansmith(model=ScriptedModel(*[text] * 8))
@@ -339,3 +342,34 @@ def test_an_entry_of_a_planner_of_sage_that_is_no_data_drops_only_itself(entry: 
     planner: Any = SimpleNamespace(plan=lambda **_: [entry, CALL])
     result = AgentRuntime(BaseProfile(language="en"), planner, tools).step("look")
     assert (result.status, look.calls) == ("done", [{"at": "x"}])
+
+
+async def test_the_acceptance_of_a_deerflow_plan_does_not_count_for_one_nobody_here_saw() -> None:
+    member, store = Member("researcher"), MemoryStore()
+    given: dict[str, Any] = {"agents": [member], "store": store}
+    here = DeerFlow(model=ScriptedModel(GO, research("old")), **given)
+    there = DeerFlow(model=ScriptedModel(research("new"), "the report"), **given)
+    run_id = (await here.start("the market")).run_id
+    await there.feedback(run_id, "[EDIT_PLAN] something else")
+    state = await here.feedback(run_id, "[ACCEPTED]")
+    assert (state.goto, member.tasks) == ("human_feedback", [])
+    assert state.plan is not None
+    assert state.plan.steps[0].description == "new"
+    await there.feedback(run_id, "[ACCEPTED]")
+    assert member.tasks == ["new"]
+
+
+async def test_a_decision_on_a_plan_of_a_sage_runtime_does_not_count_for_another_one() -> None:
+    look, wipe = Tool("look", "read", *[ToolFailed("gone")] * 4), Tool("wipe", "write")
+    store = MemoryStore()
+    new = [{**CALL, "name": "wipe", "arguments": {"at": "a"}}, REPLY]
+    asks = runtime([CALL, REPLY], new, tools=[look, wipe], replans=1, store=store)
+    run = await asks.answer("look at x")
+    edited = Plansmith(tools=[RegistryTools(asks.tools)], store=store, shared_store=True)
+    plan = (await edited.get(run.run_id)).plan
+    assert plan is not None
+    other = plan.steps[0].replace(inputs={"at": "everything"})
+    await edited.edit(run.run_id, plan.replace(steps=(other, *plan.steps[1:])))
+    with pytest.raises(StaleDecision, match="another plan"):
+        await asks.adecide(approve=True)
+    assert wipe.calls == []

@@ -111,11 +111,6 @@ async def test_a_query_that_cannot_be_interrupted_is_ended_with_its_process(
     assert set(_children()) <= before
 
 
-async def test_wide_sqlite_rows_do_not_fill_this_process(url: str) -> None:
-    with pytest.raises(ToolFailed, match="more than 256 MB of memory"):
-        await ask(url, f"{MANY} SELECT {WIDE} FROM r", memory_bytes=256 << 20)
-
-
 @LINUX
 async def test_the_child_of_a_query_has_no_secret_in_its_environment(
     url: str, monkeypatch: pytest.MonkeyPatch
@@ -228,28 +223,17 @@ def test_a_child_ends_with_the_program_that_started_it(url: str) -> None:
 
 
 async def test_many_queries_at_once_share_a_few_children(url: str) -> None:
-    found = await asyncio.gather(*(ask(url, f"SELECT {n} AS n") for n in range(12)))
-    assert [each["rows"][0]["n"] for each in found] == list(range(12))
+    found = await asyncio.gather(*(ask(url, f"SELECT {n} AS n") for n in range(5)))
+    assert [each["rows"][0]["n"] for each in found] == list(range(5))
     assert len(_children()) <= 1
 
 
 @LINUX
-@pytest.mark.parametrize("name", ["sparse.json", "wide.sql"])
-async def test_tables_that_explode_end_the_query_and_not_the_program(
-    tmp_path: Path, name: str
-) -> None:
+async def test_tables_that_explode_end_the_query_and_not_the_program(tmp_path: Path) -> None:
     tools = TableTools(tmp_path, rows=RowLimits(memory_bytes=32 << 20))
-    if name == "sparse.json":
-        # Each row has a column of its own: rows times columns are a thousand million cells.
-        rows = ",".join(f'{{"c{number}": 1}}' for number in range(30_000))
-        (tmp_path / name).write_text(f"[{rows}]")
-        given: dict[str, Any] = {"query": 'SELECT count(*) FROM "sparse.json"'}
-    else:
-        (tmp_path / "t.csv").write_text("a\n1\n")
-        given = {"query": f"{MANY} SELECT {WIDE} FROM r, t", "tables": {"t": "t.csv"}}
-    with pytest.raises(ToolFailed, match="memory" if name == "wide.sql" else "cells"):
+    (tmp_path / "t.csv").write_text("a\n1\n2\n")
+    given = {"query": f"{MANY} SELECT {WIDE} FROM r, t"}
+    with pytest.raises(ToolFailed, match="more than 32 MB of memory"):
         await tools.call("tables.sql", given, Call(key="k"))
-    (tmp_path / "ok.csv").write_text("a\n1\n2\n")
-    asked = {"query": 'SELECT sum(a) AS s FROM "ok.csv"'}
-    found = await tools.call("tables.sql", asked, Call(key="k"))
+    found = await tools.call("tables.sql", {"query": "SELECT sum(a) AS s FROM t"}, Call(key="k"))
     assert found["rows"] == [{"s": 3}]  # type: ignore[call-overload,index]

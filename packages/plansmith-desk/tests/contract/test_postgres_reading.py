@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from plansmith.ports import Call
 from plansmith_desk.sql import SqlTools
 from plansmith_desk.sql.rows import RowLimits
 
-NUMBERS = itertools.count()
 # It stands for whatever the reading of the text misses: any text, as SQL, inside of the statement.
 ANY_TEXT = """
 CREATE FUNCTION any_text(given text) RETURNS text LANGUAGE plpgsql AS $$
@@ -31,9 +29,9 @@ def hidden(statement: str) -> str:
     return f"SELECT any_text(convert_from(decode('{statement.encode().hex()}', 'hex'), 'utf8'))"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def shop(postgres_server: Server) -> Iterator[Shop]:
-    made = Shop(postgres_server, f"reading_{next(NUMBERS)}")
+    made = Shop(postgres_server, "reading")
     yield made
     made.leave()
 
@@ -210,7 +208,7 @@ async def test_another_database_is_not_reached_through_dblink(shop: Shop) -> Non
 async def test_a_role_that_may_do_more_than_tables_is_refused_with_the_way_to_make_one(
     shop: Shop, rights: str, told: str
 ) -> None:
-    role = f"{shop.name}_mighty"
+    role = f"{shop.name}_{told.replace(' ', '_')}"
     shop.sql(f"CREATE ROLE {role} LOGIN {rights}")
     with pytest.raises(Misconfigured, match=f"(?s){told}.*CREATE ROLE plansmith_reader"):
         await shop.ask("SELECT 1", user=role)

@@ -84,11 +84,25 @@ def names() -> Iterator[str]:
     return (f"sql_tools_{number}" for number in range(1000))
 
 
-@pytest.fixture(params=["sqlite", "duckdb", "postgresql"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, names: Iterator[str]) -> Place:
+KINDS = ["sqlite", "duckdb", "postgresql"]
+
+
+def place_of(request: pytest.FixtureRequest, folder: Path) -> Place:
     if request.param == "postgresql":
+        names = request.getfixturevalue("names")
         return postgres_place(request.getfixturevalue("postgres_server"), next(names))
-    return sqlite_place(tmp_path) if request.param == "sqlite" else duckdb_place(tmp_path)
+    return sqlite_place(folder) if request.param == "sqlite" else duckdb_place(folder)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A database for all tests that only read it."""
+    return place_of(request, tmp_path_factory.mktemp("place"))
+
+
+@pytest.fixture(params=KINDS)
+def own_place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return place_of(request, tmp_path)
 
 
 def tools_of(place: Place, **options: Any) -> SqlTools:
@@ -270,14 +284,14 @@ async def test_what_is_wrong_is_named(place: Place) -> None:
             await use(source, "query", query=query)
 
 
-async def test_writing_needs_a_tool_that_was_asked_for(place: Place) -> None:
-    assert "sql.execute" not in [each.name for each in await tools_of(place).tools()]
-    source = tools_of(place, writable=["shop"])
+async def test_writing_needs_a_tool_that_was_asked_for(own_place: Place) -> None:
+    assert "sql.execute" not in [each.name for each in await tools_of(own_place).tools()]
+    source = tools_of(own_place, writable=["shop"])
     spec = next(each for each in await source.tools() if each.name == "sql.execute")
     assert (spec.effect, spec.idempotent) == ("write", False)
-    statement = f"DELETE FROM orders WHERE id > {place.mark}"
+    statement = f"DELETE FROM orders WHERE id > {own_place.mark}"
     assert await use(source, "execute", statement=statement, parameters=[290]) == {"changed": 10}
-    assert await count(place) == 290
+    assert await count(own_place) == 290
     with pytest.raises(ToolFailed):
         await use(source, "execute", statement="DELETE FROM orders; DELETE FROM customers")
     with pytest.raises(ToolFailed):
@@ -285,7 +299,7 @@ async def test_writing_needs_a_tool_that_was_asked_for(place: Place) -> None:
     for statement in ("ATTACH '/tmp/evil.db' AS evil", "COPY orders TO '/tmp/evil.csv'"):
         with pytest.raises(ToolFailed):
             await use(source, "execute", statement=statement)
-    assert await count(place) == 290
+    assert await count(own_place) == 290
 
 
 async def test_a_change_whose_commit_was_not_answered_may_have_been_made(

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus
-from plansmith.errors import PlansmithError, ToolBusy
+from plansmith.errors import ToolBusy
 from plansmith.plan.data import Json
-from plansmith.plan.events import Actor, StepStarted
+from plansmith.plan.events import StepStarted
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 from plansmith.secrets import SecretBox
@@ -180,25 +178,3 @@ async def test_a_local_agents_model_asks_the_person_and_reads_every_answer(
     assert 'title="answer of the person to: When?"' in last
     starts = [each.body async for each in app.events(run.id) if isinstance(each.body, StepStarted)]
     assert len({each.key for each in starts}) == 1
-
-
-async def test_a_local_agents_model_that_asks_the_same_again_is_not_answered_by_itself(
-    scripted: Script,
-) -> None:
-    delete = Answer({"question": "May I delete the file?"}, tool="ask_person")
-    _, app = asking(scripted, delete, delete, delete)
-    run = await app.run((await app.submit(FIND)).id)
-    [first] = run.questions
-    await app.answer(run.id, first, "yes", by="ada")
-    run = await app.run(run.id)
-    assert run.status is RunStatus.ASKING
-    assert first not in run.questions
-
-
-async def test_a_program_cannot_answer_what_an_agent_asks_the_person(scripted: Script) -> None:
-    _, app = asking(scripted, Answer({"question": "Pay?"}, tool="ask_person"))
-    run = await app.run((await app.submit(FIND)).id)
-    [question] = run.questions
-    with pytest.raises(PlansmithError):
-        await app.answer(run.id, question, "yes", by=Actor(kind="program", name="bot"))
-    assert (await app.get(run.id)).status is RunStatus.ASKING

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plansmith import Plan, Plansmith, RunStatus, ToolSpec
-from plansmith.errors import Misconfigured, PlanInvalid
+from plansmith.errors import Misconfigured
 from plansmith.plan.limits import Limits
 from plansmith.ports import ToolSource
 from plansmith.report.build import load_report
@@ -96,19 +96,6 @@ async def test_reading_runs_at_once_and_writing_waits_for_a_person(folder: Path)
     writing = await smith.submit(plan(step("a", "files.write", path="x", text="y")))
     assert (await smith.runs.run(writing.id)).status is RunStatus.REVIEWING
     assert not (folder / "x").exists()
-
-
-async def test_a_plan_with_wrong_arguments_is_refused_before_anything_runs(folder: Path) -> None:
-    smith = Plansmith(tools=builtin_sources(folder))
-    with pytest.raises(PlanInvalid, match="PS2"):
-        await smith.submit(plan(step("a", "files.write", path="x", txt="y")))
-    with pytest.raises(PlanInvalid, match="no 'sum'"):
-        await smith.submit(
-            plan(
-                step("a", "calculator.compute", expression="1"),
-                step("b", "note.tell", text=ref("a", "sum")),
-            )
-        )
 
 
 async def all_specs(sources: list[ToolSource]) -> list[ToolSpec]:
@@ -197,7 +184,7 @@ NUMBERS = st.decimals(-99999, -1, places=3) | st.decimals(0, 99999, places=3)
 
 
 @given(texts=st.lists(tables(), min_size=2, max_size=2))
-@settings(max_examples=2, deadline=None)  # one story for both tables: a restart takes its time
+@settings(max_examples=1, deadline=None)  # one story for both tables: a restart takes its time
 def test_a_table_is_the_same_in_the_file_after_a_restart_in_a_map_and_in_the_report(
     texts: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

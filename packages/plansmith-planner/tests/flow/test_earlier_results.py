@@ -135,14 +135,6 @@ async def test_an_earlier_result_is_used_without_fetching_it_again_and_a_person_
     assert (await replay(run.id, talk.app)).identical
 
 
-async def test_an_earlier_result_that_may_not_reach_a_change_is_denied() -> None:
-    talk, tools = talks(limits=Limits(first_wait_s=0, data="deny"))
-    run = await talk.submit(sending(await talk.first()))
-    done = await through(talk.app, run)
-    assert done.steps["mail"].status is StepStatus.FAILED
-    assert arguments(tools, "send") == []
-
-
 async def test_the_review_of_an_earlier_result_names_its_request_and_step_in_both_languages() -> (
     None
 ):
@@ -237,22 +229,6 @@ async def test_maps_templates_and_texts_use_an_earlier_result() -> None:
     assert any("from an earlier run: How warm" in note for note in report.notes)
     assert ref in to_markdown(report)
     assert ref in to_html(report)
-
-
-async def test_a_map_over_a_long_earlier_list_asks_before_it_changes_something() -> None:
-    talk, tools = talks()
-    ref = await talk.first()
-    each = {"id": "one", "tool": "send", "inputs": {"to": "{{item.city}}"}}
-    given = plan(
-        {"id": "every", "over": {"$from": ref, "$path": ["rows"]}, "each": each, "most": 1}
-    )
-    run = await talk.submit(given)
-    assert run.plan is not None
-    await talk.app.decide(run.id, approve=run.plan.hash, by="ada")
-    run = await talk.app.run(run.id)
-    [asked] = run.questions.values()
-    assert (asked.times, asked.sources) == (2, (ref,))
-    assert arguments(tools, "send") == []
 
 
 @pytest.mark.parametrize(

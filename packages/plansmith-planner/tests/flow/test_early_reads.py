@@ -7,7 +7,6 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,6 @@ from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.replay.player import replay
 from plansmith.review.settings import ReviewPolicy
 from plansmith.store.memory import MemoryStore
-from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeTool, FakeTools
 
 READ = {"id": "a", "tool": "look", "inputs": {"q": "x"}}
@@ -277,33 +275,3 @@ async def test_reads_early_take_part_in_the_tokens_and_the_money_of_the_run() ->
     assert (run.tokens, run.money) == (7, Decimal("0.05"))
     run = await app.run(run.id)
     assert (run.tokens, run.money) == (7, Decimal("0.05"))
-
-
-async def test_an_early_read_of_a_process_that_died_is_told_as_unknown(tmp_path: Path) -> None:
-    url = tmp_path / "runs.db"
-    model, gate = Slow(READ, MAIL), Gate()
-    first = app_of(model, gate, store=SqliteStore(url))
-    planning = asyncio.create_task(first.plan("look, then mail"))
-    await gate.called.wait()
-    first.runs.journals.owners.close()  # as if its process had died
-    other, free = Slow(READ, MAIL), Gate()
-    free.answer.set()
-    other.go_on.set()
-    second = app_of(other, free, store=SqliteStore(url))
-    await second.runs.resume_all()
-    [run] = await second.runs()
-    assert run.status is RunStatus.REVIEWING
-    dead = run.prefetches[f"{run.id}/early/1"]
-    assert dead.over
-    assert dead.ended_at is None
-    assert "not known how it ended" in dead.error
-    assert run.plan is not None
-    await second.decide(run.id, approve=run.plan.hash)
-    run = await second.run(run.id)
-    assert run.status is RunStatus.DONE
-    assert free.calls.count("mail") == 1
-    assert (await replay(run.id, second)).identical
-    planning.cancel()
-    await asyncio.gather(planning, return_exceptions=True)
-    await first.close()
-    await second.close()

@@ -54,14 +54,6 @@ async def test_one_reply_is_written_for_all_plans_and_only_after_the_last_one(
     assert (await replay(run.id, app)).identical
 
 
-async def test_the_held_reply_is_written_when_no_further_plan_is_found(scripted: Script) -> None:
-    planner = scripted(plan(step("a"), reply("r", "Say {{a}}")), *["no plan"] * 3)
-    app = smith(model=planner, report_model=scripted("It."), limits=TWO_ROUNDS)
-    run = await app.run((await app.plan("go")).id)
-    assert run.status is RunStatus.DONE
-    assert run.steps["r"].result == "It."
-
-
 async def test_the_held_reply_is_written_when_the_person_wants_no_further_plan(
     scripted: Script,
 ) -> None:

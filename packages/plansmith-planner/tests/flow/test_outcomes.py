@@ -76,7 +76,6 @@ def write_up(word: str) -> dict[str, Any]:
 
 @tool(effect="write")
 def keep(word: str) -> dict[str, Any]:
-    """Keep a word."""
     return {"kept": word, "tags": []}
 
 
@@ -118,7 +117,6 @@ async def test_the_outcome_of_a_run_that_found_nothing_is_not_that_everything_wa
 
 @tool(effect="read")
 def count(word: str | int) -> dict[str, Any]:
-    """Count a word."""
     return {"word": word, "count": 4711, "of": 4712}
 
 
@@ -184,7 +182,6 @@ async def test_the_time_in_which_a_process_was_dead_is_not_the_time_of_a_step(ef
 
     @tool(effect=effect)
     async def work() -> str:
-        """Work."""
         began.set()
         if hangs.pop(0):
             await asyncio.Event().wait()  # its process dies meanwhile

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +12,6 @@ from plansmith.errors import Misconfigured, ModelFailed, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.events import PlanningFailed
 from plansmith.plan.limits import Limits
-from plansmith.ports import Delta, Prompt, TextDelta
 from plansmith.replay.player import replay
 from plansmith.secrets import SecretBox
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
@@ -136,40 +132,6 @@ async def test_a_rethink_without_a_usable_answer_goes_on_with_the_plan(scripted:
         run = await app.run((await app.plan("go")).id)
         assert run.status is RunStatus.DONE
         assert (await replay(run.id, app)).identical
-
-
-async def test_a_rethink_is_made_after_a_restart_and_no_step_is_repeated(
-    scripted: Script, tmp_path: Path
-) -> None:
-    url = f"sqlite:///{tmp_path / 'runs.db'}"
-    app = smith(model=scripted(plan(A, B)), limits=AFTER_EACH, store=url)
-    run = await app.plan("go")
-
-    await app.close()
-    entered = asyncio.Event()
-
-    class Away:
-        name = "away"
-
-        async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-            del prompt
-            entered.set()
-            await asyncio.Event().wait()  # until the process stops
-            yield TextDelta("")
-
-    app = smith(model=Away(), limits=AFTER_EACH, store=url)
-    running = asyncio.create_task(app.run(run.id))
-    await entered.wait()
-    await app.close()
-    await asyncio.gather(running, return_exceptions=True)
-    model = scripted(plan(A, C))
-    app = smith(model=model, limits=AFTER_EACH, store=url)
-    run = await app.run(run.id)
-    assert run.status is RunStatus.DONE
-    assert list(run.steps) == ["a", "c"]
-    started = await bodies(app, run, e.StepStarted)
-    assert [each.step for each in started] == ["a", "c"]
-    await app.close()
 
 
 async def test_a_run_says_by_its_own_option_when_it_is_planned_again(scripted: Script) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from tests.edited import add_step, change_step, remove_step
-from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, approved, plan, smith, statuses, step
+from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, plan, smith, statuses, step
 
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
 from plansmith.engine.budget import Budget, BudgetLimits, Reservation
-from plansmith.errors import PlanInvalid, Refused, ToolFailed
+from plansmith.errors import Refused, ToolFailed
 from plansmith.plan.events import ReviewAsked, StepReused
 from plansmith.ports import Usage
 from plansmith.review.coverage import PlanCalls, coverage
@@ -22,48 +22,6 @@ from plansmith.review.policy import Environment
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import Answer, FakeTool, FakeTools
 from plansmith.tools.functions import tool
-
-# Edits
-
-
-async def test_an_edit_is_checked_at_once_needs_its_own_approval_and_can_be_undone() -> None:
-    app, tools = smith(FakeTool("mail", effect=Effect.FINAL))
-    first = plan(step("m", "mail", inputs={"to": "bob"}))
-    run = await app.submit(first)
-    with pytest.raises(PlanInvalid, match="PS101"):
-        await app.edit(run.id, plan(step("m", "nothing_like_it")))
-    edited = change_step(first, "m", inputs={"to": "eve"})
-    run = await app.edit(run.id, edited, by="ada")
-    assert run.status is RunStatus.REVIEWING
-    assert run.plan is not None
-    assert run.plan.revision == 2
-    with pytest.raises(Refused):
-        await app.decide(run.id, approve=first.hash)
-    run = await app.runs.editing.undo(run.id, by="ada")
-    assert run.plan is not None
-    assert run.plan.hash == first.hash
-    await app.decide(run.id, approve=first.hash, by="ada")
-    await app.run(run.id)
-    assert [call.arguments for call in tools.calls] == [{"to": "bob"}]
-
-
-async def test_wishes_reach_the_planner_with_the_plan_and_the_new_plan_is_reviewed(
-    scripted: Script,
-) -> None:
-    first = {"steps": [step("m", "mail", inputs={"to": "bob"})]}
-    second = {"steps": [step("m", "mail", inputs={"to": "eve"})]}
-    model = scripted(first, Answer(second, expects="send it to eve"))
-    app, _ = smith(FakeTool("mail", effect=Effect.FINAL), model=model)
-    run = await app.plan("mail bob")
-    run = await app.request_changes(run.id, "send it to eve", by="ada")
-    assert run.status is RunStatus.REVIEWING
-    assert run.rejections == 1
-    assert '"to": "bob"' in model.prompts[1][1].text
-    assert run.plan is not None
-    assert run.plan.by_id["m"].to_json()["inputs"] == {"to": "eve"}
-    await app.decide(run.id, reject=True)
-    with pytest.raises(Refused, match="no plan to change"):
-        await app.request_changes(run.id, "again")
 
 
 @pytest.mark.parametrize(("to", "undone"), [("bob", True), ("ann", False)])
@@ -86,37 +44,6 @@ async def test_a_plan_that_undoes_a_persons_own_edit_says_so_in_the_review(
     [*_, asked] = [each for each in bodies if isinstance(each, ReviewAsked)]
     told = "The new plan undoes your own changes of m" in map(str, asked.reasons)
     assert told is undone
-
-
-# Pause
-
-
-async def test_a_paused_run_starts_nothing_and_goes_on_after_resume() -> None:
-    entered, leave = asyncio.Event(), asyncio.Event()
-
-    @tool(effect="read")
-    async def hold() -> str:
-        entered.set()
-        await leave.wait()
-        return "ok"
-
-    app = Plansmith(tools=[hold])
-    run = await app.submit(plan(step("a", "hold"), step("b", "hold", after=["a"])))
-    running = asyncio.ensure_future(app.run(run.id))
-    await entered.wait()
-    pausing = asyncio.ensure_future(app.pause(run.id, by="ada", reason="lunch"))
-    await asyncio.sleep(0)
-    leave.set()
-    run = await pausing
-    await running
-    assert run.status is RunStatus.PAUSED
-    assert statuses(run)["a"] == "done"
-    assert statuses(run)["b"] != "done"
-    assert (await app.run(run.id)).status is RunStatus.PAUSED
-    await app.resume(run.id, by="ada")
-    with pytest.raises(Refused):
-        await app.resume(run.id)
-    assert (await app.run(run.id)).status is RunStatus.DONE
 
 
 # Budget
@@ -200,23 +127,6 @@ async def test_a_failure_is_replanned_finished_work_is_kept_and_nothing_new_is_a
     assert run.replans == 1
 
 
-async def test_a_replan_that_touches_something_new_is_asked_about(scripted: Script) -> None:
-    first = {"steps": [step("a", "flaky")]}
-    second = {"steps": [step("m", "mail", inputs={"to": "eve"})]}
-    app, tools = smith(
-        FakeTool("flaky", [ToolFailed("no")]),
-        FakeTool("mail", effect=Effect.FINAL),
-        model=scripted(first, second),
-    )
-    run = await app.plan("try it")
-    run = await app.run(run.id)
-    assert run.status is RunStatus.REVIEWING
-    assert [call.tool for call in tools.calls] == ["flaky"]
-    run = await approved(app, run)
-    assert run.status is RunStatus.DONE
-    assert [call.tool for call in tools.calls] == ["flaky", "mail"]
-
-
 async def test_the_same_plan_again_is_a_loop_and_ends_the_run(scripted: Script) -> None:
     same = {"steps": [step("a", "flaky"), step("b")]}
     app, tools = smith(FakeTool("flaky", [ToolFailed("no")]), model=scripted(same, same))
@@ -293,23 +203,7 @@ def test_a_revision_is_covered_unless_a_name_host_call_or_drop_is_new() -> None:
     ).reasons
 
 
-# Early start
-
-
 # Repeats
-
-
-async def test_a_retry_runs_only_what_failed_and_what_hangs_on_it() -> None:
-    app, tools = smith(FakeTool("flaky", [ToolFailed("no"), {"ok": 1}]))
-    wanted = plan(step("a"), step("b", "flaky", after=["a"]), step("c", after=["b"]), step("d"))
-    first = await app.run((await app.submit(wanted)).id)
-    assert first.status is RunStatus.PARTLY_DONE
-    before = len(tools.calls)
-    second = await app.retry(first.id, by="ada")
-    second = await app.run(second.id)
-    assert second.status is RunStatus.DONE
-    assert [call.tool for call in tools.calls[before:]] == ["flaky", "look"]
-    assert second.steps["a"].result == first.steps["a"].result
 
 
 async def test_a_retry_of_a_cancelled_run_makes_up_for_the_change_that_its_list_lacks() -> None:
@@ -317,7 +211,6 @@ async def test_a_retry_of_a_cancelled_run_makes_up_for_the_change_that_its_list_
 
     @tool(effect="write", name="pay")
     def pay(to: str) -> str:
-        """Pay somebody."""
         if to == "bob" and len(paid) == 1:
             paid.append("nobody")
             raise ToolFailed("the bank is closed")
@@ -416,19 +309,6 @@ async def test_undo_of_a_plan_that_only_reads_is_shown_before_it_runs_after_a_re
     assert (await later.runs.run(run.id)).status is RunStatus.REVIEWING
     assert source.calls == []
     await later.close()
-
-
-async def test_an_approved_plan_that_is_edited_can_be_approved_again() -> None:
-    app, tools = smith(FakeTool("mail", effect=Effect.FINAL))
-    first = plan(step("m", "mail", inputs={"to": "bob"}))
-    run = await app.submit(first)
-    await app.decide(run.id, approve=first.hash)
-    run = await app.edit(run.id, change_step(first, "m", inputs={"to": "eve"}))
-    assert run.status is RunStatus.REVIEWING
-    assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
-    await app.decide(run.id, approve=change_step(first, "m", inputs={"to": "eve"}).hash)
-    assert (await app.run(run.id)).status is RunStatus.DONE
-    assert [call.arguments for call in tools.calls] == [{"to": "eve"}]
 
 
 async def test_a_second_approval_is_told_that_the_plan_is_approved_and_how_to_go_on() -> None:

@@ -21,6 +21,7 @@ from plansmith.plan.schedules import Fire, FireState, Schedule
 from plansmith.plan.timing import Timing, make_timing
 from plansmith.ports import Agent, Call
 from plansmith.replay.player import replay
+from plansmith.schedules.service import Schedules
 from plansmith.templates.book import TemplateBook
 from plansmith.testing import FakeClock, ScriptedModel
 from plansmith_planner.settings import PlannerSettings
@@ -57,13 +58,11 @@ class Desk:
 
         @tool(effect="read")
         async def look(x: Any = None) -> Any:
-            """See."""
             self.calls.append(f"look {x}")
             return {"seen": x}
 
         @tool(effect="read")
         async def hold() -> str:
-            """Wait until told."""
             self.calls.append("hold")
             self.inside += 1
             try:
@@ -74,13 +73,11 @@ class Desk:
 
         @tool(effect="write")
         async def note(text: str) -> str:
-            """Write down."""
             self.calls.append(f"note {text}")
             return text
 
         @tool(effect="read")
         async def flaky() -> str:
-            """Works at times."""
             if self.broken:
                 raise ValueError("boom")
             return "fine"
@@ -93,23 +90,27 @@ class Desk:
             **options | self.options,
         )
 
+    @property
+    def schedules(self) -> Schedules:
+        return self.smith.schedules
+
     async def add(self, wanted: Plan = LOOK, timing: Timing = HOURLY, **more: Any) -> Schedule:
-        return await self.smith.schedules.create(
+        return await self.schedules.create(
             timing=timing, plan=wanted, approve=wanted.hash, by="ada", **more
         )
 
     async def later(self, **passed: float) -> list[Fire]:
         """Let time pass, deal with what is due, and wait for what came of it."""
         self.clock._elapsed += timedelta(**passed).total_seconds()
-        begun = await self.smith.schedules.tick()
+        begun = await self.schedules.tick()
         async with asyncio.timeout(120):
-            while len(self.smith.schedules.firing.carrying) > self.inside:
-                await asyncio.wait(self.smith.schedules.firing.carrying, timeout=0.005)
+            while len(self.schedules.firing.carrying) > self.inside:
+                await asyncio.wait(self.schedules.firing.carrying, timeout=0.005)
         return begun
 
     async def history(self, schedule: Schedule) -> list[tuple[str, str]]:
         """Kind and state of each fire, oldest first."""
-        found = await self.smith.schedules.history(schedule.id)
+        found = await self.schedules.history(schedule.id)
         return [(each.kind.value, each.state.value) for each in found[::-1]]
 
 
@@ -125,7 +126,7 @@ async def test_each_due_instant_starts_one_run_under_the_one_approval(intake: De
     assert await intake.later(minutes=59) == []
     [fire] = await intake.later(minutes=1)
     assert fire.due == START + timedelta(hours=1)
-    assert await intake.smith.schedules.tick() == []
+    assert await intake.schedules.tick() == []
     run = await intake.smith.get(fire.run)
     assert (run.status, run.request, run.approved) == (RunStatus.DONE, "look", NOTE.hash)
     assert run.origin == Origin(kind="schedule", id=schedule.id)
@@ -146,7 +147,7 @@ async def test_intervals_are_anchored_to_creation_not_to_the_start_of_a_process(
     await intake.clock.advance(200)  # a restart in between
     intake.smith = intake.another()
     after = START + timedelta(minutes=14)
-    assert (await intake.smith.schedules.next_fires(schedule.id, count=1)) == [after]
+    assert (await intake.schedules.next_fires(schedule.id, count=1)) == [after]
     [fire] = await intake.later(minutes=4)
     assert fire.due == after
 
@@ -158,7 +159,7 @@ async def test_missed_fires_become_one_run_and_the_history_tells_of_the_others(
     [fire] = await intake.later(hours=5, minutes=30)
     assert (fire.due, fire.kind) == (START + timedelta(hours=5), "late")
     assert intake.calls == ["look 1"]
-    rows = await intake.smith.schedules.history(schedule.id)
+    rows = await intake.schedules.history(schedule.id)
     assert [each.state.value for each in rows] == ["done", "missed"]
     words = "4 fires from 2026-01-01 09:00 to 2026-01-01 12:00 UTC"
     assert rows[1].note == f"{words}: missed; the next run makes up for it"
@@ -184,7 +185,7 @@ async def test_with_all_what_was_missed_within_the_window_runs_one_after_the_oth
     states = [("due", "missed"), ("late", "done"), ("late", "done"), ("late", "done")]
     assert await intake.history(schedule) == states
     assert len(intake.calls) == 3
-    rows = await intake.smith.schedules.history(schedule.id)
+    rows = await intake.schedules.history(schedule.id)
     assert "older than the window" in rows[-1].note
 
 
@@ -192,11 +193,11 @@ async def test_while_a_run_goes_on_the_next_fire_is_skipped_and_told(intake: Des
     schedule = await intake.add(HOLD)
     await intake.later(hours=1)
     assert await intake.later(hours=1) == []
-    rows = await intake.smith.schedules.history(schedule.id)
+    rows = await intake.schedules.history(schedule.id)
     assert rows[0].state is FireState.SKIPPED
     assert rows[0].note == "the run of 2026-01-01 09:00 UTC still goes on"
     intake.leave.set()
-    await intake.smith.schedules.carried()
+    await intake.schedules.carried()
     await intake.later(hours=1)
     assert intake.calls == ["hold", "hold"]
 
@@ -211,7 +212,7 @@ async def test_one_fire_is_queued_and_runs_as_soon_as_it_can(intake: Desk) -> No
         ("due", "skipped"),
     ]
     intake.leave.set()
-    await intake.smith.schedules.carried()
+    await intake.schedules.carried()
     assert len(await intake.later(seconds=1)) == 1
     assert (await intake.history(schedule))[:2] == [("due", "done"), ("due", "done")]
 
@@ -233,16 +234,16 @@ async def test_failures_in_a_row_pause_a_schedule_with_the_reason(intake: Desk) 
     intake.broken = True
     for _ in range(2):
         await intake.later(hours=1)
-    assert not (await intake.smith.schedules.get(schedule.id)).paused
+    assert not (await intake.schedules.get(schedule.id)).paused
     await intake.later(hours=1)
-    paused = await intake.smith.schedules.get(schedule.id)
+    paused = await intake.schedules.get(schedule.id)
     assert paused.paused
     assert paused.reason == "3 fires in a row failed; the last: failed: f (ValueError: boom)"
     assert await intake.later(hours=2) == []
     intake.broken = False
-    resumed = await intake.smith.schedules.resume(schedule.id)
+    resumed = await intake.schedules.resume(schedule.id)
     assert (resumed.paused, resumed.reason) == (False, "")
-    rows = await intake.smith.schedules.history(schedule.id)
+    rows = await intake.schedules.history(schedule.id)
     assert rows[0].state is FireState.MISSED
     assert "passed while it was paused" in rows[0].note
     [fire] = await intake.later(hours=1)
@@ -259,17 +260,17 @@ async def test_what_cannot_even_begin_counts_as_a_failure_and_the_schedule_goes_
         store=f"sqlite:///{intake.path}", clock=intake.clock
     )  # the tool is gone
     await intake.later(hours=1)
-    [row] = await intake.smith.schedules.history("first")
+    [row] = await intake.schedules.history("first")
     assert row.state is FireState.FAILED
     assert "PS101" in row.note
-    assert not (await intake.smith.schedules.get("first")).paused
+    assert not (await intake.schedules.get("first")).paused
 
 
 async def test_a_plan_that_is_not_the_approved_one_waits_in_the_inbox(intake: Desk) -> None:
     book = TemplateBook(intake.smith)
     await book.save(LOOK, "watch")
     first = await book.plan("watch")
-    schedule = await intake.smith.schedules.create(
+    schedule = await intake.schedules.create(
         timing=HOURLY, template="watch", approve=first.hash, by="ada"
     )
     await intake.later(hours=1)
@@ -288,7 +289,7 @@ async def test_a_plan_that_is_not_the_approved_one_waits_in_the_inbox(intake: De
     await intake.later(minutes=1)
     assert intake.calls == ["look 1", "look 2"]
     assert (await intake.history(schedule))[-1] == ("due", "done")
-    await intake.smith.schedules.change(schedule.id, approve=run.plan.hash, by="ada")
+    await intake.schedules.change(schedule.id, approve=run.plan.hash, by="ada")
     await intake.later(hours=1)
     assert intake.calls == ["look 1", "look 2", "look 2"]
 
@@ -299,13 +300,13 @@ async def test_a_request_is_planned_anew_and_runs_only_as_the_approved_plan(tmp_
     settings = PlannerSettings(triage=False)
     limits = Limits(first_wait_s=0, tries=1, early_start=False)
     intake = Desk(tmp_path / "runs.db", model=model, settings=settings, limits=limits)
-    schedule = await intake.smith.schedules.create(timing=HOURLY, request="look", by="ada")
+    schedule = await intake.schedules.create(timing=HOURLY, request="look", by="ada")
     [fire] = await intake.later(hours=1)
     run = await intake.smith.get(fire.run)
     assert (run.status, intake.calls) == (RunStatus.REVIEWING, [])
     assert run.plan is not None
     await intake.smith.cancel(run.id, by="ada")
-    await intake.smith.schedules.change(schedule.id, approve=run.plan.hash, by="ada")
+    await intake.schedules.change(schedule.id, approve=run.plan.hash, by="ada")
     [fire] = await intake.later(hours=1)
     assert (await intake.smith.get(fire.run)).status is RunStatus.DONE
     assert intake.calls == ["look 1"]
@@ -316,14 +317,14 @@ async def test_a_request_is_planned_anew_and_runs_only_as_the_approved_plan(tmp_
 
 async def test_nothing_is_scheduled_without_the_approval_of_exactly_that_plan(intake: Desk) -> None:
     with pytest.raises(Refused, match=NOTE.hash):
-        await intake.smith.schedules.create(timing=HOURLY, plan=NOTE)
+        await intake.schedules.create(timing=HOURLY, plan=NOTE)
     with pytest.raises(StaleDecision, match=NOTE.hash):
-        await intake.smith.schedules.create(timing=HOURLY, plan=NOTE, approve=LOOK.hash)
+        await intake.schedules.create(timing=HOURLY, plan=NOTE, approve=LOOK.hash)
     with pytest.raises(PlanInvalid):
         await intake.add(plan({"id": "a", "tool": "none"}))
     with pytest.raises(Refused, match="calls no tool and no agent"):
         await intake.add(plan({"id": "r", "instruction": "No tool here can order pizza."}))
-    assert await intake.smith.schedules.all() == []
+    assert await intake.schedules.all() == []
 
 
 class Helper:
@@ -369,7 +370,7 @@ async def test_a_once_fires_once_and_is_over(intake: Desk) -> None:
     await intake.later(hours=1)
     assert intake.calls == ["look 1"]
     assert await intake.later(days=400) == []
-    assert (await intake.smith.schedules.get(schedule.id)).state == "over"
+    assert (await intake.schedules.get(schedule.id)).state == "over"
     with pytest.raises(Refused, match="is in the past"):
         await intake.add(timing=Timing(once_at="2025-01-01T10:00"))
 
@@ -378,15 +379,15 @@ async def test_run_now_fires_at_once_also_while_paused_and_moves_no_other_fire(
     intake: Desk,
 ) -> None:
     schedule = await intake.add()
-    await intake.smith.schedules.pause(schedule.id, reason="holidays")
-    fire = await intake.smith.schedules.fire_now(schedule.name)
-    await intake.smith.schedules.carried()
+    await intake.schedules.pause(schedule.id, reason="holidays")
+    fire = await intake.schedules.fire_now(schedule.name)
+    await intake.schedules.carried()
     assert (await intake.smith.get(fire.run)).status is RunStatus.DONE
     assert await intake.later(hours=1) == []
-    assert await intake.smith.schedules.next_fires(schedule.id) == []
-    again = await intake.smith.schedules.fire_now(schedule.id)
-    assert again.due != (await intake.smith.schedules.fire_now(schedule.id)).due
-    await intake.smith.schedules.carried()
+    assert await intake.schedules.next_fires(schedule.id) == []
+    again = await intake.schedules.fire_now(schedule.id)
+    assert again.due != (await intake.schedules.fire_now(schedule.id)).due
+    await intake.schedules.carried()
     assert await intake.history(schedule) == [("now", "done")] * 3
 
 
@@ -395,30 +396,22 @@ async def test_backfill_fires_what_had_no_run_in_order_and_nothing_twice(intake:
     await intake.later(hours=1)
     await intake.later(hours=3, minutes=30)
     assert intake.calls == ["look 1"]
-    queued = await intake.smith.schedules.backfill(
-        schedule.id, since=START, until=START + timedelta(hours=4)
-    )
-    hours = [each.due.hour for each in queued]
-    assert hours == [10, 11, 12]
+    times = {"since": START, "until": START + timedelta(hours=4)}
+    queued = await intake.schedules.backfill(schedule.id, **times)
+    assert [each.due.hour for each in queued] == [10, 11, 12]
     for _ in range(4):
         await intake.later(seconds=0)
     assert len(intake.calls) == 4
-    rows = await intake.smith.schedules.history(schedule.id)
+    rows = await intake.schedules.history(schedule.id)
     assert [each.state.value for each in rows] == ["done"] * 4
-    assert (
-        await intake.smith.schedules.backfill(
-            schedule.id, since=START, until=START + timedelta(hours=4)
-        )
-        == []
-    )
+    assert await intake.schedules.backfill(schedule.id, **times) == []
+    late = times | {"until": START + timedelta(days=9)}
     with pytest.raises(Misconfigured, match="in the past"):
-        await intake.smith.schedules.backfill(
-            schedule.id, since=START, until=START + timedelta(days=9)
-        )
+        await intake.schedules.backfill(schedule.id, **late)
     far = {"since": START - timedelta(days=400), "until": START}
     daily = await intake.add(timing=Timing(cron="*/5 * * * *"), name="often")
     with pytest.raises(Refused, match="too many"):
-        await intake.smith.schedules.backfill(daily.id, **far)
+        await intake.schedules.backfill(daily.id, **far)
 
 
 async def test_a_budget_is_for_each_fire(intake: Desk) -> None:
@@ -427,7 +420,7 @@ async def test_a_budget_is_for_each_fire(intake: Desk) -> None:
     [fire] = await intake.later(hours=1)
     run = await intake.smith.get(fire.run)
     assert (run.status, len(intake.calls)) == (RunStatus.PAUSED, 1)
-    [row] = await intake.smith.schedules.history(schedule.id)
+    [row] = await intake.schedules.history(schedule.id)
     assert row.state is FireState.WAITING
     assert "budget" in row.note
 
@@ -449,19 +442,17 @@ async def test_a_schedule_is_changed_and_its_new_times_count_from_now(intake: De
     schedule = await intake.add(name="mine")
     await intake.clock.advance(5000)
     timing = make_timing(daily_at="09:30")
-    after = await intake.smith.schedules.change("mine", timing=timing, overlap="queue")
+    after = await intake.schedules.change("mine", timing=timing, overlap="queue")
     assert (after.timing, after.overlap) == (timing, "queue")
-    assert await intake.smith.schedules.next_fires("mine", count=1) == [
-        START + timedelta(minutes=90)
-    ]
+    assert await intake.schedules.next_fires("mine", count=1) == [START + timedelta(minutes=90)]
     with pytest.raises(Refused, match="needs approval"):
-        await intake.smith.schedules.change("mine", plan=NOTE)
-    await intake.smith.schedules.change("mine", plan=NOTE, approve=NOTE.hash, by="bob")
+        await intake.schedules.change("mine", plan=NOTE)
+    await intake.schedules.change("mine", plan=NOTE, approve=NOTE.hash, by="bob")
     await intake.later(minutes=10)
     assert intake.calls == ["note hello"]
-    assert (await intake.smith.schedules.get(schedule.id)).approved_by == "bob"
+    assert (await intake.schedules.get(schedule.id)).approved_by == "bob"
     with pytest.raises(Misconfigured, match="overlap must be 'skip', 'queue' or 'allow'"):
-        await intake.smith.schedules.change("mine", overlap="never")
+        await intake.schedules.change("mine", overlap="never")
 
 
 async def test_schedules_are_found_by_name_or_id_and_removed_ones_are_not(intake: Desk) -> None:
@@ -470,13 +461,13 @@ async def test_schedules_are_found_by_name_or_id_and_removed_ones_are_not(intake
     assert (await intake.add()).name == "look 2"
     with pytest.raises(Refused, match="already"):
         await intake.add(name="morning look")
-    assert (await intake.smith.schedules.get("MORNING look")).id == first.id
+    assert (await intake.schedules.get("MORNING look")).id == first.id
     with pytest.raises(NotFound, match="there is no schedule"):
-        await intake.smith.schedules.get("evening")
-    await intake.smith.schedules.remove("morning look")
-    assert [each.name for each in await intake.smith.schedules.all()] == ["look", "look 2"]
+        await intake.schedules.get("evening")
+    await intake.schedules.remove("morning look")
+    assert [each.name for each in await intake.schedules.all()] == ["look", "look 2"]
     with pytest.raises(NotFound):
-        await intake.smith.schedules.get("morning look")
+        await intake.schedules.get("morning look")
     assert (await intake.add(name="morning look")).id != first.id
     with pytest.raises(Misconfigured, match="name"):
         await intake.add(name="a\x1b[31m")
@@ -486,30 +477,13 @@ async def test_a_removed_schedule_starts_nothing_that_was_queued(intake: Desk) -
     schedule = await intake.add(HOLD, overlap="queue")
     await intake.later(hours=1)
     await intake.later(hours=1)
-    await intake.smith.schedules.remove(schedule.id)
+    await intake.schedules.remove(schedule.id)
     intake.leave.set()
-    await intake.smith.schedules.carried()
+    await intake.schedules.carried()
     await intake.later(hours=1)
     assert intake.calls == ["hold"]
-    states = [
-        each.state.value for each in await intake.smith.schedules.shelf.fires(schedule.id, limit=9)
-    ]
+    states = [each.state.value for each in await intake.schedules.shelf.fires(schedule.id, limit=9)]
     assert states == ["cancelled", "done"]
-
-
-async def test_a_claim_whose_process_died_before_the_run_heals_on_the_next_tick(
-    intake: Desk,
-) -> None:
-    schedule = await intake.add()
-    await intake.clock.advance(3600)
-    at = START + timedelta(hours=1)
-    claim = Fire(schedule=schedule.id, due=at, run="0-claimed", at=at, seen=at)
-    assert await intake.smith.schedules.shelf.put_fire(claim)
-    await intake.later(seconds=0)
-    await intake.later(seconds=0)
-    assert (await intake.smith.get("0-claimed")).status is RunStatus.DONE
-    assert intake.calls == ["look 1"]
-    assert await intake.history(schedule) == [("due", "done")]
 
 
 async def test_a_living_process_keeps_its_run_however_long_it_takes(intake: Desk) -> None:
@@ -523,30 +497,13 @@ async def test_a_living_process_keeps_its_run_however_long_it_takes(intake: Desk
         [fire] = await other.schedules.shelf.open_fires()
         return fire.seen == intake.clock.now() and intake.clock.sleepers == 1
 
-    for _ in range(20):
+    for _ in range(5):
         await intake.clock.advance(30)  # until the next sign of life
         await until(is_seen)
         assert await other.schedules.tick() == []
     assert intake.calls == ["hold"]
     intake.leave.set()
-    await intake.smith.schedules.carried()
-    await other.close()
-
-
-async def test_the_loop_wakes_for_what_is_due_and_sees_schedules_of_others(intake: Desk) -> None:
-    keeping = asyncio.ensure_future(intake.smith.schedules.keep())
-    other = intake.another()
-    await other.schedules.create(timing=HOURLY, plan=LOOK, approve=LOOK.hash)
-
-    async def is_called() -> bool:
-        await intake.clock.advance(60)
-        return bool(intake.calls)
-
-    await until(is_called)
-    assert START + timedelta(hours=1) <= intake.clock.now()
-    keeping.cancel()
-    await asyncio.gather(keeping, return_exceptions=True)
-    await intake.smith.schedules.carried()
+    await intake.schedules.carried()
     await other.close()
 
 
@@ -591,31 +548,3 @@ async def test_a_fire_of_a_template_that_was_changed_waits_for_a_new_approval(
     assert (await intake.smith.get(fire.run)).status is RunStatus.REVIEWING
     assert intake.calls == ["note hello"]
     await intake.smith.close()
-
-
-async def test_a_run_left_behind_is_gone_on_with_when_its_process_is_silent(intake: Desk) -> None:
-    schedule = await intake.add(HOLD)
-    await intake.later(hours=1)
-    other = intake.another()
-    assert await other.schedules.tick() == []
-    await intake.smith.close()  # leaves it to the next process at once
-    intake.leave.set()
-    await other.schedules.tick()
-    await other.schedules.carried()
-    [row] = await other.schedules.history(schedule.id)
-    assert (row.state.value, intake.calls) == ("done", ["hold", "hold"])
-    intake.smith = other
-
-
-async def test_many_processes_on_one_store_start_each_instant_once(intake: Desk) -> None:
-    schedule = await intake.add(timing=Timing(every_minutes=1))
-    others = [intake.another() for _ in range(3)]
-    for _ in range(10):
-        intake.clock._elapsed += 60
-        await asyncio.gather(*(each.schedules.tick() for each in [intake.smith, *others]))
-        for each in [intake.smith, *others]:
-            await each.schedules.carried()
-    assert len(intake.calls) == 10
-    assert await intake.history(schedule) == [("due", "done")] * 10
-    for each in others:
-        await each.close()

@@ -86,7 +86,6 @@ async def buy(call: Call, key: str, what: str = "", how: str = "") -> dict[str, 
 
 @tool(effect="read", name="other.look")
 def look(what: Any) -> Any:
-    """Give back what is given."""
     return what
 
 

@@ -41,9 +41,6 @@ async def plan(model: ScriptedModel, text: str = "find x", **fields: Any) -> Pla
     return await make_plan(PlanRequest(text, **fields), deps=deps)
 
 
-# SAGE
-
-
 async def test_sage_the_defaults_are_six_tools_and_the_caller_may_override_them(
     scripted: Script,
 ) -> None:
@@ -56,12 +53,6 @@ async def test_sage_the_defaults_are_six_tools_and_the_caller_may_override_them(
         assert len(planned.picks) == count
     with pytest.raises(ValueError, match="k"):
         shortlist("x", many, k=0)
-
-
-# ValueCell
-
-
-# OpenManus
 
 
 async def test_openmanus_the_default_plan_also_follows_a_model_error_and_is_degraded(
@@ -83,9 +74,6 @@ async def test_deerflow_the_editing_model_sees_the_plan_it_edits(scripted: Scrip
     model = scripted(Answer(GOOD, expects='"tool": "search"'))
     await plan(model, previous=previous, feedback="be brief")
     assert "be brief" in model.prompts[0][1].text
-
-
-# Spring AI Alibaba
 
 
 async def test_spring_at_most_two_repairs_each_with_the_error_of_the_last(scripted: Script) -> None:

@@ -293,19 +293,6 @@ async def test_a_change_that_may_have_happened_is_never_retried_by_a_rule() -> N
     assert len(tools.calls) == 1
 
 
-async def test_a_long_pause_before_a_retry_is_kept_in_the_store() -> None:
-    clock, tools = FakeClock(), world(FakeTool("flaky", [ToolFailed("no"), {"ok": True}]))
-    app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
-    wanted = plan({"id": "a", "tool": "flaky", "retry": {"at_most": 1, "every": 600}})
-    run = await app.runs.run(await started(app, wanted), parks=True)
-    assert run.wakes_at is not None
-    assert clock.sleepers == 0
-    waiting = asyncio.create_task(app.run(run.id))
-    await clock.advance(601)
-    assert (await waiting).status is RunStatus.DONE
-    assert (await replay(run.id, app)).identical
-
-
 @pytest.mark.parametrize(("asked", "waits"), [(40, 40), (1_000_000, 3600), (None, 0)])
 async def test_a_busy_tool_says_how_long_to_wait_for_the_next_try(
     asked: float | None, waits: float
@@ -484,3 +471,103 @@ async def test_a_map_that_went_on_without_a_change_is_not_taken_over_as_done() -
     assert any("mails (1 of its 2 parts) was done" in each for each in asked.reasons)
     await app.decide(again.id, approve=asked.hash, by="ada")
     assert (await app.run(again.id)).steps["mails"].result == ["a", "b"]
+
+
+async def lived(app: Plansmith, clock: FakeClock, run_id: str, *, approves: bool = False) -> Run:
+    """A run until it is idle, and once more where it asks for a review."""
+    running = asyncio.ensure_future(app.runs.run(run_id))
+    while not running.done():
+        await clock.advance(100)
+    run = await running
+    if approves and run.status is RunStatus.REVIEWING and run.plan is not None:
+        await app.decide(run_id, approve=run.plan.hash, by="ada")
+        return await lived(app, clock, run_id)
+    return run
+
+
+@pytest.mark.parametrize(("most", "polled"), [(2, 2), (5, 3)])
+async def test_an_edit_tries_rounds_that_the_plan_gave_up_again_only_if_it_changes_them(
+    most: int, polled: int
+) -> None:
+    clock, tools = FakeClock(), world()
+    app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
+    gave_up = {"id": "poll", "tool": "poll", "repeat": _until(2), "on_error": "skip"}
+    told = {"id": "told", "tool": "order", "when": {"empty": "{{poll}}"}}
+    told["otherwise"] = {"value": "nothing"}
+    sure = {"id": "sure", "question": "Go on?"}
+    run_id = await started(app, plan(gave_up, told, sure))
+    run = await app.runs.run(run_id)
+    assert run.steps["poll"].rule == "error"
+    edited = gave_up | {"repeat": _until(most)}
+    await app.edit(run_id, plan(edited, told, sure, STOCK), by="ada")
+    await app.answer(run_id, "sure", "yes", by="ada")
+    run = await lived(app, clock, run_id, approves=True)
+    assert run.steps["poll"].rule == ("error" if most == 2 else "")
+    assert Counter(each.tool for each in tools.calls) == {"poll": polled, "stock": 1}
+
+
+async def test_an_edit_of_the_rounds_themselves_begins_them_anew() -> None:
+    clock, tools = FakeClock(), world()
+    app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
+    poll = {"id": "poll", "tool": "poll", "repeat": _until(5, every=600)}
+    run_id = await started(app, plan(poll))
+    await app.runs.run(run_id, parks=True)
+    await app.pause(run_id, by="ada")
+    await app.edit(run_id, plan(poll | {"repeat": _until(9, every=60)}), by="ada")
+    await app.resume(run_id, by="ada")
+    run = await lived(app, clock, run_id)
+    assert run.status is RunStatus.DONE
+    assert "poll/3" not in run.steps
+
+
+async def test_a_step_that_was_skipped_stays_skipped_when_the_run_is_continued() -> None:
+    tools = world(count=70)
+    app = Plansmith(tools=[tools], limits=NO_WAIT)
+    order = {"id": "order", "tool": "order", "when": LOW}
+    bad = {"id": "bad", "tool": "double", "inputs": {"x": 2}, "after": ["stock"]}
+    run = await app.run(await started(app, plan(STOCK, order, bad)))
+    assert run.steps["order"].rule == "when"
+    again = await app.retry(run.id, by="ada")
+    assert again.plan is not None
+    if again.status is not RunStatus.RUNNING:
+        await app.decide(again.id, approve=again.plan.hash, by="ada")
+    ended = await app.run(again.id)
+    assert ended.steps["order"].status == "skipped"
+    assert Counter(each.tool for each in tools.calls) == {"stock": 1, "double": 2}
+
+
+async def test_rounds_whose_approval_was_lost_go_on_where_they_were_and_outlast_a_replan() -> None:
+    """A tool is defined anew between two rounds, in another process; later a step fails."""
+    fail = FakeTool("fail", [ToolFailed("no")], effect=Effect.WRITE)
+    press = FakeTool("press", [{"n": [1]}], effect=Effect.WRITE)
+    clock, store, tools = FakeClock(), MemoryStore(), world(press, fail)
+
+    def calls() -> Counter[str]:
+        return Counter(each.tool for each in tools.calls)
+
+    rounds = {"until": {"empty": "{{press.n}}"}, "at_most": 3, "every": 600}
+    step = {"id": "press", "tool": "press", "repeat": rounds, "on_error": {"value": {}}}
+    stock = STOCK | {"after": ["press"]}
+    bad = {"id": "bad", "tool": "fail", "after": ["stock"]}
+    first = Plansmith(tools=[tools], limits=NO_WAIT, store=store, clock=clock)
+    run_id = await started(first, plan(step, stock, bad))
+    assert (await first.runs.run(run_id, parks=True)).wakes_at is not None
+    await first.close()
+    assert calls() == {"press": 1}
+
+    press.input_schema = {"type": "object", "description": "It does something else now."}
+    kept = [{**each, "kind": "tool", "inputs": {}} for each in (step, stock)]
+    model = ScriptedModel({"goal": "g", "steps": kept})
+    settings = PlannerSettings(triage=False)
+    second = Plansmith(
+        tools=[tools], limits=NO_WAIT, store=store, clock=clock, model=model, settings=settings
+    )
+    run = await lived(second, clock, run_id)
+    assert run.status is RunStatus.REVIEWING
+    assert calls() == {"press": 1}
+    for _ in range(3):
+        run = await lived(second, clock, run_id, approves=True)
+    assert run.status.over
+    assert run.replans == 1
+    assert calls() == {"press": 3, "stock": 1, "fail": 1}
+    assert run.steps["press"].rule == "error"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -95,16 +94,6 @@ def _cancel_but_one(given: Any) -> Any:
     if given["id"] == "o1":
         raise ToolFailed("too late")
     return {"ok": True}
-
-
-async def test_two_who_ask_at_once_get_one_plan() -> None:
-    tools, store = world(), MemoryStore()
-    apps = [Plansmith(tools=[tools], limits=NO_WAIT, store=store) for _ in range(2)]
-    run = await ran(apps[0], plan(order("a")))
-    made = await asyncio.gather(
-        *(app.runs.undo_plan(run.id, by="ada") for app in apps), return_exceptions=True
-    )
-    assert sorted(type(each).__name__ for each in made) == ["Refused", "Run"]
 
 
 async def test_items_and_rounds_are_taken_back_each_with_its_own_values() -> None:
@@ -257,13 +246,6 @@ async def test_what_another_run_did_is_taken_back_by_that_run_alone() -> None:
         await approved(app, await app.runs.undo_plan(run.id, by="ada"))
     assert cancelled(tools)[0] == "o3"
     assert sorted(cancelled(tools)) == ["o1", "o2", "o3"]
-
-
-async def test_a_program_can_have_the_plan_made_but_not_approve_it() -> None:
-    app = Plansmith(tools=[world()], limits=NO_WAIT)
-    run = await ran(app, plan(order("a")))
-    undo = await app.runs.undo_plan(run.id, by="program:bot")
-    assert undo.status is RunStatus.REVIEWING
 
 
 async def test_what_a_new_plan_of_a_model_dropped_can_still_be_taken_back() -> None:

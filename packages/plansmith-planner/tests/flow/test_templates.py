@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -10,8 +9,7 @@ import pytest
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import PlanInvalid, Refused, ToolFailed
 from plansmith.plan.data import Json
-from plansmith.plan.run_options import Origin
-from plansmith.templates.book import TemplateBook, exported, usable_templates
+from plansmith.templates.book import TemplateBook
 from plansmith.templates.template import Template, pinned, template_problems
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
 from plansmith_planner.suggest import found_inputs, suggest
@@ -54,36 +52,6 @@ async def saved(app: Plansmith, name: str = "weather") -> Template:
     return await book.save(run, name, parameters=CHOSEN, required=["city"], by="ada")
 
 
-async def test_a_good_run_becomes_a_template_that_knows_where_it_comes_from() -> None:
-    app = smith()
-    template = await saved(app)
-    assert template.full_name == "weather@1"
-    assert template.saved_by == "ada"
-    assert template.saved_at == app.runs.journals.clock.now()
-    assert template.run == (await app.store.runs())[0]
-    assert template.request == REQUEST
-    assert template.needed == ["city"]
-    assert await TemplateBook(app).get("weather") == template
-
-
-async def test_a_template_is_used_with_other_values_and_reviewed_like_any_plan() -> None:
-    app = smith()
-    await saved(app)
-    book = TemplateBook(app)
-    run = await book.use("weather", {"city": "Rome"}, by="bob")
-    assert run.origin == Origin(kind="template", id="weather@1")
-    assert run.plan is not None
-    assert run.plan.goal == "Weather in Rome"
-    run = await app.run(run.id)
-    assert run.status is RunStatus.DONE
-    assert run.steps["w"].result == {"seen": {"city": "Rome", "days": 3}}
-    assert run.steps["r"].result.startswith("The weather in Rome")  # type: ignore[union-attr]
-    await book.save(
-        plan({"id": "m", "tool": "mail", "inputs": {"to": "a@b.example"}}), "mail", by="ada"
-    )
-    assert (await book.use("mail")).status is RunStatus.REVIEWING
-
-
 @pytest.mark.parametrize(
     ("inputs", "said"),
     [
@@ -120,21 +88,6 @@ async def test_versions_never_change_and_the_newest_is_meant_unless_one_is_named
     assert "weather" in caught.value.hint
 
 
-async def test_a_removed_version_is_gone_for_new_plans_and_there_for_old_runs() -> None:
-    app = smith()
-    await saved(app)
-    book = TemplateBook(app)
-    await book.save(plan({"id": "w", "tool": "weather", "inputs": {"city": "B"}}), "weather")
-    assert await book.remove("weather@2") == 1
-    assert (await book.get("weather")).version == 1
-    assert "weather@2" in await usable_templates(app.store, {}, removed=True)
-    assert await book.remove("weather") == 1
-    assert await book.all() == {}
-    with pytest.raises(Refused):
-        await book.remove("weather")
-    assert (await saved(app)).version == 3
-
-
 async def test_only_a_run_that_was_done_makes_a_template() -> None:
     app = smith(FakeTool("weather", [ToolFailed("closed")], input_schema=CITY))
     run = await app.submit(WANTED)
@@ -143,20 +96,6 @@ async def test_only_a_run_that_was_done_makes_a_template() -> None:
     run = await app.run(run.id)
     with pytest.raises(Refused, match="is failed"):
         await TemplateBook(app).save(run, "weather")
-
-
-@pytest.mark.parametrize("yaml", [False, True])
-async def test_a_template_travels_as_a_file(yaml: bool) -> None:
-    app, other = smith(), smith()
-    template = await saved(app)
-    written = exported(template, yaml=yaml)
-    text = written if isinstance(written, str) else json.dumps(written)
-    book = TemplateBook(other)
-    taken = await book.take_in(text, by="eve")
-    assert taken.substance() == template.substance()
-    assert (taken.version, taken.saved_by, taken.run) == (1, "eve", template.run)
-    assert (await book.take_in(text)).version == 1
-    assert (await book.take_in(text, name="again")).full_name == "again@1"
 
 
 @pytest.mark.parametrize(
@@ -357,13 +296,3 @@ async def test_a_plan_runs_the_version_it_was_approved_with_whatever_is_saved_la
     assert run.steps["run_weather/w"].result == {"seen": {"city": "Rome", "days": 3}}
     with pytest.raises(PlanInvalid, match="PS103"):
         await app.submit(plan(calls("weather", inputs={"city": "Rome"})))
-
-
-async def test_a_missing_parameter_and_a_ring_stop_a_plan_before_it_runs() -> None:
-    app = smith()
-    await saved(app)
-    with pytest.raises(PlanInvalid, match=r"PS202.*city"):
-        await app.submit(plan(calls("weather")))
-    ringed = smith(templates={"a": plan(calls("b")), "b": plan(calls("a"))})
-    with pytest.raises(PlanInvalid, match="PS301"):
-        await ringed.submit(plan(calls("a")))

@@ -276,7 +276,6 @@ async def test_a_message_does_not_answer_a_question_that_came_up_while_it_waited
 async def test_a_replan_for_a_person_reads_no_word_that_a_program_said_in_the_thread() -> None:
     @tool(effect="read")
     def broken() -> str:
-        """Fail."""
         raise RuntimeError("no")
 
     def plans(brief: PlanBrief, prompt: str) -> Any:
@@ -301,7 +300,6 @@ looked: list[str] = []
 
 @tool(effect="read")
 def look(at: str) -> str:
-    """Look at something."""
     looked.append(at)
     return at
 

@@ -15,15 +15,13 @@ from tests.flow.smiths import approve, begun, done
 from plansmith import Plansmith, RunStatus, tool
 from plansmith.errors import Misconfigured, ModelFailed, OtherFolder, Refused
 from plansmith.plan.briefs import MessageBrief
-from plansmith.plan.events import Actor, ChangesAsked, PlanApproved
+from plansmith.plan.events import Actor, PlanApproved
 from plansmith.plan.limits import Limits
 from plansmith.plan.thread import MessageAdded, MessageRead, ThreadOpened
 from plansmith.ports import Delta, PlanBrief, Prompt, ReplyBrief, TriageBrief
-from plansmith.replay.player import replay
 from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeClock
 from plansmith_planner.threads.reading import JUDGING_S
-from plansmith_planner.threads.store import ThreadStore
 
 PROGRAM = Actor(kind="program", name="bot")
 
@@ -45,69 +43,6 @@ async def smith(
     model = talker(desk, ask={"Plan a journey": "Where to?"})
     async with Plansmith(model=model, tools=desk.tools(), store=store) as made:
         yield made
-
-
-async def test_a_thread_of_five_turns_asks_follows_up_changes_and_tells_why(
-    smith: Plansmith, desk: Desk
-) -> None:
-    thread = await smith.thread("journey")
-    asked = await begun(thread, "Plan a journey")
-    assert asked.status is RunStatus.ASKING
-    answered = await thread.say("Rome", by="ann")
-    assert (answered.kind, answered.run.id if answered.run else "") == ("answer", asked.id)
-    found = await smith.run(asked.id)
-    assert found.status is RunStatus.DONE
-
-    follow = await thread.say("Now book it", by="ann")
-    assert follow.kind == "request"
-    assert follow.run is not None
-    assert follow.run.status is RunStatus.REVIEWING
-    assert follow.run.plan is not None
-    ref = {"$from": f"run:{found.id}/find", "$path": ["name"]}
-    assert follow.run.plan.steps[0].to_json()["inputs"] == {"what": ref}
-    changed = await thread.say("cheaper, please", by="ann")
-    assert changed.kind == "change"
-    assert changed.run is not None
-    assert changed.run.id == follow.run.id
-    assert changed.run.plan is not None
-    assert [step.id for step in changed.run.plan.steps] == ["train", "book"]
-    why = await thread.say("why Rome?", by="ann")
-    assert why.kind == "why"
-    assert "Where to?" in why.text
-    assert "step find (flights)" in why.text
-    assert thread.history[-1].reply is not None
-    assert thread.history[-1].reply.step == "find"
-
-    assert desk.count("book") == 0
-    assert desk.count("flights") == 1
-    again = await smith.thread("journey")
-    assert [each.text for each in again.history] == [
-        "Plan a journey",
-        "Rome",
-        "Now book it",
-        "cheaper, please",
-        "why Rome?",
-    ]
-    assert list(again.runs) == [found.id, follow.run.id]
-
-
-async def test_the_result_of_an_earlier_run_is_booked_without_a_second_look(
-    smith: Plansmith, desk: Desk
-) -> None:
-    thread = await smith.thread()
-    await done(smith, thread, "Find a flight")
-    follow = await begun(thread, "book it")
-    await approve(smith, follow, "ann")
-    run = await smith.run(follow.id)
-    assert run.status is RunStatus.ASKING  # what came out of a tool needs consent
-    (question,) = run.questions.values()
-    assert question.kind == "consent"
-    said = await thread.say("allow", by="ann")
-    assert said.kind == "review"
-    assert desk.count("book") == 0
-    await smith.answer(run.id, question.question, "allow", by="ann")
-    assert (await smith.run(run.id)).status is RunStatus.DONE
-    assert desk.calls == [("flights", "Rome"), ("book", "AZ 123")]
 
 
 @pytest.mark.parametrize(
@@ -303,43 +238,6 @@ async def test_undoing_a_change_that_made_no_plan_or_gave_way_to_another_changes
     assert kept.run.plan == undone.run.plan
 
 
-async def test_a_message_that_is_said_twice_under_one_key_is_one_message(desk: Desk) -> None:
-    thread = await (smith := made(desk, journey)).thread()
-    first = await begun(thread, "Find a flight", key="k1")
-    again = await begun(thread, "Find a flight", key="k1")
-    assert first.id == again.id
-    assert len(thread.history) == 1
-    await smith.run(first.id)
-    await thread.say("book it", by="ann")
-    await thread.say("cheaper, please", key="k2", by="ann")
-    changed = await begun(thread, "cheaper, please", key="k2")
-    events = [event async for event in smith.events(changed.id)]
-    assert sum(isinstance(event.body, ChangesAsked) for event in events) == 1
-
-
-async def test_messages_of_two_clients_at_once_stay_in_order(tmp_path: Path, desk: Desk) -> None:
-    store = f"sqlite:///{tmp_path / 'p.db'}"
-    smiths = [Plansmith(model=talker(desk), tools=desk.tools(), store=store) for _ in range(2)]
-    threads = [await smith.thread("both") for smith in smiths]
-    turns = await asyncio.gather(
-        *(threads[n % 2].say(f"Find a flight {n}", by="ann") for n in range(8))
-    )
-    thread = await threads[0].refresh()
-    assert [each.number for each in thread.history] == sorted(each.number for each in turns)
-    assert len({each.run for each in thread.history}) == 8 == len(thread.runs)
-    entries = await ThreadStore(smiths[0].store).thread_entries("both")
-    assert [isinstance(each.body, ThreadOpened) for each in entries].count(True) == 1
-    for turn in turns:
-        said = thread.state.message(turn.number)
-        assert said is not None
-        assert turn.run is not None
-        assert said.run == turn.run.id
-        assert turn.run.request == said.text
-        assert turn.run.options.message == turn.number
-    for smith in smiths:
-        await smith.close()
-
-
 async def test_a_message_that_a_dead_process_left_is_acted_on_before_the_next(
     monkeypatch: pytest.MonkeyPatch, desk: Desk
 ) -> None:
@@ -357,19 +255,6 @@ async def test_a_message_that_a_dead_process_left_is_acted_on_before_the_next(
     assert turn.plan is not None
 
 
-async def test_a_run_without_a_thread_is_a_thread_of_one(desk: Desk) -> None:
-    smith = made(desk, journey)
-    run = await smith.plan("Find a flight", by="ann")
-    await smith.run(run.id)
-    thread = await smith.thread(run.id)
-    assert (thread.id, list(thread.runs)) == (run.id, [run.id])
-    follow = await begun(thread, "book it")
-    assert follow.status is RunStatus.REVIEWING
-    assert (await smith.thread(follow.id)).id == run.id
-    (listed,) = await smith.threads.list()
-    assert listed.thread == run.id
-
-
 async def test_a_program_cannot_go_on_with_the_thread_of_somebody_else(desk: Desk) -> None:
     smith = made(desk, journey)
     thread = await smith.thread("mine")
@@ -380,19 +265,6 @@ async def test_a_program_cannot_go_on_with_the_thread_of_somebody_else(desk: Des
     await own.say("Find a flight", by=PROGRAM)
     with pytest.raises(Refused, match="belongs to somebody else"):
         await own.say("Find a flight", by=Actor(kind="program", name="other"))
-
-
-async def test_a_program_does_not_answer_what_a_change_waits_for(desk: Desk) -> None:
-    plan = ask_plan(options=["Rome", "Oslo"], guarded=True)
-    smith = made(desk, plan)
-    thread = await smith.thread("t")
-    turn = await begun(thread, "Begin", by=PROGRAM)
-    await approve(smith, turn, "ann")
-    await smith.run(turn.id)
-    said = await thread.say("Rome", by=PROGRAM)
-    assert said.kind == "review"
-    assert (await smith.get(turn.id)).questions
-    assert desk.calls == []
 
 
 async def test_words_in_an_old_result_change_nothing_before_a_person_approves(desk: Desk) -> None:
@@ -445,20 +317,6 @@ async def test_a_long_thread_is_summarised_once_and_the_summary_is_kept(desk: De
     assert "[what came before, in short] in short" in text
     assert "Find a flight 0" not in text
     assert "Find a flight 8" in text
-
-
-async def test_a_thread_is_deleted_with_its_runs_once_they_are_over(desk: Desk) -> None:
-    smith = made(desk, journey)
-    thread = await smith.thread("gone")
-    turn = await begun(thread, "Find a flight")
-    with pytest.raises(Refused, match="is not over"):
-        await smith.threads.delete("gone", by="ann")
-    await smith.run(turn.id)
-    assert await smith.threads.delete("gone", by="ann") == 1
-    assert not await smith.threads.list()
-    assert not await smith.runs()
-    with pytest.raises(Refused, match="there is no thread"):
-        await smith.threads.delete("gone", by="ann")
 
 
 async def test_a_run_that_is_tried_again_stands_for_the_first_one_in_its_thread(desk: Desk) -> None:
@@ -523,35 +381,14 @@ async def test_an_empty_or_endless_message_is_refused_and_nothing_is_stored(desk
             await smith.thread(odd)
 
 
-async def test_undoing_a_change_brings_the_plan_before_back(desk: Desk) -> None:
-    smith = Plansmith(model=talker(desk), tools=desk.tools())
-    thread = await smith.thread()
-    first = await thread.say("Find a flight", by="ann")
-    assert first.run is not None
-    await smith.run(first.run.id)
-    booked = await thread.say("book it", by="ann")
-    assert booked.run is not None
-    assert booked.run.plan is not None
-    changed = await thread.say("cheaper, please", by="ann")
-    undone = await thread.undo(changed.number, by="ann")
-    assert undone.run is not None
-    assert undone.run.plan is not None
-    assert [step.id for step in undone.run.plan.steps] == ["book"]
-    assert undone.run.status is RunStatus.REVIEWING
-
-
-async def test_a_run_of_a_thread_replays_to_the_same_events(desk: Desk) -> None:
-    smith = Plansmith(
-        model=talker(desk), tools=desk.tools(), policy=ReviewPolicy(never_for=("book",))
-    )
-    thread = await smith.thread()
-    first = await thread.say("Find a flight", by="ann")
-    assert first.run is not None
-    await smith.run(first.run.id)
-    follow = await thread.say("book it", by="ann")
-    assert follow.run is not None
-    assert follow.run.plan is not None
-    await smith.decide(follow.run.id, approve=follow.run.plan.hash, by="ann")
-    await smith.run(follow.run.id)
-    for run in thread.runs:
-        assert (await replay(run, smith)).identical
+async def test_a_program_does_not_answer_what_a_change_waits_for(desk: Desk) -> None:
+    plan = ask_plan(options=["Rome", "Oslo"], guarded=True)
+    smith = made(desk, plan)
+    thread = await smith.thread("t")
+    turn = await begun(thread, "Begin", by=PROGRAM)
+    await approve(smith, turn, "ann")
+    await smith.run(turn.id)
+    said = await thread.say("Rome", by=PROGRAM)
+    assert said.kind == "review"
+    assert (await smith.get(turn.id)).questions
+    assert desk.calls == []

@@ -285,6 +285,8 @@ ALIASES = {
 @pytest.mark.parametrize("asked", [True, False], ids=["asked for", "recognised"])
 @pytest.mark.parametrize("shape", PLANS)
 def test_no_reading_of_a_dialect_loses_a_refusal_in_silence(shape: str, asked: bool) -> None:
+    """Nor a step."""
+
     @given(case=damaged(PLANS[shape]))
     def holds(case: tuple[Said, str]) -> None:
         said, text = case
@@ -292,12 +294,8 @@ def test_no_reading_of_a_dialect_loses_a_refusal_in_silence(shape: str, asked: b
         if parsed.plan is None:
             assert has_errors(parsed.problems)
             return
-        for name in unkept(said, parsed.plan):
-            if name == "terminate" and said.columns not in text:
-                continue  # the damage took it
-            if name in ("schedule", "terminate") and dropped(parsed):
-                continue  # it went with its step, which is told
-            assert any(word in told(parsed) for word in ALIASES[name]), (name, text, parsed)
+        assert_every_word_is_kept_or_told(said, text, parsed, parsed.plan)
+        assert_every_step_is_kept_or_told(text, parsed, parsed.plan)
         if said.refusal and not has_errors(parsed.problems):
             assert is_held(parsed.plan), text
         if said.refusal and said.shape == "valuecell" and not has_errors(parsed.problems):
@@ -306,31 +304,26 @@ def test_no_reading_of_a_dialect_loses_a_refusal_in_silence(shape: str, asked: b
     holds()
 
 
+def assert_every_word_is_kept_or_told(said: Said, text: str, parsed: Parsed, plan: Plan) -> None:
+    for name in unkept(said, plan):
+        if name == "terminate" and said.columns not in text:
+            continue  # the damage took it
+        if name in ("schedule", "terminate") and dropped(parsed):
+            continue  # it went with its step, which is told
+        assert any(word in told(parsed) for word in ALIASES[name]), (name, text, parsed)
+
+
+def assert_every_step_is_kept_or_told(text: str, parsed: Parsed, plan: Plan) -> None:
+    there = json.dumps(plan.to_json())
+    missing = [each for each in words(3) if each in text and each not in there]
+    assert dropped(parsed) >= len(missing), (missing, text, parsed)
+    junk = text.count('{"foo": 1}') + text.count("{'foo': 1}")
+    assert not junk or has_errors(parsed.problems), (text, parsed)
+
+
 def assert_asked_first(plan: Plan) -> None:
     """Nothing of the plan runs before the person has answered."""
     asks = [step.id for step in plan.steps if isinstance(step, AskStep)]
     others = [step.id for step in plan.steps if step.id not in asks]
     assert asks
     assert all(set(asks) & upstream(plan.needs, [name]) for name in others)
-
-
-@pytest.mark.parametrize("asked", [True, False], ids=["asked for", "recognised"])
-@pytest.mark.parametrize("shape", PLANS)
-def test_every_step_of_a_damaged_plan_stays_or_is_named_by_a_problem(
-    shape: str, asked: bool
-) -> None:
-    @given(case=damaged(PLANS[shape]))
-    def holds(case: tuple[Said, str]) -> None:
-        said, text = case
-        parsed = parse(text, shape=said.shape if asked else "")
-        if parsed.plan is None:
-            assert has_errors(parsed.problems)
-            return
-        there = json.dumps(parsed.plan.to_json())
-        written = [each for each in words(3) if each in text]
-        missing = [each for each in written if each not in there]
-        assert dropped(parsed) >= len(missing), (missing, text, parsed)
-        junk = text.count('{"foo": 1}') + text.count("{'foo': 1}")
-        assert not junk or has_errors(parsed.problems), (text, parsed)
-
-    holds()

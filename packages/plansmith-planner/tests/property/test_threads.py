@@ -18,7 +18,7 @@ from plansmith.ports import PlanBrief
 from plansmith.store.memory import MemoryStore
 from plansmith_planner.threads.store import ThreadStore
 
-SEEDS = 1000 if os.environ.get("PLANSMITH_LONG") else 12
+SEEDS = 1000 if os.environ.get("PLANSMITH_LONG") else 8
 MESSAGES = (
     *("Find a flight", "book it", "yes", "ok go ahead", "cheaper, please", "why Rome?", "no"),
     *("Rome", "1", "allow", "the second one", "And for Oslo?", "approve the plan", "可以，开始吧"),

@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-import plansmith
-from plansmith import Plan, Plansmith, Run, ToolSpec, check_plan, read_plan, tool
+from plansmith import Plan, Plansmith, ToolSpec, check_plan, read_plan, tool
 from plansmith.errors import Misconfigured
 from plansmith.testing import MemoryStore, ScriptedModel
 from plansmith_planner import model
-from plansmith_planner.model_planner import ModelPlanner
 from plansmith_planner.models.provider_output import need_usable
 
 NO_TOOLS: list[ToolSpec] = []
@@ -104,13 +102,6 @@ def test_an_unknown_argument_names_the_nearest_one() -> None:
         Plansmith(**given)
 
 
-def test_a_model_object_is_the_first_argument_too() -> None:
-    scripted = ScriptedModel()
-    planner = Plansmith(scripted).runs.planning.need_planner()
-    assert isinstance(planner, ModelPlanner)
-    assert planner.model is scripted
-
-
 def test_a_plan_is_checked_against_functions_as_a_plansmith_takes_them() -> None:
     def stock(item: str) -> int:
         """How many there are."""
@@ -133,13 +124,3 @@ def test_a_plan_is_dumped_without_a_warning_and_read_again() -> None:
     assert (plan.hash, plan.needs, list(plan.by_id)) == (plan.hash, {"m": frozenset()}, ["m"])
     assert Plan.model_validate(plan.model_dump()) == plan
     assert Plan.model_validate_json(plan.model_dump_json()) == plan
-
-
-def test_what_tools_are_written_with_comes_from_one_place() -> None:
-    for name in ("BudgetLimits", "Call", "QuestionAsked", "ToolBusy", "ToolFailed"):
-        assert name in plansmith.__all__
-        assert getattr(plansmith, name)
-    assert not {"fold", "merge_plans"} & {*dir(plansmith)}
-    shown = [name for name in dir(Run(id="x")) if not name.startswith("_")]
-    assert len(shown) <= 36
-    assert {"answer", "files", "plan", "questions", "report", "result", "status"} <= {*shown}

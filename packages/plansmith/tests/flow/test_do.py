@@ -27,7 +27,6 @@ def send(to: str, text: str = "hi") -> str:
 
 @tool(effect="read")
 def look() -> str:
-    """Look something up."""
     return "mallory"
 
 
@@ -175,7 +174,6 @@ async def test_an_approval_does_not_hold_for_the_next_plan_of_its_run(
 
     @tool(effect="read")
     def broken() -> str:
-        """Fail."""
         raise ToolFailed("no")
 
     seen: list[list[str]] = []

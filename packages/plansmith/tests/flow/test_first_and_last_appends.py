@@ -10,6 +10,7 @@ from plansmith import Plan, Plansmith, RunStatus, tool
 from plansmith.clock import SystemClock
 from plansmith.engine.journal import Journal
 from plansmith.plan import events as e
+from plansmith.plan.data import Content, Json
 from plansmith.testing import MemoryStore
 
 ADA = e.Actor(kind="person", name="ada")
@@ -53,7 +54,6 @@ def looking(store: MeddlingStore) -> tuple[Plansmith, list[str]]:
 
     @tool(effect="read")
     async def look() -> str:
-        """Looks."""
         calls.append("look")
         return "seen"
 
@@ -107,3 +107,26 @@ async def test_a_cancel_at_the_moment_at_which_a_run_ends_leaves_it_done() -> No
     await asyncio.gather(*cancels)
     assert run.status is RunStatus.DONE
     assert (await smith.get(made.id)).status is RunStatus.DONE
+
+
+class ReadAtOnce(MemoryStore):
+    """Lets the journal read back what it writes, before it hears that it is written."""
+
+    journal: Journal
+
+    async def append(
+        self, events: Sequence[e.Event], values: Sequence[Json | Content] = (), **told: Any
+    ) -> None:
+        await super().append(events, values, **told)
+        await self.journal.catch_up()
+
+
+async def test_a_journal_that_catches_up_while_it_writes_takes_no_event_twice() -> None:
+    store = ReadAtOnce()
+    store.journal = journal = Journal("r", store=store, clock=SystemClock())
+    await journal.append(e.RunCreated(request="x"), by=e.Actor(kind="person"))
+    await journal.append(e.RunPaused(reason="so"))
+    await journal.append(e.RunResumed())
+    assert [event.number for event in journal.events] == [1, 2, 3]
+    assert journal.run.last == journal.events[-1]
+    assert not journal.run.paused

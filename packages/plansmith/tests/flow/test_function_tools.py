@@ -61,7 +61,6 @@ async def run_of(app: Plansmith, wanted: Plan) -> Run:
 
 @tool(effect="read")
 def echo(x: int = 0) -> int:
-    """Return it."""
     return x
 
 
@@ -70,7 +69,6 @@ async def test_two_hundred_functions_that_wait_for_each_other_run_side_by_side()
 
     @tool(effect="read")
     def meet() -> bool:
-        """Wait for all others."""
         all_here.wait()
         return True
 
@@ -84,7 +82,6 @@ async def test_functions_that_hang_hold_up_no_other_function() -> None:
 
     @tool(effect="read", timeout_s=0.05)
     def hang() -> None:
-        """Wait for ever."""
         never.wait()
 
     async with Plansmith(tools=[hang, echo], limits=Limits(width=40, tries=1)) as app:
@@ -143,7 +140,6 @@ async def test_functions_see_the_context_of_their_run_and_change_it_for_nobody_e
         return found
 
     async def paint_later() -> str:
-        """The same."""
         return paint()
 
     async def in_colour(name: str) -> set[str]:
@@ -181,7 +177,6 @@ async def test_others_get_their_turn_while_functions_end_at_once_and_may_cancel_
 
     @tool(effect="read")
     async def note(x: int) -> int:
-        """End without waiting."""
         made.append(x)
         return x + 1
 
@@ -205,7 +200,6 @@ async def test_a_function_in_a_thread_is_given_up_when_its_run_is_cancelled() ->
 
     @tool(effect="read")
     def wait() -> str:
-        """Wait for the test."""
         begun.set()
         go_on.wait(100)
         return "too late"
@@ -243,12 +237,10 @@ async def test_whatever_a_function_raises_is_the_end_of_its_step_alone(
 ) -> None:
     @tool(effect="read", name="odd")
     def plain() -> None:
-        """Raise it."""
         raise ODD[text]
 
     @tool(effect="read", name="odd")
     async def awaited() -> None:
-        """Raise it."""
         raise ODD[text]
 
     odd = awaited if is_async else plain
@@ -290,7 +282,6 @@ def test_a_loop_that_ends_in_mid_call_writes_no_end_of_the_async_function() -> N
 
     @tool(effect="write")
     async def send() -> None:
-        """Begin, and never end."""
         calls.append("send")
         await asyncio.Event().wait()
 

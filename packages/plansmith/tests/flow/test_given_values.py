@@ -252,7 +252,6 @@ async def test_items_ask_together_and_run_as_many_at_once_as_the_plan_says(
 
     @tool(effect="write")
     async def pay(to: str, sum: int) -> Json:  # noqa: A002 - as in the plan
-        """Pay."""
         return await gate({"to": to, "sum": sum})
 
     store = MemoryStore()
@@ -279,16 +278,3 @@ async def test_items_ask_together_and_run_as_many_at_once_as_the_plan_says(
     permits = [each for each in events if isinstance(each.body, e.StepReplied)]
     assert {each.by.name for each in permits} == {"bob"}
     assert len({each.body.state for each in permits if isinstance(each.body, e.StepReplied)}) == 12
-
-
-async def test_an_item_that_is_allowed_alone_runs_while_the_others_wait() -> None:
-    bank = Bank()
-    run = await bank.begin(LOOK, ALL)
-    run = await bank.say(run, "data:all/1?1", "refuse")
-    assert (run.status, [*run.questions]) == (RunStatus.ASKING, ["data:all/0?1"])
-    # In the process that is executing it, too.
-    app = bank.enter()
-    await app.answer(run.id, "data:all/0?1", "allow", by="bob")
-    run = await app.run(run.id)
-    assert bank.paid == [BILLS[0]]
-    assert run.steps["all/1"].status is StepStatus.FAILED

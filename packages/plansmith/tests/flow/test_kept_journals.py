@@ -30,7 +30,6 @@ class Counting(MemoryStore):
 
 @tool(effect="write")
 def order() -> str:
-    """Orders."""
     return "ordered"
 
 
@@ -91,13 +90,3 @@ async def test_each_of_many_answers_reads_a_few_events_and_not_the_whole_journal
         # The first one reads what the run wrote since it was created, the others what they wrote.
         assert store.read - before <= (6 if number else 50)
     assert (await smith.run(run.id)).status is RunStatus.DONE
-
-
-async def test_what_another_process_wrote_counts(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'runs.db'}"
-    async with Plansmith(store=url) as here, Plansmith(store=url) as there:
-        run = await here.do(questions(3))
-        await here.answer(run.id, "q0", "yes", by="ada")
-        await there.answer(run.id, "q1", "no", by="bob")
-        run = await here.answer(run.id, "q2", "yes", by="ada")
-        assert [run.steps[name].result for name in ("q0", "q1", "q2")] == ["yes", "no", "yes"]

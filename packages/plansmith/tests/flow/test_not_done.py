@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from tests.flow.plans import approved, plan
 
-from plansmith import Effect, Plan, Plansmith, RunStatus, tool
+from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import OutcomeUnknown
-from plansmith.plan.events import AnyBody, QuestionAsked, StepDone
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.replay.player import replay
@@ -85,39 +83,3 @@ async def test_an_item_that_did_not_happen_follows_the_rule_of_its_map(
     inner = {"tool": "pay", "inputs": {"x": "{{item}}"}, **each}
     run = await ended(world(), {"id": "all", "over": [1, 2, 3], "each": inner, **whole})
     assert run.steps["all"].result == result
-
-
-async def seen(app: Plansmith, run_id: str, body: type[AnyBody]) -> None:
-    """Follows a run until it has an event of a kind."""
-    async for event in app.events(run_id, follow=True):
-        if isinstance(event.body, body):
-            return
-
-
-async def test_a_run_that_goes_on_meanwhile_hears_the_answer_of_another_process() -> None:
-    """The executor waits for a slow read while another process answers."""
-    held, store = asyncio.Event(), MemoryStore()
-
-    @tool(effect="read")
-    async def slow() -> str:
-        """Waits."""
-        await held.wait()
-        return "slow"
-
-    tools = world()
-    apps = [Plansmith(tools=[tools, slow], limits=NO_WAIT, store=store) for _ in "ab"]
-    wanted = plan(
-        {"id": "slow", "tool": "slow"},
-        pay("a", 2, on_error="collect"),
-        {"id": "after", "tool": "look", "inputs": {"of": "{{a.error.kind}}"}},
-    )
-    submitted = await apps[0].submit(wanted, by="bob")
-    await apps[0].decide(submitted.id, approve=wanted.hash, by="ada")
-    running = asyncio.ensure_future(apps[0].run(submitted.id))
-    await seen(apps[1], submitted.id, QuestionAsked)
-    await apps[1].answer(submitted.id, "unknown:a", "not_done", by="ada")
-    await seen(apps[1], submitted.id, StepDone)  # of `after`: the slow one still waits
-    held.set()
-    run = await running
-    assert run.steps["after"].result == {"of": "tool"}
-    assert run.status is RunStatus.PARTLY_DONE

@@ -37,14 +37,12 @@ class Odd:
         self._effect = effect
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """Both tools."""
         return [
             ToolSpec(name="odd", effect=self._effect),
             ToolSpec(name="plain", effect=Effect.READ),
         ]
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Do it."""
         del arguments
         return cast("Json", self._deed(call)) if tool == "odd" else "fine"
 

@@ -89,15 +89,6 @@ async def test_a_plan_is_reviewed_once_a_tool_that_it_calls_begins_to_change_som
     assert (await app.runs.run(before.id)).status is RunStatus.REVIEWING
 
 
-async def test_an_approval_of_a_plan_does_not_cover_a_tool_redefined_since() -> None:
-    source = Changing(look(effect=Effect.WRITE))
-    app = Plansmith(tools=[source])
-    run = await app.submit(plan(step()))
-    await app.decide(run.id, approve=run.plan.hash if run.plan else "", by="ada")
-    source.specs = [look(effect=Effect.WRITE, description="now it deletes")]
-    assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
-
-
 class Patching(Changing):
     """A source that returns its own specs, and not copies."""
 

@@ -158,28 +158,8 @@ async def test_a_call_that_asked_the_person() -> None:
     await assert_replays(app, run.id)
 
 
-async def test_a_repeated_run_with_results_taken_over() -> None:
-    app = smith(FakeTool("bad", [ToolFailed("closed"), {"ok": 1}]))
-    first = (await approved(app, plan(step("a"), step("b", "bad", after=["a"])))).id
-    run = await app.retry(first, by="ada")
-    run = await app.run(run.id)
-    assert run.status is RunStatus.DONE
-    await assert_replays(app, run.id)
-
-
 PLANNED = {"goal": "look", "steps": [step("a"), {"id": "r", "instruction": "Say {{a}}"}]}
 TRIAGE = {"decision": "plan", "reason": "work", "query": "look", "answer": ""}
-
-
-async def test_a_run_that_was_planned_anew_after_a_failure(scripted: Scripted) -> None:
-    other = {"goal": "look", "steps": [step("b", "bad"), step("c", inputs={"n": 1})]}
-    changed = {"goal": "look", "steps": [step("c", inputs={"n": 1}), step("d")]}
-    model = scripted(TRIAGE, other, changed)
-    app = smith(FakeTool("bad", [ToolFailed("closed")]), model=model)
-    run = await app.plan("look at it")
-    run = await app.run(run.id)
-    assert run.replans == 1
-    await assert_replays(app, run.id)
 
 
 async def test_small_talk_and_a_question_about_the_request(scripted: Scripted) -> None:

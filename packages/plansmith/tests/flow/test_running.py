@@ -15,7 +15,7 @@ from plansmith.app import Plansmith
 from plansmith.errors import Misconfigured, PlanInvalid, Refused, StaleDecision
 from plansmith.plan.limits import Limits
 from plansmith.review.settings import ReviewPolicy
-from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
+from plansmith.testing import FakeTool, FakeTools, MemoryStore
 from plansmith.tools.functions import tool
 
 NO_WAIT = Limits(first_wait_s=0)
@@ -92,12 +92,6 @@ async def test_a_plan_that_could_not_be_read_is_refused_with_its_problems() -> N
     with pytest.raises(TypeError, match="read_plan makes one"):
         await app.submit(unread)
     assert await app.runs() == []
-
-
-def test_a_tool_that_is_no_function_is_refused_when_the_plansmith_is_made() -> None:
-    wrong: Any = "search"
-    with pytest.raises(Misconfigured, match="'search' is not a tool"):
-        Plansmith(tools=[wrong])
 
 
 async def test_a_question_parks_the_run_and_its_answer_is_the_steps_result() -> None:
@@ -272,19 +266,6 @@ async def test_steps_run_side_by_side_within_the_width_and_a_tools_own_limit() -
     assert most["all"] == 5
 
 
-async def test_replies_are_worded_by_the_model_after_their_steps_and_failures_are_failures(
-    scripted: Callable[..., ScriptedModel],
-) -> None:
-    model = scripted("It saw 7.")
-    source = FakeTools(FakeTool("look", [{"n": 7}]))
-    app = Plansmith(model=model, tools=[source])
-    run = await app.submit(plan(step("a"), {"id": "r", "instruction": "Say {{a.n}}"}))
-    run = await app.run(run.id)
-    assert run.steps["r"].result == "It saw 7."
-    assert "Say 7" in model.prompts[0][0].text
-    assert run.report.index("It saw 7.") < run.report.index("**a**")
-
-
 async def test_a_run_that_waits_for_a_person_holds_no_task() -> None:
     app, _ = smith()
     runs = [await app.submit(plan({"id": "q", "question": "?"})) for _ in range(100)]
@@ -318,25 +299,3 @@ async def test_after_a_restart_every_run_that_was_under_way_goes_on() -> None:
     assert (run.status, run.steps["s"].result) == (RunStatus.DONE, 7)
     assert run.steps["s"].attempts == 2
     assert await second.runs.resume_all() == []
-
-
-async def test_after_a_cancel_nothing_new_starts_and_what_runs_is_stopped() -> None:
-    entered, stopped = asyncio.Event(), asyncio.Event()
-
-    @tool(effect="read")
-    async def forever() -> None:
-        entered.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            stopped.set()
-
-    app = Plansmith(tools=[forever])
-    run = await app.submit(plan(step("f", "forever"), step("g", "forever", after=["f"])))
-    running = asyncio.ensure_future(app.run(run.id))
-    await entered.wait()
-    run = await app.cancel(run.id, by="ada")
-    assert stopped.is_set()
-    assert run.status is RunStatus.CANCELLED
-    assert statuses(run) == {"f": "cancelled", "g": "cancelled"}
-    assert (await running).status is RunStatus.CANCELLED

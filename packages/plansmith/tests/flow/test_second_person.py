@@ -47,13 +47,11 @@ class Bank:
 
         @tool(effect="final")
         def pay(to: str) -> str:
-            """Pay."""
             self.paid.append(to)
             return "paid"
 
         @tool(effect="read")
         def look() -> str:
-            """Look."""
             return "mallory"
 
         return Plansmith(

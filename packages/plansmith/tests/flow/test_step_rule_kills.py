@@ -232,7 +232,6 @@ class Household:
         self.app = self.started()
 
     def started(self) -> Plansmith:
-        """One more process."""
         drafted = {"goal": "test", "steps": self.story.plan(ADDED).to_json()["steps"]}
         return Plansmith(
             model=ScriptedModel(drafted) if self.kind == "replan" else None,
@@ -352,9 +351,9 @@ async def test_a_story_with_rules_ends_alike_wherever_its_process_is_killed(
     name: str, kind: str
 ) -> None:
     """With `edit` a person changes the plan before it goes on, with `replan` a model does."""
-    expected, append, died = await lived(name, kind), [*STORIES].index(name) % 2, True
+    expected, append, died = await lived(name, kind), [*STORIES].index(name) % 3, True
     while died:
-        # Before and after each append where there is time, else in turn and at every second.
+        # Before and after each append where there is time, else in turn and at every third.
         for written in (False, True) if LONG else (append % 4 < 2,):
             house = Household(STORIES[name], kind)
             died = await house.dies_at(append, written=written)
@@ -363,7 +362,7 @@ async def test_a_story_with_rules_ends_alike_wherever_its_process_is_killed(
                 found = await house.outcome()
                 late = kind == "edit" and "added" not in found["run"]["steps"]
                 assert late or found == expected, f"killed at append {append}, written: {written}"
-        append += 1 if LONG else 2
+        append += 1 if LONG else 3
     assert append > 3
 
 

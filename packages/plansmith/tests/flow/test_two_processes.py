@@ -31,7 +31,6 @@ class Two:
 
         @tool(effect="read")
         async def hold() -> str:
-            """Wait until told."""
             self.entered.set()
             try:
                 await self.leave.wait()
@@ -42,7 +41,6 @@ class Two:
 
         @tool(effect="read")
         async def look(x: Any = None) -> Any:
-            """See."""
             self.calls.append(str(x))
             return {"seen": x}
 

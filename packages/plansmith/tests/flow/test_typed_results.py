@@ -48,7 +48,6 @@ class BigOrder(Order):
 
 @tool(effect="read")
 def order(kind: str = "") -> Order:
-    """Look an order up."""
     if kind == "big":
         return BigOrder(2, date(2026, 1, 2))
     number: Any = "two" if kind == "wrong" else 1
@@ -57,32 +56,27 @@ def order(kind: str = "") -> Order:
 
 @tool(effect="read")
 def places() -> list[Place]:
-    """List places."""
     more: Any = {"town": "Oslo", "near": ["Moss"], "height": 23}
     return [more, {"town": "Rome"}]
 
 
 @tool(effect="read")
 def person(known: bool = True) -> Person | None:
-    """Look a person up."""
     return Person(fullName="Ada L") if known else None
 
 
 @tool(effect="read")
 def untyped() -> Any:
-    """Return anything."""
     return {"a": 1}
 
 
 @tool(effect="write")
 def label(text: str, number: int) -> str:
-    """Print a label."""
     return f"{text} {number}"
 
 
 @tool(effect="write", idempotent=True)
 def save(path: str) -> dict[str, Any]:
-    """Save a file."""
     return {"path": path, "bytes": 3}
 
 
@@ -149,8 +143,3 @@ async def test_the_files_of_a_run_are_the_paths_that_its_writing_steps_returned(
     )
     assert run.files == ("a.txt", "b.txt")
     assert (await ran(step("o", "order"))).files == ()
-
-
-class Branch(TypedDict):
-    name: str
-    inner: NotRequired[list[Branch]]

@@ -16,7 +16,6 @@ from plansmith.store.memory import MemoryStore
 
 @tool(effect="read")
 def look() -> str:
-    """Look."""
     return "seen"
 
 

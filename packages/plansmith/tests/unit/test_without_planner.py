@@ -16,7 +16,6 @@ paid: list[str] = []
 
 @tool
 def pay(to: str) -> str:
-    """Pays."""
     paid.append(to)
     return to
 

@@ -104,12 +104,12 @@ def test_two_rings_are_two_problems_and_each_names_its_members() -> None:
     assert "c -> d -> c" in messages[1]
 
 
-def test_ten_thousand_unknown_tools_among_ten_thousand_are_told() -> None:
-    tools: dict[str, dict[str, object]] = {f"tool_{number}": {} for number in range(10_000)}
-    steps = [tool(f"s{number}", tool=f"toool_{number}") for number in range(2_000)]
+def test_many_unknown_tools_among_many_are_told() -> None:
+    tools: dict[str, dict[str, object]] = {f"tool_{number}": {} for number in range(2_000)}
+    steps = [tool(f"s{number}", tool=f"toool_{number}") for number in range(500)]
     found = check_plan(Plan.model_validate({"steps": steps}), tools)
     assert {problem.code for problem in found} == {"PS101"}
-    assert len(found) == 2_000
+    assert len(found) == 500
 
 
 @pytest.mark.parametrize(

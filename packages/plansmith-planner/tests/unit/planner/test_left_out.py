@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from plansmith import Effect, Plan, ToolSpec, read_plan
+from plansmith import Effect, Plan, Plansmith, ToolSpec, read_plan, tool
+from plansmith.plan.events import ReviewAsked
+from plansmith.testing import ScriptedModel
 from plansmith_planner.language.left_out import (
     find_changes,
     find_conditions,
@@ -251,3 +253,24 @@ def test_it_is_told_if_nothing_in_the_plan_depends_on_it(
     found = [each for each in left_out([next(iter(SET))], plan, tools) if each.code == "PS506"]
     assert [each.code for each in found] == ["PS506"] * is_told
     assert all("if the total is above 500" in each.line() for each in found)
+
+
+@tool(effect="write")
+def order(item: str) -> str:
+    """Order more of an item."""
+    return f"ordered {item}"
+
+
+async def test_the_plan_of_a_model_carries_the_condition_it_leaves_out_as_a_warning() -> None:
+    goal = "Order bolts if fewer than 10 are left"
+    step = {"id": "o", "tool": "order", "inputs": {"item": "bolts"}}
+    plan = {"goal": goal, "enough_context": True, "steps": [step]}
+    decided = {"decision": "plan", "reason": "so", "query": goal}
+    async with Plansmith(ScriptedModel(decided, plan), tools=[order]) as smith:
+        run = await smith.plan(goal)
+        assert [each.code for each in run.problems] == ["PS506"]
+        bodies = [event.body async for event in smith.events(run.id)]
+        [asked] = [each for each in bodies if isinstance(each, ReviewAsked)]
+        assert run.problems[0].message not in asked.reasons
+        submitted = await smith.submit(read_plan({"steps": [step]}), request=goal)
+        assert submitted.problems == ()

@@ -86,10 +86,10 @@ def test_a_value_that_is_very_deep_or_contains_itself_is_a_problem() -> None:
 
 
 def test_thousands_of_problems_are_shortened_and_the_rest_is_counted() -> None:
-    found = try_read_plan({"steps": [STEP | {"x": 1}] * 5_000})
+    found = try_read_plan({"steps": [STEP | {"x": 1}] * 1_500})
     assert isinstance(found, list)
     assert len(found) == 101
-    assert "4,900 more" in found[-1].message
+    assert "1,400 more" in found[-1].message
 
 
 def test_yaml_means_what_it_says() -> None:
@@ -138,10 +138,10 @@ def test_the_schema_is_flat_and_refuses_what_is_no_plan() -> None:
     assert not any(map(jsonschema_rs.validator_for(schema()).is_valid, wrong))
 
 
-def test_ten_thousand_steps_are_read_and_checked() -> None:
+def test_thousands_of_steps_are_read_and_checked() -> None:
     steps = [
         {"id": f"s{number}", "tool": "t", "inputs": {"x": f"{{{{s{number - 1}}}}}"}}
-        for number in range(1, 10_000)
+        for number in range(1, 3_000)
     ]
     plan = try_read_plan({"steps": [{"id": "s0", "tool": "t"}, *steps]})
     assert isinstance(plan, Plan)

@@ -11,7 +11,6 @@ EVIL = "<img src=x onerror=alert(1)> & </table><script>alert(2)</script>"
 
 @tool(effect="read")
 def look(q: str) -> str:
-    """Look."""
     return q
 
 

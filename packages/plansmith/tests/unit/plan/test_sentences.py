@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from pydantic import ValidationError, field_validator
 
+from plansmith.plan.data import Record
 from plansmith.plan.events import RunFinished
+from plansmith.plan.limits import why_invalid
 from plansmith.plan.sentence import Sentence, check_sentence, in_language, joined, read_sentence
+from plansmith.plan.timing import Timing
 
 
 def test_a_sentence_is_its_english_text_and_can_be_said_in_chinese() -> None:
@@ -75,3 +79,33 @@ def test_a_stored_sentence_is_refused_when_it_is_checked_as_when_it_is_read(valu
             read(value)
     with pytest.raises(ValueError, match=r"text|str|deep"):
         RunFinished.from_json({"status": "done", "reason": value})
+
+
+class Shop(Record):
+    open: bool = True
+
+    @field_validator("open")
+    @classmethod
+    def _is_open(cls, value: bool) -> bool:
+        if not value:
+            raise ValueError(Sentence("the store is closed"))
+        return value
+
+
+def test_a_rule_is_told_in_the_language_of_the_reader() -> None:
+    with pytest.raises(ValidationError) as found:
+        Shop(open=False)
+    assert "the store is closed" in why_invalid(found.value)
+    assert "存储已关闭" in in_language(why_invalid(found.value), "zh")
+
+
+def test_a_value_in_the_wrong_form_is_told_what_form_is_right() -> None:
+    with pytest.raises(ValidationError) as found:
+        Timing.model_validate({"daily_at": "7 o'clock"})
+    assert "a time of day such as 07:15" in why_invalid(found.value)
+    assert "^" not in why_invalid(found.value)
+
+
+def test_who_changes_a_plan_is_told_to_make_another_one() -> None:
+    with pytest.raises(AttributeError, match=r"a Shop cannot be changed: .*\.replace\(open=…\)"):
+        Shop().open = False

@@ -60,7 +60,7 @@ class Row(NamedTuple):
 def journals(draw: st.DrawFn) -> list[Event]:
     run, name = draw(TEXT), draw(TEXT)
     events: list[Event] = []
-    for _ in range(draw(st.integers(1, 40))):
+    for _ in range(draw(st.integers(1, 20))):
         text = draw(TEXT)
         shapes: list[Json] = [text, {"x": text}, [text, text]]
         content = content_of(draw(st.sampled_from(shapes)))
@@ -95,7 +95,7 @@ def read(run: str, found: Sequence[Sequence[Any]], *, after: int = 0) -> list[Ev
     return rows.read_journal(run, asked, after=after)
 
 
-@given(journals(), st.integers(0, 45))
+@given(journals(), st.integers(0, 25))
 def test_every_event_comes_back_from_its_row(events: list[Event], after: int) -> None:
     assert read(events[0].run, stored(events), after=after) == events[after:]
 

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import urllib.error
+import urllib.request
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +22,7 @@ from plansmith.testing import (
     RecordingModel,
     ScriptedModel,
 )
+from plansmith.testing.modelserver import ModelServer, Reply
 
 HELLO = [Message("user", "hello 你好")]
 
@@ -37,13 +42,11 @@ async def test_a_scripted_model_refuses_what_its_script_does_not_say() -> None:
         await ask(ScriptedModel(Answer("x", expects="weather")))
 
 
-async def test_the_plugins_fixture_complains_of_left_over_answers(
-    pytester: pytest.Pytester,
-) -> None:
+def test_the_plugins_fixture_complains_of_left_over_answers(pytester: pytest.Pytester) -> None:
     pytester.makeconftest('pytest_plugins = ["plansmith.testing.plugin"]')
     pytester.makepyfile("def test_it(scripted): scripted('left over')")
-    options = ("-p", "no:cacheprovider", "-p", "no:schemathesis")
-    result = await asyncio.to_thread(pytester.runpytest_subprocess, *options)
+    options = ("-p", "no:cacheprovider", "-p", "no:schemathesis", "-p", "no:asyncio")
+    result = pytester.runpytest_inprocess(*options)
     result.assert_outcomes(passed=1, errors=1)
 
 
@@ -122,3 +125,30 @@ async def test_fake_tools_fail_and_wait_as_told() -> None:
         await clock.advance(3)
         assert await call == expected
     assert [(each.tool, each.key) for each in tools.calls] == [("t", "k")] * 4
+
+
+def post(url: str, body: dict[str, Any], **headers: str) -> tuple[int, dict[str, str], str]:
+    request = urllib.request.Request(
+        f"{url}/chat/completions", json.dumps(body).encode(), {"X-Test": "1", **headers}
+    )
+    try:
+        with urllib.request.urlopen(request) as response:
+            return response.status, dict(response.headers), response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, dict(error.headers), error.read().decode()
+
+
+def test_an_answer_can_be_had_in_one_piece() -> None:
+    answers = Reply("hello", cached_tokens=2), Reply({"a": 1}, tool="t")
+    with ModelServer(*answers).in_thread() as url:
+        status, headers, body = post(url, {"model": "m", "messages": []})
+        called = json.loads(post(url, {})[2])["choices"][0]
+    answer = json.loads(body)
+    assert (status, headers["Content-Type"]) == (200, "application/json")
+    assert answer["model"] == "m"
+    assert answer["choices"][0]["message"] == {"role": "assistant", "content": "hello"}
+    assert answer["choices"][0]["finish_reason"] == "stop"
+    assert answer["usage"]["prompt_tokens_details"] == {"cached_tokens": 2}
+    assert called["finish_reason"] == "tool_calls"
+    assert called["message"]["tool_calls"][0]["function"] == {"name": "t", "arguments": '{"a": 1}'}

