@@ -254,4 +254,4 @@ async def test_an_answer_while_another_step_runs_is_replayed(value: Any) -> None
     gate.set()
     await task
     played = await replay(run.id, bank.enter())
-    assert played.identical, f"{played.same} of {played.events} events"
+    assert played.identical, played.differences

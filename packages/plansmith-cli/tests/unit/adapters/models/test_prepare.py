@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.adapters.models.gguf.test_merge import adapter
+from tests.unit.adapters.models.test_gguf import adapter
 from tests.unit.adapters.models.toy_model import write_toy_model
 
 from plansmith.ports import Message, Prompt
