@@ -155,7 +155,7 @@ def test_a_process_that_renews_its_lease_meanwhile_keeps_its_claim() -> None:
         two = world.boot()
         first: Owners = one.smith.runs.journals.owners
         second: Owners = two.smith.runs.journals.owners
-        await one.do(lambda _: first.take("r"))
+        await one.do(lambda _: first.claim("r"))
         one.stop()
         await asyncio.sleep(10.0)
         await two.do(lambda _: second.left_behind())
