@@ -22,7 +22,6 @@ from plansmith_cli.wiring import python_functions
 ROOT = Path(__file__).parents[1]
 TOOLS = '''
 import datetime
-import time
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -88,16 +87,6 @@ def order(name: str) -> Order:
     """Orders. It really does."""
     note(f"order {name}")
     return Order(id=7, at=datetime.date(2026, 1, 2))
-
-
-@tool(effect="write", name="slow")
-def slow(name: str, gate: str = "") -> str:
-    """Notes that it begins, waits until a file is there, and notes that it ended."""
-    note(f"begin {name}")
-    while gate and not Path(gate).exists():
-        time.sleep(0.01)
-    note(f"end {name}")
-    return name
 
 
 def note(line: str) -> None:

@@ -94,27 +94,6 @@ async def test_a_killed_worker_s_runs_go_on_at_its_successor_and_doubtful_effect
 
 
 @pytest.mark.long
-async def test_a_stopped_worker_of_another_machine_loses_its_run_and_wakes_without_acting(
-    workers: Workers,
-) -> None:
-    first = await workers.start("one")
-    async with workers.smith() as smith:
-        run = await approved(smith, acting("a", "b"))
-        await until(lambda: workers.effects == ["a"])
-        first.send_signal(signal.SIGSTOP)
-        second = await workers.start("two")
-        await until(lambda: all_are(smith, "asking", run))
-        first.send_signal(signal.SIGCONT)
-        workers.let()
-        await until(lambda: "no longer owned by this execution" in workers.log(first))
-        assert workers.effects == ["a"]
-        await smith.answer(run, "unknown:s0", "done", by="ada")
-        await until(lambda: all_are(smith, "done", run))
-    assert workers.effects == ["a", "b"]
-    assert second.returncode is None
-
-
-@pytest.mark.long
 async def test_a_worker_that_drains_for_no_time_cuts_the_call_off_and_says_so(
     workers: Workers,
 ) -> None:
