@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked
 from tests.exported import ROOT, as_program, environment, plan_of, with_runner, written
 
 from plansmith.plan.data import Json
@@ -208,7 +208,7 @@ async def test_templates_are_written_into_a_program(tmp_path: Path) -> None:
 def test_a_question_is_asked_on_the_terminal_until_the_answer_fits(tmp_path: Path) -> None:
     program = written(plan_of(*ASKING), tmp_path)
     (tmp_path / "program.py").write_text(program.source, encoding="utf-8")
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "program.py"],
         cwd=tmp_path,
         env=environment(),
@@ -229,7 +229,7 @@ def test_a_secret_comes_from_the_environment_and_is_taken_out_of_results(tmp_pat
     (tmp_path / "program.py").write_text(program.source, encoding="utf-8")
     said = ""
     for value, wanted in (('s3cr"et\n', "Bearer ${secret:shop}!"), ("", None)):
-        done = subprocess.run(
+        done = forked.run(
             [sys.executable, "program.py"],
             cwd=tmp_path,
             env={**environment(), "SHOP_KEY": value},
