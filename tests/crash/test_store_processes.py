@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from tests import forked
 from tests.contract.threads import story
-from tests.e2e.test_server_restart import command
+from tests.crash.test_several_servers import serving
+from tests.e2e.test_server_restart import TOOLS
 
 from plansmith.plan.thread import ThreadState, fold_thread
 from plansmith.store.doctor import diagnose, verify
@@ -85,8 +86,10 @@ async def test_a_server_and_commands_on_one_store_lose_no_run(tmp_path: Path) ->
     await store.append(journal("a", 3))
     await store.close()
     (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+    (tmp_path / "tools.py").write_text(TOOLS)
     made: list[str] = []
-    async with command(tmp_path) as (_, client):
+    async with serving(tmp_path, f"sqlite:///{tmp_path / 'runs.db'}", "one") as server:
+        client = server.client
         for _ in range(2):
             for _ in range(2):
                 answer = await client.post("/v1/runs", json={"plan": PLAN, "mode": "read_only"})
