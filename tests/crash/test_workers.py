@@ -14,7 +14,6 @@ from tests.postgres import Server
 from tests.waiting import until
 from tests.worker_processes import TOOLS, Workers, acting, all_are, approved, status
 
-from plansmith.app import Plansmith
 from plansmith.claim_ports import OwnerStore
 from plansmith.plan.timing import Timing
 
@@ -77,7 +76,9 @@ async def test_a_killed_worker_s_runs_go_on_at_its_successor_and_doubtful_effect
         await until(lambda: len(workers.effects) == 2)
         first.kill()
         await first.wait()
-        cut_off = [run for run in runs if await owner_of(smith, run)]
+        store = smith.store
+        assert isinstance(store, OwnerStore)
+        cut_off = [run for run in runs if await store.claim_of(run)]
         await workers.start("one", "--concurrency", "2")
         workers.let()
 
@@ -174,11 +175,3 @@ async def test_workers_alone_fire_a_schedule_and_execute_its_run(workers: Worker
 
         await until(has_ended)
     assert workers.effects == ["a"]
-
-
-async def owner_of(smith: Plansmith, run: str) -> str:
-    """The process that has claimed a run, dead or alive."""
-    store = smith.store
-    assert isinstance(store, OwnerStore)
-    claim = await store.claim_of(run)
-    return claim.owner if claim else ""

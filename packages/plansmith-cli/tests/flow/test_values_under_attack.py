@@ -50,14 +50,6 @@ async def edited(bank: Bank, run: Run, at: str) -> Run:
     return await bank.enter().run(run.id)
 
 
-async def own_then_edited(bank: Bank) -> Run:
-    run = await bank.begin(LOOK, ALL, ASK)
-    await bank.enter().answer(run.id, "data:all/0?1", "allow", by="bob")
-    run = await bank.say(run, "data:all/1?1", {"allow": OWN})
-    assert [*run.questions] == ["ask"]
-    return await edited(bank, run, "home")
-
-
 async def test_what_was_never_sent_is_never_taken_back() -> None:
     bank = Bank(refund())
     undo_with = {"tool": "refund", "inputs": {"to": "{{item.to}}", "sum": "{{item.sum}}"}}
@@ -84,7 +76,10 @@ async def test_an_undo_out_of_other_steps_takes_back_no_own_values() -> None:
 
 async def test_a_call_made_with_own_values_is_not_made_again_after_an_edit() -> None:
     bank = Bank()
-    run = await own_then_edited(bank)
+    run = await bank.begin(LOOK, ALL, ASK)
+    await bank.enter().answer(run.id, "data:all/0?1", "allow", by="bob")
+    run = await bank.say(run, "data:all/1?1", {"allow": OWN})
+    run = await edited(bank, run, "home")
     assert [*run.questions] == ["ask"]
     assert bank.paid == [BILLS[0], OWN]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.cli.test_team import BY_CITY, DATA
 from tests.unit.server.house import House, serving, tool_step
 
 from plansmith.ports import Delta, Prompt
@@ -16,25 +17,6 @@ from plansmith_cli.config import Settings
 from plansmith_cli.teams import data
 
 GO = {"decision": "plan", "reason": "", "query": "", "answer": ""}
-BY_CITY = "SELECT city, COUNT(*) AS n FROM customers GROUP BY city ORDER BY n DESC"
-DRAW: dict[str, Any] = {
-    "goal": "Customers",
-    "steps": [
-        {"id": "count", "kind": "agent", "agent": "sql_writer", "task": "Customers by city."},
-        {
-            "id": "chart",
-            "kind": "tool",
-            "tool": "charts.draw",
-            "inputs": {
-                "kind": "bar",
-                "rows": {"$from": "count", "$path": ["rows"]},
-                "x": "city",
-                "y": "n",
-                "path": "customers.svg",
-            },
-        },
-    ],
-}
 
 
 class Cast:
@@ -46,8 +28,9 @@ class Cast:
         text = "\n".join(message.text for message in prompt.messages)
         parts: dict[str, object] = {
             "decide what a request needs": GO,
-            "You write plans": DRAW,
+            "You write plans": DATA,
             "You write one SQL": {"sql": BY_CITY, "reason": ""},
+            "You word the answer": "It is told [step:chart].",
         }
         said = next(each for needle, each in parts.items() if needle in text)
         async for delta in ScriptedModel(said).stream(prompt):

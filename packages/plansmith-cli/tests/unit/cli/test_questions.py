@@ -213,15 +213,10 @@ def test_all_items_are_allowed_by_one_answer_to_exactly_the_table_that_was_shown
     assert cli(*shown[1:], "--no-input")[0] == 0
     cli("go", "last", *PY, "--no-input")
     assert notes.read_text(encoding="utf-8") == f"{HOSTILE}\n" * 2
-    events = [each["body"] for each in events_of(cli)]
+    lines = cli("runs", "watch", "last", "--jsonl")[1].splitlines()
+    events = [json.loads(line)["body"] for line in lines]
     answers = [each["answer"] for each in events if each["type"] == "question_answered"]
     assert answers == ["refuse", "allow", "allow"]
-
-
-def events_of(cli: Cli) -> list[dict[str, Any]]:
-    """The events of the last run."""
-    out = cli("runs", "watch", "last", "--jsonl")[1]
-    return [json.loads(line) for line in out.splitlines()]
 
 
 def test_a_second_person_is_needed_for_all_items_as_for_one(
