@@ -252,20 +252,6 @@ async def test_the_doctor_says_which_thread_is_damaged_and_puts_its_headline_rig
     await store.close()
 
 
-async def test_of_two_writers_of_the_same_entry_of_a_thread_exactly_one_wins(
-    store: ThreadKeeper,
-) -> None:
-    entries = story("trip")
-    assert await store.append_entries(entries[:1])
-    # The very same entry at the same moment, too: both were said.
-    rivals = [entries[1:3] for _ in range(5)]
-    outcomes = await asyncio.gather(*map(store.append_entries, rivals))
-    assert sorted(outcomes) == [False] * 4 + [True]
-    assert list(await store.thread_entries("trip")) == entries[:3]
-    [listed] = await store.threads(limit=5)
-    assert (listed.messages, listed.last) == (1, 3)
-
-
 async def test_an_entry_of_a_thread_cannot_be_changed_from_outside(store: ThreadKeeper) -> None:
     cities: list[Json] = ["Rome"]
     said = [entry("trip", 1, ThreadOpened()), entry("trip", 2, MessageAdded(text="Rome"))]

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import sys
 from datetime import UTC, datetime
 
-from plansmith.errors import JournalError, StaleWriter
+from plansmith.errors import StaleWriter
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import (
     Actor,
@@ -81,29 +80,13 @@ async def race(store: Store, name: str) -> None:
             continue
 
 
-async def fill(store: Store) -> None:
-    """Large values until the disk has no room, which a limit on files stands for."""
-    await store.append(following("full", None, RunCreated(request="go")))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
-    for number in range(1000):
-        value: list[Json] = [content_hash(number + part * 1000) for part in range(200)]
-        try:
-            digest = await store.put(value)
-        except JournalError as error:
-            say("error", type(error).__name__, bool(error.hint))
-            return
-        say("value", digest)
-
-
 async def main(url: str, mode: str, name: str) -> None:
     store = open_store(url)
     assert isinstance(store, SqliteStore | PostgresStore)
     if mode == "write":
         await asyncio.gather(*(write_on(store, f"run-{number}") for number in range(RUNS)))
-    elif mode == "race":
-        await race(store, name)
     else:
-        await fill(store)
+        await race(store, name)
     await store.close()
 
 

@@ -165,28 +165,6 @@ async def test_a_run_whose_process_died_is_interrupted_and_its_lost_call_is_aske
     assert folder.calls == ["a", "b"]
 
 
-async def test_a_run_at_rest_has_no_owner_and_one_under_way_is_this_processs(
-    tmp_path: Path,
-) -> None:
-    owners: list[str] = []
-    store = SqliteStore(tmp_path / "runs.db")
-
-    @tool(effect="read")
-    async def look() -> str:
-        """See who owns the run."""
-        claim = await store.claim_of((await store.runs())[0])
-        owners.append(claim.owner if claim else "")
-        return "seen"
-
-    async with Plansmith(tools=[look], store=store) as smith:
-        steps = [{"id": "a", "tool": "look"}, {"id": "q", "question": "More?", "after": ["a"]}]
-        plan = Plan.model_validate({"goal": "see", "steps": steps})
-        run = await smith.runs.run((await smith.submit(plan)).id)
-        assert run.status is RunStatus.ASKING
-        assert owners == [smith.runs.journals.owners.me()]
-        assert await store.claim_of(run.id) is None
-
-
 async def test_a_program_that_opens_a_store_twice_runs_each_run_once(tmp_path: Path) -> None:
     calls: list[str] = []
     inside, leave = asyncio.Event(), asyncio.Event()

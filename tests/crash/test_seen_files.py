@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-from tests.e2e.test_server_files import asking, folder_of, write
+from tests import forked
+from tests.e2e.test_server_files import write
 from tests.edited import change_step
 from tests.flow.test_given_values import plan
 from tests.unit.server.house import tool_step
@@ -27,24 +27,6 @@ READ = tool_step("read", "files.read", inputs={"path": "in.md"})
 
 def smith(folder: Path, store: Any) -> Plansmith:
     return Plansmith(tools=builtin_sources(folder), store=store, limits=Limits(first_wait_s=0))
-
-
-async def test_a_refusal_because_the_file_changed_is_not_retried_into_a_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        work = tmp_path / "work"
-        (work / "in.md").write_text("new")
-        (work / "out.md").write_text("old")
-        save = write("save", "out.md", "{{read.text}}", overwrite=True)
-        run, whole = await asking(house, READ, save | {"retry": {"at_most": 1, "every": 0}})
-        await house.post(f"/v1/runs/{run}/pause")
-        answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
-        await house.post(f"/v1/runs/{run}/answers", answer)
-        (work / "out.md").write_text("precious")
-        await house.post(f"/v1/runs/{run}/resume")
-        await house.until(run, "done", "partly_done", "failed")
-        assert (work / "out.md").read_text() == "precious"
 
 
 async def test_consent_given_after_a_failed_attempt_is_checked_too(tmp_path: Path) -> None:
@@ -96,7 +78,7 @@ async def test_kill_9_between_the_recorded_start_and_the_call(tmp_path: Path) ->
     assert seen is not None
     await app.answer(run.id, asked.question, {"allow": seen.seen}, by="ann")
     await app.close()
-    killed = await asyncio.create_subprocess_exec(
+    killed = await forked.create_subprocess_exec(
         *(sys.executable, "-m", "tests.crash.test_seen_files", str(tmp_path), run.id)
     )
     assert await killed.wait() == -signal.SIGKILL

@@ -14,7 +14,6 @@ from tests.postgres import Server
 from tests.waiting import until
 from tests.worker_processes import TOOLS, Workers, acting, all_are, approved, status
 
-from plansmith.app import Plansmith
 from plansmith.claim_ports import OwnerStore
 from plansmith.plan.timing import Timing
 
@@ -77,7 +76,9 @@ async def test_a_killed_worker_s_runs_go_on_at_its_successor_and_doubtful_effect
         await until(lambda: len(workers.effects) == 2)
         first.kill()
         await first.wait()
-        cut_off = [run for run in runs if await owner_of(smith, run)]
+        store = smith.store
+        assert isinstance(store, OwnerStore)
+        cut_off = [run for run in runs if await store.claim_of(run)]
         await workers.start("one", "--concurrency", "2")
         workers.let()
 
@@ -91,27 +92,6 @@ async def test_a_killed_worker_s_runs_go_on_at_its_successor_and_doubtful_effect
             await smith.answer(run, "unknown:s0", "done", by="ada")
         await until(lambda: all_are(smith, "done", *runs))
     assert sorted(workers.effects) == ["a0", "a1", "a2", "b0", "b1", "b2"]
-
-
-@pytest.mark.long
-async def test_a_stopped_worker_of_another_machine_loses_its_run_and_wakes_without_acting(
-    workers: Workers,
-) -> None:
-    first = await workers.start("one")
-    async with workers.smith() as smith:
-        run = await approved(smith, acting("a", "b"))
-        await until(lambda: workers.effects == ["a"])
-        first.send_signal(signal.SIGSTOP)
-        second = await workers.start("two")
-        await until(lambda: all_are(smith, "asking", run))
-        first.send_signal(signal.SIGCONT)
-        workers.let()
-        await until(lambda: "no longer owned by this execution" in workers.log(first))
-        assert workers.effects == ["a"]
-        await smith.answer(run, "unknown:s0", "done", by="ada")
-        await until(lambda: all_are(smith, "done", run))
-    assert workers.effects == ["a", "b"]
-    assert second.returncode is None
 
 
 @pytest.mark.long
@@ -195,11 +175,3 @@ async def test_workers_alone_fire_a_schedule_and_execute_its_run(workers: Worker
 
         await until(has_ended)
     assert workers.effects == ["a"]
-
-
-async def owner_of(smith: Plansmith, run: str) -> str:
-    """The process that has claimed a run, dead or alive."""
-    store = smith.store
-    assert isinstance(store, OwnerStore)
-    claim = await store.claim_of(run)
-    return claim.owner if claim else ""

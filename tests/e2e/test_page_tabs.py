@@ -129,20 +129,3 @@ def test_a_restart_of_the_server_in_mid_run_is_told_and_survived(
     expect(page.locator(".run-head .badge.s-done")).to_be_visible()
     numbers = [each["number"] for each in stage.api(f"/v1/runs/{run}/events")["items"]]
     assert numbers == list(range(1, len(numbers) + 1))
-
-
-def test_an_edit_of_a_plan_that_someone_else_changed_is_refused_and_said(
-    watched: Watched, stage: Stage
-) -> None:
-    run = stage.submit(LOOK)
-    context = watched.context()
-    one, other = (opened(context, stage, f"runs/{run}/plan/look") for _ in range(2))
-    other.get_by_role("textbox", name="city").fill("Bergen")
-    expect(other.get_by_role("button", name="Save edits")).to_be_enabled()
-    one.get_by_role("textbox", name="city").fill("Rome")
-    one.get_by_role("button", name="Save edits").click()
-    expect(other.get_by_role("alert")).to_contain_text("has changed since you began")
-    expect(other.get_by_role("button", name="Save edits")).to_be_disabled()
-    assert stage.api(f"/v1/runs/{run}")["plan"]["steps"][0]["inputs"] == {"city": "Rome"}
-    other.get_by_role("button", name="Drop edits").click()
-    expect(other.get_by_role("textbox", name="city")).to_have_value("Rome")

@@ -15,12 +15,9 @@ ROOT = Path(__file__).parents[2]
 # DBOS leaves connections of its own (ours are asynchronous) to the garbage collector.
 DBOS_LEAVES = ("-W", "ignore:<psycopg.Connection object:ResourceWarning")
 # Those that open the file of a store beside the server are left out: here it is a database.
+SERVER = "packages/plansmith-server/tests/e2e"
 STORIES = (
-    "tests/e2e/test_server_runs.py",
-    "tests/e2e/test_server_questions.py",
-    "tests/e2e/test_server_rules.py",
-    "tests/e2e/test_server_schedules.py",
-    "tests/e2e/test_server_events.py",
+    *(f"{SERVER}/test_server_{name}.py" for name in ("runs", "events")),
     "tests/e2e/test_page_story.py",
 )
 

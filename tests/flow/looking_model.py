@@ -103,39 +103,33 @@ class Desk:
         return sum(called == name for called, _ in self.calls)
 
 
+def _call(name: str, tool: str, **more: Any) -> dict[str, Any]:
+    return {"id": name, "kind": "tool", "tool": tool, **more}
+
+
+def _book(found: str) -> dict[str, Any]:
+    return _call("book", "book", inputs={"what": {"$from": found, "$path": ["name"]}})
+
+
+ROME = {"city": "Rome"}
+FIND: dict[str, Any] = {
+    "goal": "Find a flight",
+    "thought": "Look before booking.",
+    "steps": [
+        _call("find", "flights", inputs=ROME, why="the person wants to fly"),
+        {"id": "say", "kind": "reply", "instruction": "Name {{find.name}}"},
+    ],
+}
+BOOK: dict[str, Any] = {"goal": "Book the flight", "steps": [_book("find")]}
+CHEAPER: dict[str, Any] = {
+    "goal": "Book a cheap journey",
+    "thought": "A train costs less.",
+    "steps": [_call("train", "trains", inputs=ROME), _book("train")],
+}
+
+
 def journey(brief: PlanBrief, _: str) -> Mapping[str, Any]:
     """Plans journeys: looks up a flight; books what was found; takes a train when asked."""
     if "cheaper" in brief.feedback:
-        return {
-            "goal": "Book a cheap journey",
-            "thought": "A train costs less.",
-            "steps": [
-                {"id": "train", "kind": "tool", "tool": "trains", "inputs": {"city": "Rome"}},
-                {
-                    "id": "book",
-                    "kind": "tool",
-                    "tool": "book",
-                    "inputs": {"what": {"$from": "train", "$path": ["name"]}},
-                },
-            ],
-        }
-    if "book" in brief.request:
-        what = {"$from": "find", "$path": ["name"]}
-        return {
-            "goal": "Book the flight",
-            "steps": [{"id": "book", "kind": "tool", "tool": "book", "inputs": {"what": what}}],
-        }
-    return {
-        "goal": "Find a flight",
-        "thought": "Look before booking.",
-        "steps": [
-            {
-                "id": "find",
-                "kind": "tool",
-                "tool": "flights",
-                "inputs": {"city": "Rome"},
-                "why": "the person wants to fly",
-            },
-            {"id": "say", "kind": "reply", "instruction": "Name {{find.name}}"},
-        ],
-    }
+        return CHEAPER
+    return BOOK if "book" in brief.request else FIND

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
+from tests.waiting import until
 
 from plansmith.ports import Call, Reply
 from plansmith_connect.approvals import Approvals
@@ -55,6 +59,19 @@ async def use(source: McpServers, tool: str, **arguments: Any) -> Any:
 
 async def reply(source: McpServers, tool: str, state: Any, answer: Any, **arguments: Any) -> Any:
     return await source.call(tool, arguments, Call(key="k", reply=Reply(answer, state)))
+
+
+async def is_cancelled(source: McpServers, tool: str, record: Path) -> None:
+    """A call that has begun is cancelled, and its server says so in a file."""
+    heard = asyncio.Event()
+    call = Call(key="k", progress=lambda _: heard.set())
+    waiting = asyncio.ensure_future(source.call(tool, {}, call))
+    async with asyncio.timeout(120):
+        await heard.wait()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await until(record.exists)
 
 
 def is_alive(pid: int) -> bool:

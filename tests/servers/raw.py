@@ -21,6 +21,7 @@ OUT = sys.stdout.buffer
 SUM = {"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]}
 FORM = {"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]}
 LINKED = {"type": "object", "properties": {"sum": {"$ref": "http://127.0.0.1:9/s.json"}}}
+WORDS = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 DESCRIPTIONS = {"echo": "Say a text again."}
 NEXT = 1000
 # What every result of the protocol of 2026 carries.
@@ -66,6 +67,8 @@ def tools() -> list[dict[str, Any]]:
         tool["description"] = DESCRIPTIONS.get(name, name)
         if name in ("sum", "lie", "empty"):
             tool["outputSchema"] = SUM
+        if name == "look_up":
+            tool["inputSchema"] = WORDS
         if name == "linked":
             tool["outputSchema"] = LINKED
         if name in ("echo", "silent", "die", "ask", "big"):
@@ -82,10 +85,6 @@ def listing(cursor: str | None) -> dict[str, Any]:
         return {"tools": some, "nextCursor": str(start + 5000)}
     if MODE == "pages":
         return {"tools": [], "nextCursor": "again"}
-    if MODE == "odd":
-        names = ["a b", "a_x20_b", "a.b", "名", "", "x" * 300]
-        odd: list[Any] = [{"name": each, "inputSchema": {"type": "object"}} for each in names]
-        return {"tools": [*odd, {"name": "bad", "inputSchema": 7}, 7]}
     if MODE == "two-pages" and cursor is None:
         return {"tools": tools()[:2], "nextCursor": "second"}
     return {"tools": tools()[2:] if cursor == "second" else tools()}
@@ -176,6 +175,7 @@ REPLIES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "nan": lambda _: structured({"sum": float("nan")}),
     "empty": lambda _: text("nothing structured"),
     "env": lambda _: structured(dict(os.environ)),
+    "look_up": lambda given: text(f"https://example.org/may on {given['query']}: 90 mm in May."),
     "image": lambda _: {
         "content": [{"type": "image", "data": "AAAA" * 100_000, "mimeType": "image/png"}]
     },

@@ -9,7 +9,6 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -289,68 +288,58 @@ STORIES: tuple[Story, ...] = (
 )
 
 
+# What a run and a step tell as it is.
+RUN_FIELDS = (
+    *("id", "request", "locale", "decision", "reason", "revisions", "approved", "running_hash"),
+    *("paused", "replans", "iterations", "rejections", "tokens", "cancel_asked", "report_hash"),
+)
+STEP_FIELDS = (
+    *("attempts", "result_hash", "error", "error_kind", "progress", "tokens", "reused_from"),
+    "rule",
+)
+
+
 def state_json(run: Run) -> dict[str, Json]:
     """What the page's reducer holds of a run."""
     return {
-        "id": run.id,
-        "request": run.request,
-        "locale": run.locale,
+        **{name: getattr(run, name) for name in RUN_FIELDS},
         "status": run.status.value,
         "phase": run.phase.value,
-        "decision": run.decision,
-        "reason": run.reason,
         "plan": run.plan.to_json() if run.plan else None,
         "problems": [each.shown_json() for each in run.problems],
         "estimate": run.estimate.shown_json() if run.estimate else None,
-        "revisions": run.revisions,
-        "approved": run.approved,
-        "running_hash": run.running_hash,
-        "paused": run.paused,
-        "replans": run.replans,
-        "iterations": run.iterations,
-        "rejections": run.rejections,
-        "tokens": run.tokens,
-        "cost_usd": _plain(run.money),
-        "cancel_asked": run.cancel_asked,
+        "cost_usd": f"{run.money:f}",
         "steps": {name: _step_json(each) for name, each in run.steps.items()},
         "prefetches": [
             {
                 "key": key,
                 "tool": each.tool,
                 "started_at": moment(each.started_at),
-                "ended_at": moment(each.ended_at) if each.ended_at else None,
+                "ended_at": _moment(each.ended_at),
                 "error": each.error,
                 "step": each.step or None,
             }
             for key, each in run.prefetches.items()
         ],
         "questions": {name: each.shown_json() for name, each in run.questions.items()},
-        "report_hash": run.report_hash,
-        "created_at": moment(run.created_at) if run.created_at else None,
-        "updated_at": moment(run.updated_at) if run.updated_at else None,
+        "created_at": _moment(run.created_at),
+        "updated_at": _moment(run.updated_at),
         "last": run.last.number if run.last else 0,
     }
 
 
-def _plain(money: Decimal) -> str:
-    return f"{money:f}"
+def _moment(at: datetime | None) -> str | None:
+    return moment(at) if at else None
 
 
 def _step_json(state: StepState) -> dict[str, Json]:
     return {
+        **{name: getattr(state, name) for name in STEP_FIELDS},
         "status": state.status.value,
-        "attempts": state.attempts,
-        "result_hash": state.result_hash,
-        "error": state.error,
-        "error_kind": state.error_kind,
-        "progress": state.progress,
-        "tokens": state.tokens,
-        "started_at": moment(state.started_at) if state.started_at else None,
-        "finished_at": moment(state.finished_at) if state.finished_at else None,
+        "started_at": _moment(state.started_at),
+        "finished_at": _moment(state.finished_at),
         "prefetched": bool(state.prefetched),
-        "reused_from": state.reused_from,
-        "rule": state.rule,
-        "wakes_at": moment(state.wakes_at) if state.wakes_at else None,
+        "wakes_at": _moment(state.wakes_at),
     }
 
 

@@ -25,52 +25,28 @@ def _tool(name: str, title: str, tool: str, **inputs: Any) -> dict[str, Any]:
     return {"id": name, "kind": "tool", "title": title, "tool": tool, "inputs": inputs}
 
 
+def _sum(name: str, by: str) -> dict[str, Any]:
+    inputs = {"table": "sales.csv", "by": by, "value": "amount"}
+    return _tool(name, f"Add up the amounts of each {by}", "tables.group", **inputs)
+
+
+def _chart(name: str, title: str, kind: str, of: str) -> dict[str, Any]:
+    inputs = {"kind": kind, "rows": f"{{{{{of}.rows}}}}", "path": f"{of}.svg"}
+    return _tool(name, title, "charts.draw", **inputs)
+
+
+BEST = {"table": "sales.csv", "column": "amount", "count": 5}
 PLAN: dict[str, Any] = {
     "goal": REQUEST,
     "thought": "Three sums are read side by side; both charts and the summary need them.",
     "assumptions": ["The amounts of sales.csv are in euros."],
     "enough_context": True,
     "steps": [
-        _tool(
-            "regions",
-            "Add up the amounts of each region",
-            "tables.group",
-            table="sales.csv",
-            by="region",
-            value="amount",
-        ),
-        _tool(
-            "months",
-            "Add up the amounts of each month",
-            "tables.group",
-            table="sales.csv",
-            by="month",
-            value="amount",
-        ),
-        _tool(
-            "best",
-            "Find the five greatest sales",
-            "tables.top",
-            table="sales.csv",
-            column="amount",
-            count=5,
-        ),
-        _tool(
-            "by_region",
-            "Draw the regions as bars",
-            "charts.draw",
-            kind="bar",
-            rows="{{regions.rows}}",
-            path="regions.svg",
-        ),
-        _tool(
-            "by_month",
-            "Draw the months as a line",
-            "charts.draw",
-            kind="line",
-            rows="{{months.rows}}",
-            path="months.svg",
-        ),
+        _sum("regions", "region"),
+        _sum("months", "month"),
+        _tool("best", "Find the five greatest sales", "tables.top", **BEST),
+        _chart("by_region", "Draw the regions as bars", "bar", "regions"),
+        _chart("by_month", "Draw the months as a line", "line", "months"),
         {
             "id": "tone",
             "kind": "ask",

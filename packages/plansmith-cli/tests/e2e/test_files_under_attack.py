@@ -33,45 +33,22 @@ async def allowed(house: House, run: str, whole: Any, *, perhaps: bool = False) 
     return await house.until(run, *OVER) if reply.status_code == 200 else None
 
 
-async def test_a_large_file_that_would_be_deleted_is_not_said_to_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("tool", "inputs"),
+    [
+        ("files.delete", {"path": "{{read.text}}"}),
+        ("files.write", {"path": "{{read.text}}", "text": "new", "overwrite": True}),
+    ],
+)
+async def test_a_large_file_that_would_be_lost_is_not_said_to_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str, inputs: dict[str, Any]
 ) -> None:
     async with folder_of(tmp_path, monkeypatch) as house:
         (tmp_path / "work" / "in.md").write_text("big.bin")
         (tmp_path / "work" / "big.bin").write_bytes(b"b" * 11_000_000)
-        delete = tool_step("x", "files.delete", inputs={"path": "{{read.text}}"})
-        run, whole = await asking(house, READ, delete)
-        said = whole["would_fail"]
+        run, whole = await asking(house, READ, tool_step("x", tool, inputs=inputs))
         await allowed(house, run, whole)
-        assert not said or (tmp_path / "work" / "big.bin").exists(), said
-
-
-async def test_a_large_file_that_changed_is_not_overwritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        work = tmp_path / "work"
-        (work / "in.md").write_text("a.bin")
-        (work / "a.bin").write_bytes(b"a" * 11_000_000)
-        (work / "out.bin").write_bytes(b"o" * 11_000_000)
-        inputs = {"path": "{{read.text}}", "to": "out.bin", "overwrite": True}
-        run, whole = await asking(house, READ, tool_step("m", "files.move", inputs=inputs))
-        (work / "out.bin").write_bytes(b"precious" * 2_000_000)
-        await allowed(house, run, whole, perhaps=True)
-        assert (work / "out.bin").read_bytes().startswith(b"precious")
-
-
-async def test_a_large_file_that_would_be_replaced_is_not_said_to_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        (tmp_path / "work" / "in.md").write_text("new")
-        (tmp_path / "work" / "out.md").write_bytes(b"b" * 11_000_000)
-        inputs = {"path": "out.md", "text": "{{read.text}}", "overwrite": True}
-        run, whole = await asking(house, READ, tool_step("w", "files.write", inputs=inputs))
-        said = whole["would_fail"]
-        await allowed(house, run, whole)
-        assert not said or (tmp_path / "work" / "out.md").stat().st_size == 11_000_000, said
+        assert not whole["would_fail"]
 
 
 @pytest.mark.parametrize("tool", ["files.move", "files.copy"])
@@ -88,68 +65,84 @@ async def test_a_move_into_a_new_folder_is_shown_where_it_goes(
         assert over["steps"]["m"]["result"]["path"] in [each["path"] for each in whole["files"]]
 
 
-async def test_a_folder_goes_where_it_was_to_go_when_it_was_allowed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+# The files before, the call, what changes after it was shown, and what must not be there then.
+CHANGED: dict[str, tuple[dict[str, str], str, dict[str, Any], tuple[str, str], tuple[str, str]]] = {
+    "a large file in its way": (
+        {"in.md": "a.bin", "a.bin": "a" * 11_000_000, "out.bin": "o" * 11_000_000},
+        "files.move",
+        {"path": "{{read.text}}", "to": "out.bin", "overwrite": True},
+        ("out.bin", "precious" * 2_000_000),
+        ("out.bin", "aa"),
+    ),
+    "a folder in its way": (
+        {"in.md": "box", "box/a.md": "A"},
+        "files.move",
+        {"path": "{{read.text}}", "to": "kept"},
+        ("kept/b.md", "B"),  # now it would become kept/box
+        ("kept/box/a.md", "A"),
+    ),
+    "what is copied": (
+        {"in.md": "a.md", "a.md": "harmless", "out.md": "old"},
+        "files.copy",
+        {"path": "{{read.text}}", "to": "out.md", "overwrite": True},
+        ("a.md", "evil"),
+        ("out.md", "evil"),
+    ),
+    "what is exported": (
+        {"in.md": "rows.csv", "rows.csv": "to,sum\nalice,10\n", "out.csv": "old\n"},
+        "tables.export",
+        {"table": "{{read.text}}", "path": "out.csv", "overwrite": True},
+        ("rows.csv", "to,sum\nmallory,9999\n"),
+        ("out.csv", "mallory"),
+    ),
+}
+
+
+def write_below(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize("name", CHANGED)
+async def test_what_changed_after_it_was_shown_is_neither_lost_nor_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    files, tool, inputs, (changed, text), (target, bad) = CHANGED[name]
     async with folder_of(tmp_path, monkeypatch) as house:
         work = tmp_path / "work"
-        (work / "in.md").write_text("box")
-        (work / "box").mkdir()
-        (work / "box" / "a.md").write_text("A")
-        inputs = {"path": "{{read.text}}", "to": "kept"}
-        run, whole = await asking(house, READ, tool_step("m", "files.move", inputs=inputs))
-        (work / "kept").mkdir()  # now it would become kept/box
+        write_below(work, files)
+        run, whole = await asking(house, READ, tool_step("x", tool, inputs=inputs))
+        assert not whole["would_fail"]
+        write_below(work, {changed: text})
         await allowed(house, run, whole, perhaps=True)
-        assert not (work / "kept" / "box").exists()
+        assert not (work / target).exists() or bad not in (work / target).read_text()
 
 
-async def test_a_folder_whose_move_is_tried_again_goes_where_it_was_to_go(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+RETRIED = {
+    "a folder": ({"in.md": "box", "box/a.md": "A"}, ("kept/b.md", "B"), ("kept/box/a.md", "A")),
+    "a file": ({"in.md": "a.md", "a.md": "A", "kept": "old"}, ("kept", "precious"), ("kept", "A")),
+}
+
+
+@pytest.mark.parametrize("name", RETRIED)
+async def test_a_refusal_because_something_changed_is_not_retried_into_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    files, (changed, text), (target, bad) = RETRIED[name]
     async with folder_of(tmp_path, monkeypatch) as house:
         work = tmp_path / "work"
-        (work / "in.md").write_text("box")
-        (work / "box").mkdir()
-        move = tool_step("m", "files.move", inputs={"path": "{{read.text}}", "to": "kept"})
+        write_below(work, files)
+        inputs = {"path": "{{read.text}}", "to": "kept", "overwrite": name == "a file"}
+        move = tool_step("m", "files.move", inputs=inputs)
         run, whole = await asking(house, READ, move | {"retry": {"at_most": 1, "every": 0}})
         await house.post(f"/v1/runs/{run}/pause")
         answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
         await house.post(f"/v1/runs/{run}/answers", answer)
-        (work / "kept").mkdir()  # now it would become kept/box; the first try is refused
+        write_below(work, {changed: text})  # the first try is refused
         await house.post(f"/v1/runs/{run}/resume")
         await house.until(run, *OVER)
-        assert not (work / "kept" / "box").exists()
-
-
-async def test_a_copy_writes_what_was_shown_or_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        work = tmp_path / "work"
-        for name, text in {"in.md": "a.md", "a.md": "harmless", "out.md": "old"}.items():
-            (work / name).write_text(text)
-        inputs = {"path": "{{read.text}}", "to": "out.md", "overwrite": True}
-        run, whole = await asking(house, READ, tool_step("copy", "files.copy", inputs=inputs))
-        assert whole["files"][0]["after"] == "harmless"
-        (work / "a.md").write_text("evil")
-        await allowed(house, run, whole, perhaps=True)
-        assert (work / "out.md").read_text() in ("old", "harmless")
-
-
-async def test_an_export_writes_what_was_shown_or_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        work = tmp_path / "work"
-        (work / "in.md").write_text("rows.csv")
-        (work / "rows.csv").write_text("to,sum\nalice,10\n")
-        (work / "out.csv").write_text("old\n")
-        inputs = {"table": "{{read.text}}", "path": "out.csv", "overwrite": True}
-        run, whole = await asking(house, READ, tool_step("x", "tables.export", inputs=inputs))
-        assert "alice" in whole["files"][0]["after"], whole["would_fail"]
-        (work / "rows.csv").write_text("to,sum\nmallory,9999\n")
-        await allowed(house, run, whole, perhaps=True)
-        assert "mallory" not in (work / "out.csv").read_text()
+        assert not (work / target).exists() or bad not in (work / target).read_text()
 
 
 async def test_with_own_values_in_the_plan_a_file_that_changed_is_not_overwritten(
@@ -218,25 +211,20 @@ async def test_own_values_at_the_command_line_resume_nothing() -> None:
     assert bank.paid == []
 
 
-async def test_own_values_over_http_resume_nothing(tmp_path: Any, monkeypatch: Any) -> None:
+@pytest.mark.parametrize("is_paused", [True, False])
+async def test_own_values_over_http_neither_resume_a_run_nor_turn_a_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_paused: bool
+) -> None:
     async with folder_of(tmp_path, monkeypatch) as house:
         work = tmp_path / "work"
         (work / "in.md").write_text("new")
         run, whole = await asking(house, READ, write("save", "out.md", "{{read.text}}"))
-        await house.post(f"/v1/runs/{run}/pause")
         own = {"question": whole["question"], "change": {"text": "own"}}
-        await house.client.post(f"/v1/runs/{run}/answers", json=own)
-        await house.until(run, "paused", *OVER)
-        assert not (work / "out.md").exists()
-
-
-async def test_refuse_with_change_over_http(tmp_path: Path, monkeypatch: Any) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        work = tmp_path / "work"
-        (work / "in.md").write_text("new")
-        run, whole = await asking(house, READ, write("save", "out.md", "{{read.text}}"))
-        body = {"question": whole["question"], "answer": "refuse", "change": {"text": "own"}}
-        reply = await house.client.post(f"/v1/runs/{run}/answers", json=body)
-        if reply.status_code == 200:
-            await house.until(run, *OVER)
+        if is_paused:
+            await house.post(f"/v1/runs/{run}/pause")
+        else:
+            own |= {"answer": "refuse"}
+        reply = await house.client.post(f"/v1/runs/{run}/answers", json=own)
+        if is_paused or reply.status_code == 200:
+            await house.until(run, "paused", *OVER)
         assert not (work / "out.md").exists()

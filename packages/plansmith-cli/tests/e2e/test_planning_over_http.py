@@ -83,18 +83,6 @@ def test_small_talk_is_answered_and_a_question_waits(project: Project) -> None:
     assert answered.out == "你好！\\u001b[2J\n"
 
 
-def test_a_missing_key_is_told_when_the_model_is_asked_and_not_before(project: Project) -> None:
-    own = project.folder / ".config" / "plansmith"
-    own.mkdir(parents=True)
-    (own / "config.toml").write_text(
-        '[models.plan]\nmodel = "openai:x"\napi_key_env = "NO_SUCH_KEY"\n'
-    )
-    done = project.types("plan", "Compare Oslo and Rome", "--tools", "tools.json")
-    assert done.code == 3
-    assert f"{done.out}{done.err}".count("export NO_SUCH_KEY") == 1
-    assert "Traceback" not in done.err
-
-
 @pytest.mark.parametrize(
     ("words", "why"),
     [

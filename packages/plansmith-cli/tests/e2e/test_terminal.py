@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -10,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.terminal import Person
+from tests import forked
+from tests.e2e.terminal import PLANSMITH, Person, Terminal
 from tests.needs import path_of
 
+from plansmith.plan.data import Json
 from plansmith.testing import ModelServer, Reply
 from plansmith.testing.modelserver import Request
+from plansmith.text import text_width
 
 PY = ("--tools", "tools.py")
 TOOLS = '''
@@ -56,6 +60,7 @@ NOTE = {"id": "n", "tool": "note", "inputs": {"text": "hello"}}
 @pytest.fixture
 def person(tmp_path: Path) -> Person:
     (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
+    (tmp_path / "sales.csv").write_text(SALES, encoding="utf-8")
     (tmp_path / "here.txt").touch()
     own = tmp_path / ".config" / "plansmith"
     own.mkdir(parents=True)
@@ -171,18 +176,6 @@ def test_ctrl_c_at_a_prompt_decides_nothing(person: Person) -> None:
     assert person.shown().status == "reviewing"
 
 
-def test_a_killed_command_loses_nothing_and_resume_completes_the_run(person: Person) -> None:
-    with person.types("run", person.plan(*WAITS), *PY) as terminal:
-        terminal.until("1/3", "▶ wait  running")
-        terminal.kill()
-    assert person.shown().status == "running"
-    person.lets_go_on()
-    with person.types("go", "last", *PY) as terminal:
-        assert terminal.ended() == 0
-        assert "3/3 · done" in terminal.screen.text
-    assert person.shown().steps["first"].attempts == 1
-
-
 def test_no_color_is_honoured(person: Person) -> None:
     with person.types("run", person.plan(WAITS[0]), *PY, environment={"NO_COLOR": "1"}) as terminal:
         assert terminal.ended() == 0
@@ -227,8 +220,12 @@ def test_ctrl_c_while_planning_keeps_the_request(person: Person) -> None:
         model = {"PLANSMITH_MODEL": "openai:test", "PLANSMITH_BASE_URL": url, "OPENAI_API_KEY": "k"}
         with person.types("ask", "List the files", environment=model) as terminal:
             terminal.until("draft:")
+            seen = len(terminal.raw)
+            while terminal.raw.count("\r", seen) < 3:  # the line is drawn again and again
+                terminal.read()
             terminal.ctrl_c()
             assert terminal.ended() == 130
+            assert "draft:" not in terminal.screen.text
             assert "plansmith go last" in terminal.screen.text
         talks.set()
         with person.types("go", "last", environment=model) as terminal:
@@ -362,3 +359,161 @@ def test_in_tmux_too(person: Person) -> None:
     assert "✓ search  done" in shown
     assert "• may.txt (1)" in shown
     assert "rc=0" in shown
+
+
+# What is left on the screen: the answer last, told once and rendered
+
+
+SALES = "region,amount\nNorth,120.5\nSouth,80\nNorth,200.25\nWest,60\n"
+ASKED = "What is the total amount by region in sales.csv?"
+PLAN: Json = {
+    "goal": ASKED,
+    "steps": [
+        {
+            "id": "totals",
+            "tool": "tables.sql",
+            "inputs": {"query": "SELECT region, SUM(amount) AS total FROM sales GROUP BY region"},
+        },
+        {"id": "answer", "instruction": "Tell the totals {{totals.rows}}"},
+    ],
+}
+SAID = "**Totals** by region [step:totals]:\n\n| region | total |\n|---|---|\n| North | 320.75 |\n"
+
+
+def answering(request: Request) -> Reply:
+    told = json.dumps(request.json)
+    if '"decision"' in told:
+        return Reply(TRIAGE)
+    return Reply(SAID) if "what to say" in told else Reply(PLAN)
+
+
+def asked(person: Person, *words: str, url: str, **more: str) -> Terminal:
+    model = {"PLANSMITH_MODEL": "openai:test", "PLANSMITH_BASE_URL": url, "OPENAI_API_KEY": "k"}
+    return person.types("ask", ASKED, *words, columns=80, environment=model | more)
+
+
+def test_the_answer_is_last_rendered_and_a_report_shows_results_as_tables(person: Person) -> None:
+    with (
+        ModelServer(then=answering).in_thread() as url,
+        asked(person, "--yes-read-only", url=url) as terminal,
+    ):
+        assert terminal.ended() == 0
+        lines = [line for line in terminal.screen.text.splitlines() if line.strip()]
+    shown = "\n".join(lines)
+    assert lines[-1].split() == ["North", "320.75"]  # nothing comes after it
+    assert shown.count("320.75") == 1
+    assert "Totals by region:" in shown
+    for mark in ("**", "|---", "[step:", "what to say"):
+        assert mark not in shown
+    assert all(text_width(line) <= 80 for line in lines)
+    for language in ("C.UTF-8", "zh_CN.UTF-8"):
+        environment = {"LANG": language}
+        with person.types("report", "last", columns=80, environment=environment) as terminal:
+            assert terminal.ended() == 0
+            shown = terminal.screen.text
+        assert '"total"' not in shown
+        assert "## " not in shown
+    with person.types("report", "last", "--evidence", columns=80) as terminal:
+        assert terminal.ended() == 0
+        assert '"total": 320.75' in terminal.screen.text
+
+
+# The tour
+
+
+def test_a_key_goes_on_with_the_tour_and_q_ends_it_with_what_to_do_next(
+    person: Person,
+) -> None:
+    with person.types("demo", columns=80) as terminal:
+        terminal.until("1/4", "Enter goes on")
+        terminal.type("\n")
+        shown = terminal.until("2/4", "Enter goes on")
+        assert "3/4" not in shown
+        terminal.type("q")
+        assert terminal.ended() == 0
+        last = terminal.screen.text
+    assert "3/4" not in last
+    assert "plansmith model pull" in last
+    assert "Enter goes on" not in last
+
+
+def test_ctrl_c_ends_the_tour(person: Person) -> None:
+    with person.types("demo") as terminal:
+        terminal.until("1/4", "Enter goes on")
+        terminal.ctrl_c()
+        assert terminal.ended() == 130
+    assert not [each for each in person.folder.iterdir() if each.name.startswith("plansmith-demo")]
+
+
+# Ctrl-C at a prompt, pressed the moment the prompt is seen
+
+
+PROMPTS = 40
+PROGRAM = f"""
+import readline
+from plansmith_cli.keyboard import interruptible
+for number in range({PROMPTS}):
+    try:
+        with interruptible():
+            input(f"prompt {{number}}> ")
+    except KeyboardInterrupt:
+        print(f"stopped {{number}}", flush=True)
+"""
+
+
+def test_no_ctrl_c_at_a_prompt_is_lost_however_soon_it_comes(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PROGRAM]
+    with Terminal(command, folder=tmp_path, environment={}, rows=4 * PROMPTS) as terminal:
+        for number in range(PROMPTS):
+            terminal.until(f"prompt {number}>")
+            terminal.ctrl_c()
+            terminal.until(f"stopped {number}")
+        assert terminal.ended() == 0
+
+
+# Schedules
+
+
+def listed(person: Person) -> Any:
+    """The schedules, as another command tells them."""
+    done = forked.run(
+        [*PLANSMITH, "schedule", "list", "--json"],
+        cwd=person.folder,
+        env=person.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+WORDS = "every weekday at 9 list the files here"
+
+
+def test_a_yes_keeps_it_and_anything_else_does_not(person: Person) -> None:
+    with person.types("ask", WORDS) as screen:
+        shown = screen.until("Keep it as a schedule?")
+        assert "cron 0 9 * * 1-5 UTC; next:" in shown
+        assert shown.count(" 09:00 UTC") == 3
+        screen.type("sure\n")
+        assert screen.ended() == 5
+    assert listed(person) == []
+    with person.types("ask", WORDS) as screen:
+        screen.until("Keep it as a schedule?")
+        screen.type("y\n")
+        screen.until("kept as the schedule")
+        assert screen.ended() == 0
+    [kept] = listed(person)
+    assert (kept["name"], kept["state"]) == ("list the files here", "active")
+    assert len(kept["approved"]) == 64
+
+
+def test_keep_goes_on_until_it_is_told_to_stop(person: Person) -> None:
+    with person.types("schedule", "keep") as screen:
+        screen.until("firing schedules")
+        screen.ctrl_c()
+        assert screen.ended() == 0
+    with person.types("schedule", "keep") as screen:
+        screen.until("firing schedules")
+        screen.process.send_signal(signal.SIGTERM)
+        assert screen.ended() == 0

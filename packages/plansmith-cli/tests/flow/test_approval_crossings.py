@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -20,12 +22,13 @@ from tests.flow.test_approval_covers import (
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
 from plansmith.errors import OutcomeUnknown, Refused, ToolFailed
+from plansmith.plan import events as e
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.review.settings import ReviewPolicy
 from plansmith.runs.intake import NewRun
 from plansmith.templates.book import TemplateBook
-from plansmith.testing import FakeTool
+from plansmith.testing import FakeTool, MemoryStore
 
 
 def plan_of(*steps: dict[str, Any], goal: str = "look around") -> Plan:
@@ -45,119 +48,66 @@ async def decided(app: Plansmith, run: Run) -> Run:
 # Questions
 
 
-async def test_an_open_question_is_asked_again_when_what_comes_before_it_is_edited(
-    scripted: Script,
-) -> None:
-    app, tools = smith(scripted())
-    first = step("a", "pay", inputs={"to": "alice"})
-    last = step("b", "pay", inputs={"to": "bob"}, after=["q"])
-    run = await decided(app, await app.submit(plan_of(first, ask("q", after=["a"]), last)))
-    assert list(run.questions) == ["q"]
-    other = plan_of(first | {"inputs": {"to": "carol"}}, ask("q", after=["a"]), last)
-    run = await app.edit(run.id, other, by="ada")
-    assert run.questions == {}
-    run = await decided(app, run)
-    assert effects(tools) == [{"to": "alice"}, {"to": "carol"}]
-    assert list(run.questions) == ["q"]
-    await app.answer(run.id, "q", "yes", by="ada")
-    assert (await app.run(run.id)).status is RunStatus.DONE
+BOB = step("b", "pay", inputs={"to": "bob"}, after=["q2"])
+# What acts behind two equal questions, what a new plan makes of it, and why that is asked about.
+EQUAL: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "the answer to the first for the second": (
+        BOB,
+        BOB | {"after": ["q1", "f"]},
+        "no longer asks 'How much?' before pay",
+    ),
+    "the value of the first for the second": (
+        BOB | {"inputs": {"to": "bob", "amount": "{{q2}}"}},
+        BOB | {"inputs": {"to": "bob", "amount": "{{q1}}"}},
+        "instead of",
+    ),
+}
 
 
-async def test_an_answer_to_a_question_is_none_to_another_in_the_same_words(
-    scripted: Script,
+@pytest.mark.parametrize("name", EQUAL)
+async def test_a_replan_cannot_take_the_answer_to_an_equal_question(
+    scripted: Script, name: str
 ) -> None:
-    first = draft(
-        ask("q1"),
-        step("f", "shaky", after=["q1"]),
-        ask("q2", after=["f"]),
-        step("b", "pay", inputs={"to": "bob"}, after=["q2"]),
-    )
-    second = draft(
-        ask("q1"),
-        step("f", "shaky", after=["q1"]),
-        step("b", "pay", inputs={"to": "bob"}, after=["q1", "f"]),
-    )
+    acts, other, why = EQUAL[name]
+    asked = (ask("q1", "How much?"), step("f", "shaky", after=["q1"]))
+    second = ask("q2", "How much?", after=["f"])
+    kept = (second,) if "q2" in other["after"] else ()
     shaky = FakeTool("shaky", [ToolFailed("no"), "ok"])
-    app, tools = smith(scripted(first, second), shaky)
+    model = scripted(draft(*asked, second, acts), draft(*asked, *kept, other))
+    app, tools = smith(model, shaky)
     run = await approved(app)
     await app.answer(run.id, "q1", "yes", by="ada")
     run = await app.run(run.id)
     assert run.status is RunStatus.REVIEWING
-    assert "no longer asks 'Go on?' before pay" in await reasons(app, run)
-    assert effects(tools) == []
-
-
-async def test_a_replan_cannot_take_the_answer_to_an_equal_question(scripted: Script) -> None:
-    first = draft(
-        ask("q1", "How much?"),
-        step("f", "shaky", after=["q1"]),
-        ask("q2", "How much?", after=["f"]),
-        step("b", "pay", inputs={"to": "bob", "amount": "{{q2}}"}),
-    )
-    second = draft(
-        ask("q1", "How much?"),
-        step("f", "shaky", after=["q1"]),
-        ask("q2", "How much?", after=["f"]),
-        step("b", "pay", inputs={"to": "bob", "amount": "{{q1}}"}, after=["q2"]),
-    )
-    shaky = FakeTool("shaky", [ToolFailed("no"), "ok"])
-    app, tools = smith(scripted(first, second), shaky)
-    run = await approved(app)
-    await app.answer(run.id, "q1", 1000, by="ada")
-    run = await app.run(run.id)
-    assert run.status is RunStatus.REVIEWING
-    assert "instead of" in await reasons(app, run)
+    assert why in await reasons(app, run)
     assert effects(tools) == []
 
 
 # Steps that were left out
 
 
-async def test_a_replan_does_not_call_under_another_name_what_a_person_left_out(
-    scripted: Script,
+@pytest.mark.parametrize("name", ["again", "p"])
+async def test_what_a_person_left_out_stays_out_of_a_replan_whatever_it_is_called(
+    scripted: Script, name: str
 ) -> None:
-    first = draft(FAILS, PAY | {"after": []})
-    app, tools = smith(scripted(first, draft(PAY | {"id": "again", "after": []})))
+    pay = PAY | {"after": []}
+    first = draft(FAILS, pay, step("n", after=["f"]))
+    app, tools = smith(scripted(first, draft(pay | {"id": name}, step("n"))))
     run = await app.plan("pay alice", by="ada")
     assert run.plan is not None
     await app.decide(run.id, approve=run.plan.hash, by="ada")
     await app.runs.stopping.skip(run.id, "p", by="ada")
     run = await app.run(run.id)
-    assert run.status is RunStatus.REVIEWING
-    assert "which you left out" in await reasons(app, run)
-    assert effects(tools) == []
-
-
-async def test_what_a_person_left_out_stays_out_of_a_replan_that_keeps_its_name(
-    scripted: Script,
-) -> None:
-    first = draft(FAILS, PAY | {"after": []}, step("n", after=["f"]))
-    app, tools = smith(scripted(first, draft(PAY | {"after": []}, step("n"))))
-    run = await app.plan("pay alice", by="ada")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    await app.runs.stopping.skip(run.id, "p", by="ada")
-    run = await app.run(run.id)
-    assert run.status is RunStatus.PARTLY_DONE
-    assert run.steps["p"].status is StepStatus.SKIPPED
+    if name == "p":
+        assert run.status is RunStatus.PARTLY_DONE
+        assert run.steps["p"].status is StepStatus.SKIPPED
+    else:
+        assert run.status is RunStatus.REVIEWING
+        assert "which you left out" in await reasons(app, run)
     assert effects(tools) == []
 
 
 # Tools that are something else by now
-
-
-async def test_a_tool_that_no_longer_only_reads_is_asked_about_before_the_run_starts(
-    scripted: Script,
-) -> None:
-    look = FakeTool("peek")
-    app, tools = smith(scripted(), look)
-    run = await app.submit(plan_of(step("x", "peek")), by="ada")
-    look.effect = Effect.WRITE
-    run = await app.runs.run(run.id)
-    assert run.status is RunStatus.REVIEWING
-    assert "changes something: it calls `peek`" in await reasons(app, run)
-    assert effects(tools, "peek") == []
-    assert (await decided(app, run)).status is RunStatus.DONE
 
 
 async def test_a_tool_that_no_longer_only_reads_is_asked_about_in_a_run_under_way(
@@ -208,15 +158,31 @@ async def test_continuing_asks_before_it_does_again_what_was_done_in_part(script
     assert again.status is RunStatus.REVIEWING
     assert "m (1 of its 2 parts) was done" in await reasons(app, again)
     assert len(effects(tools, "send")) == 2
-
-
-# Plans that leave something out
+    edited = await app.edit(again.id, plan_of(many, step("x")), by="ada")
+    assert "m (1 of its 2 parts) was done" in await reasons(app, edited)
+    back = await app.runs.editing.undo(again.id, by="ada")
+    assert "m (1 of its 2 parts) was done" in await reasons(app, back)
 
 
 # Answers that say no
 
 PAYS = step("p", "pay", inputs={"to": "alice"}, after=["q"])
-NO: list[Any] = ["no", "No, thanks.", "Cancel", "don't", "do not pay", "不要", False]
+NO: list[Any] = ["no", "Cancel", "不要", False]
+NOT_YES = [
+    *("No, thanks.", "don't", "do not pay", "Please do not pay", "please don't", "absolutely not"),
+    *(
+        "请不要付款",
+        "我不同意",
+        "先别付",
+        "“no”",
+        "\u200bno",
+        "ＮＯ",
+        "nah",
+        "wait",
+        "I refuse",
+        "false",
+    ),
+]
 
 
 @pytest.mark.parametrize("answer", NO)
@@ -237,6 +203,18 @@ async def test_who_answers_no_to_the_question_before_an_effect_prevents_it(
     assert run.status.over
     assert run.status not in (RunStatus.DONE, RunStatus.PARTLY_DONE)
     assert f"left out by a person: {question}" in run.reason
+    assert effects(tools) == []
+
+
+@pytest.mark.parametrize("answer", NOT_YES)
+async def test_nothing_but_a_clear_yes_lets_the_effect_happen(
+    scripted: Script, answer: str
+) -> None:
+    app, tools = smith(scripted())
+    run = await decided(app, await app.submit(plan_of(ask("q", "Really pay?"), PAYS), by="ada"))
+    with suppress(Refused):
+        await app.answer(run.id, "q", answer, by="ada")
+    await app.run(run.id)
     assert effects(tools) == []
 
 
@@ -355,14 +333,80 @@ async def test_who_answers_neither_yes_nor_no_is_asked_again(scripted: Script, a
     assert effects(tools) == []
 
 
-async def test_an_edit_of_a_continued_run_says_still_what_was_done_before(scripted: Script) -> None:
-    send = FakeTool("send", ["ok", ToolFailed("full"), "ok"], effect=Effect.WRITE)
-    app, _ = smith(scripted(), send)
-    each = {"tool": "send", "inputs": {"to": "{{item}}"}}
-    many = {"id": "m", "over": ["ann", "bob"], "each": each, "width": 1}
-    first = await decided(app, await app.submit(plan_of(many), by="ada"))
-    again = await app.retry(first.id, by="ada")
-    edited = await app.edit(again.id, plan_of(many, step("x")), by="ada")
-    assert "m (1 of its 2 parts) was done" in await reasons(app, edited)
-    back = await app.runs.editing.undo(again.id, by="ada")
-    assert "m (1 of its 2 parts) was done" in await reasons(app, back)
+# Endings, order and memory through changes
+
+
+class Batches(MemoryStore):
+    """Remembers what was appended together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[list[str]] = []
+
+    async def append(
+        self, events: Sequence[e.Event], values: Sequence[Any] = (), **told: Any
+    ) -> None:
+        await super().append(events, values, **told)
+        self.batches.append([event.body.type for event in events])
+
+
+async def test_what_a_run_leaves_over_and_its_end_are_one_append(scripted: Script) -> None:
+    store = Batches()
+    app, _ = smith(scripted(), store=store)
+    run = await app.submit(plan_of(step("f", "flaky"), step("x", after=["f"])), by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.FAILED
+    assert store.batches[-1] == ["step_skipped", "run_finished"]
+
+
+async def test_an_edit_of_a_revision_still_tells_what_was_made_under_another_name(
+    scripted: Script,
+) -> None:
+    pay = step("p", "pay", inputs={"to": "alice"})
+    shaky = FakeTool("shaky", [ToolFailed("no")])
+    again = draft(pay | {"id": "again"}, step("n", after=["again"]))
+    app, tools = smith(scripted(draft(pay, step("s", "shaky"), ask("q")), again), shaky)
+    run = await app.plan("pay alice", by="ada")
+    run = await decided(app, run)
+    run = await app.request_changes(run.id, "otherwise", by="ada")
+    assert run.plan is not None
+    edited = run.plan.replace(steps=tuple(each for each in run.plan.steps if each.id != "n"))
+    run = await app.edit(run.id, edited, by="ada")
+    assert "was made already; this would make it again" in await reasons(app, run)
+    assert len(effects(tools)) == 1
+
+
+async def test_a_question_put_before_a_step_in_doubt_holds_what_comes_behind_the_step(
+    scripted: Script,
+) -> None:
+    lost = FakeTool("send", [OutcomeUnknown("lost"), "ok"], effect=Effect.WRITE)
+    app, tools = smith(scripted(), lost)
+    look = step("n")
+    send = step("s", "send", after=["n"])
+    pay = step("p", "pay", inputs={"to": "alice"}, after=["s"])
+    run = await decided(app, await app.submit(plan_of(look, send, pay), by="ada"))
+    assert list(run.questions) == ["unknown:s"]
+    guarded = plan_of(ask("q", "Really?"), look | {"after": ["q"]}, send, pay)
+    run = await app.edit(run.id, guarded, by="ada")
+    await app.answer(run.id, "unknown:s", "done", by="ada")
+    run = await decided(app, run)
+    assert list(run.questions) == ["q"]
+    assert effects(tools) == []
+    await app.answer(run.id, "q", "yes", by="ada")
+    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert len(effects(tools)) == 1
+
+
+async def test_continuing_a_rejected_revision_tells_what_was_made_under_another_name(
+    scripted: Script,
+) -> None:
+    pay = step("p", "pay", inputs={"to": "alice"})
+    app, tools = smith(scripted())
+    wanted = plan_of(pay, ask("q"), goal="pay alice")
+    run = await decided(app, await app.submit(wanted, by="ada"))
+    edited = plan_of(pay | {"id": "again"}, ask("q"), goal="pay alice")
+    await app.edit(run.id, edited, by="ada")
+    await app.decide(run.id, reject=True, by="ada")
+    again = await app.retry(run.id, by="ada")
+    assert "was made already; this would make it again" in await reasons(app, again)
+    assert len(effects(tools)) == 1

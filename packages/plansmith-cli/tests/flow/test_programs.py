@@ -12,8 +12,6 @@ from plansmith.plan import events as e
 from plansmith.plan.fold import fold
 from plansmith.plan.limits import Limits
 from plansmith.plan.timing import Timing
-from plansmith.report.build import load_report
-from plansmith.report.markdown import to_markdown
 from plansmith.store.memory import MemoryStore
 from plansmith.testing import FakeClock, FakeTool, FakeTools
 
@@ -223,16 +221,6 @@ async def test_a_repeated_run_remembers_that_a_program_answered() -> None:
         run_id = again.id
 
 
-async def test_a_program_that_cancels_in_another_process_stops_a_run_under_way() -> None:
-    bank = Bank()
-    other = bank.again()
-    run_id = await bank.until_asked(plan(ASK, {**PAY, "after": ["really"]}))
-    run = await other.cancel(run_id, by=BOT)
-    assert run.status is RunStatus.CANCELLED
-    asked = [each.by async for each in other.events(run_id) if each.body.type == "cancel_asked"]
-    assert asked == [BOT]
-
-
 async def test_a_program_cannot_make_or_approve_a_schedule() -> None:
     bank = Bank()
     with pytest.raises(PlansmithError, match="program cannot approve"):
@@ -246,14 +234,3 @@ async def test_a_programs_answer_is_denied_where_data_is() -> None:
     run = await bank.smith.run(await answered_then_edited(bank, BOT))
     assert "answered by the program" in run.steps["pay"].error
     assert bank.paid == []
-
-
-async def test_the_report_says_that_a_program_answered() -> None:
-    bank = Bank()
-    run_id = await bank.until_asked(plan(ASK, READ))
-    await bank.smith.answer(run_id, "really", "north", by=BOT)
-    await bank.smith.run(run_id)
-    report = await load_report(bank.store, run_id)
-    assert "the program MCP client bot answered" in to_markdown(report)
-    told = [each for each in report.to_json()["decisions"] if "north" in str(each)]  # type: ignore[union-attr]
-    assert "program MCP client bot" in str(told)

@@ -16,7 +16,7 @@ import pytest
 from tests import forked
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
-from plansmith.errors import ModelRefused, OutcomeUnknown, ToolBusy, ToolFailed
+from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor
@@ -110,14 +110,6 @@ async def test_a_plain_reply_says_which_steps_it_was_made_from() -> None:
     assert report.answer.text == "Compare -3 and 21"
     assert report.answer.sources == ("oslo", "rome")
     assert "From: `oslo`, `rome`" in to_markdown(report)
-
-
-async def test_a_failing_model_leaves_a_plain_answer_that_says_so(scripted: Scripted) -> None:
-    app = smith(OSLO, ROME, model=scripted(ModelRefused("no such model")))
-    report = await reported(app, plan(*CITIES))
-    assert report.status == "done"
-    assert "could not word this answer (no such model)" in report.answer.text
-    assert report.answer.text.endswith("Compare -3 and 21")
 
 
 async def test_retries_edits_and_decisions_are_told_with_who_and_when() -> None:
@@ -257,46 +249,6 @@ async def test_the_first_line_of_a_partly_done_run_names_the_effect_that_did_not
     assert report.status == "partly_done"
     assert first_line(report) == "Not done: m — Mail the boss (did not run)."
     assert report.to_json()["head"][0] == report.head[0]  # type: ignore[index]
-
-
-async def test_an_effect_that_a_revision_dropped_comes_first_and_never_everything_was_done(
-    scripted: Scripted,
-) -> None:
-    draft = {
-        "goal": "Tell the boss",
-        "steps": [{"id": "b", "tool": "broken"}, {"id": "m", "tool": "mail", "after": ["b"]}],
-    }
-    other = {"goal": "Look around", "steps": [{"id": "o", "tool": "oslo"}]}
-    triage = {"decision": "plan", "reason": "", "query": "tell the boss", "answer": ""}
-    model = scripted(triage, draft, other)
-    app = smith(OSLO, BROKEN, MAIL, model=model, limits=LIMITS.replace(early_start=False))
-    run = await app.plan("tell the boss")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    run = await app.run(run.id)
-    while not run.status.over:
-        # Whoever decides about the revision says yes: the report must still tell.
-        for name in run.questions:
-            await app.answer(run.id, name, run.questions[name].options[0], by="ada")
-        if run.status is RunStatus.REVIEWING and run.plan is not None and not run.is_approved:
-            await app.decide(run.id, approve=run.plan.hash, by="ada")
-        run = await app.run(run.id)
-    report = await load_report(app.store, run.id)
-    text = to_markdown(report)
-    assert text.splitlines()[2] == "Not done, although it was approved: mail()"
-    assert "Everything was done." not in text
-
-
-async def test_an_effect_in_doubt_is_told_as_not_known() -> None:
-    app = smith(FakeTool("pay", [OutcomeUnknown("no reply")], effect=Effect.FINAL))
-    run = await app.submit(plan({"id": "pay", "tool": "pay"}))
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    run = await app.run(run.id)
-    await app.cancel(run.id, by="ada")
-    report = await load_report(app.store, run.id)
-    assert "It is not known whether pay took effect." in report.head
-    assert "Nothing could be done." not in to_markdown(report)
 
 
 async def test_an_effect_stopped_in_mid_call_is_not_called_undone() -> None:

@@ -353,17 +353,6 @@ async def test_an_approved_run_cut_off_in_the_middle_asks_again_after_a_redefini
         assert source.calls == before + 1
 
 
-def test_a_run_that_is_over_is_repeated_only_where_it_belongs(person: Person) -> None:
-    person.types(person.a, "run", "plan.json", "--no-input")
-    old = person.shown(person.a)
-    person.types(person.a, "approve", "last", old["hash"], "--go")
-    code, _, err = person.types(person.b, "runs", "retry", old["id"], "--from", "w", "--no-input")
-    assert (code, str(person.a) in err) == (4, True)
-    person.types(person.a, "runs", "retry", old["id"], "--from", "w", "--no-input")
-    assert person.shown(person.a)["folder"] == str(person.a)
-    assert person.written == ["a"]
-
-
 async def test_runs_of_no_folder_go_on_anywhere_and_forks_keep_their_folder(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'r.db'}"
     async with smith("", store) as nowhere, smith(tmp_path / "a", store) as a:

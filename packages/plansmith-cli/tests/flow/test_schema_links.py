@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.servers.listener import Listener
 
 from plansmith import Plan, RunStatus
 from plansmith.app import Plansmith
@@ -24,33 +23,14 @@ from plansmith_desk.agents.local import LocalAgent
 from plansmith_desk.model.grammar import grammar_of
 
 
-class Listener:
-    """A real server that must be left alone; it would serve a schema that allows anything."""
-
-    def __init__(self) -> None:
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/schema.json"
-        self.visits = 0
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                visitor, _ = self.socket.accept()
-            except OSError:
-                return
-            self.visits += 1
-            visitor.recv(4096)
-            visitor.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-            visitor.close()
-
-
 @pytest.fixture
 def listener() -> Iterator[Listener]:
-    made = Listener()
+    # It would serve a schema that allows anything.
+    made = Listener(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+    made.url += "/schema.json"
     yield made
-    made.socket.close()
-    assert made.visits == 0
+    made.close()
+    assert made.heard == []
 
 
 def linked(url: str) -> list[dict[str, Any]]:

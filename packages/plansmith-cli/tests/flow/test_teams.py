@@ -1,25 +1,25 @@
-"""Both teams from a request to a report: real documents, a real database, a real sandbox."""
+"""Teams from a request to a report: real documents, real databases, a real sandbox."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers.kit import approved
+from tests.servers.kit import approved, raw
 
-from plansmith import Plansmith, Run, RunStatus, StepStatus
-from plansmith.errors import ModelRefused, ToolFailed
+from plansmith import Plansmith, Run, RunStatus
+from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
+from plansmith.plan.run_options import Team
 from plansmith.ports import Delta, Prompt
 from plansmith.secrets import SecretBox
 from plansmith.testing import Answer, ScriptedModel
 from plansmith_cli.config import Settings
-from plansmith_cli.teams import data, research
+from plansmith_cli.teams import data, rebuild, research
 from plansmith_cli.wiring import make_servers
 from plansmith_desk.sandbox.sandbox import Sandbox
 
@@ -126,82 +126,77 @@ bars = "".join(f'<rect x="{40 * n}" width="30" height="{h}"/>' for n, h in enume
 open("rain.svg", "w").write(f'<svg xmlns="http://www.w3.org/2000/svg">{bars}</svg>')
 print(40 + 60, len(found))
 """
-STEPS: list[Any] = [
-    {"id": "rain", "kind": "agent", "agent": "researcher", "task": "Find the rain by month."},
-    {"id": "gauge", "kind": "agent", "agent": "researcher", "task": "Was the gauge moved?"},
-    {
-        "id": "sum",
-        "kind": "agent",
-        "agent": "coder",
-        "task": "Add the months up and draw them.",
-        "inputs": {"found": {"$from": "rain", "$path": ["findings"]}},
-    },
-    {
-        "id": "chart",
+RAIN, GAUGE = "Find the rain by month.", "Was the gauge moved?"
+
+
+def agent(name: str, who: str, task: str, **inputs: Json) -> dict[str, Json]:
+    return {"id": name, "kind": "agent", "agent": who, "task": task, "inputs": inputs}
+
+
+def found(step: str, *path: str | int) -> Json:
+    return {"$from": step, "$path": list(path)}
+
+
+def write(name: str, path: str, text: Json) -> dict[str, Json]:
+    return {
+        "id": name,
         "kind": "tool",
         "tool": "files.write",
-        "inputs": {
-            "path": "charts/rain.svg",
-            "text": {"$from": "sum", "$path": ["files", 0, "text"]},
-        },
-    },
-    {
-        "id": "say",
-        "kind": "reply",
-        "instruction": "Report {{rain.text}}, {{gauge.text}}, {{sum.text}} and {{chart.path}}.",
-    },
-]
-RESEARCH_PLAN: Json = {"goal": "How wet was the spring?", "steps": STEPS}
-RAIN = "Find the rain by month."
-GAUGE = "Was the gauge moved?"
+        "inputs": {"path": path, "text": text},
+    }
 
 
-def research_cast(*extra: tuple[str, Sequence[object]], **changed: Sequence[object]) -> Cast:
-    """A whole research project; `extra` parts come first, `changed` ones take the usual place."""
-    scripts: dict[str, Sequence[object]] = {
-        "triage": [GO],
-        "plan": [RESEARCH_PLAN],
-        "judge": [FINE, FINE, FINE],
-        "code": [calls("python.run", code=DRAW), calls("finish", text="100 mm fell.")],
-        "rain": [
-            calls("files.search", text="mm", folder="."),
-            calls(
-                "finish",
-                text="40 mm in March, 60 mm in April.",
-                findings=["March: 40 mm", "April: 60 mm"],
-                citations=[
-                    {"path": "rain.md", "quote": "In March 40 mm fell"},
-                    {"path": "rain.md", "quote": "In May 90 mm fell"},
-                ],
-            ),
-        ],
-        "gauge": [
-            calls("files.read", path="old/gauge.md"),
-            calls(
-                "finish",
-                text="It was moved in April.",
-                citations=[{"path": "old/gauge.md", "quote": "moved in April"}],
-            ),
-        ],
-        "reply": ["100 mm fell [step:sum], see `charts/rain.svg` [step:chart]. Snow [step:snow]."],
-    }
-    scripts |= changed
-    names = {
-        "triage": TRIAGE,
-        "plan": PLAN,
-        "judge": JUDGE,
-        "code": CODE,
-        "rain": f"Your task:\n{RAIN}",
-        "gauge": f"Your task:\n{GAUGE}",
-    }
-    named = [(names[part], scripts[part]) for part in names]
-    return Cast(*extra, *named, ("", scripts["reply"]))
+def say(instruction: str) -> dict[str, Json]:
+    return {"id": "say", "kind": "reply", "instruction": instruction}
+
+
+WET: Json = {
+    "goal": "How wet was the spring?",
+    "steps": [
+        agent("rain", "researcher", RAIN),
+        agent("gauge", "researcher", GAUGE),
+        agent("sum", "coder", "Add the months up.", found=found("rain", "findings")),
+        write("chart", "charts/rain.svg", found("sum", "files", 0, "text")),
+        say("Report {{rain.text}}, {{gauge.text}}, {{sum.text}} and {{chart.path}}."),
+    ],
+}
+
+
+def researchers() -> Cast:
+    """A whole research project; one of the citations is made up, and so is a step of the reply."""
+    quotes: list[Json] = [
+        {"path": "rain.md", "quote": "In March 40 mm fell"},
+        {"path": "rain.md", "quote": "In May 90 mm fell"},
+    ]
+    moved: Json = {"path": "old/gauge.md", "quote": "moved in April"}
+    told: list[Json] = ["March: 40 mm", "April: 60 mm"]
+    return Cast(
+        (TRIAGE, [GO]),
+        (PLAN, [WET]),
+        (JUDGE, [FINE, FINE, FINE]),
+        (CODE, [calls("python.run", code=DRAW), calls("finish", text="100 mm fell.")]),
+        (
+            f"Your task:\n{RAIN}",
+            [
+                calls("files.search", text="mm", folder="."),
+                calls("finish", text="40 and 60 mm.", findings=told, citations=quotes),
+            ],
+        ),
+        (
+            f"Your task:\n{GAUGE}",
+            [
+                calls("files.read", path="old/gauge.md"),
+                calls("finish", text="It was moved in April.", citations=[moved]),
+            ],
+        ),
+        ("", ["100 mm fell [step:sum], see `charts/rain.svg` [step:chart]. Snow [step:snow]."]),
+    )
 
 
 async def test_research_in_a_folder_ends_in_a_report_with_chart_and_citations(
     library: Path, intake: Path, tmp_path: Path, walls: None
 ) -> None:
-    cast = research_cast()
+    cast = researchers()
     told: list[str] = []
     given = settings(tmp_path, documents=[library])
     smith = research(given, model=cast, folder=intake, tell=told.append)
@@ -232,51 +227,10 @@ async def test_a_greeting_is_answered_by_the_coordinator(library: Path, tmp_path
     assert (run.status, run.report) == (RunStatus.ANSWERED, "Hello!")
 
 
-def _reply(*steps: str) -> dict[str, Json]:
-    named = " and ".join(f"{{{{{step}.text}}}}" for step in steps)
-    return {"id": "say", "kind": "reply", "instruction": f"Report {named}."}
-
-
-async def test_more_is_planned_until_the_planner_knows_enough(
-    library: Path, tmp_path: Path
-) -> None:
-    first = {"goal": "Rain", "enough_context": False, "steps": STEPS[:1]}
-    more = [*STEPS[:2], _reply("rain", "gauge")]
-    second = {"goal": "Rain", "enough_context": False, "steps": more}
-    enough = {"goal": "Rain", "enough_context": True, "steps": more}
-    plans = [first, second, enough]
-    cast = research_cast(plan=plans, judge=[FINE, FINE], reply=["All [step:gauge]."])
-    given = settings(tmp_path, documents=[library], run={"max_iterations": 3})
-    run = await through(research(given, model=cast), "How wet was the spring?")
-    assert (run.status, run.iterations) == (RunStatus.DONE, 2)
-    assert run.steps["gauge"].status is StepStatus.DONE
-
-
-SERVER = """
-from mcp.server.mcpserver import MCPServer
-
-server = MCPServer("web")
-
-
-@server.tool()
-def look_up(query: str) -> str:
-    "Look something up."
-    return "https://example.org/may says of " + query + ": 90 mm in May."
-
-
-server.run()
-"""
-
-
 async def test_an_mcp_server_that_searches_is_for_the_researcher_and_not_for_plans(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "server.py").write_text(SERVER)
-    server = {
-        "command": sys.executable,
-        "args": [str(tmp_path / "server.py")],
-        "tools": {"look_up": {"effect": "read", "search": True}},
-    }
+    server = raw(tools={"look_up": {"effect": "read", "search": True}})
     given = settings(
         tmp_path,
         planner={"background_search": True},
@@ -287,14 +241,14 @@ async def test_an_mcp_server_that_searches_is_for_the_researcher_and_not_for_pla
     await approved(servers)
     await servers.close()
     cited: Json = {"url": "https://example.org/may", "quote": "90 mm in May"}
-    cast = research_cast(
-        plan=[{"goal": "Rain", "steps": [*STEPS[:1], _reply("rain")]}],
-        rain=[
-            calls("web.look_up", query="rain"),
-            calls("finish", text="90 mm in May.", citations=[cited]),
-        ],
-        judge=[FINE],
-        reply=["90 mm [step:rain]."],
+    planned = {"goal": "Rain", "steps": [agent("rain", "researcher", RAIN), say("{{rain.text}}")]}
+    finds = calls("finish", text="90 mm in May.", citations=[cited])
+    cast = Cast(
+        (TRIAGE, [GO]),
+        (PLAN, [planned]),
+        (JUDGE, [FINE]),
+        (f"Your task:\n{RAIN}", [calls("web.look_up", query="rain"), finds]),
+        ("", ["90 mm [step:rain]."]),
     )
     run = await through(research(given, model=cast), "How wet was the spring?")
     assert result(run, "rain")["citations"] == [cited]
@@ -302,141 +256,97 @@ async def test_an_mcp_server_that_searches_is_for_the_researcher_and_not_for_pla
     assert '"name": "web.look_up"' not in cast.prompt(PLAN)
 
 
-# The data team
+# Several databases
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> str:
-    database = sqlite3.connect(tmp_path / "shop.db")
-    database.executescript("""
-        CREATE TABLE cities (id INTEGER PRIMARY KEY, name TEXT, country TEXT);
-        CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT,
-                                city INTEGER REFERENCES cities (id));
-        CREATE TABLE orders (id INTEGER PRIMARY KEY, day TEXT, amount REAL,
-                             customer INTEGER REFERENCES customers (id));
-        CREATE TABLE machines (id INTEGER PRIMARY KEY, serial TEXT);
-        INSERT INTO cities VALUES (1, 'Oslo', 'NO'), (2, 'Bergen', 'NO');
-        INSERT INTO customers VALUES (1, 'Ada', 1), (2, 'Bob', 2), (3, 'Cid', 1);
-        INSERT INTO orders VALUES (1, '2026-01-02', 10, 1), (2, '2026-01-05', 30.5, 3),
-                                  (3, '2026-02-01', 7, 2);
-    """)
-    database.close()
-    return f"sqlite:///{tmp_path / 'shop.db'}"
-
-
-BY_CITY = (
-    "SELECT c.name AS city, SUM(o.amount) AS total FROM orders o "
-    "JOIN customers u ON u.id = o.customer JOIN cities c ON c.id = u.city "
-    "GROUP BY c.name ORDER BY total DESC"
-)
-SHARE = """
-import json
-rows = json.load(open("inputs.json"))["rows"]
-print(round(rows[0]["total"] / sum(each["total"] for each in rows), 2))
-"""
-DATA_PLAN = {
-    "goal": "Sales by city",
+COMPARED = {
+    "goal": "Compare",
     "steps": [
-        {"id": "sales", "kind": "agent", "agent": "sql_writer", "task": "Orders by city, summed."},
-        {
-            "id": "share",
-            "kind": "agent",
-            "agent": "coder",
-            "task": "The share of the largest city.",
-            "inputs": {"rows": {"$from": "sales", "$path": ["rows"]}},
-        },
-        {
-            "id": "chart",
-            "kind": "tool",
-            "tool": "charts.draw",
-            "inputs": {
-                "kind": "bar",
-                "rows": {"$from": "sales", "$path": ["rows"]},
-                "x": "city",
-                "y": "total",
-                "title": "Orders by city",
-                "path": "orders.svg",
-            },
-        },
-        {
-            "id": "say",
-            "kind": "reply",
-            "instruction": "Report {{sales.rows}}, {{share.text}}, {{chart.path}}; {{sales.sql}}",
-        },
+        {"id": "sold", "agent": "sql_writer", "task": "Sum of orders in shop"},
+        {"id": "owed", "agent": "sql_writer", "task": "Sum of invoices in crm"},
+        {"id": "r", "instruction": "Sold {{sold.rows}}, owed {{owed.rows}}", "style": "exact"},
     ],
 }
 
 
-def sql(text: str, reason: str = "") -> dict[str, str]:
-    return {"sql": text, "reason": reason}
+class Parts:
+    """A model that plans by one script and writes SQL by another."""
+
+    name = "parts"
+
+    def __init__(self, plan: ScriptedModel, shop: ScriptedModel, crm: ScriptedModel) -> None:
+        self.plan, self.shop, self.crm = plan, shop, crm
+
+    def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        if "You write one SQL" not in prompt.messages[0].text:
+            return self.plan.stream(prompt)
+        question = prompt.messages[1].text.rpartition('title="question"')[2]
+        return (self.shop if "shop" in question else self.crm).stream(prompt)
 
 
-def data_cast(writer: Sequence[object], **changed: Sequence[object]) -> Cast:
-    scripts: dict[str, Sequence[object]] = {
-        "code": [calls("python.run", code=SHARE), calls("finish", text="Oslo has 85 %.")],
-        "reply": ["Oslo has 85 % [step:share], see `orders.svg` [step:chart]."],
-    }
-    scripts |= changed
-    parts: list[tuple[str, Sequence[object]]]
-    parts = [(TRIAGE, [GO]), (PLAN, [DATA_PLAN]), (SQL, writer), (CODE, scripts["code"])]
-    return Cast(*parts, ("", scripts["reply"]))
+@pytest.fixture
+def databases(tmp_path: Path) -> dict[str, str]:
+    for name, table, amount in (("shop", "orders", 30), ("crm", "invoices", 12)):
+        with sqlite3.connect(tmp_path / f"{name}.db") as made:
+            made.execute(f"CREATE TABLE {table} (amount INTEGER)")
+            made.execute(f"INSERT INTO {table} VALUES (?)", (amount,))
+        made.close()
+    return {name: f"sqlite:///{tmp_path / name}.db" for name in ("shop", "crm")}
 
 
-async def test_a_question_to_a_database_ends_in_a_report_with_chart_and_sql(
-    shop: str, intake: Path, tmp_path: Path, walls: None
+def written(table: str, database: str) -> dict[str, Any]:
+    return {"sql": f"SELECT sum(amount) AS s FROM {table}", "reason": "", "database": database}
+
+
+async def test_a_question_that_needs_two_databases_gets_a_step_on_each(
+    databases: dict[str, str], tmp_path: Path
 ) -> None:
-    cast = data_cast([sql("SELECT town FROM cities"), sql(BY_CITY)])
-    smith = data(settings(tmp_path), database=shop, model=cast, folder=intake)
-    run = await through(smith, "How do orders differ by city?")
-    cast.finish()
+    model = Parts(
+        ScriptedModel(COMPARED),
+        # An unknown name, and then the wrong database, are told back to the model.
+        ScriptedModel(
+            written("orders", "sales"), written("orders", "crm"), written("orders", "shop")
+        ),
+        ScriptedModel(written("invoices", "crm")),
+    )
+    async with data(
+        settings(tmp_path, planner={"triage": False}),
+        database=databases,
+        model=model,
+        folder=tmp_path,
+    ) as team:
+        run = await team.run((await team.plan("Do orders and invoices match?")).id)
     assert run.status is RunStatus.DONE
-    assert result(run, "sales")["rows"] == [
-        {"city": "Oslo", "total": 40.5},
-        {"city": "Bergen", "total": 7.0},
-    ]
-    assert result(run, "sales")["tries"] == 2
-    assert result(run, "share")["output"] == "0.85\n"
-    assert "Orders by city" in (intake / "orders.svg").read_text()
-    assert "orders.svg" in run.report
-    assert "GROUP BY c.name ORDER BY total DESC" in run.report
-    assert "[`share`]" in run.report
-    offered = cast.prompt(PLAN)
-    assert "customers(city) -> cities(id)" in offered
-    assert '"name": "sql_writer"' in offered
-    assert "no such column: town" in cast.prompt(SQL, 1)
+    sold, owed = run.steps["sold"].result, run.steps["owed"].result
+    assert isinstance(sold, dict)
+    assert isinstance(owed, dict)
+    assert (sold["database"], sold["rows"], sold["tries"]) == ("shop", [{"s": 30}], 3)
+    assert (owed["database"], owed["rows"]) == ("crm", [{"s": 12}])
+    offered = model.plan.prompts[0][1].text
+    assert "shop (sqlite), crm (sqlite)" in offered
+    assert "orders" in offered
+    assert "invoices" in offered
+    assert run.plan is not None
+    assert not run.plan.by_id["sold"].needed | run.plan.by_id["owed"].needed
 
 
-@pytest.mark.parametrize(
-    ("writer", "said"),
-    [
-        ([sql("SELECT town FROM cities")] * 2, "the same statement came back"),
-        ([sql("DELETE FROM orders")] * 2, "is not allowed"),
-        ([sql("", "no table has wages")], "no table has wages"),
-        ([Answer(ModelRefused("no such key"))], "no such key"),
-    ],
-)
-async def test_a_writer_that_has_no_rows_is_a_failed_step(
-    shop: str, intake: Path, tmp_path: Path, writer: Sequence[object], said: str
+async def test_another_process_goes_on_with_a_run_on_two_databases(
+    databases: dict[str, str], tmp_path: Path
 ) -> None:
-    cast = data_cast(writer, reply=[])
-    given = settings(tmp_path, run={"max_replans": 0})
-    run = await through(data(given, database=shop, model=cast, folder=intake), "By city?")
-    assert run.steps["sales"].status is StepStatus.FAILED
-    assert said in run.steps["sales"].error
-    assert said in run.report
-    assert run.status in (RunStatus.FAILED, RunStatus.PARTLY_DONE)
-    assert not (intake / "orders.svg").exists()
-    database = sqlite3.connect(shop.removeprefix("sqlite:///"))
-    assert database.execute("SELECT COUNT(*) FROM orders").fetchone() == (3,)
-    database.close()
-
-
-async def test_a_model_that_fails_leaves_a_failed_run_that_says_so_and_runs_nothing(
-    library: Path, tmp_path: Path
-) -> None:
-    cast = research_cast(plan=[Answer(ModelRefused("no such key"))])
-    async with research(settings(tmp_path, documents=[library]), model=cast) as smith:
-        run = await smith.plan("How wet was the spring?")
-    assert (run.plan, run.status) == (None, RunStatus.FAILED)
-    assert "no such key" in run.reason
-    assert any("no such key" in each.message for each in run.problems)
+    planner = Parts(ScriptedModel(COMPARED), ScriptedModel(), ScriptedModel())
+    given = settings(tmp_path, planner={"triage": False})
+    async with data(given, database=databases, model=planner, folder=tmp_path) as team:
+        run = await team.plan("Do orders and invoices match?")
+    record = run.options.team
+    assert isinstance(record, Team)
+    assert record.databases == databases
+    model = Parts(
+        ScriptedModel(),
+        ScriptedModel(written("orders", "shop")),
+        ScriptedModel(written("invoices", "crm")),
+    )
+    from_store = data(given, database=databases, model=model, folder=tmp_path).store
+    async with rebuild(record, given, store=from_store, model=model) as team:
+        run = await team.run(run.id)
+    await from_store.close()
+    assert run.status is RunStatus.DONE

@@ -13,17 +13,20 @@ from typing import Any, cast
 import pytest
 from tests.edited import change_step
 from tests.flow.test_given_values import ALL, BILLS, LOOK, SCHEMA, Bank, plan
+from tests.waiting import until
 
 from plansmith import Effect, Plan, RunStatus
-from plansmith.errors import Refused, StaleDecision
+from plansmith.app import Plansmith
+from plansmith.errors import PlansmithError, Refused, StaleDecision, ToolFailed
 from plansmith.plan.data import Json
+from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.replay.player import replay
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.store.sqlite import SqliteStore
-from plansmith.testing import FakeTool
+from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
 from plansmith_cli import questions
 from plansmith_cli.questions import Asked
 
@@ -45,14 +48,6 @@ async def edited(bank: Bank, run: Run, at: str) -> Run:
     if run.status is RunStatus.REVIEWING:
         await app.decide(run.id, approve=cast("Plan", run.plan).hash, by="bob")
     return await bank.enter().run(run.id)
-
-
-async def own_then_edited(bank: Bank) -> Run:
-    run = await bank.begin(LOOK, ALL, ASK)
-    await bank.enter().answer(run.id, "data:all/0?1", "allow", by="bob")
-    run = await bank.say(run, "data:all/1?1", {"allow": OWN})
-    assert [*run.questions] == ["ask"]
-    return await edited(bank, run, "home")
 
 
 async def test_what_was_never_sent_is_never_taken_back() -> None:
@@ -81,7 +76,10 @@ async def test_an_undo_out_of_other_steps_takes_back_no_own_values() -> None:
 
 async def test_a_call_made_with_own_values_is_not_made_again_after_an_edit() -> None:
     bank = Bank()
-    run = await own_then_edited(bank)
+    run = await bank.begin(LOOK, ALL, ASK)
+    await bank.enter().answer(run.id, "data:all/0?1", "allow", by="bob")
+    run = await bank.say(run, "data:all/1?1", {"allow": OWN})
+    run = await edited(bank, run, "home")
     assert [*run.questions] == ["ask"]
     assert bank.paid == [BILLS[0], OWN]
 
@@ -176,3 +174,215 @@ async def test_true_instead_of_one_is_a_change_in_the_editor(
     monkeypatch.setattr(questions, "open_in_editor", by_hand)
     session = cast("Any", SimpleNamespace(has_person=True))
     assert json.dumps(await questions._edited(session, {"final": 1})) == '{"final": true}'
+
+
+# Answers against people who change the plan, other processes and unclear words
+
+
+async def is_asking(app: Plansmith, run: str) -> bool:
+    return bool((await app.get(run)).questions)
+
+
+PAY = {"id": "pay", "tool": "pay", "inputs": {"to": "x", "sum": 1}, "after": ["ask"]}
+
+
+@pytest.mark.parametrize(
+    "options", [["Pay", "Leave it"], ["go ahead", "skip"], ["Yes", "Later"], ["付款", "算了"]]
+)
+async def test_the_other_option_is_no_permission(options: list[str]) -> None:
+    bank = Bank()
+    run = await bank.begin({"id": "ask", "question": "Pay 10,000?", "options": options}, PAY)
+    await bank.say(run, "ask", options[1])
+    assert bank.paid == []
+
+
+async def test_an_answer_of_a_callback_counts_for_the_question_it_got() -> None:
+    bank, shown = Bank(), list[str]()
+    ask = {"id": "ask", "question": "Pay the small bill?"}
+    pay = {"id": "pay", "tool": "pay", "inputs": {"to": "x", "sum": 1}, "after": ["ask"]}
+
+    async def answer(asked: QuestionAsked) -> Json:
+        shown.append(str(asked.text))
+        if "large" in asked.text:
+            return None
+        [name] = await bank.store.runs()  # while bob thinks, somebody else changes the plan
+        other = bank.enter()
+        run = await other.get(name)
+        assert run.plan is not None
+        changed = change_step(run.plan, "ask", question="Pay the large bill?")
+        changed = change_step(changed, "pay", inputs={"to": "mallory", "sum": 9999})
+        run = await other.edit(name, changed, by="mallory")
+        assert run.plan is not None
+        await other.decide(name, approve=run.plan.hash, by="mallory")
+        await other.run(name)
+        return "yes"
+
+    with suppress(PlansmithError):
+        await bank.enter().do(plan(ask, pay), approve=lambda _: True, answer=answer, by="bob")
+    assert bank.paid == [], shown
+
+
+async def test_what_was_said_of_the_first_call_is_not_taken_for_the_second() -> None:
+    def dies(_: Any) -> Any:
+        raise OSError("the line went dead")
+
+    bank = Bank(pays=dies)
+    run = await bank.begin(LOOK, ONE)
+    run = await bank.say(run, "data:one?1", "allow")
+    seen = run.question_hash("unknown:one")  # on ann's page: about the first call
+    run = await bank.say(run, "unknown:one", "retry")  # bob has it made again: it dies again
+    assert len(bank.paid) == 2
+    with pytest.raises(Refused):  # she looked, and the first had not happened; the second may have
+        await bank.enter().answer(run.id, "unknown:one", "not_done", by="ann", of=seen)
+
+
+async def test_a_yes_counts_for_the_call_that_waited_when_it_was_asked() -> None:
+    bank = Bank()
+    pay = {"id": "pay", "tool": "pay", "inputs": {"to": "x", "sum": 1}, "after": ["ask"]}
+    run = await bank.begin({"id": "ask", "question": "Go on?"}, pay)
+    seen, app = run.question_hash("ask"), bank.enter()  # on bob's page, with pay(x, 1) behind it
+    assert run.plan is not None
+    changed = change_step(run.plan, "pay", inputs={"to": "mallory", "sum": 9999})
+    run = await app.edit(run.id, changed, by="mallory")
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="mallory")
+    await bank.enter().run(run.id)
+    with pytest.raises(Refused):
+        await bank.enter().answer(run.id, "ask", "yes", by="bob", of=seen)
+    assert bank.paid == []
+
+
+async def test_a_call_with_consent_is_not_tried_for_ever() -> None:
+    def fails(_: Any) -> Any:
+        raise ToolFailed("the bank says no")
+
+    clock, store = FakeClock(), MemoryStore()
+    pay = FakeTool("pay", [fails], effect=Effect.WRITE, input_schema=SCHEMA)
+    tools = FakeTools(pay, FakeTool("look", [{"at": "x"}]))
+
+    def enter() -> Plansmith:
+        return Plansmith(tools=[tools], store=store, clock=clock)
+
+    step = {"id": "one", "tool": "pay", "inputs": {"to": "{{look.at}}"}}
+    app = enter()
+    run = await app.submit(plan(LOOK, step | {"retry": {"at_most": 2, "every": 60}}), by="ann")
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ann")
+    run = await app.runs.run(run.id, parks=True)
+    await app.answer(run.id, next(iter(run.questions)), "allow", by="ann")
+    run = await app.runs.run(run.id, parks=True)
+    for _ in range(6):
+        if not run.status.over:
+            await clock.advance(61)
+            run = await enter().runs.run(run.id, parks=True)  # as a server does at each wake-up
+    assert [each.tool for each in tools.calls].count("pay") == 3
+
+
+async def test_after_an_edit_too_nothing_is_taken_back_that_was_never_sent() -> None:
+    bank = Bank(refund())
+    undo = {"tool": "refund", "inputs": {"to": "{{item.to}}"}}
+    each = {"tool": "pay", "inputs": {"to": "{{item.to}}"}, "undo_with": undo}
+    ask = {"id": "ask", "question": "Go on?", "after": ["all"]}
+    run = await bank.begin(LOOK, {"id": "all", "over": "{{look.bills}}", "each": each}, ask)
+    await bank.enter().answer(run.id, "data:all/0?1", "allow", by="bob")
+    run = await bank.say(run, "data:all/1?1", {"allow": {"to": "bob"}})
+    run = await edited(bank, run, "home")
+    run = await bank.say(run, "ask", "yes")
+    assert bank.paid == [{"to": "alice"}, {"to": "bob"}]  # mallory got nothing
+    try:
+        made = await bank.enter().runs.undo_plan(run.id, by="ann")
+    except Refused:
+        return
+    assert made.plan is not None
+    assert "mallory" not in made.plan.model_dump_json()
+
+
+async def test_after_a_new_title_too_nothing_is_taken_back_that_was_never_sent() -> None:
+    bank = Bank(refund())
+    undo = {"tool": "refund", "inputs": {"to": "{{look.at}}"}}
+    ask = {"id": "ask", "question": "Go on?", "after": ["many"]}
+    each = {"tool": "pay", "inputs": {"to": "{{look.at}}"}, "undo_with": undo}
+    run = await bank.begin(LOOK, {"id": "many", "over": ["x"], "each": each}, ask)
+    run = await bank.say(run, "data:many/0?1", {"allow": {"to": "bob"}})
+    app = bank.enter()
+    assert run.plan is not None
+    run = await app.edit(run.id, change_step(run.plan, "many", title="Pay"), by="bob")
+    assert run.plan is not None
+    if run.phase is RunStatus.REVIEWING:
+        await app.decide(run.id, approve=run.plan.hash, by="bob")
+    run = await bank.enter().run(run.id)
+    run = await bank.say(run, "ask", "yes")
+    assert bank.paid == [{"to": "bob"}]  # "bills" got nothing
+    try:
+        made = await bank.enter().runs.undo_plan(run.id, by="ann")
+    except Refused:
+        return
+    assert made.plan is not None
+    assert '"to":"bills"' not in made.plan.model_dump_json()
+
+
+async def change(bank: Bank, run: Run) -> list[str]:
+    """Bob gives one value of his own; another process goes on. Returns what was called."""
+    [asked] = run.questions.values()
+    app = bank.enter()
+    session = cast("Any", SimpleNamespace(smith=app, by="bob"))
+    with suppress(Refused):
+        await Asked(session, await app.get(run.id), (asked,), [], []).change({"to": "bob"})
+    await bank.enter().run(run.id)
+    return [each.tool for each in bank.tools.calls]
+
+
+class TemplateBank(Bank):
+    template: Plan
+
+    def enter(self) -> Plansmith:
+        return Plansmith(tools=[self.tools], store=self.store, templates={"t": self.template})
+
+
+async def test_a_template_that_changed_is_not_approved_by_a_value() -> None:
+    bank = TemplateBank(FakeTool("wipe", ["wiped"], effect=Effect.WRITE))
+    bank.template = plan({"id": "x", "tool": "look", "inputs": {"at": "q"}})
+    run = await bank.begin(LOOK, ONE, {"id": "t", "template": "t", "after": ["one"]})
+    bank.template = plan({"id": "x", "tool": "wipe", "inputs": {}})
+    assert "wipe" not in await change(bank, run)  # nobody approved it, nobody saw it
+
+
+async def test_a_tool_that_changed_is_not_approved_by_a_value() -> None:
+    bank = Bank(FakeTool("send", ["sent"], effect=Effect.WRITE))
+    run = await bank.begin(LOOK, ONE, {"id": "s", "tool": "send", "after": ["one"]})
+    bank.tools = FakeTools(
+        FakeTool("pay", ["paid"], effect=Effect.WRITE, input_schema=SCHEMA),
+        FakeTool("look", [{"at": "bills"}]),
+        FakeTool("send", ["sent"], effect=Effect.FINAL),  # it was a write that can be undone
+    )
+    assert "send" not in await change(bank, run)  # with a plain "allow", the run waits for review
+
+
+@pytest.mark.parametrize("value", ["allow", {"allow": {"to": "bob"}}, "refuse"])
+async def test_an_answer_while_another_step_runs_is_replayed(value: Any) -> None:
+    bank, gate = Bank(FakeTool("slow", ["slept"])), asyncio.Event()
+    inner = bank.tools.call
+
+    async def call(tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        if tool == "slow":
+            await gate.wait()
+        return await inner(tool, arguments, call)
+
+    bank.tools.call = call  # type: ignore[method-assign]
+    app = bank.enter()
+    run = await app.submit(plan(LOOK, MANY, {"id": "slow", "tool": "slow"}), by="ann")
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="bob")
+    task = asyncio.create_task(app.run(run.id))
+    await until(lambda: is_asking(app, run.id))
+    [asked] = (await app.get(run.id)).questions
+    await app.answer(run.id, asked, value, by="bob")
+
+    async def is_over() -> bool:
+        return (await app.get(run.id)).steps["many"].status in ("done", "failed")
+
+    await until(is_over)
+    gate.set()
+    await task
+    played = await replay(run.id, bank.enter())
+    assert played.identical, played.differences

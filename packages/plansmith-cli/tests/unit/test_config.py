@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -8,16 +9,26 @@ import tomllib
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.unit.server.house import serving
 
+from plansmith import Plansmith
 from plansmith.errors import Misconfigured
 from plansmith.files import data_folder
 from plansmith.plan.data import Record
+from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.plan.timing import zone_of
+from plansmith.review.settings import ReviewPolicy
 from plansmith_cli.config import Settings, load_settings, look_at
 from plansmith_cli.trust import TrustBook
-from plansmith_planner.settings import PlannerSettings
+from plansmith_cli.wiring import make_smith
+from plansmith_desk.builtin import builtin_sources
+from plansmith_desk.settings import BuiltinSettings
+from plansmith_planner.models.provider import ProviderModel
+from plansmith_planner.settings import ModelSettings, PlannerSettings
+from plansmith_server.bodies import Behaviour, NewRun
 
 
 def settings(tmp_path: Path, text: str = "", **environment: str) -> Settings:
@@ -108,20 +119,22 @@ def test_every_setting_of_running_is_documented_with_a_value_that_is_right(tmp_p
         ("[run]\nwidht = 3", "run.widht is not known (did you mean 'width'?)"),
         ("[secrets]\nkey = 'hunter2'", "secrets.key must be a table"),
         ("tools = 'x.py'", "tools must be a list"),
+        ("nonsense", "cannot be read"),
+        ("[planer]", "planer is not known (did you mean 'planner'?)"),
+        ("[planner]\ntopk = 3", "planner.topk is not known (did you mean 'top_k'?)"),
+        ('[planner]\ntop_k = "6"', "planner.top_k must be a whole number"),
+        ('[models.plan]\noutput = "xml"', "models.plan.output must be"),
+        ("[budget]\nmoney = '-1'", "budget.money must be more than 0"),
+        ("[budget]\nmoney = 'NaN'", "budget.money must be"),
+        ("[budget]\nmoney = '1e400'", "budget.money must have at most 20 digits"),
+        ("[budget]\nseconds = inf", "budget.seconds must be"),
     ],
 )
 def test_a_wrong_setting_is_told_in_plain_words(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(Misconfigured) as caught:
         settings(tmp_path, text)
-    assert f"plansmith.toml: {words}" in str(caught.value)
+    assert re.search(rf"plansmith\.toml:? {re.escape(words)}", str(caught.value))
     assert "hunter2" not in str(caught.value)
-
-
-def test_the_person_may_choose_code_for_all_folders(tmp_path: Path) -> None:
-    own = tmp_path / ".config" / "plansmith"
-    own.mkdir(parents=True)
-    (own / "config.toml").write_text("tools = ['mine.py']\n")
-    assert settings(tmp_path).tools == (own / "mine.py",)
 
 
 # Every setting there is, each with a value that would change something.
@@ -337,18 +350,75 @@ def test_the_time_zone_is_that_of_the_machine_unless_it_is_set(
         assert zone_of(PlannerSettings().timezone).key == PlannerSettings().timezone
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("nonsense", "cannot be read"),
-        ("[planer]\n", "did you mean 'planner'"),
-        ("[planner]\ntopk = 3", "did you mean 'top_k'"),
-        ("[planner]\ntop_k = 0", r"planner\.top_k"),
-        ('[planner]\ntop_k = "6"', r"planner\.top_k"),
-        ('[models.plan]\noutput = "xml"', r"models\.plan\.output"),
-    ],
-)
-def test_a_wrong_setting_names_its_file_and_the_mend(tmp_path: Path, text: str, why: str) -> None:
-    with pytest.raises(Misconfigured, match=why) as caught:
-        settings(tmp_path, text)
-    assert "plansmith.toml" in str(caught.value)
+# One set of limits: the same classes and defaults whichever door a run comes through
+
+
+def by_parameter(function: Any) -> dict[str, object]:
+    return {name: each.default for name, each in inspect.signature(function).parameters.items()}
+
+
+def by_field(value: Any) -> dict[str, object]:
+    return {name: getattr(value, name) for name in type(value).model_fields}
+
+
+def _rules(smith: Plansmith) -> tuple[Limits, BudgetLimits, ReviewPolicy]:
+    runs = smith.runs
+    return runs.execution.limits, runs.budgets.limits, runs.intake.policy
+
+
+async def test_every_default_is_the_same_through_every_door(tmp_path: Path) -> None:
+    library = Plansmith()
+    wired = make_smith(Settings(store="memory"), model=None)
+    loaded = load_settings(folder=tmp_path, environment={"HOME": str(tmp_path)})
+    async with serving(tmp_path) as house:
+        served = house.server_state.smith
+        doors = {
+            "library": _rules(library),
+            "settings": (Settings().run, Settings().budget, Settings().review),
+            "files": (loaded.run, loaded.budget, loaded.review),
+            "from settings": _rules(wired),
+            "server": _rules(served),
+        }
+    for door, found in doors.items():
+        for one, usual in zip(found, (Limits(), BudgetLimits(), ReviewPolicy()), strict=True):
+            # The server of these tests plays the demo, which has no other plan to offer.
+            known = {"max_replans"} if door == "server" else set[str]()
+            assert {name for name, each in by_field(one).items() if name not in known} == {
+                name for name in by_field(usual) if name not in known
+            }
+            for name, each in by_field(usual).items():
+                assert name in known or by_field(one)[name] == each, (door, name)
+    assert Behaviour().settings() == {}
+    assert NewRun(request="x").budget is None
+    assert library.runs.planning.early_start is Limits().early_start is True
+
+
+def test_money_keeps_its_digits_on_every_way() -> None:
+    for said in ("0.50", Decimal("0.50")):
+        assert BudgetLimits(money=said).to_json() == {"money": "0.50"}  # type: ignore[arg-type]
+    settings = Settings.model_validate({"budget": {"money": 0.5}})
+    assert settings.budget.money == Decimal("0.5")
+
+
+async def test_a_wrong_budget_is_told_in_the_same_words_through_every_door(tmp_path: Path) -> None:
+    rule = "must be at least 1"
+    (tmp_path / "plansmith.toml").write_text("[budget]\nsteps = 0\n", encoding="utf-8")
+    with pytest.raises(Misconfigured, match=f"budget.steps {rule}"):
+        load_settings(folder=tmp_path, environment={"HOME": str(tmp_path)})
+    with pytest.raises(Misconfigured, match=f"budget.steps {rule}"):
+        await Plansmith().plan("r", budget={"steps": 0})
+    async with serving(tmp_path) as house:
+        body = {"request": "r", "budget": {"steps": 0}}
+        told = (await house.client.post("/v1/runs", json=body)).json()
+        blank = (await house.client.post("/v1/runs", json={"request": "  "})).json()
+    assert blank["detail"] == "the body (request): must not be blank"
+    assert told["detail"] == f"the body (budget.steps): {rule}"
+    assert told["problems"] == [{"path": ["budget", "steps"], "message": rule}]
+
+
+def test_parts_that_programs_make_themselves_have_the_defaults_of_the_settings() -> None:
+    model, built = by_parameter(ProviderModel), by_parameter(builtin_sources)
+    for name in ("timeout_s", "output"):
+        assert model[name] == getattr(ModelSettings(), name)
+    for name in ("write", "hosts", "private", "writable", "databases"):
+        assert built[name] == getattr(BuiltinSettings(), name)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import subprocess
-from collections.abc import AsyncIterator, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import AsyncIterator
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -179,47 +176,3 @@ async def test_servers_of_both_eras_and_three_libraries_change_what_they_should(
     with sqlite3.connect(work / "a.db") as database:
         assert database.execute("SELECT x FROM t").fetchall() == [(7,)]
     database.close()
-
-
-class Page(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        body = (
-            b"" if self.path == "/robots.txt" else b"<html><body><h1>Hello page</h1></body></html>"
-        )
-        self.send_response(200)
-        self.send_header("content-type", "text/html")
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *_: object) -> None:  # noqa: A002 - the name is given
-        """Say nothing."""
-
-
-@pytest.fixture
-def site() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as httpd:
-        thread = Thread(target=httpd.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{httpd.server_port}/"
-        httpd.shutdown()
-        thread.join()
-
-
-async def test_the_fetch_server_fetches(newer: Path, site: str) -> None:
-    settings = server(newer, "mcp-server-fetch", "--ignore-robots-txt", "--allow-private-ips")
-    async with await ready(fetch=settings) as source:
-        assert "Hello page" in str(await use(source, "fetch.fetch", url=site, raw=True))
-
-
-async def test_a_real_server_sees_little_of_the_environment_and_comes_back_after_its_end(
-    everything: McpServers,
-) -> None:
-    environment = await use(everything, "every.get-env")
-    assert "PATH" in environment
-    assert "PYTEST_CURRENT_TEST" in os.environ
-    assert "PYTEST_CURRENT_TEST" not in environment
-    [status] = everything.statuses()
-    await everything.close()
-    assert everything.statuses()[0].state == "stopped"
-    assert await use(everything, "every.echo", message="back") == "Echo: back"
-    assert everything.statuses()[0] == status

@@ -9,6 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +71,8 @@ def seconds_for(respond: Respond, shortest: float) -> float:
 
 def ways() -> Iterator[Any]:
     """Every way in which a peer over HTTP fails after it has acted."""
-    for status in STATUSES:
-        for kind in ("text/html", "application/json"):
-            yield pytest.param(says(status, kind), id=f"{status} {kind}")
+    for status, kind in zip(STATUSES, cycle(("text/html", "application/json")), strict=False):
+        yield pytest.param(says(status, kind), id=f"{status} {kind}")
     for status in (400, 404, 503):
         claims = {**CLAIMS["an ended session"], "data": {"http": 503, "sent": False}}
         yield pytest.param(says(status, "application/json", claims), id=f"{status} and a claim")

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from contextlib import suppress
+import sqlite3
+from contextlib import closing, suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +13,11 @@ from tests.contract.durable_stores import START, DurableStoreContract
 from tests.postgres import Server
 from tests.waiting import until
 
-from plansmith.errors import JournalError, Misconfigured
+from plansmith.errors import JournalDamaged, JournalError, Misconfigured
+from plansmith.store.memory import MemoryStore
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.claim_contracts import ClaimsContract
-from plansmith.testing.contracts import PlanStoreContract, RecordsContract
+from plansmith.testing.contracts import PlanStoreContract, RecordsContract, record
 from plansmith_postgres.connection import Connection
 from plansmith_postgres.store import PostgresStore
 
@@ -119,4 +123,61 @@ async def test_a_database_whose_text_is_not_utf8_is_refused(postgres_server: Ser
     store = PostgresStore(postgres_server.dsn_of(name))
     with pytest.raises(Misconfigured, match="LATIN1"):
         await store.runs()
+    await store.close()
+
+
+# SQLite
+
+
+class _InFile:
+    @pytest.fixture(autouse=True)
+    def _place(self, tmp_path: Path) -> None:
+        self.path = tmp_path / "folder" / "plansmith.db"
+
+    def open_store(self, *, now: datetime = START) -> SqliteStore:
+        return SqliteStore(self.path, poll_s=0.005, now=lambda: now)
+
+    def make_store(self) -> SqliteStore:
+        return self.open_store()
+
+
+class TestSqliteStore(_InFile, PlanStoreContract):
+    pass
+
+
+class TestDurableSqliteStore(_InFile, DurableStoreContract):
+    pass
+
+
+class TestRecordsInFile(_InFile, RecordsContract):
+    pass
+
+
+class TestClaimsInFile(_InFile, ClaimsContract):
+    pass
+
+
+class TestClaimsInMemory(ClaimsContract):
+    def make_store(self) -> MemoryStore:
+        return MemoryStore()
+
+
+class TestRecordsInMemory(RecordsContract):
+    def make_store(self) -> MemoryStore:
+        return MemoryStore()
+
+
+async def test_an_altered_record_says_so_when_its_body_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    store = SqliteStore(path)
+    await store.put_records([record("a"), record("b")])
+    await store.close()
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE records SET body = body || ' ' WHERE name = 'a'")
+    store = SqliteStore(path)
+    a, b = await store.records("note")
+    assert (a.altered, b.altered) == (True, False)
+    assert b.checked_body == record("b").body
+    with pytest.raises(JournalDamaged, match="note a was altered"):
+        _ = a.checked_body
     await store.close()

@@ -115,29 +115,6 @@ async def test_a_token_does_in_conversations_what_its_scopes_allow(tmp_path: Pat
         assert house.tools.calls == []
 
 
-async def test_what_a_message_was_taken_for_is_undone(tmp_path: Path) -> None:
-    tools = TripTools()
-    async with serving(tmp_path, model=TripModel(), tools=tools) as house:
-        asked = await begun(house, "Plan a trip")
-        trip = asked["conversation"]
-        answered = await say(house, trip, "Rome")
-        await house.until(asked["id"], "reviewing")
-        number = answered["message"]["number"]
-        undo = f"/v1/conversations/{trip}/messages/{number}/undo"
-        undone = await house.post(undo, {})
-        assert undone["id"] != asked["id"]
-        again = await house.until(undone["id"], "asking")
-        assert [each["text"] for each in again["questions"]] == ["Where to?"]
-        assert (await house.get(f"/v1/runs/{asked['id']}"))["status"] == "cancelled"
-        twice = await house.post(undo, {}, 409)
-        assert "undone before" in twice["detail"]
-        message = (await house.get(f"/v1/conversations/{trip}"))["messages"][1]
-        assert (message["undone"], message["instead"]) == (True, undone["id"])
-        for wrong in ("99", "x", "-1", "²"):
-            path = f"/v1/conversations/{trip}/messages/{wrong}/undo"
-            assert (await house.post(path, {}, 404))["code"] == "not_found"
-
-
 async def test_a_removed_conversation_is_gone_with_its_runs(tmp_path: Path) -> None:
     async with serving(tmp_path, model=Silent(), store="sqlite") as house:
         first = await house.post("/v1/runs", {"request": "one", "conversation": "mine"}, 202)

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-import os
-import re
 import signal
-import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
-import httpx
-from tests import forked
+from tests.crash.test_several_servers import approve
+from tests.crash.test_several_servers import serving as process_of
 from tests.unit.server.house import Silent, Tools, plan, serving, tool_step
 
 from plansmith import Plansmith
@@ -75,76 +68,25 @@ def quick(name: str) -> str:
 '''
 
 
-@contextlib.asynccontextmanager
-async def command(
-    folder: Path, *, port: int = 0, tools: str = TOOLS
-) -> AsyncIterator[tuple[Any, httpx.AsyncClient]]:
-    """`plansmith serve` as a process of its own."""
-    (folder / "tools.py").write_text(tools)
-    process = await forked.create_subprocess_exec(
-        *(sys.executable, "-m", "plansmith_cli", "serve", "--no-browser", "--port", str(port)),
-        *("--token-file", str(folder / "token"), "--store", f"sqlite:///{folder / 'runs.db'}"),
-        *("--tools", str(folder / "tools.py"), "--model", "demo"),
-        stderr=asyncio.subprocess.PIPE,
-        env=os.environ | {"HERE": str(folder), "XDG_DATA_HOME": str(folder / "data")},
-        cwd=folder,
-    )
-    assert process.stderr is not None
-    line = (await process.stderr.readline()).decode()
-    found = re.search(r"(http://[^/]+)/\?token=\S+", line)
-    assert found, line + (await process.stderr.read()).decode()
-    # Read on, so that the process never waits for us.
-    draining = asyncio.create_task(process.stderr.read())
-    headers = {"Authorization": f"Bearer {(folder / 'token').read_text().strip()}"}
-    try:
-        async with httpx.AsyncClient(
-            verify=False, base_url=found[1], headers=headers, timeout=120
-        ) as client:
-            yield process, client
-    finally:
-        if process.returncode is None:
-            process.send_signal(signal.SIGTERM)
-            await process.wait()
-        await draining
-
-
-async def events_of(client: httpx.AsyncClient, run_id: str, wanted: str) -> None:
-    """Follow a run until an event of a type."""
-    async with client.stream("GET", "/v1/events", params={"run": run_id, "after": 0}) as stream:
-        async for line in stream.aiter_lines():
-            if line.startswith("data: ") and wanted in line:
-                body = json.loads(line[6:]).get("body", {})
-                if body.get("type") == wanted:
-                    return
-
-
-async def begun(client: httpx.AsyncClient, *steps: dict[str, Any]) -> str:
-    """The id of a run of a plan, which is approved."""
-    run: dict[str, str] = (await client.post("/v1/runs", json={"plan": plan(*steps)})).json()
-    where = f"/v1/runs/{run['id']}/decision"
-    (await client.post(where, json={"approve": run["hash"]})).raise_for_status()
-    return run["id"]
-
-
 async def test_a_killed_server_goes_on_where_it_was(tmp_path: Path) -> None:
     steps = [
         {"id": "a", "kind": "tool", "tool": "quick", "inputs": {"name": "a"}},
         {"id": "b", "kind": "tool", "tool": "slow", "inputs": {"name": "b"}, "after": ["a"]},
         {"id": "c", "kind": "tool", "tool": "quick", "inputs": {"name": "c"}, "after": ["b"]},
     ]
-    async with command(tmp_path) as (process, client):
-        run = await begun(client, *steps)
-        async with asyncio.timeout(120):
-            await events_of(client, run, "step_progressed")
-        process.kill()
-        await process.wait()
+    (tmp_path / "tools.py").write_text(TOOLS)
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    async with process_of(tmp_path, url, "one") as server, asyncio.timeout(120):
+        run = str((await server.post("/v1/runs", {"plan": plan(*steps)}))["id"])
+        await approve(server, run)
+        await server.follow(run, "step_progressed")
+        server.process.kill()
+        await server.process.wait()
     (tmp_path / "go").touch()
-    async with command(tmp_path) as (process, client):
-        async with asyncio.timeout(120):
-            await events_of(client, run, "run_finished")
-        done = (await client.get(f"/v1/runs/{run}")).json()
-        assert done["status"] == "done"
-        process.send_signal(signal.SIGTERM)
-        assert await process.wait() == 0
+    async with process_of(tmp_path, url, "one") as server, asyncio.timeout(120):
+        await server.follow(run, "run_finished")
+        assert (await server.run(run))["status"] == "done"
+        server.process.send_signal(signal.SIGTERM)
+        assert await server.process.wait() == 0
     # What was recorded is not done again; the read that was cut off is.
     assert (tmp_path / "calls").read_text().split() == ["a", "b", "b", "c"]

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 from pathlib import Path
+from urllib.parse import quote
 
+import httpx
 from tests.unit.server.house import House, Silent, plan, serving, tool_step
 
 from plansmith import Plan
@@ -388,3 +392,207 @@ async def test_bad_bodies_are_told_and_never_break_anything(house: House) -> Non
         assert (answer.status_code, answer.json()["code"]) == (status, code), body[:50]
         assert answer.headers["content-type"] == "application/problem+json"
     assert (await house.get("/v1/runs"))["items"] == []
+
+
+# Questions: of which kind they are, and what consent is asked for, whole
+
+
+LONG = "".join(f"{number:06d}" for number in range(10_000))
+ASK = {"id": "q", "kind": "ask", "question": "Plansmith asks: allow mail?", "options": ["allow"]}
+
+
+async def test_the_values_of_a_consent_are_given_to_their_last_letter(house: House) -> None:
+    read = tool_step("read", inputs={"city": LONG})
+    mail = tool_step("send", "mail", inputs={"city": "{{read.city}}"})
+    run = await house.begin(read, mail)
+    await house.approve(run)
+    run = await house.until(run["id"], "asking")
+    (asked,) = run["questions"]
+    assert asked["kind"] == "consent"
+    assert "only the first 2,000 of 60,000 characters" in asked["text"]
+    path = f"/v1/runs/{run['id']}/questions/{quote(asked['question'], safe='')}"
+    whole = await house.get(path)
+    told = {"values": {"city": LONG}, "files": None, "seen": "", "would_fail": ""}
+    assert whole == asked | told | {"can_change": True}
+    answer = {"question": asked["question"], "answer": "allow"}
+    await house.post(f"/v1/runs/{run['id']}/answers", answer)
+    await house.until(run["id"], "done")
+    assert house.tools.calls[-1] == ("mail", {"city": LONG})
+    assert (await house.client.get(path)).status_code == 404
+
+
+async def test_a_question_of_a_plan_is_of_the_plans_kind_whatever_it_says(house: House) -> None:
+    run = await house.begin(ASK)
+    await house.approve(run)
+    run = await house.until(run["id"], "asking")
+    (asked,) = run["questions"]
+    assert (asked["kind"], asked["step"]) == ("step", "q")
+    (item,) = (await house.get("/v1/inbox"))["items"]
+    assert item["question"]["kind"] == "step"
+    whole = await house.get(f"/v1/runs/{run['id']}/questions/q")
+    assert whole["values"] is None
+    change = {"question": "q", "change": {"city": "Rome"}}
+    refused = await house.client.post(f"/v1/runs/{run['id']}/answers", json=change)
+    assert (refused.status_code, "only in the plan" in refused.text) == (409, True)
+
+
+# Rules of steps: sentences, skipped steps, and taking back what a run did
+
+
+async def test_a_run_tells_its_rules_and_is_taken_back_if_approved(house: House) -> None:
+    undo = {"tool": "mail", "inputs": {"city": "Oslo"}}
+    never = {"equals": ["{{a}}", None]}
+    run = await house.begin(
+        tool_step("a"),
+        tool_step("m", "mail", after=["a"], undo_with=undo),
+        tool_step("n", after=["a"], when=never),
+    )
+    assert run["rules"]["n"] == ["only if a is null"]
+    refused = await house.client.post(f"/v1/runs/{run['id']}/take-back", json={})
+    assert refused.status_code == 409
+    await house.approve(run)
+    run = await house.until(run["id"], "done")
+    assert (run["steps"]["n"]["status"], run["steps"]["n"]["rule"]) == ("skipped", "when")
+    back = await house.post(f"/v1/runs/{run['id']}/take-back", status=202)
+    assert (back["status"], back["origin"]["kind"]) == ("reviewing", "undo")
+    assert [name for name, _ in house.tools.calls].count("mail") == 1
+
+
+async def test_of_two_clients_who_take_a_run_back_at_once_one_gets_a_plan(house: House) -> None:
+    undo = {"tool": "mail", "inputs": {"city": "Oslo"}}
+    run = await house.begin(tool_step("m", "mail", undo_with=undo))
+    assert run["can_be_undone"] is False
+    await house.approve(run)
+    run = await house.until(run["id"], "done")
+    assert run["can_be_undone"] is True
+    path = f"/v1/runs/{run['id']}/take-back"
+    async with (
+        house.with_token("first", "propose") as first,
+        house.with_token("second", "propose") as second,
+    ):
+        answers = await asyncio.gather(*(each.post(path, json={}) for each in (first, second)))
+        assert sorted(each.status_code for each in answers) == [202, 409]
+        [made] = [each.json() for each in answers if each.status_code == 202]
+    await house.approve(made)
+    await house.until(made["id"], "done")
+    assert [name for name, _ in house.tools.calls].count("mail") == 2
+    again = await house.client.post(path, json={})
+    assert again.status_code == 409
+
+
+# What keeps large runs cheap: compressed responses, counts, and only what changed
+
+
+PACKED = {"Accept-Encoding": "gzip"}
+
+
+async def raw(house: House, path: str, headers: dict[str, str]) -> tuple[httpx.Response, bytes]:
+    """A response, and its body as it came over the wire."""
+    async with house.client.stream("GET", path, headers=headers) as response:
+        return response, b"".join([part async for part in response.aiter_raw()])
+
+
+async def test_large_responses_are_compressed_and_streams_are_not(house: House) -> None:
+    run = await house.begin(*[tool_step(f"s{number}") for number in range(60)])
+    path = f"/v1/runs/{run['id']}"
+    packed, body = await raw(house, path, PACKED)
+    plain, whole = await raw(house, path, {"Accept-Encoding": "identity"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert "accept-encoding" in packed.headers["vary"].lower()
+    assert "content-encoding" not in plain.headers
+    assert json.loads(gzip.decompress(body)) == json.loads(whole)
+    assert len(body) * 5 < len(whole)
+    small, counted = await raw(house, "/v1/inbox?count=true", PACKED)
+    assert "content-encoding" not in small.headers
+    assert json.loads(counted) == {"count": 1}
+    # Whoever has no token gets nothing that could be compared.
+    async with httpx.AsyncClient(base_url=house.url) as stranger:
+        refused = await stranger.get(path, headers=PACKED)
+    assert refused.status_code == 401
+    assert "content-encoding" not in refused.headers
+    for brief in (False, True):
+        path = f"/v1/events?brief={str(brief).lower()}"
+        async with asyncio.timeout(60), house.client.stream("GET", path, headers=PACKED) as got:
+            assert "content-encoding" not in got.headers
+            lines = got.aiter_lines()
+            data = [await anext(lines) for _ in range(5)][-1]
+        told = json.loads(data.removeprefix("data: "))
+        assert ("runs" in told) is not brief
+        assert told["position"] >= 0
+
+
+async def test_values_after_an_event_are_those_that_the_whole_run_shows(house: House) -> None:
+    run = await house.begin(
+        tool_step("a"),
+        tool_step("b", after=["a"]),
+        tool_step("late", "slow", inputs={"city": "Rome"}, after=["b"]),
+    )
+    await house.approve(run)
+    await house.tools.began["slow"].wait()
+    path = f"/v1/runs/{run['id']}"
+    before = await house.get(f"{path}/values")
+    house.tools.gate.set()
+    whole = await house.until(run["id"], "done")
+    after = await house.get(f"{path}/values?after={before['last']}")
+    assert set(after["steps"]) <= {"late", "b"}
+    assert after["steps"]["late"]["result"] == whole["steps"]["late"]["result"]
+    assert after["last"] == whole["last"]
+    every = await house.get(f"{path}/values")
+    for name, told in every["steps"].items():
+        shown = whole["steps"][name]
+        assert told == {field: shown[field] for field in told}, name
+        assert {"inputs", "result", "result_hash", "result_size", "clipped"} == set(told)
+    assert await house.get(f"{path}/values?after=9999") == {"last": 9999, "steps": {}}
+    unknown = await house.client.get("/v1/runs/none/values")
+    assert unknown.status_code == 404
+
+
+# Schedules
+
+
+DAILY = {"daily_at": "07:15", "timezone": "Europe/Oslo"}
+
+
+async def test_a_schedule_is_made_only_with_the_hash_of_its_plan(tmp_path: Path) -> None:
+    async with serving(tmp_path, store="sqlite") as house:
+        body = {"timing": DAILY, "plan": plan(tool_step("a")), "name": "weather"}
+        refused = await house.post("/v1/schedules", body, 409)
+        digest = refused["hash"]
+        assert digest in refused["hint"]
+        made = await house.post("/v1/schedules", {**body, "approve": digest}, 201)
+        assert made["approved_by"] == "ann"
+        assert len(made["fires"]) == 5
+        assert made["fires"][0].endswith("Z")
+        path = f"/v1/schedules/{made['id']}"
+        [listed] = (await house.get("/v1/schedules"))["items"]
+        assert listed["words"] == "daily at 07:15 Europe/Oslo"
+        paused = await house.post(f"{path}/pause", {"reason": "holidays"})
+        assert (paused["state"], paused["reason"], paused["fires"]) == ("paused", "holidays", [])
+        assert (await house.post(f"{path}/resume"))["state"] == "active"
+        await house.post(f"{path}/resume", status=409)
+        assert (await house.post(f"{path}/pause"))["reason"] == "paused by ann"
+        await house.post(f"{path}/resume")
+        changed = await house.client.patch(path, json={"overlap": "queue"})
+        assert changed.json()["overlap"] == "queue"
+        fire = await house.post(f"{path}/run-now", status=202)
+        run = await house.until(fire["run"], "done")
+        assert run["origin"]["kind"] == "schedule"
+        assert house.tools.calls == [("weather", {"city": "Oslo"})]
+        assert [each["run"] for each in (await house.get(f"{path}/history"))["items"]] == [
+            fire["run"]
+        ]
+        assert (await house.client.delete(path)).status_code == 204
+        assert (await house.client.get(path)).status_code == 404
+
+
+async def test_a_schedule_that_gave_up_waits_in_the_inbox(tmp_path: Path) -> None:
+    async with serving(tmp_path, store="sqlite") as house:
+        body = {"timing": DAILY, "plan": plan(tool_step("a", "fail")), "max_failures": 1}
+        digest = (await house.post("/v1/schedules", body, 409))["hash"]
+        made = await house.post("/v1/schedules", {**body, "approve": digest}, 201)
+        fire = await house.post(f"/v1/schedules/{made['id']}/run-now", status=202)
+        await house.until(fire["run"], "failed")
+        await house.server_state.smith.schedules.carried()
+        [item] = (await house.get("/v1/inbox"))["items"]
+        assert (item["kind"], item["schedule"]) == ("schedule", made["id"])
+        assert item["reason"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import subprocess
@@ -9,9 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.cli.conftest import Cli, Write
 
+from plansmith import plugins, read_plan
+from plansmith.errors import PlanInvalid
 from plansmith.plan.problem import CODES
 from plansmith.text import HAN
+from plansmith_cli.command_table import COMMANDS, DAILY, MORE
+from plansmith_cli.commands import plans
 from plansmith_cli.commands.help import problem_help
 from plansmith_cli.main import main
 
@@ -26,7 +32,7 @@ PLAN: dict[str, Any] = {
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[[str, Any], str]:
+def put(tmp_path: Path) -> Callable[[str, Any], str]:
     def make(name: str, value: Any) -> str:
         path = tmp_path / name
         text = value if isinstance(value, str) else json.dumps(value)
@@ -36,36 +42,36 @@ def write(tmp_path: Path) -> Callable[[str, Any], str]:
     return make
 
 
-Write = Callable[[str, Any], str]
+Put = Callable[[str, Any], str]
 
 
-def test_a_plan_is_shown_and_converted_and_means_the_same(write: Write, capsys: Capture) -> None:
-    path = write("plan.json", PLAN)
+def test_a_plan_is_shown_and_converted_and_means_the_same(put: Put, capsys: Capture) -> None:
+    path = put("plan.json", PLAN)
     assert main(["show", path]) == 0
     assert 'city = "Oslo"' in capsys.readouterr().out
     assert main(["convert", path, "--to", "yaml"]) == 0
-    yaml = write("plan.yaml", capsys.readouterr().out)
+    yaml = put("plan.yaml", capsys.readouterr().out)
     assert main(["show", yaml, "--json"]) == 0
-    again = write("again.json", capsys.readouterr().out)
+    again = put("again.json", capsys.readouterr().out)
     assert main(["diff", path, again]) == 0
     assert capsys.readouterr().out == "the plans are equal\n"
 
 
-def test_a_good_plan_checks_with_0_and_a_bad_one_with_3(write: Write, capsys: Capture) -> None:
-    plan = write("plan.json", PLAN)
-    tools = write("tools.json", {"weather": {"description": "d", "input_schema": {}}})
+def test_a_good_plan_checks_with_0_and_a_bad_one_with_3(put: Put, capsys: Capture) -> None:
+    plan = put("plan.json", PLAN)
+    tools = put("tools.json", {"weather": {"description": "d", "input_schema": {}}})
     assert main(["check", plan, "--tools", tools]) == 0
     assert capsys.readouterr().out == f"no problems (checked against {tools})\n"
-    assert main(["check", plan, "--tools", write("none.json", {})]) == 3
+    assert main(["check", plan, "--tools", put("none.json", {})]) == 3
     assert "PS101" in capsys.readouterr().out
-    assert main(["check", write("broken.json", "{"), "--json"]) == 3
+    assert main(["check", put("broken.json", "{"), "--json"]) == 3
     told = json.loads(capsys.readouterr().out)
     assert (told["ok"], told["hash"], told["problems"][0]["code"]) == (False, None, "PS002")
 
 
-def test_a_diff_is_told_and_whether_it_matters(write: Write, capsys: Capture) -> None:
+def test_a_diff_is_told_and_whether_it_matters(put: Put, capsys: Capture) -> None:
     titled = {**PLAN, "steps": [PLAN["steps"][0] | {"title": "T"}, PLAN["steps"][1]]}
-    before, after = write("a.json", PLAN), write("b.json", titled)
+    before, after = put("a.json", PLAN), put("b.json", titled)
     assert main(["diff", before, after]) == 0
     assert capsys.readouterr().out == '~ a title: + "T"\nboth would run the same\n'
     assert main(["diff", before, after, "--json"]) == 0
@@ -93,9 +99,9 @@ def test_every_code_is_explained_as_the_page_of_problem_codes_does() -> None:
         assert HAN.search(text["zh_meaning"]), code
 
 
-def test_a_reader_that_leaves_early_is_no_error(write: Write) -> None:
+def test_a_reader_that_leaves_early_is_no_error(put: Put) -> None:
     steps = [{"id": f"s{number}", "tool": "t"} for number in range(5_000)]
-    path = write("big.json", {"steps": steps})
+    path = put("big.json", {"steps": steps})
     command = f"{sys.executable} -m plansmith_cli show {path} | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("Plan:")
@@ -124,21 +130,315 @@ def test_prompts_are_listed_shown_and_exported_to_be_changed(
 
 
 def test_a_failure_that_names_hostile_text_does_not_steer_the_terminal(
-    write: Write, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    put: Put, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     steps = [{"id": "a", "tool": "no\x1b[31m\u202esuch"}]
-    plan = write("plan.json", {"goal": "g", "steps": steps})
+    plan = put("plan.json", {"goal": "g", "steps": steps})
     assert main(["run", plan, "--store", "memory", "--no-input"]) != 0
     told = capsys.readouterr().err
     assert "no\\u001b[31m\\u202esuch" in told
     assert "\x1b" not in told
 
 
-def test_check_says_that_the_tools_of_a_strange_folder_were_not_looked_at(
-    write: Write, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+# Options, hashes and what is missing
+
+
+LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
+
+
+def test_a_shown_plan_file_has_its_hash_and_can_be_read_again(cli: Cli, write: Write) -> None:
+    shown = cli("show", write(LOOK), "--json")[1]
+    stated = json.loads(shown)
+    assert stated["hash"] == json.loads(cli("check", "plan.json", "--json")[1])["hash"]
+    assert read_plan(shown).hash == stated["hash"]
+    with pytest.raises(PlanInvalid, match="hash is not the hash of this plan"):
+        read_plan(stated | {"steps": [LOOK | {"inputs": {"name": "y"}}]})
+
+
+def test_a_mistyped_option_is_told_the_one_that_was_meant(cli: Cli) -> None:
+    code, _, err = cli("ask", "x", "--yes-read-onyl")
+    assert code == 2
+    assert "did you mean --yes-read-only?" in err
+
+
+def test_a_core_installation_is_told_the_command_that_brings_the_runtime(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "plansmith.toml").write_text('tools = ["mine.py"]\n', encoding="utf-8")
-    assert main(["check", write("plan.json", PLAN)]) != 0
-    assert "plansmith trust" in capsys.readouterr().err
+    monkeypatch.setattr("plansmith_cli.extras.find_spec", lambda _: None)
+    _, _, err = cli("model", "pull", "--offline")
+    assert "pip install" in err
+    assert "xllamacpp" in err
+
+
+@pytest.mark.parametrize("option", ["--yes", "--yes-read", "--js"])
+def test_the_beginning_of_an_option_is_no_option(cli: Cli, write: Write, option: str) -> None:
+    cli("run", write(LOOK), "--no-input")
+    code, _, said = cli("go", "last", option)
+    assert (code, "unrecognized arguments" in said) == (2, True)
+
+
+# Plans in other dialects
+
+
+CALL = {"type": "tool", "name": "look", "arguments": {"name": "x"}}
+REFUSED: dict[str, Any] = {
+    "tasks": [{"title": "Pay", "query": "pay", "agent_name": "desk", "pattern": "daily"}],
+    "adequate": False,
+    "reason": "no account",
+}
+
+
+def file(folder: Path, value: Any) -> str:
+    (folder / "plan.json").write_text(json.dumps(value), encoding="utf-8")
+    return "plan.json"
+
+
+def test_a_plan_in_a_dialect_is_checked_by_the_check_command(intake: Path, cli: Cli) -> None:
+    name = file(intake, [CALL])
+    code, out, _ = cli("check", name, "--dialect", "sage", "--tools", "tools.py", "--json")
+    assert (code, json.loads(out)["ok"]) == (0, True)
+    assert json.loads(out)["hash"]
+    wrong = file(intake, [CALL | {"name": "lok"}, 5])
+    code, out, _ = cli("check", wrong, "--dialect", "sage", "--tools", "tools.py")
+    assert code == 3
+    assert "PS101" in out
+    assert "PS014" in out
+
+
+def test_a_plan_in_a_dialect_is_run_by_the_run_command(intake: Path, cli: Cli) -> None:
+    name = file(intake, [CALL])
+    words = ("--dialect", "sage", "--tools", "tools.py", "--yes-read-only", "--json")
+    code, out, _ = cli("run", name, *words)
+    assert code == 0
+    assert json.loads(out)["status"] == "done"
+
+
+def test_a_plan_that_refuses_is_not_run_by_the_run_command(intake: Path, cli: Cli) -> None:
+    code, _, told = cli("run", file(intake, REFUSED), "--dialect", "valuecell")
+    assert code == 3
+    assert "pattern" in told
+
+
+def test_an_unknown_dialect_is_refused_by_the_command_line_with_the_list(cli: Cli) -> None:
+    code, _, told = cli("check", "plan.json", "--dialect", "klingon")
+    assert code == 2
+    assert "valuecell" in told
+
+
+# Finding one's way: help, wrong names, completion, settings
+
+
+def test_every_command_is_listed_once_under_its_subject() -> None:
+    listed = [*DAILY, *(name for names in MORE.values() for name in names)]
+    assert sorted(listed) == sorted(name for name in COMMANDS if " " not in name)
+    assert len(listed) <= 30
+
+
+def test_help_tells_the_commands_of_every_day_first_and_all_on_demand(cli: Cli) -> None:
+    short, whole = cli("--help")[1], cli("help", "all")[1]
+    assert short.index("  ask ") < short.index("more (plansmith help all")
+    assert COMMANDS["store vacuum"].summary not in short
+    assert all(entry.summary in whole for entry in COMMANDS.values())
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        *((("aks",), "ask"), (("aprove",), "approve"), (("runs", "puase"), "runs pause")),
+        *((("doctor",), "store doctor"), (("stoer", "x"), "store")),
+    ],
+)
+def test_a_mistyped_command_is_told_the_one_that_was_meant(
+    cli: Cli, typed: tuple[str, ...], meant: str
+) -> None:
+    told = cli(*typed)
+    assert told[0] == 2
+    assert f"did you mean plansmith {meant}?" in told[2]
+
+
+def test_an_installed_package_adds_a_command(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "site"
+    (package / "greet-1.dist-info").mkdir(parents=True)
+    entry = "[plansmith.commands]\ngreet = greeting:COMMAND\n"
+    (package / "greet-1.dist-info" / "entry_points.txt").write_text(entry, encoding="utf-8")
+    (package / "greeting.py").write_text(GREETING, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(package))
+    plugins._found.cache_clear()
+    try:
+        assert cli("greet", "Ada")[1] == "Hello Ada\n"
+        assert "say hello" in cli("help", "all")[1]
+        assert "greet" not in cli("--help")[1]
+        assert cli("greet")[0] == 2
+    finally:
+        plugins._found.cache_clear()
+
+
+GREETING = """
+from plansmith_cli.command_table import Command
+
+
+def configure(parser):
+    parser.add_argument("name")
+
+
+def main(args):
+    print("Hello", args.name)
+    return 0
+
+
+COMMAND = Command(configure, main, "say hello")
+"""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_the_shell_completes_commands_and_their_options(cli: Cli, shell: str) -> None:
+    script = cli("completion", shell)[1]
+    program = f"""
+complete() {{ :; }}; autoload() {{ :; }}; bashcompinit() {{ :; }}
+{script}
+COMP_WORDS=(plansmith appr); COMP_CWORD=1; _plansmith; echo "${{COMPREPLY[@]}}"
+COMP_WORDS=(plansmith approve --js); COMP_CWORD=2; _plansmith; echo "${{COMPREPLY[@]}}"
+COMP_WORDS=(plansmith store do); COMP_CWORD=2; _plansmith; echo "${{COMPREPLY[@]}}"
+COMP_WORDS=(plansmith store doctor --sa); COMP_CWORD=3; _plansmith; echo "${{COMPREPLY[@]}}"
+"""
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:4] == ["approve", "--json", "doctor", "--sample"]
+
+
+def test_config_shows_what_is_set_and_by_whom_but_no_secret(
+    cli: Cli, intake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANSMITH_STORE", "postgresql://ada:hidden@127.0.0.1/plans")
+    shown = cli("config")[1]
+    assert "store" in shown
+    assert "(environment)" in shown
+    assert "hidden" not in shown
+    rows = json.loads(cli("config", "run", "--json")[1])
+    assert {each["name"].partition(".")[0] for each in rows} == {"run"}
+    wrong = cli("config", "no.such")
+    assert wrong[0] != 0
+    assert "there is no setting 'no.such'" in wrong[2]
+
+
+BUSY = """
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from plansmith_cli import main as command_line
+
+ThreadPoolExecutor().submit(Event().wait)  # as the embedded model while it reads
+
+
+def interrupted() -> int:
+    print("detached")
+    return 130
+
+
+command_line.main = interrupted
+command_line.program()
+"""
+
+
+def test_a_command_that_was_interrupted_ends_though_a_thread_is_busy() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", BUSY], capture_output=True, check=False, timeout=60
+    )
+    assert (ended.returncode, ended.stdout) == (130, b"detached\n")
+
+
+# `--json` prints one JSON document whatever happens: refusals, wrong usage, crashes
+
+
+NOT_UTF_8 = "\udcff"  # as such a byte of the command line reaches a program
+
+
+def error_of(out: str) -> dict[str, Any]:
+    (key, told) = json.loads(out).popitem()
+    assert key == "error"
+    assert told.keys() >= {"code", "message", "hint", "exit"}
+    found: dict[str, Any] = told
+    return found
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "no-such-command"])
+def test_wrong_usage_of_every_command_is_told_as_json(name: str, cli: Cli) -> None:
+    code, out, err = cli(*name.split(), "--json", "--no-such-flag", "a", "b", "c", "d", NOT_UTF_8)
+    assert code == 2
+    told = error_of(out)
+    assert (told["code"], told["exit"]) == ("usage", 2)
+    assert told["message"].partition(":")[2] or "no command" in told["message"]
+    assert err
+
+
+REFUSALS: dict[str, list[str]] = {
+    "run": ["nowhere.json"],
+    "runs watch": ["last"],
+    "approve": ["last", "HASH"],
+    "reject": ["last"],
+    "answer": ["last", "yes"],
+    "runs edit": ["last", "--file", "nowhere.json"],
+    "runs change": ["last", "more"],
+    "runs undo": ["last"],
+    "runs pause": ["last"],
+    "go": ["last"],
+    "runs retry": ["last"],
+    "runs cancel": ["last"],
+    "report": ["last"],
+    "show": ["nowhere.json"],
+    "check": ["nowhere.json"],
+    "diff": ["nowhere.json", "nowhere.json"],
+    "runs replay": ["last"],
+    "store verify": ["last"],
+    "ask": [" "],
+    "plan": [" "],
+    "chat": ["--thread", "last"],
+    "threads": ["show", "last"],
+    "tools": ["show", "nothing"],
+    "agents": ["show", "nothing"],
+    "templates": ["show", "nothing"],
+    "schedule": ["show", "nothing"],
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_refusal_is_told_as_json(name: str, cli: Cli) -> None:
+    code, out, _ = cli(*name.split(), *REFUSALS[name], "--json")
+    told = error_of(out)
+    assert code == told["exit"] != 0
+    assert told["message"]
+
+
+def test_a_plan_that_is_not_usable_is_told_with_its_problems(cli: Cli, write: Write) -> None:
+    code, out, _ = cli("run", write(LOOK | {"after": ["a"]}), "--tools", "tools.py", "--json")
+    told = error_of(out)
+    assert (code, told["code"], told["problems"][0]["code"]) == (3, "invalid", "PS305")
+
+
+def test_what_waits_for_a_person_is_the_run_itself(cli: Cli, write: Write) -> None:
+    note = {"id": "n", "tool": "note", "inputs": {"text": "x"}}
+    cli("run", write(note), "--tools", "tools.py", "--no-input")
+    code, out, _ = cli("approve", "last", "--no-input", "--json")
+    assert (code, json.loads(out)["status"]) == (5, "reviewing")
+
+
+def test_a_crash_is_told_as_json_and_whole_on_stderr(
+    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(_: argparse.Namespace) -> int:
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(plans, "CHECK", plans.CHECK._replace(main=crash))
+    code, out, err = cli("check", write(LOOK), "--json")
+    told = error_of(out)
+    assert (code, told["exit"], told["kind"]) == (1, 1, "Crash")
+    assert "a mistake" in told["message"]
+    assert "Traceback" in err
+    code, out, err = cli("check", write(LOOK))
+    assert (code, out) == (1, "")
+
+
+def test_text_after_two_dashes_is_no_wish_for_json(cli: Cli) -> None:
+    code, out, _ = cli("show", "--", "--json")
+    assert (code, out) == (2, "")

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests import forked
 from tests.unit.cli.conftest import Cli, Write
 
 from plansmith import Plan, Plansmith, tool
@@ -154,7 +155,7 @@ async def main():
 
 asyncio.run(main())
 """
-    process = subprocess.Popen(
+    process = forked.Popen(
         [sys.executable, "-c", code, f"sqlite:///{store}"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -235,7 +236,7 @@ def test_a_full_disk_leaves_no_half_backup(cli: Cli, store: Path, intake: Path) 
         "from plansmith_cli.main import main; sys.exit(main(['store', 'backup', 'copy.db']))"
     )
     assert store.stat().st_size > 300_000
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = forked.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     assert not [each for each in intake.iterdir() if "copy" in each.name]

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.unit.cli.conftest import Cli, Write
 
 from plansmith import QuestionAsked
+from plansmith_cli.keyboard import read_choice
 from plansmith_cli.questions import read_answer
 
 PY = ("--tools", "tools.py")
@@ -210,15 +213,10 @@ def test_all_items_are_allowed_by_one_answer_to_exactly_the_table_that_was_shown
     assert cli(*shown[1:], "--no-input")[0] == 0
     cli("go", "last", *PY, "--no-input")
     assert notes.read_text(encoding="utf-8") == f"{HOSTILE}\n" * 2
-    events = [each["body"] for each in events_of(cli)]
+    lines = cli("runs", "watch", "last", "--jsonl")[1].splitlines()
+    events = [json.loads(line)["body"] for line in lines]
     answers = [each["answer"] for each in events if each["type"] == "question_answered"]
     assert answers == ["refuse", "allow", "allow"]
-
-
-def events_of(cli: Cli) -> list[dict[str, Any]]:
-    """The events of the last run."""
-    out = cli("runs", "watch", "last", "--jsonl")[1]
-    return [json.loads(line) for line in out.splitlines()]
 
 
 def test_a_second_person_is_needed_for_all_items_as_for_one(
@@ -288,28 +286,70 @@ def test_a_review_says_what_is_lost_first_and_names_it(
     assert "\x1b" not in err
 
 
+CONSENT = {"kind": "consent", "options": ("allow", "refuse")}
+COLOURS = {"options": ("red", "blue")}
+NUMBER = {"answer_schema": {"type": "integer"}}
+
+
 @pytest.mark.parametrize(
-    ("kind", "options", "typed", "meant"),
+    ("fields", "typed", "meant"),
     [
-        ("consent", ("allow", "refuse"), "y", "allow"),
-        ("consent", ("allow", "refuse"), "是", "allow"),
-        ("consent", ("allow", "refuse"), "No", "refuse"),
-        ("limit", ("continue", "stop"), "yes", "continue"),
-        ("unknown", ("done", "not_done", "retry"), "n", "not_done"),
-        ("step", ("Yes", "not now"), "y", "Yes"),
-        ("step", ("y", "yes"), "好", "好"),  # either could be meant
-        ("step", ("red", "blue"), "y", "y"),
-        ("step", ("n", "y"), "2", "y"),
-        (
-            "consent",
-            ("allow", "refuse"),
-            "yes please, but not the last",
-            "yes please, but not the last",
-        ),
+        (CONSENT, "y", "allow"),
+        (CONSENT, "是", "allow"),
+        (CONSENT, "No", "refuse"),
+        (CONSENT, "yes please, but not the last", "yes please, but not the last"),
+        ({"kind": "limit", "options": ("continue", "stop")}, "yes", "continue"),
+        ({"kind": "unknown", "options": ("done", "not_done", "retry")}, "n", "not_done"),
+        ({"options": ("Yes", "not now")}, "y", "Yes"),
+        ({"options": ("y", "yes")}, "好", "好"),  # either could be meant
+        (COLOURS, "y", "y"),
+        ({"options": ("n", "y")}, "2", "y"),
+        ({}, " any text ", "any text"),
+        ({}, "12", "12"),
+        (COLOURS, "blue", "blue"),
+        (COLOURS, "2", "blue"),
+        (COLOURS, "9", "9"),
+        ({"options": ("2", "1")}, "1", "1"),
+        (NUMBER, "12", 12),
+        (NUMBER, "twelve", "twelve"),
+        ({"answer_schema": {"type": "string"}}, "12", "12"),
+        ({"answer_schema": {"type": "array"}}, '["a"]', ["a"]),
     ],
 )
-def test_a_yes_is_a_yes_wherever_it_is_meant(
-    kind: Any, options: tuple[str, ...], typed: str, meant: str
+def test_an_answer_is_what_its_question_can_take(
+    fields: dict[str, Any], typed: str, meant: object
 ) -> None:
-    asked = QuestionAsked(question="q", text="?", options=options, kind=kind)
+    asked = QuestionAsked(question="q", text="?", **{"kind": "step", **fields})
     assert read_answer(asked, typed) == meant
+
+
+# What is typed
+
+
+YES = {"y", "yes", "是", "好"}
+
+
+@given(st.text())
+def test_only_an_explicit_yes_approves(typed: str) -> None:
+    assert (read_choice(typed).kind == "yes") == (typed.strip().lower() in YES)
+
+
+@pytest.mark.parametrize(
+    ("typed", "kind"),
+    [
+        ("", "later"),
+        ("yes please", "later"),
+        ("yy", "later"),
+        ("ok", "later"),
+        ("1", "later"),
+        ("c", "later"),
+        ("n", "no"),
+        ("No", "no"),
+        ("否", "no"),
+        ("e", "edit"),
+        ("c use Athens instead", "changes"),
+    ],
+)
+def test_everything_else_does_not(typed: str, kind: str) -> None:
+    assert read_choice(typed).kind == kind
+    assert read_choice("c use Athens instead").text == "use Athens instead"

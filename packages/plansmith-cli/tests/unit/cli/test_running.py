@@ -11,9 +11,15 @@ from typing import Any
 import pytest
 from tests.unit.cli.conftest import Cli, Write
 
+from plansmith import Effect, RunStatus
+from plansmith.app import Plansmith
+from plansmith.errors import ToolFailed
 from plansmith.plan.events import StepDone, next_event
+from plansmith.plan.limits import Limits
 from plansmith.store.urls import open_store
+from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 from plansmith_cli.config import load_settings
+from plansmith_planner.settings import PlannerSettings
 
 PY = ("--tools", "tools.py")
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
@@ -421,28 +427,54 @@ def test_the_json_of_every_command_parses(name: str, cli: Cli, write: Write) -> 
     assert json.loads(out) is not None
 
 
-def test_reasons_problems_and_endings_are_told_in_the_language_of_the_command(
-    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch
+# A replan that drops an approved effect: no flag agrees to it
+
+
+BROKEN: dict[str, Any] = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}
+NOTE_DROPPED: dict[str, Any] = {
+    "id": "n",
+    "tool": "note",
+    "inputs": {"text": "hello"},
+    "after": ["b"],
+}
+LOOK_DROPPED: dict[str, Any] = {"id": "l", "tool": "look", "inputs": {"name": "x"}}
+
+
+async def _replanned(store: str) -> tuple[str, str]:
+    """A run whose replan, which waits for a person, only reads where a note was approved."""
+    drafts = [
+        {"goal": "note it", "steps": [BROKEN, NOTE_DROPPED]},
+        {"goal": "look", "steps": [LOOK_DROPPED]},
+    ]
+    tools = FakeTools(
+        FakeTool("look"),
+        FakeTool("broken", [ToolFailed("no")]),
+        FakeTool("note", [1], Effect.WRITE),
+    )
+    async with Plansmith(
+        model=ScriptedModel(*drafts),
+        tools=[tools],
+        store=store,
+        limits=Limits(first_wait_s=0),
+        settings=PlannerSettings(triage=False),
+    ) as smith:
+        run = await smith.plan("note it", by="ada")
+        assert run.plan is not None
+        await smith.decide(run.id, approve=run.plan.hash, by="ada")
+        run = await smith.run(run.id)
+        assert run.status is RunStatus.REVIEWING
+        assert run.plan is not None
+        return run.id, run.plan.hash
+
+
+def test_a_flag_for_plans_that_only_read_does_not_agree_to_a_dropped_effect(
+    cli: Cli, tmp_path: Path
 ) -> None:
-    code, _, err = cli("run", write(NOTE, locale="zh-CN"), *PY)
+    (tmp_path / "store").mkdir()
+    run, digest = asyncio.run(_replanned(f"sqlite:///{tmp_path / 'store' / 'runs.db'}"))
+    code, _, err = cli("go", run, "--tools", "tools.py", "--yes-read-only", "--no-input")
     assert code == 5
-    assert "! 步骤 `n` 会改变一些东西：它调用 `note`" in err
-    run = shown(cli)
-    cli("reject", run["id"])
-    assert "计划被拒绝" in cli("show", run["id"])[1]
-    assert shown(cli)["reason"] == "the plan was rejected"  # JSON is for programs
-    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
-    ring = write({"id": "a", "tool": "look", "after": ["a"]})
-    assert "步骤“a”在等待自己" in cli("check", ring)[1]
-
-
-def test_an_edit_that_is_wrong_changes_nothing_and_says_what_is_wrong(
-    cli: Cli, write: Write, intake: Path
-) -> None:
-    cli("run", write(NOTE), *PY)
-    before = shown(cli)["plan"]
-    broken = write(NOTE | {"tool": "nowt"}, name="broken.json")
-    code, _, err = cli("runs", "edit", "last", *PY, "--file", broken)
-    assert (code, "PS101" in err) == (3, True)
-    assert cli("runs", "edit", "last", *PY, "--file", write(name="no.json", steps=3))[0] == 3
-    assert shown(cli)["plan"] == before
+    assert 'no longer calls note(text="hello"), which you approved' in err
+    code, out, _ = cli("go", run, "--tools", "tools.py", "--approve-plan", digest)
+    assert code == 7
+    assert 'Not done, although it was approved: note(text="hello")' in out.replace("\\", "")

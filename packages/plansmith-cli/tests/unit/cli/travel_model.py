@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from tests.flow.looking_model import BOOK, CHEAPER, FIND
+
 from plansmith.testing import ModelServer, Reply
 from plansmith.testing.modelserver import Request
 
@@ -34,30 +36,6 @@ def book(what: str) -> str:
         file.write(what + "\\n")
     return f"booked {what}"
 '''
-FIND: dict[str, Any] = {
-    "goal": "Find a flight",
-    "thought": "Look before booking.",
-    "steps": [
-        {
-            "id": "find",
-            "kind": "tool",
-            "tool": "flights",
-            "inputs": {"city": "Rome"},
-            "why": "the person wants to fly",
-        },
-        {"id": "say", "kind": "reply", "instruction": "Name {{find.name}}"},
-    ],
-}
-
-
-def booking(*steps: dict[str, Any], found: str) -> dict[str, Any]:
-    what = {"$from": found, "$path": ["name"]}
-    book = {"id": "book", "kind": "tool", "tool": "book", "inputs": {"what": what}}
-    return {"goal": "Book a journey", "steps": [*steps, book]}
-
-
-TRAIN = {"id": "train", "kind": "tool", "tool": "trains", "inputs": {"city": "Rome"}}
-
 WAIT: dict[str, Any] = {
     "goal": "Wait",
     "steps": [{"id": "wait", "kind": "tool", "tool": "wait", "inputs": {"name": "go.txt"}}],
@@ -90,9 +68,9 @@ class Travel:
         if self.plan is not None:
             return self.plan()
         if "cheaper, please" in text:
-            return Reply(booking(TRAIN, found="train"))
+            return Reply(CHEAPER)
         if "book it" in text:
             # What was found before can only be named by one who was told of it.
             assert "AZ 123" in text
-            return Reply(booking(found="find"))
+            return Reply(BOOK)
         return Reply(WAIT if "Wait for Rome" in text else FIND)

@@ -1,13 +1,15 @@
-"""A run that is to go on waits on the queue in the end, whatever workers and the database do."""
+"""Background work: the queue of runs, upkeep and retention, whatever workers and databases do."""
 
 from __future__ import annotations
 
 import asyncio
 import io
 from collections.abc import Awaitable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 from tests.waiting import until
 
 from plansmith import Plan, Run, tool
@@ -18,11 +20,16 @@ from plansmith.engine.run_queue import QueueLimits, RunTaker, Taken
 from plansmith.errors import StoreAway
 from plansmith.plan.timing import Timing
 from plansmith.store.memory import MemoryStore
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeClock
+from plansmith_cli.config import Settings
+from plansmith_cli.server_wiring import ServerWiring
 from plansmith_server import upkeep
 from plansmith_server.background import RunCarrier
 from plansmith_server.ops.logs import Log
 from plansmith_server.ops.tasks import beside
+from plansmith_server.serve import make_state
+from plansmith_server.state import ServerState
 
 
 class Queue:
@@ -151,3 +158,81 @@ async def test_what_a_person_fires_now_is_sent_to_a_worker_by_every_server(tmp_p
                 await until(lambda: smith.schedules.firing.execute is send)
                 await smith.schedules.fire_now("n")
                 await asyncio.wait_for(sent.wait(), 30)
+
+
+# Upkeep
+
+
+@pytest.mark.parametrize("failure", [ValueError("no"), None])
+async def test_orphans_are_adopted_while_and_although_summing_up_goes_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception | None
+) -> None:
+    said, adopting = io.StringIO(), asyncio.Event()
+    wiring = ServerWiring(Settings(store=f"sqlite:///{tmp_path / 'runs.db'}"))
+    server = make_state(wiring, log=Log(said), tools=[], store=MemoryStore())
+
+    async def sum_up() -> None:
+        if failure is not None:
+            raise failure
+        await asyncio.Event().wait()
+
+    async def adopt_orphans() -> None:
+        adopting.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(server.smith.runs.lists, "sum_up", sum_up)
+    monkeypatch.setattr(server.background, "_adopt_orphans", adopt_orphans)
+    tasks = [asyncio.create_task(each) for each in upkeep.upkeep(server)]
+    try:
+        await until(adopting.is_set)
+        assert server.ready
+        await until(lambda: ("runs_not_summed_up" in said.getvalue()) is (failure is not None))
+        assert "runs_not_resumed" not in said.getvalue()
+    finally:
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await server.smith.close()
+
+
+# Retention
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+PLAN = Plan.model_validate({"goal": "g", "steps": [{"id": "a", "tool": "look"}]})
+
+
+@tool(effect="read")
+def look() -> str:
+    """Looks."""
+    return "seen"
+
+
+def state(folder: Path, keep: str, clock: FakeClock) -> ServerState:
+    settings = Settings(store=f"sqlite:///{folder / 'runs.db'}", keep_runs=keep)
+    store = SqliteStore(folder / "runs.db", now=clock.now)
+    return make_state(
+        ServerWiring(settings), log=Log(io.StringIO()), tools=[look], store=store, clock=clock
+    )
+
+
+async def one_run(server: ServerState) -> str:
+    return (await server.smith.run((await server.smith.submit(PLAN)).id)).id
+
+
+async def test_old_runs_go_at_the_start_and_a_day_later(tmp_path: Path) -> None:
+    clock = FakeClock(NOW)
+    server = state(tmp_path, "2d", clock)
+    first = await one_run(server)
+    await clock.advance(timedelta(days=1, hours=12).total_seconds())
+    second = await one_run(server)
+    task = asyncio.create_task(upkeep.prune_daily(server))
+    try:
+        await until(lambda: clock.sleepers > 0)
+        assert await server.smith.store.runs() == [first, second]
+        await clock.advance(86_400)
+        await until(lambda: clock.sleepers > 0)
+        assert await server.smith.store.runs() == [second]
+    finally:
+        task.cancel()
+        await server.smith.close()

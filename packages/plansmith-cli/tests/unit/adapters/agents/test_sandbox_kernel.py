@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import forked
 from tests.waiting import until
 
 from plansmith_desk.sandbox.child import processes
@@ -204,7 +205,7 @@ def test_a_group_that_was_left_behind_is_swept_by_the_next_one() -> None:
 
 def test_doctor_tells_which_walls_stand(tmp_path: Path, standing: frozenset[str]) -> None:
     command = [sys.executable, "-m", "plansmith_cli", "store", "doctor", "--json", "--store"]
-    done = subprocess.run(
+    done = forked.run(
         [*command, f"sqlite:///{tmp_path / 'runs.db'}"],
         capture_output=True,
         cwd=tmp_path,

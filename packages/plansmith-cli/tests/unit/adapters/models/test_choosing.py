@@ -46,13 +46,6 @@ def shelf(tmp_path: Path) -> EmbeddedShelf:
     return EmbeddedShelf(tmp_path / "models")
 
 
-def with_weights(shelf: EmbeddedShelf) -> EmbeddedShelf:
-    """A shelf on which something lies under the default model's name."""
-    shelf.folder.mkdir(parents=True)
-    (shelf.folder / f"{DEFAULT}.gguf").write_bytes(b"GGUF")
-    return shelf
-
-
 def dead_url() -> str:
     """An address of this machine at which nothing listens."""
     with socket.socket() as free:
@@ -147,7 +140,8 @@ async def test_every_key_is_good_for_a_model_that_can_be_named(
 async def test_a_server_comes_before_the_embedded_model_and_that_before_rules(
     shelf: EmbeddedShelf,
 ) -> None:
-    with_weights(shelf)
+    shelf.folder.mkdir(parents=True)
+    (shelf.folder / f"{DEFAULT}.gguf").write_bytes(b"GGUF")
     with server("LM Studio") as place:
         assert (await choose({}, shelf=shelf, places=[place])).kind == "server"
     choice = await choose({}, shelf=shelf, places=[Place("vLLM", dead_url())])

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests import forked
 from tests.unit.adapters.models.test_gguf import adapter
 from tests.unit.adapters.models.toy_model import write_toy_model
 
@@ -99,7 +100,7 @@ def others(prepared: Preparation) -> set[str]:
 
 def process(prepared: Preparation, how: str = "") -> subprocess.Popen[str]:
     command = [sys.executable, "-c", PROCESS, pickle.dumps(prepared).hex(), how]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return forked.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def test_a_file_is_prepared_once_with_progress_and_used_from_then_on(toy: KnownModel) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers.kit import approved, friendly, limits, raw, reply, servers, use
+from tests.servers.kit import approved, friendly, is_cancelled, limits, raw, reply, servers, use
 from tests.waiting import until
 
 from plansmith.errors import InputNeeded, OutcomeUnknown, ToolFailed
@@ -169,7 +168,7 @@ async def test_both_eras_ask_progress_cancel_and_tell_of_new_tools(
         assert source.statuses()[0].protocol == era
         assert await use(source, "f.add", a=1, b=2) == {"result": 3}
         await _asks_twice(source)
-        await _cancels(source, record)
+        await is_cancelled(source, "f.wait", record)
         await _notices_a_new_tool(source)
 
 
@@ -183,18 +182,6 @@ async def _asks_twice(source: McpServers) -> None:
             question = await asked(step)
         else:
             assert await step == {"result": "table on mon for 3"}
-
-
-async def _cancels(source: McpServers, record: Path) -> None:
-    heard = asyncio.Event()
-    call = Call(key="k", progress=lambda _: heard.set())
-    waiting = asyncio.ensure_future(source.call("f.wait", {}, call))
-    async with asyncio.timeout(120):
-        await heard.wait()
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        await until(record.exists)
 
 
 async def _notices_a_new_tool(source: McpServers) -> None:

@@ -14,11 +14,9 @@ from typing import Any
 
 import pytest
 from tests.mcp_peer import McpPeer, Respond, answer, http, sends
-from tests.servers.kit import FOLDER, approved, limits, reply, use
-from tests.waiting import until
+from tests.servers.kit import FOLDER, approved, is_cancelled, limits, reply, use
 
 from plansmith.errors import InputNeeded, OutcomeUnknown, ToolBusy, ToolFailed
-from plansmith.ports import Call
 from plansmith_connect.approvals import Approvals
 from plansmith_connect.mcp.servers import McpServers
 from plansmith_connect.mcp.settings import ServerLimits, ServerSettings
@@ -84,19 +82,7 @@ async def test_both_eras_work_over_http(url: str, record: Path, protocol: str, e
             await reply(source, "w.book", declined, "decline", what="table")
         done = await reply(source, "w.book", second.value.state, "decline", what="table")
         assert done == {"result": "decline, decline"}
-        await _is_cancelled(source, record)
-
-
-async def _is_cancelled(source: McpServers, record: Path) -> None:
-    heard = asyncio.Event()
-    call = Call(key="k", progress=lambda _: heard.set())
-    waiting = asyncio.ensure_future(source.call("w.wait", {}, call))
-    async with asyncio.timeout(120):
-        await heard.wait()
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        await until(record.exists)
+        await is_cancelled(source, "w.wait", record)
 
 
 # Written by hand: what a server on the web may reply to a call
