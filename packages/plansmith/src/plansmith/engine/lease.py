@@ -90,11 +90,12 @@ class Lease:
         *,
         now: Callable[[], float],
         me: Callable[[], str],
+        fences: Mapping[str, Fence],
         seconds: float = LEASE_S,
     ) -> None:
         self._store, self.now, self._me, self.seconds = store, now, me, seconds
         self.kind = "program"
-        self.fences: dict[str, Fence] = {}
+        self._fences = fences  # by run; they change as runs are claimed and released
         self.always = False
         self._renewed = float("-inf")
         self._doubt = False
@@ -121,7 +122,7 @@ class Lease:
         at, me = self.now(), self._me()
         await self._store.beat(Beat(me, self.kind, _version(), self.seconds))
         self._renewed = at
-        held = [(fence, fence.term) for fence in self.fences.values() if fence.term]
+        held = [(fence, fence.term) for fence in self._fences.values() if fence.term]
         if not held and not self._doubt:
             return
         doubt, self._doubt = self._doubt, False
@@ -131,7 +132,7 @@ class Lease:
                 if fence.term == term != terms.get(fence.run):
                     fence.lose()
             # What nobody here uses is released: else no other process could have the runs.
-            unused = {run: term for run, term in terms.items() if doubt and run not in self.fences}
+            unused = {run: term for run, term in terms.items() if doubt and run not in self._fences}
             for run, term in unused.items():
                 await self._store.release(run, term, unfinished=True)
         except PlansmithError:
@@ -146,7 +147,7 @@ class Lease:
     async def end(self) -> None:
         """Tells the others at once that the lease is over."""
         self.close()
-        if self._renewed > float("-inf") and not self.fences:
+        if self._renewed > float("-inf") and not self._fences:
             with suppress(PlansmithError):  # the store is away: they wait until it is over
                 await self._store.beat(Beat(self._me(), self.kind, _version(), 0.0))
 
@@ -165,7 +166,7 @@ class Lease:
 
     def _due(self) -> None:
         self._timer = None
-        if (self.fences or self.always or self._doubt) and self._loop is not None:
+        if (self._fences or self.always or self._doubt) and self._loop is not None:
             self._renewing = self._loop.create_task(self._renew_and_keep())
 
     async def _renew_and_keep(self) -> None:

@@ -65,13 +65,13 @@ class Owners:
         self.me = self._machine.this_process
         # With the time in which the machine slept, where the clock tells it.
         now: Callable[[], float] = getattr(clock, "since_boot", clock.monotonic)
+        self._fences: dict[str, Fence] = {}
         self.lease: Lease | None = None
         self._others: OtherMachines | None = None
         if self._store is not None and isinstance(store, ProcessStore):
             shared = cast("LeaseStore", store)
-            self.lease = Lease(shared, now=now, seconds=lease_s, me=self.me)
+            self.lease = Lease(shared, now=now, seconds=lease_s, me=self.me, fences=self._fences)
             self._others = OtherMachines(shared, now=now)
-        self._fences: dict[str, Fence] = self.lease.fences if self.lease is not None else {}
         # Of runs with dead owners: the term of their claim, and how often its owner had renewed.
         self._left: dict[str, tuple[int, int]] = {}
         self._roles: dict[str, asyncio.Event] = {}

@@ -206,6 +206,10 @@ def parse_json(text: bytes | str) -> Json:
     return cast("Json", _decode(text))
 
 
+# Two hashes of a value. `content_hash` ignores the order of keys: it compares values (plans, calls,
+# what a person allowed). The digest of a `Content` keeps that order: values are stored and found by
+# it, so that a table read again has its columns in place. The key of a call ends with a piece of
+# the first (`call_mark`); fields of events that name a stored value hold the second.
 def content_hash(value: object) -> str:
     """The SHA-256 of a value's canonical text: the same for every order of keys."""
     return hashlib.sha256(canonical_json(value)).hexdigest()

@@ -157,7 +157,10 @@ class RunExecution:
         )
 
     def _plain_end(self, journal: Journal) -> e.RunFinished | None:
-        """Returns the end of a run whose steps are all done; None if more is to be decided."""
+        """Returns the end of a run whose steps are all done; None if more is to be decided.
+
+        It spares most runs an append: whatever ends here, `conclude` would end as done too.
+        """
         run = journal.written
         is_plain = run.phase is RunStatus.RUNNING and not (run.questions or run.cancel_asked)
         if not is_plain or run.dropped or run.advice or run.paused:
