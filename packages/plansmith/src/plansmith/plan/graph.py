@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 from plansmith.errors import PlanInvalid
-from plansmith.plan.plan import Plan
+from plansmith.plan.plan import Plan, dependents
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
 
@@ -23,15 +23,6 @@ _MOST_CYCLES: Final = 20
 def needs(plan: Plan) -> dict[str, frozenset[str]]:
     """Returns what each step waits for; ids that are no step of the plan are left out."""
     return plan.needs.copy()
-
-
-def dependents(graph: Needs) -> dict[str, list[str]]:
-    """Returns which nodes wait for each node, in the graph's order."""
-    reverse: dict[str, list[str]] = {node: [] for node in graph}
-    for node, before in graph.items():
-        for need in before:
-            reverse[need].append(node)
-    return reverse
 
 
 def order(graph: Needs) -> list[str]:
