@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
 from plansmith import Plan, Plansmith, RunStatus, read_plan, tool
 from plansmith.errors import JournalDamaged, NotFound, PlansmithError
+from plansmith.plan.data import Json
 from plansmith.plan.events import Event
 from plansmith.runs.deletion import delete_run
 from plansmith.store.sqlite import SqliteStore
@@ -18,9 +22,13 @@ from plansmith.testing import MemoryStore
 
 
 class Counting(MemoryStore):
-    """Counts the events that are read."""
+    """Counts the events and values that are read."""
 
-    read = 0
+    read = values = 0
+
+    async def get(self, digest: str) -> Json:
+        self.values += 1
+        return await super().get(digest)
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
         found = await super().events(run, after=after)
@@ -85,8 +93,52 @@ async def test_each_of_many_answers_reads_a_few_events_and_not_the_whole_journal
     smith = Plansmith(store=store)
     run = await smith.do(questions(40))
     for number in range(40):
-        before = store.read
-        await smith.answer(run.id, f"q{number}", "yes", by="ada")
+        before, values = store.read, store.values
+        run = await smith.answer(run.id, f"q{number}", f"yes {number}", by="ada")
         # The first one reads what the run wrote since it was created, the others what they wrote.
         assert store.read - before <= (6 if number else 50)
+        assert store.values - values <= 1
+    assert [each.result for each in run.steps.values()] == [f"yes {n}" for n in range(40)]
     assert (await smith.run(run.id)).status is RunStatus.DONE
+
+
+async def test_an_answer_is_as_much_work_with_many_steps_as_with_few() -> None:
+    async def work(count: int) -> int:
+        done = 0
+
+        def trace(frame: FrameType, event: str, _: object) -> Any:
+            nonlocal done
+            frame.f_trace_opcodes = "plansmith" in frame.f_code.co_filename
+            done += event == "opcode"
+            return trace
+
+        smith, before = Plansmith(store=MemoryStore()), sys.gettrace()
+        run = await smith.do(questions(count))
+        await smith.answer(run.id, "q0", "yes", by="ada")
+        sys.settrace(trace)
+        try:
+            await smith.answer(run.id, "q1", "yes", by="ada")
+        finally:
+            sys.settrace(before)
+        return done
+
+    assert await work(320) < 1.1 * await work(20)
+
+
+async def test_a_result_that_its_reader_changed_is_read_anew() -> None:
+    smith = Plansmith(store=MemoryStore())
+    run = await smith.do(questions(2))
+    run = await smith.answer(run.id, "q0", {"rows": [1]}, by="ada")
+    run.steps["q0"].result["rows"].append(2)  # type: ignore[index, union-attr, call-overload]
+    run = await smith.answer(run.id, "q1", "yes", by="ada")
+    assert run.result("q0") == {"rows": [1]}
+
+
+async def test_what_another_process_wrote_counts(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    async with Plansmith(store=url) as here, Plansmith(store=url) as there:
+        run = await here.do(questions(3))
+        await here.answer(run.id, "q0", "yes", by="ada")
+        await there.answer(run.id, "q1", "no", by="bob")
+        run = await here.answer(run.id, "q2", "yes", by="ada")
+        assert [run.steps[name].result for name in ("q0", "q1", "q2")] == ["yes", "no", "yes"]

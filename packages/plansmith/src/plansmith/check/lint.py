@@ -12,7 +12,7 @@ from plansmith.errors import PlanInvalid, ReferenceFailed
 from plansmith.plan.capability import Effect, Tools, ToolSpec
 from plansmith.plan.conditions import LISTS, condition_flaws, condition_text, holds
 from plansmith.plan.data import Json, Path, canonical_json
-from plansmith.plan.graph import dependents, order, upstream
+from plansmith.plan.graph import order, upstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.refs import RESERVED, find
@@ -56,7 +56,7 @@ class _Linter:
         self.plan, self.tools, self.graph, self.sequence = plan, tools, plan.needs, sequence
         self.by_id = {step.id: step for step in plan.by_id.values() if not step.disabled}
         self.steps = [*self.by_id.values()]
-        self.followers = dependents(self.graph)
+        self.followers = plan.needed_by
         self.uses = {
             step.id: {found.ref.step for found in step.references if found.ref} - RESERVED
             for step in self.steps

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 SYSTEM: Final = e.Actor(kind="system")
 Entry = e.AnyBody | tuple[e.AnyBody, e.Actor]
 _LOOKS: Final = 3
+_SHORT: Final = 1000
 
 
 class Journal:
@@ -295,13 +296,17 @@ class Journal:
         return self._run.plan.hash if self._run.plan is not None else ""
 
     def keep_results(self, whole: Run) -> None:
-        """Keeps the results of the run that was read, without those that its reader could change.
+        """Keeps the short results of a run that was read, so that no answer reads them all again.
 
-        So no result is read again for every answer to a run.
+        Its reader could change lists and objects: these are read anew.
         """
         steps = Steps.of(self._run.steps)
         read = {name: whole.steps[name].result for name in steps.index.unread}
-        kept = {name: each for name, each in read.items() if not isinstance(each, dict | list)}
+        kept = {
+            name: each
+            for name, each in read.items()
+            if not isinstance(each, dict | list) and len(str(each)) <= _SHORT
+        }
         if kept and whole.last is self._run.last and not whole.damage:
             self._run = self._run.replace(steps=steps.with_results(kept))
 

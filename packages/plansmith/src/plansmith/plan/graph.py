@@ -12,21 +12,12 @@ from heapq import heappop, heappush
 from typing import Final
 
 from plansmith.errors import PlanInvalid
-from plansmith.plan.plan import Plan
+from plansmith.plan.plan import Plan, dependents
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
 
 Needs = Mapping[str, frozenset[str]]
 _MOST_CYCLES: Final = 20
-
-
-def dependents(graph: Needs) -> dict[str, list[str]]:
-    """Returns which nodes wait for each node, in the graph's order."""
-    reverse: dict[str, list[str]] = {node: [] for node in graph}
-    for node, before in graph.items():
-        for need in before:
-            reverse[need].append(node)
-    return reverse
 
 
 def order(graph: Needs) -> list[str]:

@@ -123,11 +123,7 @@ class Plan(Record):
     @cached_property
     def needed_by(self) -> dict[str, list[str]]:
         """Which steps wait for each step, in the order of the plan."""
-        users: dict[str, list[str]] = {name: [] for name in self.needs}
-        for name, before in self.needs.items():
-            for need in before:
-                users[need].append(name)
-        return users
+        return dependents(self.needs)
 
     def to_json(self) -> dict[str, Json]:
         """Returns the plan as JSON, version and goal first, without default values.
@@ -140,6 +136,15 @@ class Plan(Record):
         value |= self.model_dump(mode="json", exclude_defaults=True, exclude={"steps"})
         value["steps"] = [step.to_json() for step in self.steps]
         return value
+
+
+def dependents(graph: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
+    """Returns which nodes wait for each node, in the graph's order."""
+    reverse: dict[str, list[str]] = {node: [] for node in graph}
+    for node, before in graph.items():
+        for need in before:
+            reverse[need].append(node)
+    return reverse
 
 
 def owned(plan: Plan) -> Plan:

@@ -326,7 +326,7 @@ class Steps(dict[str, StepState]):
         later = Steps(self)
         for name, result in results.items():
             if (step := self.get(name)) is not None and step.result_hash:
-                dict.__setitem__(later, name, msgspec.structs.replace(step, result=result))
+                later[name] = msgspec.structs.replace(step, result=result)
                 if later._index is not None:
                     later._index.unread.pop(name, None)
         return later

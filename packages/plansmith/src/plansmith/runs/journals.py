@@ -69,6 +69,7 @@ class Journals:
         self._fresh: dict[str, Journal] = {}
         # Journals read here before, each with the bytes of its first so many events.
         self._known: dict[str, tuple[int, int, Journal]] = {}
+        self._known_bytes = 0
 
     def new(self, run_id: str = "") -> Journal:
         """Creates the journal of a new run."""
@@ -103,16 +104,23 @@ class Journals:
         For what is done again and again with a run, such as an answer. Damage of what was read
         before is found by `load`, which is before every approval and every beginning.
         """
-        size, count, known = self._known.pop(run_id, (0, 0, None))
+        size, count, known = self._forget(run_id)
         journal = known.copy(self.store) if known is not None else None
         if journal is None or not await journal.refresh():
             size, count, journal = 0, 0, await self.load(run_id)
         size += sum(len(event.body_text) for event in journal.events[count:])
+        self._forget(run_id)  # another task may have read it meanwhile
         if journal.damage is None and size <= _MOST_BYTES:
             self._known[run_id] = size, len(journal.events), journal
-            while sum(each for each, _, _ in self._known.values()) > _MOST_BYTES:
-                del self._known[next(iter(self._known))]
+            self._known_bytes += size
+            while self._known_bytes > _MOST_BYTES:
+                self._forget(next(iter(self._known)))
         return journal
+
+    def _forget(self, run_id: str) -> tuple[int, int, Journal | None]:
+        found = self._known.pop(run_id, (0, 0, None))
+        self._known_bytes -= found[0]
+        return found
 
     async def readable(self, run_id: str) -> Journal | None:
         """Loads the journal of a run; None if it was deleted or cannot be read."""

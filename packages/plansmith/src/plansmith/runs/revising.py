@@ -324,7 +324,7 @@ class PlanReviser:
         keys = {old[place] for place in begun}
         approved = (await intake.calls(*run.covered)).acting if run.covered else []
         wanted = {(call.place, call.key) for call in approved}
-        calls = replan.calls_made(journal.events, templates)
+        calls = replan.calls_made(journal.events, templates) if run.calls else ()
         made = {call for _, call, end in calls if not isinstance(end, e.StepFailed)}
         results = await load_values(self.journals.store, run)
         planned = replan.resolved_calls(plan, results, templates)

@@ -5,7 +5,9 @@
     class TestMyStore(PlanStoreContract):
         def make_store(self): return MyStore()
 
-The suites need nothing but pytest: each test runs its own event loop.
+There is one for stores, records, models, tool sources, agents, context sources, rankers, planners,
+writers of replies, conversations, secrets and clocks; `claim_contracts` has that for stores which
+several processes share. They need nothing but pytest: each test runs its own event loop.
 """
 
 from __future__ import annotations
