@@ -222,7 +222,7 @@ def _print_outcome(session: Session, run: Run, report: Report | None) -> None:
     if report is None:
         ui.print_prose(run.report or ui.own(run.reason))
     elif is_team or not (report.answer.text or is_quiet):
-        ui.print_markdown(to_markdown(report))
+        ui.print_markdown(to_markdown(report, brief=True))
     elif not is_quiet:
         ui.print_markdown(answer_markdown(report))
     elif report.answer.text:
@@ -254,3 +254,6 @@ def say_no_plan(session: Session, run: Run) -> None:
         Sentence("To have it planned again, perhaps with another --model:"),
         f"  {session.command('runs', 'retry', run.id)}",
     )
+    if ready := ", ".join(session.smith.templates.shipped()):
+        ready_made = Sentence("ready to use, for folders with CSV files: {names}", names=ready)
+        session.say(ready_made, f"  {session.command('templates', 'use', 'NAME')}")

@@ -92,6 +92,11 @@ class Parser(argparse.ArgumentParser):
     def takes_words(self) -> bool:
         return any(not each.option_strings for each in self._actions)
 
+    @property
+    def lists(self) -> bool:
+        """Whether it takes a verb, and `list` is one: a noun alone means that."""
+        return any("list" in (each.choices or ()) for each in self._actions)
+
     def format_help(self) -> str:
         below = f"\n{help_text('more commands:')}\n{self._verbs}\n" if self._verbs else ""
         return super().format_help() + below

@@ -33,6 +33,7 @@ from plansmith.ports import Message, PlanBrief, Prompt, Usage
 from plansmith.text import visible
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.gather import Context, time_text
+from plansmith_planner.context.history import RunOutcome
 from plansmith_planner.language.constraints import asked_constraints, read_constraint
 from plansmith_planner.language.left_out import made_up_values
 from plansmith_planner.language.recurrence import without_schedule_words
@@ -161,9 +162,17 @@ class DraftLoop:
             previous=self.request.previous,
             feedback=visible(self.request.feedback),
             enabled=tuple(self.offer.enabled),
+            before=self._before(),
         )
         form = self.dialect.schema() if self.dialect else schema(for_models=True)
         self.prompt = Prompt(messages, schema=form, brief=self.brief)
+
+    def _before(self) -> tuple[str, Plan] | None:
+        """Returns the last request of the conversation, with its plan; none for a changed plan."""
+        changes = self.request.previous is not None or self.request.feedback
+        last = self.request.history[-1] if self.request.history and not changes else None
+        found = last if isinstance(last, RunOutcome) else None
+        return (visible(found.request), found.plan) if found and found.plan else None
 
     async def run(self, on_step: OnStep, on_text: OnText) -> Planned:
         """Returns a usable plan, or a fallback plan with all problems."""

@@ -12,7 +12,7 @@ from tests.flow.asking_runs import asking, asks, made
 from tests.flow.looking_model import Desk, LookingModel, journey, one_step
 from tests.flow.smiths import approve, begun, done
 
-from plansmith import Plansmith, RunStatus, tool
+from plansmith import Plan, Plansmith, RunStatus, tool
 from plansmith.errors import Misconfigured, ModelFailed, OtherFolder, Refused
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.events import Actor, ChangesAsked, PlanApproved
@@ -555,3 +555,17 @@ async def test_a_run_of_a_thread_replays_to_the_same_events(desk: Desk) -> None:
     await smith.run(follow.run.id)
     for run in thread.runs:
         assert (await replay(run, smith)).identical
+
+
+async def test_the_plan_of_the_last_request_is_known_to_the_next_draft(desk: Desk) -> None:
+    found: list[tuple[str, Plan] | None] = []
+
+    def keeping(brief: PlanBrief, prompt: str) -> Any:
+        found.append(brief.before)
+        return journey(brief, prompt)
+
+    smith = made(desk, keeping)
+    thread = await smith.thread()
+    run = await done(smith, thread, "Find a flight")
+    await begun(thread, "Find another one")
+    assert found == [None, ("Find a flight", run.plan)]

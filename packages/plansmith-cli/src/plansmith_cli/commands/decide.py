@@ -10,7 +10,7 @@ from plansmith.engine.provenance import ALLOW
 from plansmith.plan.events import PlanningFailed, PlanProposed
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.steps import ToolStep
 from plansmith.review.policy import active_steps
 from plansmith.text import safe
@@ -47,6 +47,8 @@ def _about_run(act: Action, flags: str = STORE_ALONE, more: str = "", **typed: A
         served = not kinds.isdisjoint({"server", "worker"})
         waits = await questions.waiting_lines(run, session, served=served)
         session.tell(f"{run.id}: {status_text(run)}", *waits)
+        for each in (await session.what_cannot_run(run.plan))[:1] if waits else ():
+            session.tell(with_hint(each, Sentence("name the Python file that has it with --tools")))
         return None
 
     return session_command(RUN + flags + DETAIL + JSON + NO_INPUT + more, work, **typed)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.unit.cli.conftest import Cli, Write
 
 PY = ("--tools", "tools.py")
@@ -91,3 +92,17 @@ def test_a_replay_with_other_tools_shows_where_it_differs(cli: Cli, write: Write
     assert "there is no tool called 'note'" in out
     code, out, _ = cli("runs", "replay", "last", "--json")
     assert (code, json.loads(out)["identical"]) == (1, False)
+
+
+@pytest.mark.parametrize(("count", "last"), [(40, "| 39 | y |"), (100, "(60 more rows; `pl")])
+def test_results_without_a_reply_are_shown_as_tables_up_to_forty_rows(
+    cli: Cli, write: Write, intake: Path, count: int, last: str
+) -> None:
+    rows = "".join(f"{number},y\n" for number in range(count))
+    (intake / "t.csv").write_text(f"n,m\n{rows}", encoding="utf-8")
+    step = {"id": "q", "tool": "tables.sql", "inputs": {"query": "SELECT * FROM t"}}
+    code, out, _ = cli("run", write(step), "--yes-read-only", "--no-input")
+    assert (code, last in out) == (0, True)
+    assert '"columns"' not in out
+    assert "Nobody was asked" not in out
+    assert last in cli("report", "last")[1]

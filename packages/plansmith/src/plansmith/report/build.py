@@ -28,8 +28,8 @@ from plansmith.report.markdown import to_markdown
 
 _MOST_NAMED: Final = 5
 _LONGEST_ANSWER: Final = 200_000
-_ITEMS: Final = 5
-_LONGEST: Final = 2_000
+_ITEMS: Final = 40  # of a list that is clipped
+_LONGEST: Final = 12_000
 _SHORTEST: Final = 80
 _ALL_RESULTS: Final = 200_000
 # What follows the last thing that a report tells.
