@@ -123,7 +123,8 @@ def revision_lines(events: Sequence[Event]) -> Iterator[str]:
         return
     why = ui.own(plans[-1].cause)
     yield f"{ui.own_text('changed plan:')}{f' {clip(safe(why))}' if why else ''}"
-    yield from change_lines(plans[-2].plan, plans[-1].plan)
+    changes = [*change_lines(plans[-2].plan, plans[-1].plan)]
+    yield from changes or [ui.own_text("end.same_plan")]
     yield ""
 
 

@@ -196,10 +196,17 @@ async def _undo(session: Session, run: Run) -> Run:
         made = await session.smith.runs.undo_plan(run.id, by=session.by)
         session.say(*await review_lines(made, session))
         return made
+    _refuse_over(run, Sentence("runs undo --effects takes back what it did"))
     go = session.smith.runs.editing.redo if session.args.redo else session.smith.runs.editing.undo
     undone = await go(run.id, by=session.by)
     session.say(*revision_lines(list(await session.smith.store.events(run.id))))
     return undone
+
+
+def _refuse_over(run: Run, hint: str = "") -> None:
+    if run.status.over:
+        status = Sentence(f"status.{run.status.value}")
+        raise refused("run {run} is over: {status}", hint=hint, run=run.id, status=status)
 
 
 async def _pause(session: Session, run: Run) -> Run:
@@ -207,9 +214,7 @@ async def _pause(session: Session, run: Run) -> Run:
 
 
 async def _cancel(session: Session, run: Run) -> Run:
-    if run.status.over:
-        status = Sentence(f"status.{run.status.value}")
-        raise refused("run {run} is over: {status}", run=run.id, status=status)
+    _refuse_over(run)
     return await session.smith.cancel(run.id, by=session.by, reason=session.args.reason)
 
 

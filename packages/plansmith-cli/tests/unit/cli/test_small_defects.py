@@ -7,9 +7,11 @@ import json
 import pytest
 from tests.unit.cli.conftest import Cli, Write
 
-from plansmith import read_plan
+from plansmith import Plansmith, read_plan
 from plansmith.errors import PlanInvalid
+from plansmith_cli.describe import revision_lines
 
+PLANNED = "plan_proposed"
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
 
 
@@ -64,6 +66,13 @@ def test_what_a_paused_run_needs_to_go_on_is_told(cli: Cli, write: Write) -> Non
     assert "that has it with --tools" not in cli("runs", "pause", "last", "--tools", "tools.py")[2]
 
 
+def test_who_undoes_a_run_that_is_over_is_told_how_effects_are_taken_back(
+    cli: Cli, write: Write
+) -> None:
+    cli("run", write(LOOK), "--tools", "tools.py")
+    assert "undo --effects" in cli("runs", "undo", "last")[2]
+
+
 def test_a_request_that_cannot_be_planned_is_told_what_is_ready(cli: Cli) -> None:
     _, out, err = cli("ask", "sing me a song", "--model", "rules", "--no-input")
     assert "is set up" not in out
@@ -73,3 +82,10 @@ def test_a_request_that_cannot_be_planned_is_told_what_is_ready(cli: Cli) -> Non
 def test_the_review_of_a_copy_names_both_files(cli: Cli, write: Write) -> None:
     copy = {"id": "c", "tool": "files.copy", "inputs": {"path": "tools.py", "to": "b.py"}}
     assert "changes `tools.py → b.py`" in cli("run", write(copy), "--no-input")[2]
+
+
+async def test_a_change_that_gives_the_same_plan_is_told() -> None:
+    async with Plansmith() as smith:
+        run = await smith.submit({"steps": [{"id": "a", "say": "Hello!"}]})
+        events = [each for each in await smith.store.events(run.id) if each.body.type == PLANNED]
+    assert [*revision_lines([*events, *events])][1] == "planning again gave the same plan"

@@ -147,13 +147,13 @@ _TOKEN: Final = re.compile(r"[\w./-]*\w")
 def follow_up_forms(task: prompts.DraftTask) -> list[prompts.DraftTask]:
     """Returns the forms in which a request is put to the model, until a draft lacks nothing.
 
-    What names at most one thing leans on the request before, and is a change of its plan. So may
+    What names one thing alone leans on the request before, and is a change of its plan. So may
     be what gives a draft that lacks something: "write that to a file".
     """
     if task.before is None:
         return [task]
     named = [each for each in _TOKEN.findall(task.request) if _significant(each)]
-    if sum(map(_significant, named)) > 1:
+    if sum(map(_significant, named)) >= 2:
         return [task, task.as_change(task.request)]
     return [task.as_change(task.request), *([task.as_change(" ".join(named))] if named else [])]
 

@@ -59,7 +59,7 @@ async def drafted(request: str, queries: Mapping[str, str]) -> dict[str, Any]:
     ("request_", "last"),
     [
         ("and rent?", "Change it: and rent?"),
-        ("那房租呢？", "Change it: 那房租呢？"),
+        ("那按地区呢？", "Change it: 那按地区呢？"),
         ("now the same for rent", "Change it: rent"),  # in its own words nothing changes
         ("Which day was the rent paid on?", "Request: Which day was the rent paid on?"),
         ("write that amount to a file", "Change it: write that amount to a file"),
