@@ -86,6 +86,6 @@ def test_the_review_of_a_copy_names_both_files(cli: Cli, write: Write) -> None:
 
 async def test_a_change_that_gives_the_same_plan_is_told() -> None:
     async with Plansmith() as smith:
-        run = await smith.submit({"steps": [{"id": "a", "say": "Hello!"}]})
+        run = await smith.submit(read_plan({"steps": [{"id": "a", "say": "Hello!"}]}))
         events = [each for each in await smith.store.events(run.id) if each.body.type == PLANNED]
     assert [*revision_lines([*events, *events])][1] == "planning again gave the same plan"
