@@ -263,8 +263,8 @@ def _run(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int | N
         raise _unknown(f"{name} {own[0]}")
     if command is _VERBS_ONLY and not own:
         sys.stdout.write(parser.format_help())
-    if not own and parser.lists:
-        own = ["list"]
+    if not own or (own[0].startswith("-") and own[0] not in ("-h", "--help")):
+        own = [*(parser.get_default("alone") or ()), *own]  # a noun alone lists
     parser.set_defaults(within=within, command=name)
     args = parser.parse_args(own)
     speak(vars(args).get("lang"), vars(args).get("request"))

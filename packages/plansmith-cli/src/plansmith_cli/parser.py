@@ -92,11 +92,6 @@ class Parser(argparse.ArgumentParser):
     def takes_words(self) -> bool:
         return any(not each.option_strings for each in self._actions)
 
-    @property
-    def lists(self) -> bool:
-        """Whether it takes a verb, and `list` is one: a noun alone means that."""
-        return any("list" in (each.choices or ()) for each in self._actions)
-
     def format_help(self) -> str:
         below = f"\n{help_text('more commands:')}\n{self._verbs}\n" if self._verbs else ""
         return super().format_help() + below
@@ -175,6 +170,7 @@ def noun(
     """Makes a command of verbs; `run` does the work of one, such as in a session."""
 
     def configure(parser: argparse.ArgumentParser) -> None:
+        parser.set_defaults(alone=[each for each in verbs if each == "list"])
         actions = parser.add_subparsers(dest="action", required=True, metavar="|".join(verbs))
         for name, each in verbs.items():
             made = actions.add_parser(name, help=each.told)

@@ -174,25 +174,22 @@ class Session:
                 warn(with_hint(error.message, error.hint))
         return [*found.values()]
 
-    async def what_cannot_run(self, plan: Plan | None) -> list[Sentence]:
-        """Returns an error for each step of a plan whose tool is missing, or only described."""
-        found: list[Sentence] = []
+    async def refuse_what_cannot_run(self, plan: Plan | None) -> None:
+        """Refuses a plan if the tool of a step is missing, or only described."""
         if plan is None:
-            return found
+            return
         callees = await self.smith.runs.intake.callees()
         for step in policy.active_steps(plan, await self.smith.runs.intake.contents(plan)):
             if not isinstance(step, ToolStep):
                 continue
             source = callees.tools.get(step.tool)
             if source is None or isinstance(source, toolset.DescribedTools):
-                why = "error.tool_described" if source else "error.tool_missing"
-                found.append(Sentence(why, tool=step.tool, step=step.id))
-        return found
-
-    async def refuse_what_cannot_run(self, plan: Plan | None) -> None:
-        for each in await self.what_cannot_run(plan):
-            hint = Sentence("name the Python file that has it with --tools; nothing was run")
-            raise Misconfigured(each, hint=hint)
+                raise wrong(
+                    "error.tool_described" if source else "error.tool_missing",
+                    "name the Python file that has it with --tools",
+                    tool=step.tool,
+                    step=step.id,
+                )
 
 
 async def find_run(name: str, journals: Journals) -> str:

@@ -152,6 +152,7 @@ class DraftLoop:
             prompts=self.deps.settings.prompts,
             shape=self.request.dialect,
         )
+        last = self.request.history[-1] if self.request.history else None
         self.brief = PlanBrief(
             visible(self.query),
             locale=self.locale,
@@ -162,17 +163,10 @@ class DraftLoop:
             previous=self.request.previous,
             feedback=visible(self.request.feedback),
             enabled=tuple(self.offer.enabled),
-            before=self._before(),
+            before=last.before if isinstance(last, RunOutcome) else None,
         )
         form = self.dialect.schema() if self.dialect else schema(for_models=True)
         self.prompt = Prompt(messages, schema=form, brief=self.brief)
-
-    def _before(self) -> tuple[str, Plan] | None:
-        """Returns the last request of the conversation, with its plan; none for a changed plan."""
-        changes = self.request.previous is not None or self.request.feedback
-        last = self.request.history[-1] if self.request.history and not changes else None
-        found = last if isinstance(last, RunOutcome) else None
-        return (visible(found.request), found.plan) if found and found.plan else None
 
     async def run(self, on_step: OnStep, on_text: OnText) -> Planned:
         """Returns a usable plan, or a fallback plan with all problems."""

@@ -569,3 +569,7 @@ async def test_the_plan_of_the_last_request_is_known_to_the_next_draft(desk: Des
     run = await done(smith, thread, "Find a flight")
     await begun(thread, "Find another one")
     assert found == [None, ("Find a flight", run.plan)]
+    other = await smith.thread()
+    await begun(other, "Find a flight", by=PROGRAM)
+    await begun(other, "Find another one")
+    assert found[-1] is None  # the words of a program are not those of a person

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from plansmith import Misconfigured
 from plansmith.engine.processes import read_kind
 from plansmith.engine.provenance import ALLOW
 from plansmith.plan.events import PlanningFailed, PlanProposed
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
-from plansmith.plan.sentence import Sentence, with_hint
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.review.policy import active_steps
 from plansmith.text import safe
@@ -20,7 +21,8 @@ from plansmith_cli.describe import review_lines, revision_lines, run_json, statu
 from plansmith_cli.interactive import edit_from, edit_in_editor, run_interactively
 from plansmith_cli.options import DETAIL, JSON, NO_INPUT, PARTS, RUN, STORE_ALONE, TOOLS
 from plansmith_cli.session import Session, session_command
-from plansmith_cli.ui.output import own, own_text, print_json, refused
+from plansmith_cli.ui.output import error_text, own, own_text, print_json, refused
+from plansmith_cli.ui.terminal import own_locale
 
 Action = Callable[[Session, Run], Awaitable[Run | None]]
 
@@ -47,8 +49,10 @@ def _about_run(act: Action, flags: str = STORE_ALONE, more: str = "", **typed: A
         served = not kinds.isdisjoint({"server", "worker"})
         waits = await questions.waiting_lines(run, session, served=served)
         session.tell(f"{run.id}: {status_text(run)}", *waits)
-        for each in (await session.what_cannot_run(run.plan))[:1] if waits else ():
-            session.tell(with_hint(each, Sentence("name the Python file that has it with --tools")))
+        try:
+            await session.refuse_what_cannot_run(run.plan if waits else None)
+        except Misconfigured as error:
+            session.tell(error_text(error, own_locale()))
         return None
 
     return session_command(RUN + flags + DETAIL + JSON + NO_INPUT + more, work, **typed)
@@ -196,17 +200,10 @@ async def _undo(session: Session, run: Run) -> Run:
         made = await session.smith.runs.undo_plan(run.id, by=session.by)
         session.say(*await review_lines(made, session))
         return made
-    _refuse_over(run, Sentence("runs undo --effects takes back what it did"))
     go = session.smith.runs.editing.redo if session.args.redo else session.smith.runs.editing.undo
     undone = await go(run.id, by=session.by)
     session.say(*revision_lines(list(await session.smith.store.events(run.id))))
     return undone
-
-
-def _refuse_over(run: Run, hint: str = "") -> None:
-    if run.status.over:
-        status = Sentence(f"status.{run.status.value}")
-        raise refused("run {run} is over: {status}", hint=hint, run=run.id, status=status)
 
 
 async def _pause(session: Session, run: Run) -> Run:
@@ -214,7 +211,9 @@ async def _pause(session: Session, run: Run) -> Run:
 
 
 async def _cancel(session: Session, run: Run) -> Run:
-    _refuse_over(run)
+    if run.status.over:
+        status = Sentence(f"status.{run.status.value}")
+        raise refused("run {run} is over: {status}", run=run.id, status=status)
     return await session.smith.cancel(run.id, by=session.by, reason=session.args.reason)
 
 

@@ -66,13 +66,6 @@ def test_what_a_paused_run_needs_to_go_on_is_told(cli: Cli, write: Write) -> Non
     assert "that has it with --tools" not in cli("runs", "pause", "last", "--tools", "tools.py")[2]
 
 
-def test_who_undoes_a_run_that_is_over_is_told_how_effects_are_taken_back(
-    cli: Cli, write: Write
-) -> None:
-    cli("run", write(LOOK), "--tools", "tools.py")
-    assert "undo --effects" in cli("runs", "undo", "last")[2]
-
-
 def test_a_request_that_cannot_be_planned_is_told_what_is_ready(cli: Cli) -> None:
     _, out, err = cli("ask", "sing me a song", "--model", "rules", "--no-input")
     assert "is set up" not in out

@@ -150,7 +150,7 @@ def follow_up_forms(task: prompts.DraftTask) -> list[prompts.DraftTask]:
     What names one thing alone leans on the request before, and is a change of its plan. So may
     be what gives a draft that lacks something: "write that to a file".
     """
-    if task.before is None:
+    if task.before is None or not prompts.calls_of(task.before[1]):
         return [task]
     named = [each for each in _TOKEN.findall(task.request) if _significant(each)]
     if sum(map(_significant, named)) >= 2:

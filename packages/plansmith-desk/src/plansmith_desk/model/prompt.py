@@ -90,7 +90,8 @@ class DraftTask:
             brief.now,
             brief.feedback,
             tuple(map(offered, brief.enabled)) if not brief.agents else (),
-            brief.before if brief.before and calls_of(brief.before[1]) else None,
+            # What is changed already is changed again, and is no follow-up.
+            brief.before if not (brief.previous or brief.feedback) else None,
         )
 
     def as_change(self, words: str) -> DraftTask:

@@ -33,10 +33,9 @@ class Summariser:
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome(Message):
-    """What came of an earlier request, with the request and its plan."""
+    """What came of an earlier request; `before` is that request with its plan."""
 
-    request: str = ""
-    plan: Plan | None = None
+    before: tuple[str, Plan] | None = None
 
 
 class Recalled(NamedTuple):

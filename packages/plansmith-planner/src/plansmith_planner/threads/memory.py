@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 MOST_RUNS: Final = 20
 _LONGEST_ANSWER: Final = 800
 _LONGEST_TEXT: Final = 400
+_AROUND: Final = 60  # characters on each side of a word that is quoted
 # What is told of a message that has neither a reply nor a run of its own.
 _DONE: Final = {
     "answer": "(taken as the answer to a question of the request before)",
@@ -101,18 +102,16 @@ class ThreadMemory:
             if said.number <= start or (said.undone and said.instead not in runs):
                 continue
             run = runs.get(said.instead) or runs.get(said.run)
-            if said.undone:
-                told = _outcome(runs[said.instead], "(taken back by the person) ")
-            elif said.reply is not None:
+            told = Message("assistant", _DONE.get(said.kind or "", ""))
+            if said.reply is not None and not said.undone:
                 told = Message("assistant", clip(str(said.reply.text), _LONGEST_ANSWER))
-            elif said.kind == "request" and run is not None:
-                told = _outcome(run)
-            else:
-                told = Message("assistant", _DONE.get(said.kind or "", ""))
+            elif run is not None and (said.undone or said.kind == "request"):
+                told = _outcome(run, "(taken back by the person) " if said.undone else "")
             own = said.by.kind == "person" or said.by.label == (reader or said.by).label
             words = said.text if own else f"(said by the {said.by.label}) {said.text}"
             messages.append(Message("user" if own else "assistant", words))
-            messages += [told] if told.text or said.reply is not None else []
+            if told.text or said.reply is not None:
+                messages.append(told if own else Message("assistant", told.text))
         return tuple(messages)
 
 
@@ -129,8 +128,8 @@ def _outcome(digest: RunDigest, start: str = "") -> RunOutcome:
         lines.append(f"Open question: {clip(in_language(asked.text, 'en'), _LONGEST_TEXT)}")
     answer = answer_text(run)
     lines += [f"Answer: {clip(answer, _LONGEST_ANSWER)}"] if answer else []
-    text = start + "\n".join(lines)
-    return RunOutcome("assistant", text, run.request, run.plan)
+    before = (visible(run.request), run.plan) if run.plan else None
+    return RunOutcome("assistant", start + "\n".join(lines), before)
 
 
 def _decided(events: Sequence[e.Event]) -> Iterator[str]:
@@ -160,9 +159,6 @@ def answer_text(run: Run) -> str:
     replies = [step.id for step in steps if isinstance(step, ReplyStep) and step.id in run.steps]
     texts = [run.steps[name].result for name in replies]
     return "\n".join(each.strip() for each in texts if isinstance(each, str))
-
-
-_AROUND: Final = 60
 
 
 class _Answer(NamedTuple):
