@@ -141,7 +141,7 @@ _REPEATED: Final = Sentence(
     "It is not clear what this changes in the request before: the plan is the same again. "
     "If that is wrong, ask in a whole sentence."
 )
-_TOKEN: Final = re.compile(r"[\w./-]*\w")
+_TOKEN: Final = re.compile(r"\w+(?:[./-]+\w+)*")
 
 
 def follow_up_forms(task: prompts.DraftTask) -> list[prompts.DraftTask]:

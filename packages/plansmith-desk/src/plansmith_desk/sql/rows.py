@@ -265,7 +265,7 @@ def select(database: sqlite3.Connection, sql: str, parameters: Parameters, rows:
 
 
 TIE: Final = "left out: rows that tie with the last one, by the limit of the query"
-_LIMIT: Final = re.compile(r"\s+LIMIT\s+(\d+)\s*;?\s*$", re.IGNORECASE)
+_LIMIT: Final = re.compile(r"\bLIMIT\s++(\d+)\s*+;?\s*+$", re.IGNORECASE)
 
 
 def _hides_tie(database: sqlite3.Connection, sql: str, parameters: Parameters, found: Data) -> bool:
@@ -277,7 +277,7 @@ def _hides_tie(database: sqlite3.Connection, sql: str, parameters: Parameters, f
     for way in ("ASC", "DESC"):
         ties = "".join(f", {place} {way}" for place in range(1, len(found.columns) + 1))
         try:
-            cursor = database.execute(f"{sql[: limit.start()]}{ties}{limit[0]}", parameters)
+            cursor = database.execute(f"{sql[: limit.start()]}{ties} {limit[0]}", parameters)
             given.append(sorted(cursor.fetchall(), key=repr))
         except sqlite3.Error:  # its rows have no order
             return False
