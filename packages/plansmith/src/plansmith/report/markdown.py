@@ -51,7 +51,7 @@ def answer_markdown(report: Report, *, alone: bool = False) -> str:
 def lacking_markdown(report: Report, *, with_plan: bool = True) -> str:
     """Returns what failed or is missing, and the notes on an answer; empty if there is nothing.
 
-    Without `with_plan`, the note that the plan is only a fallback is left out.
+    Without `with_plan`, the note on who or what made the plan is left out.
     """
     lines = [] if report.is_answered else [*_head(report), ""]
     # How well an answer is sourced is told where its sources are: in the whole report.
