@@ -123,7 +123,8 @@ def revision_lines(events: Sequence[Event]) -> Iterator[str]:
         return
     why = ui.own(plans[-1].cause)
     yield f"{ui.own_text('changed plan:')}{f' {clip(safe(why))}' if why else ''}"
-    yield from change_lines(plans[-2].plan, plans[-1].plan)
+    changes = [*change_lines(plans[-2].plan, plans[-1].plan)]
+    yield from changes or [ui.own_text("end.same_plan")]
     yield ""
 
 
@@ -222,7 +223,7 @@ def _print_outcome(session: Session, run: Run, report: Report | None) -> None:
     if report is None:
         ui.print_prose(run.report or ui.own(run.reason))
     elif is_team or not (report.answer.text or is_quiet):
-        ui.print_markdown(to_markdown(report))
+        ui.print_markdown(to_markdown(report, brief=True))
     elif not is_quiet:
         ui.print_markdown(answer_markdown(report))
     elif report.answer.text:
@@ -254,3 +255,6 @@ def say_no_plan(session: Session, run: Run) -> None:
         Sentence("To have it planned again, perhaps with another --model:"),
         f"  {session.command('runs', 'retry', run.id)}",
     )
+    if ready := ", ".join(session.smith.templates.shipped()):
+        ready_made = Sentence("ready to use, for folders with CSV files: {names}", names=ready)
+        session.say(ready_made, f"  {session.command('templates', 'use', 'NAME')}")

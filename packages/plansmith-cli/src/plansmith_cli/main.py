@@ -242,15 +242,15 @@ def _unknown(name: str) -> PlansmithError:
     noun, _, word = name.rpartition(" ")
     known = [each.removeprefix(f"{noun} ") for each in verbs(noun)] or [*COMMANDS, "--version"]
     hint = sentence.Sentence("plansmith --help lists all")
-    if near := difflib.get_close_matches(word, known, n=1):
+    if name.startswith("-"):
+        hint = sentence.Sentence(
+            "options follow the command, such as plansmith ask {name}", name=name
+        )
+    elif near := difflib.get_close_matches(word, known, n=1):
         meant = f"{noun} {near[0]}".lstrip()
         hint = sentence.Sentence("did you mean plansmith {name}?", name=meant)
     elif noun:
         hint = sentence.Sentence("{command} --help lists the options", command=f"plansmith {noun}")
-    elif name.startswith("-"):
-        hint = sentence.Sentence(
-            "options follow the command, such as plansmith ask {name}", name=name
-        )
     return PlansmithError(sentence.Sentence("there is no command '{name}'", name=name), hint=hint)
 
 
@@ -263,6 +263,8 @@ def _run(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int | N
         raise _unknown(f"{name} {own[0]}")
     if command is _VERBS_ONLY and not own:
         sys.stdout.write(parser.format_help())
+    if not own or (own[0].startswith("-") and own[0] not in ("-h", "--help")):
+        own = [*(parser.get_default("alone") or ()), *own]  # a noun alone lists
     parser.set_defaults(within=within, command=name)
     args = parser.parse_args(own)
     speak(vars(args).get("lang"), vars(args).get("request"))

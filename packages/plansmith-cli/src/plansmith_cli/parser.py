@@ -170,6 +170,7 @@ def noun(
     """Makes a command of verbs; `run` does the work of one, such as in a session."""
 
     def configure(parser: argparse.ArgumentParser) -> None:
+        parser.set_defaults(alone=[each for each in verbs if each == "list"])
         actions = parser.add_subparsers(dest="action", required=True, metavar="|".join(verbs))
         for name, each in verbs.items():
             made = actions.add_parser(name, help=each.told)

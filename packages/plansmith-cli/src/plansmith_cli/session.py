@@ -186,7 +186,7 @@ class Session:
             if source is None or isinstance(source, toolset.DescribedTools):
                 raise wrong(
                     "error.tool_described" if source else "error.tool_missing",
-                    "name the Python file that has it with --tools; nothing was run",
+                    "name the Python file that has it with --tools",
                     tool=step.tool,
                     step=step.id,
                 )

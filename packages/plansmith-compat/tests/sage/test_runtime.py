@@ -356,7 +356,7 @@ def test_a_runtime_is_made_of_a_model_alone() -> None:
     made = AgentRuntime(EN, tools=registry(Weather()), model=ScriptedModel(GOOD, "Mild."))
     assert made.step("weather in Oslo")["reply"] == "Mild."
     result = AgentRuntime(EN, tools=registry(Weather()), model="rules").step("sing a song")
-    assert "No language model is set up" in result["reply"]
+    assert "without a language model" in result["reply"]
     assert (result.status, result["observations"]) == ("failed", [])
 
 

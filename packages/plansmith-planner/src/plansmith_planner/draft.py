@@ -33,6 +33,7 @@ from plansmith.ports import Message, PlanBrief, Prompt, Usage
 from plansmith.text import visible
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.gather import Context, time_text
+from plansmith_planner.context.history import RunOutcome
 from plansmith_planner.language.constraints import asked_constraints, read_constraint
 from plansmith_planner.language.left_out import made_up_values
 from plansmith_planner.language.recurrence import without_schedule_words
@@ -151,6 +152,7 @@ class DraftLoop:
             prompts=self.deps.settings.prompts,
             shape=self.request.dialect,
         )
+        last = self.request.history[-1] if self.request.history else None
         self.brief = PlanBrief(
             visible(self.query),
             locale=self.locale,
@@ -161,6 +163,7 @@ class DraftLoop:
             previous=self.request.previous,
             feedback=visible(self.request.feedback),
             enabled=tuple(self.offer.enabled),
+            before=last.before if isinstance(last, RunOutcome) else None,
         )
         form = self.dialect.schema() if self.dialect else schema(for_models=True)
         self.prompt = Prompt(messages, schema=form, brief=self.brief)

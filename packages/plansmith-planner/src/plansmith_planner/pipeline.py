@@ -125,7 +125,6 @@ async def _triage(request: p.PlanRequest, deps: PlannerDeps, locale: str) -> Tri
         request.text,
         model=model,
         known=known,
-        before=[each.text for each in request.history if each.role == "user"],
         target=request.target,
         agents=deps.agents,
         templates=deps.templates,

@@ -51,13 +51,11 @@ async def triage(  # noqa: PLR0913 - all but the request by name
     locale: str = "en",
     timezone: str = "UTC",
     known: Sequence[ContextBlock] = (),
-    before: Sequence[str] = (),
     prompts: Path | None = None,
 ) -> Triage:
     """Decides what to do with a request; if triage fails, the request is planned.
 
-    `known` is what the request is read with, such as the conversation before it and the time;
-    `before` is what the person asked for earlier in it.
+    `known` is what the request is read with, such as the conversation before it and the time.
     Words that say when to repeat it are removed from the query that is planned.
     """
     fixed = _fixed(request, target, agents, templates, locale)
@@ -74,8 +72,7 @@ async def triage(  # noqa: PLR0913 - all but the request by name
                 Message("system", render("triage", folder=prompts, locale=locale)),
                 Message("user", "\n\n".join([*blocks, fence("request", asked)])),
             ]
-            brief = TriageBrief(visible(asked), tuple(map(visible, before)))
-            prompt = Prompt(messages, schema=SCHEMA, brief=brief)
+            prompt = Prompt(messages, schema=SCHEMA, brief=TriageBrief(visible(asked)))
             decided = _decided(await read_answer(model.stream(prompt)), asked)
     except (ModelFailed, UnreadableText) as error:
         failed = Sentence("triage failed: {reason}", reason=str(error))

@@ -12,7 +12,7 @@ from tests.flow.asking_runs import asking, asks, made
 from tests.flow.looking_model import Desk, LookingModel, journey, one_step
 from tests.flow.smiths import approve, begun, done
 
-from plansmith import Plansmith, RunStatus, tool
+from plansmith import Plan, Plansmith, RunStatus, tool
 from plansmith.errors import Misconfigured, ModelFailed, OtherFolder, Refused
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.events import Actor, PlanApproved
@@ -392,3 +392,21 @@ async def test_a_program_does_not_answer_what_a_change_waits_for(desk: Desk) -> 
     assert said.kind == "review"
     assert (await smith.get(turn.id)).questions
     assert desk.calls == []
+
+
+async def test_the_plan_of_the_last_request_is_known_to_the_next_draft(desk: Desk) -> None:
+    found: list[tuple[str, Plan] | None] = []
+
+    def keeping(brief: PlanBrief, prompt: str) -> Any:
+        found.append(brief.before)
+        return journey(brief, prompt)
+
+    smith = made(desk, keeping)
+    thread = await smith.thread()
+    run = await done(smith, thread, "Find a flight")
+    await begun(thread, "Find another one")
+    assert found == [None, ("Find a flight", run.plan)]
+    other = await smith.thread()
+    await begun(other, "Find a flight", by=PROGRAM)
+    await begun(other, "Find another one")
+    assert found[-1] is None  # the words of a program are not those of a person

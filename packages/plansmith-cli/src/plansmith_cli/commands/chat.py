@@ -313,7 +313,8 @@ async def _report(chat: Chat, rest: str) -> None:
         raise ui.refused("no run {run} is over here", run=rest)
     if not found:
         raise ui.refused("nothing is over yet")
-    text = to_markdown(await load_report(chat.session.smith.store, found[0].id), brief=True)
+    store, locale = chat.session.smith.store, chat.session.locale
+    text = to_markdown(await load_report(store, found[0].id, locale=locale), brief=True)
     if chat.as_json:
         chat.show("/report", text.rstrip().split("\n"))
     else:

@@ -103,7 +103,7 @@ def _check(args: argparse.Namespace) -> int:
     unchecked = in_language(flaw, "en" if args.json else own_locale()) if known.flaw else ""
     found = {
         "ok": not has_errors(problems),
-        "hash": plan.hash if plan is not None else None,
+        "hash": plan.hash if plan is not None and not has_errors(notes) else None,
         "checked_against": known.source,
         "not_checked": unchecked,
         "problems": [each.shown_json() | {"name": each.name} for each in problems],
@@ -123,7 +123,11 @@ def _read(args: argparse.Namespace) -> Parsed:
     if args.dialect:
         return read_foreign(data, args.dialect)
     found = try_read_plan(data)
-    return Parsed(found, []) if isinstance(found, Plan) else Parsed(None, found)
+    if isinstance(found, Plan):
+        return Parsed(found, [])
+    # What else is wrong is found in what can be read of it.
+    reading = read_text(data)
+    return Parsed(None if reading.problems else parse_value(reading.value).plan, found)
 
 
 def _problems(plan: Plan, known: Known) -> list[Problem]:

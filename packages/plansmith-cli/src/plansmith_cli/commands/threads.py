@@ -17,11 +17,11 @@ from plansmith.plan.thread import ThreadMessage, ThreadState, fold_thread
 from plansmith.ports import Records
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, safe
-from plansmith_cli.command_table import Command, Exit
+from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import run_json, status_text
 from plansmith_cli.keyboard import agrees
 from plansmith_cli.options import JSON, STORE_ALONE, TOOLS, positive
-from plansmith_cli.parser import Verb, add_options
+from plansmith_cli.parser import Verb, noun
 from plansmith_cli.questions import question_lines, waiting_lines
 from plansmith_cli.session import Session, in_session, shortest
 from plansmith_cli.ui import output as ui
@@ -388,34 +388,23 @@ async def _delete(session: Session) -> None:
 _FLAGS: Final = f"--limit LIMIT  how many to list (default: {_MOST})\n"
 _ID: Final = "THREAD  a thread: its id, how that begins, a run in it, or last\n"
 _LOOKS: Final = _FLAGS + STORE_ALONE + JSON
+_TYPED: Final = {"limit": positive, "number": positive, "thread": {"metavar": "ID"}}
 _VERBS: Final = {
-    "list": Verb(_list, "list threads, the last one at the end", _LOOKS),
-    "show": Verb(_show, "show what was said in a thread, and what came of it", _LOOKS + _ID),
+    "list": Verb(_list, "list threads, the last one at the end", _LOOKS, _TYPED),
+    "show": Verb(
+        _show, "show what was said in a thread, and what came of it", _LOOKS + _ID, _TYPED
+    ),
     "undo": Verb(
         _undo,
         "take back what a message was taken for",
         _FLAGS + TOOLS + JSON + _ID + "NUMBER  the number of the message\n",
+        _TYPED,
     ),
     "delete": Verb(
-        _delete, "delete a thread and its runs", _LOOKS + _ID + "--yes  delete without asking\n"
+        _delete,
+        "delete a thread and its runs",
+        _LOOKS + _ID + "--yes  delete without asking\n",
+        _TYPED,
     ),
 }
-
-
-def _configure(parser: argparse.ArgumentParser) -> None:
-    typed: dict[str, Any] = {"limit": positive, "number": positive, "thread": {"metavar": "ID"}}
-    add_options(parser, _LOOKS, **typed)
-    parser.set_defaults(work=_list)
-    actions = parser.add_subparsers(dest="action", metavar="|".join(_VERBS))
-    for name, each in _VERBS.items():
-        # A flag before the name of the action counts as well.
-        made = actions.add_parser(name, help=each.told, argument_default=argparse.SUPPRESS)
-        add_options(made, each.text, **typed)
-        made.set_defaults(work=each.work)
-
-
-def _main(args: argparse.Namespace) -> int | None:
-    return in_session(args, args.work, only_reads=args.work in (_list, _show))
-
-
-COMMAND = Command(_configure, _main)
+COMMAND = noun(_VERBS, lambda args, work: in_session(args, work, only_reads=work in (_list, _show)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import re
 import sqlite3
@@ -306,3 +307,10 @@ def test_a_damaged_run_and_a_failed_tool_are_told_in_chinese(
     assert types("store", "doctor") == 1
     assert types("show", "last") == 0
     assert types("report", "last") != 0
+
+
+def test_the_report_in_a_chat_is_in_the_language_of_the_person(
+    types: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("唱一首歌\n/report\n"))
+    types("chat", "--model", "rules")

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from tests.unit.cli.conftest import Cli, Write
 
-from plansmith import plugins, read_plan
+from plansmith import Plansmith, plugins, read_plan
 from plansmith.errors import PlanInvalid
 from plansmith.plan.problem import CODES
 from plansmith.text import HAN
 from plansmith_cli.command_table import COMMANDS, DAILY, MORE
 from plansmith_cli.commands import plans
 from plansmith_cli.commands.help import problem_help
+from plansmith_cli.describe import revision_lines
 from plansmith_cli.main import main
 
 Capture = pytest.CaptureFixture[str]
@@ -442,3 +443,43 @@ def test_a_crash_is_told_as_json_and_whole_on_stderr(
 def test_text_after_two_dashes_is_no_wish_for_json(cli: Cli) -> None:
     code, out, _ = cli("show", "--", "--json")
     assert (code, out) == (2, "")
+
+
+def test_a_noun_alone_lists_and_an_option_before_the_command_is_told_its_place(cli: Cli) -> None:
+    for noun in ("tools", "model", "templates", "schedule"):
+        assert cli(noun) == cli(noun, "list")
+    assert "options follow the command" in cli("--lang", "zh", "runs")[2]
+
+
+def test_a_check_goes_on_behind_a_wrong_field(cli: Cli, write: Write) -> None:
+    wrong = {"id": "b", "tool": "lok", "input": {}}
+    code, out, _ = cli("check", write(LOOK, wrong), "--tools", "tools.py", "--json")
+    found = json.loads(out)
+    codes = [each["code"] for each in found["problems"]]
+    assert (code, found["hash"], codes[:2]) == (3, None, ["PS003", "PS101"])
+
+
+def test_what_a_paused_run_needs_to_go_on_is_told(cli: Cli, write: Write) -> None:
+    cli("run", write({"id": "n", "tool": "note", "inputs": {"text": "x"}}), "--tools", "tools.py")
+    assert "that has it with --tools" in cli("runs", "pause", "last")[2]
+    assert "that has it with --tools" not in cli("runs", "pause", "last", "--tools", "tools.py")[2]
+
+
+def test_a_request_that_cannot_be_planned_is_told_what_is_ready(cli: Cli) -> None:
+    _, out, err = cli("ask", "sing me a song", "--model", "rules", "--no-input")
+    assert "is set up" not in out
+    assert "csv-overview" in err
+
+
+def test_the_review_of_a_copy_names_both_files(cli: Cli, write: Write) -> None:
+    copy = {"id": "c", "tool": "files.copy", "inputs": {"path": "tools.py", "to": "b.py"}}
+    assert "changes `tools.py → b.py`" in cli("run", write(copy), "--no-input")[2]
+
+
+async def test_a_change_that_gives_the_same_plan_is_told() -> None:
+    async with Plansmith() as smith:
+        run = await smith.submit(read_plan({"steps": [{"id": "a", "say": "Hello!"}]}))
+        events = [
+            each for each in await smith.store.events(run.id) if each.body.type == "plan_proposed"
+        ]
+    assert [*revision_lines([*events, *events])][1] == "planning again gave the same plan"

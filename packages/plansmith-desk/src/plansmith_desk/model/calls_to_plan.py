@@ -34,10 +34,11 @@ _APOLOGY: Final = re.compile(
 def plan_of_draft(text: str, task: DraftTask, without: Collection[str] = ()) -> dict[str, Json]:
     """Returns the plan that a draft stands for."""
     answer: dict[str, Any] = json.loads(text)
+    request = task.changes if task.before else task.request
     if "reply" in answer:
-        return plan_of_reply(str(answer["reply"]), task.request)
+        return plan_of_reply(str(answer["reply"]), request or task.request)
     tools = {tool.name: tool for tool in task.tools}
-    return plan_of_calls(judged(answer["calls"], task, without), tools, task.request)
+    return plan_of_calls(judged(answer["calls"], task, without), tools, request or task.request)
 
 
 def judged(

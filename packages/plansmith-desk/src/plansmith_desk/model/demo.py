@@ -79,14 +79,14 @@ def keyword(request: str) -> str:
     if cues:
         return _HAN_ENDS.sub("", cues[-1]) or cues[-1]
     words = [each for each in re.findall(r"\w+", request) if each.lower() not in _COMMON]
-    longest = max(words, key=len, default="plan")
+    longest = max(words, key=len, default="")
     # The singular finds the plural too.
     plural = longest.isascii() and longest.endswith("s") and not longest.endswith("ss")
     return longest[:-1] if plural and len(longest) > 3 else longest
 
 
 def _plan(request: str, locale: str) -> dict[str, Json]:
-    word = keyword(request)
+    word = keyword(request) or "plan"
     titles = ("See what is in the folder", f'Search the files for "{word}"', "Say what was found")
     if locale.startswith("zh"):
         titles = ("看看文件夹里有什么", f"在文件中查找“{word}”", "说出找到了什么")

@@ -1,32 +1,32 @@
-"""Lets a small model complete a follow-up, draft tool calls, and makes a plan of them."""
+"""Lets a small model draft tool calls, also as a follow-up, and makes a plan of them."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from plansmith import ports
 from plansmith.errors import ModelRefused, PromptTooLong
-from plansmith.lazy import lazy_pattern
-from plansmith.plan.briefs import MessageBrief
+from plansmith.plan.briefs import MessageBrief, total
 from plansmith.plan.capability import ToolSpec
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith.text import HAN
 from plansmith_desk.model import prompt as prompts
 from plansmith_desk.model.answer_rules import Task
 from plansmith_desk.model.calls_to_plan import calls_grammar, plan_of_draft
+from plansmith_desk.model.grounding import ASK
 from plansmith_desk.model.model import LocalModel
 from plansmith_desk.model.wording import answer, answer_start
+from plansmith_planner.language.words import FILLER, is_cjk, terms
 from plansmith_planner.models.fact_checked import FactCheckedModel
 from plansmith_planner.models.tokens import count_prompt_tokens
 
 _WORDING_TOKENS: Final = 3000
 _DRAFT: Final = 640  # tokens
-_SENTENCE: Final = 80
-_LINE: Final = "root ::= [^\\n]{1,240}\n"
 _TOOL: Final = re.compile(r'"tool": ?"([^"]+)"')
 
 
@@ -50,8 +50,8 @@ class DraftingModel:
         match prompt.brief:
             case ports.PlanBrief() as brief:
                 return self._draft(prompts.DraftTask.of(brief))
-            case ports.TriageBrief() as brief:
-                return self._triage(brief)
+            case ports.TriageBrief():
+                return self._triage()
             case MessageBrief():
                 raise ModelRefused(Sentence("the embedded model does not judge messages: rules do"))
             case ports.ReplyBrief(style="results" | "worded", results=results) as brief if results:
@@ -68,25 +68,11 @@ class DraftingModel:
                 async for progress in primed:
                     yield progress
 
-    async def _triage(self, brief: ports.TriageBrief) -> AsyncIterator[ports.Delta]:
-        """Always decides to plan: the later check knows the tools and costs nothing.
-
-        A request that leans on earlier ones is completed by them.
-        """
-        query, usage = put_in_place(brief.request, brief.before), ports.Usage()
-        if not query and follows(brief.request, brief.before):
-            prompt = ports.Prompt(
-                follow_up_messages(brief.request, brief.before), max_tokens=_SENTENCE
-            )
-            async with aclosing(self._model.constrained(prompt, grammar=_LINE)) as pieces:
-                async for delta in pieces:
-                    query += delta.text if isinstance(delta, ports.TextDelta) else ""
-                    usage = delta.usage if isinstance(delta, ports.ModelDone) else usage
-                    yield ports.TextDelta("")
-            query = completed(query, brief.request, brief.before)
+    async def _triage(self) -> AsyncIterator[ports.Delta]:
+        """Always decides to plan: the later check knows the tools and costs nothing."""
         decision = {"decision": "plan", "reason": "the model sees the tools before it decides"}
-        yield ports.TextDelta(json.dumps(decision | {"query": query, "answer": ""}))
-        yield ports.ModelDone(usage, self.name)
+        yield ports.TextDelta(json.dumps(decision | {"query": "", "answer": ""}))
+        yield ports.ModelDone(ports.Usage(), self.name)
 
     async def _draft(self, task: prompts.DraftTask) -> AsyncIterator[ports.Delta]:
         task = replace(task, tools=prompts.chosen_tools(task))
@@ -95,23 +81,47 @@ class DraftingModel:
             async with aclosing(self._model.prime(prompts.folder_prefix(task))) as primed:
                 async for progress in primed:
                     yield progress
-        text, usage, named = "", ports.Usage(), 0
+        text, usage, drafts = "", ports.Usage(), list[tuple[str, prompts.DraftTask]]()
+        for form in follow_up_forms(task):
+            text = ""
+            async with aclosing(self._written(form)) as pieces:
+                async for delta in pieces:
+                    if isinstance(delta, ports.ModelDone):
+                        usage = total(usage, delta.usage)
+                    else:
+                        text += delta.text
+                        yield ports.TextDelta("", delta.progress)
+            drafts.append((text, form))
+            if not is_lacking(text, form):
+                break
+        else:
+            text, form = drafts[0]
+        plan = plan_of_draft(text, form, self._without)
+        if is_repeated(text, form):
+            language = "zh" if HAN.search(task.request) else "en"
+            plan |= {"degraded": in_language(_REPEATED, language)}
+        yield ports.TextDelta(json.dumps(plan, ensure_ascii=False))
+        yield ports.ModelDone(usage, self.name)
+
+    async def _written(
+        self, task: prompts.DraftTask
+    ) -> AsyncGenerator[ports.TextDelta | ports.ModelDone]:
+        """Yields the calls that the model writes for a task, and what it is at."""
+        text, named = "", 0
         prompt = ports.Prompt(prompts.draft_prompt(task), max_tokens=_DRAFT)
         # File names and columns are in the language of whoever made them.
         grammar = calls_grammar(task.request_text, task.tools, known=task.file_lines())
         async with aclosing(self._model.constrained(prompt, grammar=grammar)) as pieces:
             async for delta in pieces:
-                usage = delta.usage if isinstance(delta, ports.ModelDone) else usage
-                if isinstance(delta, ports.TextDelta):
+                if isinstance(delta, ports.ModelDone):
+                    yield delta
+                elif isinstance(delta, ports.TextDelta):
                     text += delta.text
                     told, calls = delta.progress, _TOOL.findall(text)
                     if len(calls) > named and not told:
                         named = len(calls)
                         told = Sentence("step {number}: {tool}", number=named, tool=calls[-1])
-                    yield ports.TextDelta("", told)
-        plan = plan_of_draft(text, task, self._without)
-        yield ports.TextDelta(json.dumps(plan, ensure_ascii=False))
-        yield ports.ModelDone(usage, self.name)
+                    yield ports.TextDelta(delta.text, told)
 
     def _other(self, prompt: ports.Prompt) -> AsyncIterator[ports.Delta]:
         """Answers anything else; a text is read to its end first: no wrong number may get out."""
@@ -127,93 +137,49 @@ class DraftingModel:
         return FactCheckedModel(self._model).stream(prompt)
 
 
-_MOST: Final = 3  # earlier requests that are shown
-_LONGEST: Final = 300
-_SHORT: Final = 40
-_FOLLOWS: Final = lazy_pattern(
-    r"^(?:and|now|also|then|but|so|what about|how about|the same|same|instead|again)\b"
-    r"|\b(?:it|that|those|them|this|these|same|there|one|ones|previous|last|above)\b"
-    r"|^(?:那|再|然后|还有|同样|换成|改成)|它|这个|那个|上面|刚才|呢[？?]?$"
+_REPEATED: Final = Sentence(
+    "It is not clear what this changes in the request before: the plan is the same again. "
+    "If that is wrong, ask in a whole sentence."
 )
-_TASK: Final = (
-    "Write the last request as one whole request that can be understood without the ones before. "
-    "What the last one names takes the place of its like; do not ask for the earlier thing again. "
-    "Use only words, names and files that were written, in the language of the last request."
-)
-_EXAMPLES: Final = (
-    (
-        "How many orders came from Berlin in orders.csv?",
-        "And Paris?",
-        "How many orders came from Paris in orders.csv?",
-    ),
-    ("Which notes mention Anna?", "and which mention the bill?", "Which notes mention the bill?"),
-    (
-        "Draw a pie chart of cost by team in costs.csv",
-        "now the same for month",
-        "Draw a pie chart of cost by month in costs.csv",
-    ),
-    ("Show the first 3 lines of a.txt", "and of b.txt", "Show the first 3 lines of b.txt"),
-    (
-        "List the people in club.csv who are older than 60",
-        "how many are there?",
-        "How many people in club.csv are older than 60?",
-    ),
-    ("统计 a.csv 中北京的订单数", "那上海呢？", "统计 a.csv 中上海的订单数"),
-)
-# Words of one kind that can take each other's place: a file, a code such as Q1, a name.
-_KINDS: Final = (
-    lazy_pattern(r"(?<![\w/-])[\w/-]*\w\.[A-Za-z]\w{0,4}\b"),
-    lazy_pattern(r"\b(?=\w*\d)(?=\w*[A-Za-z])\w+\b"),
-    lazy_pattern(r"\b\d[\d.,-]*\b"),
-    lazy_pattern(r"(?<=\s)[A-Z][a-z]+(?:\s[A-Z][a-z]+)*\b"),
-)
-_LEAD: Final = lazy_pattern(r"^(?:(?i:and|now|also|then|but|so|ok|what|how|about)\b[\s,]*)+")
-_ONLY: Final = lazy_pattern(
-    r"(?:(?:and|now|also|then|but|what|how|about|the|same|for|of|from|in|with|to|at|on|please|ok"
-    r"|do|it|that|again|instead|next)\b|[\s,.?!])*"
-)
+_TOKEN: Final = re.compile(r"\w+(?:[./-]+\w+)*")
 
 
-def follows(request: str, before: Sequence[str]) -> bool:
-    """Tells whether a request seems to lean on the ones before it."""
-    return bool(before) and (len(request) <= _SHORT or bool(_FOLLOWS.search(request.casefold())))
+def follow_up_forms(task: prompts.DraftTask) -> list[prompts.DraftTask]:
+    """Returns the forms in which a request is put to the model, until a draft lacks nothing.
 
-
-def follow_up_messages(request: str, before: Sequence[str]) -> list[ports.Message]:
-    """Returns the prompt that asks for the completed request."""
-    messages = [ports.Message("system", _TASK)]
-    for earlier, last, whole in _EXAMPLES:
-        asked = f"Earlier: {earlier}\nLast: {last}"
-        messages += [ports.Message("user", asked), ports.Message("assistant", whole)]
-    said = "\n".join(f"Earlier: {_line(each)}" for each in before[-_MOST:])
-    return [*messages, ports.Message("user", f"{said}\nLast: {_line(request)}")]
-
-
-def put_in_place(request: str, before: Sequence[str]) -> str:
-    """Returns the request before with the one thing that a follow-up names in place of its like.
-
-    Empty where the follow-up says more, or where more than one thing could be meant.
+    What names one thing alone leans on the request before, and is a change of its plan. So may
+    be what gives a draft that lacks something: "write that to a file".
     """
-    earlier = before[-1] if before else ""
-    named = f" {_LEAD.sub('', request)}"
-    for kind in _KINDS:
-        new, old = kind.findall(named), set(kind.findall(earlier))
-        if not new:
-            continue
-        rest = named.replace(new[0], " ", 1).casefold()
-        if len(new) == 1 == len(old) and _ONLY.fullmatch(rest):
-            return earlier.replace(old.pop(), new[0])
-        return ""
-    return ""
+    if task.before is None or not prompts.calls_of(task.before[1]):
+        return [task]
+    named = [each for each in _TOKEN.findall(task.request) if _significant(each)]
+    if sum(map(_significant, named)) >= 2:
+        return [task, task.as_change(task.request)]
+    return [task.as_change(task.request), *([task.as_change(" ".join(named))] if named else [])]
 
 
-def completed(text: str, request: str, before: Sequence[str]) -> str:
-    """Returns the completed request; the one that was given if the model made something up."""
-    line = text.strip().removeprefix("Last:").strip().strip('"')
-    said = "\n".join([*before[-_MOST:], request]).casefold()
-    named = [each for kind in _KINDS for each in kind.findall(line)]
-    return line if line and all(each.casefold() in said for each in named) else request
+def _significant(token: str) -> float:
+    """Returns how many words of a token name something; two Chinese characters are one."""
+    found = [word for word, _ in terms(token) if word not in FILLER]
+    han = sum(is_cjk(word) and len(word) == 1 for word in found)
+    return han / 2 if han else float(bool(found))
 
 
-def _line(text: str) -> str:
-    return " ".join(text.split())[:_LONGEST]
+def is_lacking(text: str, task: prompts.DraftTask) -> bool:
+    """Whether a draft has no calls, leaves a value open, or only repeats the plan before."""
+    calls: list[dict[str, Any]] = json.loads(text).get("calls", [])
+    values = (value for call in calls for value in call["args"].values())
+    return not calls or ASK in values or is_repeated(text, task)
+
+
+def is_repeated(text: str, task: prompts.DraftTask) -> bool:
+    """Whether a draft that was to change the calls before has the same words again."""
+    if task.before is None or not task.changes:
+        return False
+    before = json.dumps({"calls": prompts.calls_of(task.before[1])}, ensure_ascii=False)
+    return _words(text) == _words(before)
+
+
+def _words(text: str) -> list[str]:
+    """Returns the words of calls; `x = 'a'` and `x LIKE '%a%'` say the same."""
+    return sorted(each for each in re.findall(r"\w+", text.casefold()) if each != "like")

@@ -74,6 +74,7 @@ class DraftTask:
     now: str = ""
     changes: str = ""
     enabled: tuple[Offered, ...] = ()
+    before: tuple[str, Plan] | None = None
 
     @classmethod
     def of(cls, brief: PlanBrief) -> DraftTask:
@@ -83,13 +84,24 @@ class DraftTask:
         return cls(
             brief.request,
             (*map(offered, brief.tools), *agents),
-            # A small model gets the completed request instead of the conversation.
+            # A small model gets the plan before instead of the conversation.
             tuple(each for each in brief.known if each.title not in (TITLE, EARLIER)),
             "\n".join(_remarks(brief)),
             brief.now,
             brief.feedback,
             tuple(map(offered, brief.enabled)) if not brief.agents else (),
+            # What is changed already is changed again, and is no follow-up.
+            brief.before if not (brief.previous or brief.feedback) else None,
         )
+
+    def as_change(self, words: str) -> DraftTask:
+        """Returns the task as a change of the request before, in these words."""
+        if self.before is None:
+            return self
+        request, plan = self.before
+        change = f"Your answer before: {_calls_text(plan)}\nChange it: {_line(words)}"
+        remark = f"{change}\n{self.remark}".rstrip()
+        return replace(self, request=request, changes=self.request, remark=remark)
 
     @property
     def request_text(self) -> str:
@@ -127,7 +139,7 @@ def _line(text: str) -> str:
 
 def _remarks(brief: PlanBrief) -> Iterator[str]:
     if brief.previous is not None:
-        yield f"Your answer before: {_calls_of(brief.previous)}"
+        yield f"Your answer before: {_calls_text(brief.previous)}"
     if brief.feedback:
         yield f"Change it: {' '.join(brief.feedback.split())}"
     if brief.problems:
@@ -136,8 +148,8 @@ def _remarks(brief: PlanBrief) -> Iterator[str]:
         yield f"Your answer before had problems: {problems}"
 
 
-def _calls_of(plan: Plan) -> str:
-    """Writes a plan in the call language, as far as it can be expressed."""
+def calls_of(plan: Plan) -> list[dict[str, Any]]:
+    """Returns the calls of a plan in the call language, as far as they can be expressed."""
     steps = [step for step in plan.steps if isinstance(step, ToolStep)]
     names = [step.id for step in steps]
 
@@ -151,11 +163,14 @@ def _calls_of(plan: Plan) -> str:
             return "".join(p if isinstance(p, str) else place(p) for p in pieces(each))
         return each
 
-    calls = [
+    return [
         {"tool": step.tool, "args": {key: value(each) for key, each in step.inputs.items()}}
         for step in steps
     ]
-    return json.dumps({"calls": calls}, ensure_ascii=False, separators=(",", ":"))
+
+
+def _calls_text(plan: Plan) -> str:
+    return json.dumps({"calls": calls_of(plan)}, ensure_ascii=False, separators=(",", ":"))
 
 
 def constant_tools(task: DraftTask) -> tuple[Offered, ...]:

@@ -230,9 +230,10 @@ def _substitute(name: str, tool: Offered, values: Values, clause: str, place: in
 
 
 _NOTHING: Final = {
-    "en": "No language model is set up, and by its words alone the request fits no tool here. "
+    "en": "Rules plan here, without a language model, and by its words alone the request fits no "
+    "tool. "
     "`{plansmith} model pull` gets a model, `--model` names one.",
-    "zh": "还没有语言模型，而只按词语看，这里没有适合这个请求的工具。"
+    "zh": "这里没有用语言模型，由规则制定计划；只按词语看，没有适合这个请求的工具。"
     "`{plansmith} model pull` 获取模型，`--model` 指定模型。",
 }
 
@@ -262,10 +263,11 @@ def _answer_text(prompt: ports.Prompt) -> str:
             return worded(Task.of(brief), "")
         case _ if prompt.schema is not None:
             raise ModelRefused(
-                Sentence("this needs a language model, and none is set up"), hint=_hint()
+                Sentence("this needs a language model; rules cannot do it"), hint=_hint()
             )
         case _:
-            raise ModelRefused(Sentence("no language model is set up to word it"), hint=_hint())
+            told = Sentence("it takes a language model to word it; rules cannot")
+            raise ModelRefused(told, hint=_hint())
 
 
 def _plan(brief: ports.PlanBrief) -> dict[str, Json]:
@@ -278,13 +280,14 @@ def _plan(brief: ports.PlanBrief) -> dict[str, Json]:
         )
         raise ModelRefused(Sentence("rules cannot make another plan"), hint=hint)
     language = language_of(brief.locale)
-    calls = calls_for(task.request, task.tools)
+    tools = task.enabled or task.tools
+    calls = calls_for(task.request, tools)
     if not calls:
         why = _NOTHING[language].format(plansmith=program())
         return plan_of_reply(why, task.request) | {"degraded": why}
     why = in_language(Sentence("show.by_rules"), language)
-    tools = {tool.name: tool for tool in task.tools}
-    return plan_of_calls(calls, tools, task.request) | {"degraded": why}
+    known = {tool.name: tool for tool in tools}
+    return plan_of_calls(calls, known, task.request) | {"degraded": why}
 
 
 def rules_model(name: str) -> RulesModel:

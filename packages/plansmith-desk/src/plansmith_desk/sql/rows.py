@@ -258,7 +258,30 @@ def select(database: sqlite3.Connection, sql: str, parameters: Parameters, rows:
     fetched = cursor.fetchmany(rows + 1)
     names = [str(column[0]) for column in cursor.description]
     kinds = [_kind([row[place] for row in fetched[:rows]]) for place in range(len(names))]
-    return Data(list(zip(names, kinds, strict=True)), fetched[:rows], more=len(fetched) > rows)
+    found = Data(list(zip(names, kinds, strict=True)), fetched[:rows], more=len(fetched) > rows)
+    if _hides_tie(database, sql, parameters, found):
+        found.notes.append(TIE)
+    return found
+
+
+TIE: Final = "left out: rows that tie with the last one, by the limit of the query"
+_LIMIT: Final = re.compile(r"\bLIMIT\s++(\d+)\s*+;?\s*+$", re.IGNORECASE)
+
+
+def _hides_tie(database: sqlite3.Connection, sql: str, parameters: Parameters, found: Data) -> bool:
+    """Whether a query that ends with a limit gives other rows if ties come in another order."""
+    limit = _LIMIT.search(sql)
+    if limit is None or len(found.rows) != int(limit[1]):
+        return False
+    given: list[list[Any]] = []
+    for way in ("ASC", "DESC"):
+        ties = "".join(f", {place} {way}" for place in range(1, len(found.columns) + 1))
+        try:
+            cursor = database.execute(f"{sql[: limit.start()]}{ties} {limit[0]}", parameters)
+            given.append(sorted(cursor.fetchall(), key=repr))
+        except sqlite3.Error:  # its rows have no order
+            return False
+    return given[0] != given[1]
 
 
 def _format(printer: sqlite3.Connection, pattern: Any = None, *values: Any) -> Any:

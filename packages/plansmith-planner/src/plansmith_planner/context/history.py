@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
 from plansmith_planner.context.fence import fence, indented, label
@@ -28,6 +29,13 @@ class Summariser:
     seconds: float = 20.0
     reads_tokens: int = 8000
     prompts: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome(Message):
+    """What came of an earlier request; `before` is that request with its plan."""
+
+    before: tuple[str, Plan] | None = None
 
 
 class Recalled(NamedTuple):

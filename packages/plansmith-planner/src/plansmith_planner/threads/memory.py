@@ -18,6 +18,7 @@ from plansmith.plan.steps import AgentStep, AnyStep, AskStep, ReplyStep, ToolSte
 from plansmith.plan.thread import RunJoined, ThreadReply
 from plansmith.ports import Message
 from plansmith.text import clip, visible
+from plansmith_planner.context.history import RunOutcome
 from plansmith_planner.language.messages import asks_about_failure, subject_words
 from plansmith_planner.threads.store import ThreadStore
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 MOST_RUNS: Final = 20
 _LONGEST_ANSWER: Final = 800
 _LONGEST_TEXT: Final = 400
+_AROUND: Final = 60  # characters on each side of a word that is quoted
 # What is told of a message that has neither a reply nor a run of its own.
 _DONE: Final = {
     "answer": "(taken as the answer to a question of the request before)",
@@ -94,28 +96,26 @@ class ThreadMemory:
             messages.append(Message("assistant", text))
         elif thread.adopted in runs:
             first = runs[thread.adopted]
-            messages += [Message("user", first.run.request), Message("assistant", _outcome(first))]
+            messages += [Message("user", first.run.request), _outcome(first)]
         start = thread.summary.upto if thread.summary else 0
         for said in thread.messages:
             if said.number <= start or (said.undone and said.instead not in runs):
                 continue
             run = runs.get(said.instead) or runs.get(said.run)
-            if said.undone:
-                told = f"(taken back by the person) {_outcome(runs[said.instead])}"
-            elif said.reply is not None:
-                told = clip(str(said.reply.text), _LONGEST_ANSWER)
-            elif said.kind == "request":
-                told = _outcome(run) if run is not None else ""
-            else:
-                told = _DONE.get(said.kind or "", "")
+            told = Message("assistant", _DONE.get(said.kind or "", ""))
+            if said.reply is not None and not said.undone:
+                told = Message("assistant", clip(str(said.reply.text), _LONGEST_ANSWER))
+            elif run is not None and (said.undone or said.kind == "request"):
+                told = _outcome(run, "(taken back by the person) " if said.undone else "")
             own = said.by.kind == "person" or said.by.label == (reader or said.by).label
             words = said.text if own else f"(said by the {said.by.label}) {said.text}"
             messages.append(Message("user" if own else "assistant", words))
-            messages += [Message("assistant", told)] if told or said.reply is not None else []
+            if told.text or said.reply is not None:
+                messages.append(told if own else Message("assistant", told.text))
         return tuple(messages)
 
 
-def _outcome(digest: RunDigest) -> str:
+def _outcome(digest: RunDigest, start: str = "") -> RunOutcome:
     """Says what came of a run: its plan, what was decided, how it stands, what it answered."""
     run = digest.run
     lines = [f"Status: {run.status.value}."]
@@ -127,7 +127,9 @@ def _outcome(digest: RunDigest) -> str:
     for asked in run.questions.values():
         lines.append(f"Open question: {clip(in_language(asked.text, 'en'), _LONGEST_TEXT)}")
     answer = answer_text(run)
-    return "\n".join([*lines, *([f"Answer: {clip(answer, _LONGEST_ANSWER)}"] if answer else [])])
+    lines += [f"Answer: {clip(answer, _LONGEST_ANSWER)}"] if answer else []
+    before = (visible(run.request), run.plan) if run.plan else None
+    return RunOutcome("assistant", start + "\n".join(lines), before)
 
 
 def _decided(events: Sequence[e.Event]) -> Iterator[str]:
@@ -157,9 +159,6 @@ def answer_text(run: Run) -> str:
     replies = [step.id for step in steps if isinstance(step, ReplyStep) and step.id in run.steps]
     texts = [run.steps[name].result for name in replies]
     return "\n".join(each.strip() for each in texts if isinstance(each, str))
-
-
-_AROUND: Final = 60
 
 
 class _Answer(NamedTuple):

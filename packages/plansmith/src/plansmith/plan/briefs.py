@@ -67,13 +67,9 @@ class ContextBlock:
 
 @dataclass(frozen=True, slots=True)
 class TriageBrief:
-    """The task to decide whether a request is answered, planned, asked about or refused.
-
-    `before` is what the person asked for earlier in the same conversation.
-    """
+    """The task to decide whether a request is answered, planned, asked about or refused."""
 
     request: str
-    before: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +84,7 @@ class PlanBrief:
     """The task to make a plan for a request with these tools and agents.
 
     `problems` are the problems of the model's previous plan. `enabled` are all tools, of which
-    `tools` is the shortlist.
+    `tools` is the shortlist. `before` is the last request of the same conversation, and its plan.
     """
 
     request: str
@@ -101,6 +97,7 @@ class PlanBrief:
     feedback: str = ""
     problems: tuple[str, ...] = ()
     enabled: tuple[ToolSpec, ...] = ()
+    before: tuple[str, Plan] | None = None
 
 
 @dataclass(frozen=True, slots=True)

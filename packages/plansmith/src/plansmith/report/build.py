@@ -29,8 +29,9 @@ from plansmith.report.markdown import to_markdown
 
 _MOST_NAMED: Final = 5
 _LONGEST_ANSWER: Final = 200_000
-_ITEMS: Final = 5
-_LONGEST: Final = 2_000
+_ITEMS: Final = 40  # of a list that is clipped
+_LONGEST: Final = 12_000
+_LONGEST_TEXT: Final = 2_000
 _SHORTEST: Final = 80
 _ALL_RESULTS: Final = 200_000
 # What follows the last thing that a report tells.
@@ -284,12 +285,13 @@ class _Ending:
         done = {name for name, state in run.steps.items() if state.status is StepStatus.DONE}
         # The result of a finished step contains those of its parts.
         told = [name for name in run.steps if name in done and parent_of(name) not in done]
-        width = max(_SHORTEST, min(_LONGEST, _ALL_RESULTS // max(len(told), 1)))
+        share = max(_SHORTEST, min(_LONGEST, _ALL_RESULTS // max(len(told), 1)))
         found: list[Evidence] = []
         for name in told:
             state, step = run.steps[name], run.plan.by_id.get(name) if run.plan else None
             value = self.results.get(name, self.words["lost"])
             full = _text(value)
+            width = min(share, _LONGEST_TEXT) if isinstance(value, str) else share
             callee: str = step.kind if step else ""
             if isinstance(step, ToolStep | AgentStep):
                 callee = step.tool if isinstance(step, ToolStep) else step.agent

@@ -93,22 +93,18 @@ def early_reads(run: Run, words: Words) -> Iterator[Entry]:
 def decisions(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
     """Yields who approved, rejected or answered what, and when."""
     asked: dict[str, e.QuestionAsked] = {}
-    approved = ""
     for event in events:
         who = _who(event, words)
         match event.body:
             case e.QuestionAsked() as body:
                 asked[body.question] = body
             case e.PlanApproved() as body:
-                approved = body.hash
                 yield _entry(event, words["approved"].format(who=who, hash=body.hash[:12]))
             case e.PlanRejected() as body:
                 reason = _short(body.reason) or words["no_reason"]
                 yield _entry(event, words["rejected"].format(who=who, reason=reason))
             case e.QuestionAnswered() as body:
                 yield _entry(event, _answered(body, asked.get(body.question), who, words))
-            case e.RunStarted() as body if body.hash != approved and not body.reason:
-                yield _entry(event, words["not_asked"].format(hash=body.hash[:12]))
             case _:
                 pass
 

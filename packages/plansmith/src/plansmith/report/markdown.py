@@ -25,7 +25,6 @@ _LINE_START: Final = re.compile(
     r"^([^\S\n]*)(#{1,6}(?=\s|$)|[-+](?=\s|$)|[=>-](?=[=> \t-]*$)|>)", re.MULTILINE
 )
 _NUMBERED: Final = re.compile(r"^([^\S\n]*\d{1,9})([.)])(?=\s|$)", re.MULTILINE)
-_BRIEF: Final = 12  # lines of a result that is shown in brief
 _TICKS: Final = re.compile(r"`+")
 _MARKS: Final = {"strong": "**", "em": "*"}
 
@@ -52,7 +51,7 @@ def answer_markdown(report: Report, *, alone: bool = False) -> str:
 def lacking_markdown(report: Report, *, with_plan: bool = True) -> str:
     """Returns what failed or is missing, and the notes on an answer; empty if there is nothing.
 
-    Without `with_plan`, the note that the plan is only a fallback is left out.
+    Without `with_plan`, the note on who or what made the plan is left out.
     """
     lines = [] if report.is_answered else [*_head(report), ""]
     # How well an answer is sourced is told where its sources are: in the whole report.
@@ -165,12 +164,10 @@ def _evidence(each: Evidence, words: Words, *, brief: bool) -> Iterator[str]:
 
 
 def _beginning(each: Evidence, words: Words) -> Iterator[str]:
-    """Yields a result as tables and lists, at most a few lines of it."""
+    """Yields a result as tables and lists; of a long one the beginning."""
     shown = facts(each.shown, language="zh" if words["locale"] == "zh" else "en")
-    lines = "\n".join(_blocks(shown, cites=False)).rstrip().split("\n")
-    yield from lines[:_BRIEF]
-    left = len(lines) - _BRIEF
-    if left > 0 or each.clipped:
+    yield "\n".join(_blocks(shown, cites=False)).rstrip()
+    if each.clipped:
         yield from ("", words["brief"].format(size=f"{each.size:,}"))
 
 
@@ -207,7 +204,7 @@ def took_lines(took: Took, words: Words) -> Iterator[str]:
         seconds += f" ({words['times'].format(**shown)})"
     amounts = {"calls": f"{took.calls:,}", "tokens": tokens, "money": money, "time": seconds}
     yield from (f"{words[key]}: {value}" for key, value in amounts.items())
-    if took.times.waiting >= 0.05:
+    if took.times.waiting >= 1:
         yield f"{words['waited']}: {took.times.waiting:.1f} s"
 
 

@@ -11,6 +11,7 @@ from plansmith.text import clip
 
 Language = Literal["en", "zh"]
 _MOST_LINES: Final = 40
+_LEEWAY: Final = 15  # for the head of a table, and what is told beside its rows
 _LONGEST: Final = 300
 _LONGEST_CELL: Final = 80
 _LONGEST_INLINE: Final = 100
@@ -77,8 +78,11 @@ def _many(
         each for each in values if isinstance(each, dict) and not any(map(_holds, each.values()))
     ]
     names = list(columns or dict.fromkeys(key for row in rows for key in _ordered(row)))
-    if len(rows) == len(values) and 1 < len(names) <= _MOST_COLUMNS and len(rows) > 1:
+    # A list that was clipped ends with how many more there are.
+    more = [each for each in values[-1:] if isinstance(each, str)]
+    if len(rows) + len(more) == len(values) and 1 < len(names) <= _MOST_COLUMNS and len(rows) > 1:
         yield from table(rows, names, cite, language)
+        yield from ("", *more) if more else ()
         return
     for each in values:
         yield from _bullet(each, 0, cite)
@@ -98,7 +102,7 @@ def table(
     if len(rows) > _MOST_LINES:
         yield ""
         more = len(rows) - _MOST_LINES
-        said = Sentence("({more} more rows are not shown)", more=more)
+        said = Sentence("({more} more rows; `plansmith show RUN --json` has all)", more=more)
         yield f"{in_language(said, language)}{cite}"
 
 
@@ -178,7 +182,7 @@ def _plain(value: Json) -> str:
 
 def _clipped(lines: list[str], language: Language) -> list[str]:
     more = len(lines) - _MOST_LINES
-    if more <= 5:
+    if more <= _LEEWAY:
         return lines
     said = Sentence("… ({more} more lines)", more=more)
     return [*lines[:_MOST_LINES], in_language(said, language)]

@@ -82,13 +82,16 @@ def _reason(active: ActiveStep, tool: str, effect: Effect, policy: ReviewPolicy)
             sources.append(Sentence(code, name=name, **({"title": title} if title else {})))
     items = [_how_often(each, around, policy) for each, around in active.maps]
     items += active.limits
-    # The file that it writes, if the plan names it.
+    # The file that it writes, if the plan names it; of a copy or a move both.
     inputs = step.inputs if isinstance(step, st.ToolStep) else {}
     overwrites = inputs.get("overwrite") is True
-    named = [inputs.get(name) for name in ("path", "file", "filename")]
+    named = [inputs.get(name) for name in ("path", "file", "filename", "to")]
+    files = [each for each in named if isinstance(each, str) and not any(find(each))]
     if overwrites:
-        named.insert(0, inputs.get("to"))
-    file = next((each for each in named if isinstance(each, str) and not any(find(each))), "")
+        files = files[-1:]
+    elif not any(named[:3]):
+        files = []  # `to` alone may be a person
+    file = " → ".join(files)
     kind = "final" if effect is Effect.FINAL else "replace" if file and overwrites else "write"
     return Sentence(
         f"review.{kind}_file" if file else f"review.{kind}",

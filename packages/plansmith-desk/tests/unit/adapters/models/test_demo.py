@@ -20,7 +20,7 @@ from plansmith_planner.model_calls import read_answer
         ("Show me the address", "address"),
         ("哪些文件提到发票？", "发票"),
         ("查找关于合同的文件", "合同"),
-        ("", "plan"),
+        ("", ""),
     ],
 )
 def test_the_demo_takes_one_word_of_the_request(request_text: str, word: str) -> None:

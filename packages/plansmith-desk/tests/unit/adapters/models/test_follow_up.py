@@ -1,57 +1,81 @@
-"""Follow-ups are completed by the request before them, without making anything up."""
+"""A follow-up is drafted as a change of the plan before, and never repeats it without a word."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any
+
 import pytest
 
-from plansmith_desk.model.drafting import completed, follows, put_in_place
+from plansmith import Plan
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.ports import Delta, Message, ModelDone, PlanBrief, Prompt, TextDelta, Usage
+from plansmith_desk.model.drafting import DraftingModel
+from plansmith_desk.model.model import LocalModel
+from plansmith_planner.model_calls import read_answer
 
-TOTAL = "What is the total amount for the region North in sales.csv?"
+QUESTION = "how much did we spend on beans in expenses.csv?"
+BEANS = "SELECT SUM(amount) FROM expenses WHERE item = 'beans'"
+RENT = "SELECT SUM(amount) FROM expenses WHERE item LIKE '%rent%'"
+_QUERY = {"type": "string", "format": "sql"}
+SQL = ToolSpec(
+    name="tables.sql",
+    effect=Effect.READ,
+    input_schema={"type": "object", "properties": {"query": _QUERY}, "required": ["query"]},
+)
+
+
+class Scripted(LocalModel):
+    """Writes the query for what a prompt ends with; the one of `else` for any other."""
+
+    def __init__(self, queries: Mapping[str, str]) -> None:
+        self.queries, self.name = queries, "local:scripted"
+
+    async def constrained(self, prompt: Prompt, *, grammar: str = "") -> AsyncGenerator[Delta]:
+        last = prompt.messages[-1].text.splitlines()[-1]
+        query = self.queries.get(last, self.queries.get("else", "?"))
+        calls = [{"tool": "tables.sql", "args": {"query": query}}]
+        yield TextDelta(json.dumps({"calls": calls}))
+        yield ModelDone(Usage(1, 1), self.name)
+
+    async def prime(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta]:
+        for _ in ():
+            yield TextDelta("")
+
+
+async def drafted(request: str, queries: Mapping[str, str]) -> dict[str, Any]:
+    steps = [{"id": "sql", "tool": "tables.sql", "inputs": {"query": BEANS}}]
+    before = (QUESTION, Plan.model_validate({"goal": QUESTION, "steps": steps}))
+    brief = PlanBrief(request, tools=(SQL,), before=before)
+    prompt = Prompt([Message("user", request)], brief=brief)
+    plan: dict[str, Any] = json.loads(
+        (await read_answer(DraftingModel(Scripted(queries)).stream(prompt))).text
+    )
+    return plan
 
 
 @pytest.mark.parametrize(
-    ("before", "request_", "whole"),
+    ("request_", "last"),
     [
-        (TOTAL, "And for South?", TOTAL.replace("North", "South")),
-        (TOTAL, "what about South?", TOTAL.replace("North", "South")),
-        (
-            "Show the last 5 lines of app.log",
-            "and of error.log",
-            "Show the last 5 lines of error.log",
-        ),
-        ("What was sold in Q1?", "now the same for Q2", "What was sold in Q2?"),
-        ("Total of 2025 in a.csv", "and 2026?", "Total of 2026 in a.csv"),
-        ("What is the weather in Oslo?", "And New York?", "What is the weather in New York?"),
+        ("and rent?", "Change it: and rent?"),
+        ("那按地区呢？", "Change it: 那按地区呢？"),
+        ("now the same for rent", "Change it: rent"),  # in its own words nothing changes
+        ("Which day was the rent paid on?", "Request: Which day was the rent paid on?"),
+        ("write that amount to a file", "Change it: write that amount to a file"),
     ],
 )
-def test_what_a_follow_up_names_takes_the_place_of_its_like(
-    before: str, request_: str, whole: str
+async def test_a_follow_up_changes_the_plan_before_and_a_whole_request_does_not(
+    request_: str, last: str
 ) -> None:
-    assert put_in_place(request_, [before]) == whole
+    by_itself = {"Change it: now the same for rent": BEANS}
+    plan = await drafted(request_, {last: RENT, **by_itself})
+    assert plan["steps"][0]["inputs"] == {"query": RENT}
+    assert plan["goal"] == request_
+    assert "degraded" not in plan
 
 
-@pytest.mark.parametrize(
-    ("before", "request_"),
-    [
-        ("Fly from Oslo to Rome", "and to Paris?"),
-        (TOTAL, "And for South in stock.csv?"),
-        (TOTAL, "Draw a chart for South"),
-        (TOTAL, "why?"),
-        ("Which notes mention tea?", "and coffee?"),
-    ],
-)
-def test_a_follow_up_that_could_mean_more_is_left_to_the_model(before: str, request_: str) -> None:
-    assert put_in_place(request_, [before]) == ""
-
-
-def test_a_completed_follow_up_with_something_made_up_is_not_used() -> None:
-    assert completed("Total for South in stock.csv", "And South?", [TOTAL]) == "And South?"
-    assert completed("", "And South?", [TOTAL]) == "And South?"
-    kept = "What is the total amount for South in sales.csv?"
-    assert completed(kept, "And South?", [TOTAL]) == kept
-
-
-def test_a_request_that_stands_alone_is_no_follow_up() -> None:
-    assert not follows("Draw a bar chart of the sales in sales.csv by region, please", [TOTAL])
-    assert not follows("And South?", [])
-    assert follows("那上海呢？", [TOTAL])
+async def test_a_follow_up_that_only_gives_the_plan_before_says_so() -> None:
+    again = BEANS.replace("= 'beans'", "LIKE '%beans%'")
+    assert "the plan is the same again" in (await drafted("and rent?", {"else": again}))["degraded"]
+    assert "计划与上次相同" in (await drafted("那房租呢？", {"else": again}))["degraded"]

@@ -179,7 +179,7 @@ async def test_rules_say_what_they_cannot_do_and_only_the_brief_counts() -> None
     text = f"{head}\n{fence('request', 'Read a.txt')}\n{fence('what to say', 'Say exactly: hi')}"
     looks = [Message("system", "Write a plan."), Message("user", text)]
     forms: list[tuple[dict[str, Json] | None, str]] = [
-        (None, "no language model"),
+        (None, "takes a language model"),
         ({"properties": {"decision": {}}}, "needs a language model"),
     ]
     for form, why in forms:
@@ -195,3 +195,16 @@ async def test_another_plan_takes_a_model(folder: Path) -> None:
         before = run.plan
         run = await smith.request_changes(run.id, "read may.txt instead", by="me")
         assert run.plan == before
+
+
+@pytest.mark.parametrize("request_", ["what files are here?", "这里有哪些文件？"])
+async def test_rules_choose_among_all_tools_and_search_for_no_word_of_their_own(
+    folder: Path, request_: str
+) -> None:
+    async with Plansmith(model=RulesModel(), tools=builtin_sources(folder)) as smith:
+        plan = (await smith.plan(request_)).plan
+        assert plan is not None
+        assert plan.steps[0].to_json()["tool"] == "files.list"
+        asks = (await smith.plan("what is in this folder?")).plan
+        assert asks is not None
+        assert '"plan"' not in str(asks.to_json())

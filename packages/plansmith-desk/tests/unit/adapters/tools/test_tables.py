@@ -359,3 +359,18 @@ async def test_a_query_keeps_the_digits_that_its_tables_write(tmp_path: Path) ->
         assert cells in (tmp_path / f"out.{ending}").read_text(encoding="utf-8")
     await use(tmp_path, "export", table="o", path="copy.csv")
     assert (tmp_path / "copy.csv").read_text() == (tmp_path / "o.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("query", "tied"),
+    [
+        ("SELECT item FROM t GROUP BY item ORDER BY count(*) DESC LIMIT 1", True),
+        ("SELECT item, sum(n) AS s FROM t GROUP BY item ORDER BY s DESC LIMIT 1;", False),
+        ("SELECT item FROM t GROUP BY item ORDER BY count(*) DESC LIMIT 2", False),
+        ("SELECT item FROM t LIMIT 1", False),
+    ],
+)
+async def test_a_limit_that_hides_a_tie_is_told(tmp_path: Path, query: str, *, tied: bool) -> None:
+    (tmp_path / "t.csv").write_text("item,n\na,1\na,2\nb,1\nb,3\nc,1\n", encoding="utf-8")
+    found = await use(tmp_path, "sql", query=query)
+    assert any("tie with the last one" in each for each in found.get("notes", [])) is tied
