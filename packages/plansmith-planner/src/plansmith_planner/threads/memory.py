@@ -117,8 +117,7 @@ class ThreadMemory:
 
 def _outcome(digest: RunDigest, start: str = "") -> RunOutcome:
     """Says what came of a run: its plan, what was decided, how it stands, what it answered."""
-    run = digest.run
-    lines = [f"Status: {run.status.value}."]
+    run, lines = digest.run, [f"Status: {digest.run.status.value}."]
     if run.plan is not None and run.plan.goal and run.plan.goal != run.request:
         lines.append(f"Goal: {clip(run.plan.goal, _LONGEST_TEXT)}.")
     if run.plan is not None and run.plan.steps:
