@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import forked
 from tests.unit.cli.conftest import Cli, Write
 
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
@@ -31,7 +32,7 @@ def started(
     folder: Path, *options: str, typed: str = "", **more: str
 ) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "program.py", *options]
-    return subprocess.run(
+    return forked.run(
         command,
         cwd=folder,
         input=typed,
