@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sqlite3
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from plansmith import Plan, Plansmith, RunStatus, read_plan, tool
 from plansmith.errors import JournalDamaged, NotFound, PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event
+from plansmith.plan.fold import fold
 from plansmith.runs.deletion import delete_run
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import MemoryStore
@@ -142,3 +144,17 @@ async def test_what_another_process_wrote_counts(tmp_path: Path) -> None:
         await there.answer(run.id, "q1", "no", by="bob")
         run = await here.answer(run.id, "q2", "yes", by="ada")
         assert [run.steps[name].result for name in ("q0", "q1", "q2")] == ["yes", "no", "yes"]
+
+
+async def test_a_report_has_the_results_that_were_kept_and_a_copied_run_folds_the_same() -> None:
+    smith = Plansmith(store=MemoryStore())
+    run = await smith.do(questions(2))
+    run = await smith.answer(run.id, "q0", "forty-two", by="ada")
+    events = await smith.store.events(run.id)
+    for number, event in enumerate(events[1:], start=1):
+        before = fold(events[:number])
+        copied = pickle.loads(pickle.dumps(before))
+        assert fold([event], copied) == fold([event], before)
+    run = await smith.cancel(run.id, by="ada")
+    assert "forty-two" in run.report
+    assert run.report == (await smith.get(run.id)).report

@@ -261,3 +261,57 @@ async def test_edits_undone_and_done_again_replay() -> None:
     await app.runs.editing.redo(run.id, by="ada")
     await app.decide(run.id, reject=True, by="ada")
     assert (await replay(run.id, app)).identical
+
+
+async def test_what_a_person_changed_on_the_way_is_the_same_again() -> None:
+    app = smith(FakeTool("act", ["x"], effect=Effect.WRITE))
+    ask = {"id": "q", "question": "a?"}
+    wanted = plan(ask, {"id": "z", "question": "z?"}, step("b", inputs={"v": "{{q}}"}))
+    run = await app.run((await app.submit(wanted)).id)
+    await app.answer(run.id, "q", "one", by="ada")
+    other = plan({**ask, "question": "b?"}, *(each.to_json() for each in wanted.steps[1:]))
+    await app.edit(run.id, other, by="ada")
+    await assert_replays(app, run.id)  # nobody has said yet whether the changed plan may run
+    await app.runs.stopping.skip(run.id, "z", by="ada")
+    run = await app.run(run.id)
+    if run.paused:
+        await app.resume(run.id, by="ada")
+        run = await app.run(run.id)
+    await app.answer(run.id, "q", None, by="ada")  # null is an answer
+    run = await app.run(run.id)
+    assert run.steps["b"].status == "done", run.steps
+    await assert_replays(app, run.id)
+
+
+async def test_a_part_that_a_person_left_out_stays_out() -> None:
+    app = smith(FakeTool("act", ["x"], effect=Effect.WRITE))
+    each = {"tool": "act", "inputs": {"q": "{{item}}", "n": "{{l}}"}}
+    wanted = plan({"id": "m", "over": [1, 2], "each": each}, step("l"))
+    run = await app.submit(wanted)
+    await app.decide(run.id, approve=wanted.hash, by="ada")
+    await app.run(run.id)
+    await app.runs.stopping.skip(run.id, "m/0", by="ada")
+    run = await app.run(run.id)
+    await app.answer(run.id, next(iter(run.questions)), "allow", by="ada")
+    run = await app.run(run.id)
+    assert (run.steps["m/0"].status, run.steps["m/1"].status) == ("skipped", "done")
+    await assert_replays(app, run.id)
+
+
+async def test_a_result_that_a_tool_would_no_longer_give_is_a_difference() -> None:
+    class Texts(FakeTools):
+        kind = "string"
+
+        async def tools(self) -> list[Any]:
+            found = (
+                each.replace(output_schema={"type": self.kind}) for each in await super().tools()
+            )
+            return [*found]
+
+    store, tools = MemoryStore(), Texts(FakeTool("look", ["seven"]))
+    app = Plansmith(tools=[tools], store=store)
+    run = await app.run((await app.submit(plan(step("a")))).id)
+    assert (await replay(run.id, app)).identical
+    tools.kind = "integer"
+    told = await replay(run.id, Plansmith(tools=[tools], store=store))
+    assert told.differences == ("a ended as done, and now as failed",)

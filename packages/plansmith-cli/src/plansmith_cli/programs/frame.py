@@ -91,7 +91,7 @@ async def run_plan(store: str, given: dict[str, Any], *, approved: bool) -> Run:
     """Runs the plan until it is over, or nobody answers what it asks."""
 
     def approve(plan: Plan) -> bool:
-        sys.stderr.write(f"{plan}\n")
+        sys.stderr.write("\n".join(map(str, (plan, *templates.values(), ""))))
         return approved or ask("Run this plan? y or n") in ("y", "yes")
 
     def answer(asked: QuestionAsked) -> Any:
@@ -127,7 +127,7 @@ async def run_plan(store: str, given: dict[str, Any], *, approved: bool) -> Run:
 
 def main() -> int:
     """Runs the plan and prints its results as JSON; 1 if not everything was done."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").replace("%", "%%"))
     parser.add_argument("--yes", action="store_true", help="approve the plan")
     parser.add_argument("--answers", metavar="FILE", help="answers as JSON, by question")
     parser.add_argument("--store", default="memory", help="where the run is kept, as a URL")

@@ -271,7 +271,8 @@ _LIMIT: Final = re.compile(r"\bLIMIT\s++(\d+)\s*+;?\s*+$", re.IGNORECASE)
 def _hides_tie(database: sqlite3.Connection, sql: str, parameters: Parameters, found: Data) -> bool:
     """Whether a query that ends with a limit gives other rows if ties come in another order."""
     limit = _LIMIT.search(sql)
-    if limit is None or len(found.rows) != int(limit[1]):
+    is_chance = "random" in sql.casefold()  # each time other rows
+    if limit is None or is_chance or len(found.rows) != int(limit[1]):
         return False
     given: list[list[Any]] = []
     for way in ("ASC", "DESC"):

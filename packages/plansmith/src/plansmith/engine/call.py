@@ -180,7 +180,7 @@ class Callees:
                 value = await work
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its own
             return self._failed(unit, error)
-        flaw = self._flaw(unit, value)
+        flaw = self.flaw(unit, value)
         return self.lost(unit, flaw, kind="result") if flaw else Done(value)
 
     def _failed(self, unit: Unit, error: BaseException) -> Outcome:
@@ -246,7 +246,7 @@ class Callees:
         # One that has asked was called before.
         raise failure_of_call(ToolFailed(why), sent=call.reply is not None)
 
-    def _flaw(self, unit: Unit, value: Json) -> str:
+    def flaw(self, unit: Unit, value: Json) -> str:
         """Says why a result is not usable; empty if it is."""
         broken = next(flaws(value), None)
         if broken is not None:

@@ -344,10 +344,22 @@ async def whole_run(
     if run.report_hash:
         text = ReportText(str(await store.get(run.report_hash)))
     elif make_report is not None:
-        text = ReportText(make=partial(make_report, results))
+        text = ReportText(make=partial(_report, make_report, steps, results))
     elif not results:
         return run
     return run.replace(steps=steps.with_results(results), report_text=text)
+
+
+def _report(
+    make: Callable[[Mapping[str, Json]], str], steps: Steps, results: Mapping[str, Json]
+) -> str:
+    """Makes a report of these results and of those that the steps had already."""
+    kept = {
+        name: step.result
+        for name, step in steps.items()
+        if step.result_hash and step.settled and name not in steps.index.unread
+    }
+    return make({**kept, **results})
 
 
 @runtime_checkable

@@ -53,7 +53,8 @@ def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
         JournalDamaged: An event is missing or does not fit.
 
     Examples:
-        >>> from plansmith import Plansmith, fold, read_plan
+        >>> from plansmith import Plansmith, read_plan
+        >>> from plansmith.plan.fold import fold
         >>> smith = Plansmith()
         >>> run = await smith.submit(read_plan({"steps": [{"id": "name", "question": "Who?"}]}))
         >>> fold([event async for event in smith.events(run.id)]) == run

@@ -259,14 +259,17 @@ class Steps(dict[str, StepState]):
     which steps of the `plan` that runs wait for nothing more: they are ready.
     """
 
-    __slots__ = ("_index", "missing", "plan")
+    __slots__ = ("_index", "_is_copy", "missing", "plan")
 
     def __init__(self, steps: Mapping[str, StepState]) -> None:
         super().__init__(steps)
         self._index: StepIndex | None = None
         self.plan: Plan | None = None
         self.missing: dict[str, int] = {}  # how many other steps each step still needs
+        # Of any other mapping, such as a pickled one: which steps were ready is found out anew.
+        self._is_copy = True
         if isinstance(steps, Steps):
+            self._is_copy = steps._is_copy  # noqa: SLF001
             self.plan, self.missing = steps.plan, {**steps.missing}
             if steps._index is not None:  # noqa: SLF001
                 self._index = steps._index.copy()  # noqa: SLF001
@@ -307,8 +310,9 @@ class Steps(dict[str, StepState]):
 
     def run_plan(self, plan: Plan | None) -> None:
         """Finds out which steps of a plan that runs now are ready; without one, none is."""
-        if plan is self.plan:
+        if plan is self.plan and not self._is_copy:
             return
+        self._is_copy = False
         self.plan, self.missing = plan, {}
         if plan is not None:
             settled = {name for name, step in self.items() if step.settled}

@@ -18,21 +18,32 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.fold import fold
+from plansmith.plan.next_move import (
+    AwaitAnswer,
+    AwaitReview,
+    Conclude,
+    Execute,
+    MakePlan,
+    Paused,
+    next_move,
+)
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, Planned
-from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.run import NOT_STARTED, Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.ports import Call, PlanStore, Usage
 from plansmith.review.coverage import redefined
-from plansmith.runs.callbacks import CallbackRun
 from plansmith.runs.intake import NewRun, PlanIntake
 from plansmith.runs.journals import Journals
 from plansmith.runs.planning import RunPlanning
+from plansmith.runs.replan import is_left_out
 from plansmith.runs.service import RunService
 from plansmith.store.memory import MemoryStore
 from plansmith.templates.book import Template
 
 _STOPPED: Final = (RunStatus.CANCELLED, RunStatus.ANSWERED)
+_Asked = tuple[str, str, str, str]
+_SKIPPABLE: Final = (*NOT_STARTED, StepStatus.ASKING)
 _End = e.StepDone | e.StepFailed | e.StepUnknown | e.QuestionAsked
 _ENDED: Final = (StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED)
 
@@ -83,14 +94,14 @@ async def replay(run_id: str, smith: HasRuns) -> Replayed:
     run, plan = record.run, record.run.plan
     if plan is None:
         return Replayed(run_id, 0)
-    differences = [*await _definitions(runs.intake, run, plan)]
     again = _replaying(record, runs, await runs.intake.callees())
     try:
         played = await record.play(again, plan)
+        differences = [*await _definitions(runs.intake, run, plan)]
         differences += record.unrecorded or _step_differences(run, played)
     except PlansmithError as error:
         why = with_hint(error.message, error.hint)
-        differences.append(Sentence("today it is refused: {reason}", reason=why))
+        differences = [Sentence("today it is refused: {reason}", reason=why)]
     finally:
         await again.close()
     return Replayed(run_id, record.made, tuple(differences))
@@ -141,25 +152,27 @@ class _Record:
         self.clock = _Clock(events[0].at)
         self.had_planner = any(isinstance(each.body, e.ReplanStarted) for each in events)
         self._ends = _ends(events)
-        self._answers: defaultdict[str, list[e.QuestionAnswered]] = defaultdict(list)
+        self._answers: defaultdict[_Asked, list[e.QuestionAnswered]] = defaultdict(list)
         self._approved: dict[str, e.Actor] = {}
-        self._skipped: list[str] = []
+        # Steps and parts that a person left out, and that nobody took in again.
+        self._left_out = [name for name, each in run.steps.items() if is_left_out(each)]
+        open_questions: dict[str, e.QuestionAsked] = {}
         for event, after in zip(events, (*events[1:], None), strict=True):
             match event.body:
+                case e.QuestionAsked(question=name) as asked:
+                    open_questions[name] = asked
                 case e.QuestionAnswered(question=name) as given:
                     # Consent may also name the files that were seen.
                     if after is not None and isinstance(after.body, e.StepReplied):
                         given = given.replace(answer=after.body.answer)
-                    self._answers[name].append(given)
+                    self._answers[_asked(open_questions[name])].append(given)
                 case e.PlanApproved(hash=digest):
                     self._approved[digest] = event.by
-                case e.StepSkipped(step=step) if event.by.speaks:
-                    self._skipped.append(step)
                 case _:
                     pass
 
-    async def play(self, runs: RunService, plan: Plan) -> Run:
-        """Runs a plan until it is over, or until the record has no decision for it."""
+    async def _create(self, runs: RunService, plan: Plan) -> Run:
+        """Creates the run anew, with the results that it took over from another one."""
         first, run = self._events[0], self.run
         reused = (each.body for each in self._events if isinstance(each.body, e.StepReused))
         new = NewRun(
@@ -173,35 +186,53 @@ class _Record:
             kept=[each for each in reused if each.step in plan.by_id and each.run != run.id],
             pins=run.earlier,
         )
-        played = await runs.journals.whole(await runs.create(new))
-        who = self._approved.get(plan.hash, e.Actor(kind="person", name="replay"))
-        asking = CallbackRun(
-            runs, approve=lambda seen: seen.hash in self._approved, answer=self._answer, by=who
-        )
-        if played.status is RunStatus.REVIEWING and plan.hash not in self._approved:
-            if run.started_at is not None:
-                self.unrecorded.append(Sentence("today a person has to approve the plan"))
-            return played
-        if self._skipped and played.status is RunStatus.REVIEWING:
-            played = await runs.decide(played.id, approve=plan.hash, by=who)
-        for step in self._skipped:
-            if step in plan.by_id and played.steps[step].status is StepStatus.WAITING:
-                await runs.stopping.skip(played.id, step, by=who)
-                played = await runs.journals.get(played.id)
-        while True:
-            passed = self.clock.passed
-            played = await asking.finish(played)
-            if played.status.over or self.clock.passed == passed:
-                return played
-            played = await runs.run(played.id)  # a question expires
+        return await runs.journals.whole(await runs.create(new))
 
-    def _answer(self, asked: e.QuestionAsked) -> Json:
-        """Returns what was answered; if nobody answered in time, time passes."""
-        known = self._answers.get(asked.question, [])
-        given = known.pop(0) if known else None
-        if given is not None and given.no_answer and asked.expires_at is not None:
-            self.clock.passed = asked.expires_at - self.clock.start + timedelta(seconds=1)
-        return None if given is None or given.no_answer else given.answer
+    async def play(self, runs: RunService, plan: Plan) -> Run:
+        """Runs a plan until it is over, or until the record has no decision for it."""
+        played = await self._create(runs, plan)
+        by = self._approved.get(plan.hash, e.Actor(kind="person", name="replay"))
+        while True:
+            number = played.last.number if played.last else 0
+            played = await self._leave_out(runs, played, by)
+            match next_move(played):
+                case AwaitReview(hash=digest) if digest in self._approved:
+                    played = await runs.decide(played.id, approve=digest, by=by)
+                case AwaitReview() if self.run.running_hash == plan.hash:
+                    self.unrecorded.append(Sentence("today a person has to approve the plan"))
+                    return played
+                case AwaitAnswer(questions=names) | Paused(questions=names) if names:
+                    played = await self._answer(runs, played, by)
+                case Execute() | Conclude() | MakePlan():
+                    played = await runs.run(played.id)
+                case _:
+                    return played
+            if played.last is None or played.last.number == number:
+                return played
+
+    async def _leave_out(self, runs: RunService, played: Run, by: e.Actor) -> Run:
+        """Skips what a person left out, once the plan is approved and the part is there."""
+        for name in self._left_out if played.status is not RunStatus.REVIEWING else ():
+            state = played.steps.get(name)
+            if state is not None and state.status in _SKIPPABLE:
+                await runs.stopping.skip(played.id, name, by=by)
+                played = await runs.journals.get(played.id)
+        return played
+
+    async def _answer(self, runs: RunService, played: Run, by: e.Actor) -> Run:
+        """Gives the next recorded answer, if there is one; if nobody answered then, time passes."""
+        for name, asked in played.questions.items():
+            known = self._answers.get(_asked(asked), [])
+            if not known:
+                continue
+            # A question of the plan has one result: the last answer to it.
+            given = known[-1] if asked.kind == "step" or len(known) == 1 else known.pop(0)
+            if given.no_answer and asked.expires_at is not None:
+                self.clock.passed = asked.expires_at - self.clock.start + timedelta(seconds=1)
+                return await runs.run(played.id)
+            if not given.no_answer:
+                return await runs.answer(played.id, name, given.answer, by=by)
+        return played
 
     async def outcome(self, store: PlanStore, unit: Unit, call: Call) -> Outcome:
         """Returns how the call with this key ended."""
@@ -227,6 +258,12 @@ class _Record:
                 return Asks(
                     InputNeeded(text, schema=schema, options=options, state=state, link=link)
                 )
+
+
+def _asked(asked: e.QuestionAsked) -> _Asked:
+    """Returns by what a question is recognised: its name may count how often it was asked."""
+    values = asked.state if asked.kind == "consent" else ""
+    return asked.kind, asked.step or asked.question, str(asked.text), values
 
 
 def _ends(events: Sequence[e.Event]) -> dict[str, list[_End]]:
@@ -293,7 +330,9 @@ class _RecordedCallees(Callees):
         results: Mapping[str, Json] | None = None,
     ) -> Outcome:
         del inputs, results
-        return await self.record.outcome(self.store, unit, call)
+        outcome = await self.record.outcome(self.store, unit, call)
+        flaw = self.flaw(unit, outcome.value) if isinstance(outcome, Done) else ""
+        return self.lost(unit, flaw, kind="result") if flaw else outcome
 
 
 class _Intake(PlanIntake):
@@ -307,6 +346,7 @@ class _Intake(PlanIntake):
             policy=present.policy,
             price_per_million=present.price_per_million,
             past=CallTimings(),
+            secrets=present.secrets,
         )
         self._present, self._recorded = present, callees
 

@@ -203,7 +203,7 @@ class PlanIntake:
             Callable[[str, int | None], Awaitable[Sequence[EarlierResult]]] | None
         ) = conversations.results if conversations else None
         self._past = past
-        self._secrets = secrets
+        self.secrets = secrets
         self._ask_also = ask_also
         self._agents = {agent.spec.name: agent for agent in agents}
         self._callees: Callees | None = None
@@ -232,7 +232,7 @@ class PlanIntake:
                     leave_out(spec.name)
                 else:
                     raise Misconfigured(Sentence("two tools are called '{name}'", name=spec.name))
-        self._callees = Callees(self.clock, tools, specs, self._agents, secrets=self._secrets)
+        self._callees = Callees(self.clock, tools, specs, self._agents, secrets=self.secrets)
         self._listed = listed
         return self._callees
 
@@ -331,7 +331,7 @@ class PlanIntake:
             found = facts.once(check_plan, plan, tools, agents=agents, templates=known)
         of_templates = template.template_problems(plan, known) if facts.runs_templates else ()
         # Which secrets are set may change at any time.
-        of_secrets = secret_problems(facts.once(secret_uses, plan), self._secrets)
+        of_secrets = secret_problems(facts.once(secret_uses, plan), self.secrets)
         problems = [*found, *of_templates, *of_secrets, *facts.once(lint_plan, plan, tools)]
         if self._rehearses and not has_errors(problems):
             rehearse = rehearsal.rehearsal_with(now.callees.tools)
