@@ -383,7 +383,7 @@ def _searched(fields: Fields, task: Task) -> str:
         for each in files
         for line in (_list(each, "lines") if "lines" in each else [])[:2]
     ]
-    return "\n".join([told, *found[:_MOST_LINES]])
+    return "\n".join([told, *task.more(len(files) - MOST_ROWS), *found[:_MOST_LINES]])
 
 
 # What is counted besides lines, if the request speaks of it.

@@ -212,7 +212,8 @@ class _Record:
 
     async def _leave_out(self, runs: RunService, played: Run, by: e.Actor) -> Run:
         """Skips what a person left out, once the plan is approved and the part is there."""
-        for name in self._left_out if played.status is not RunStatus.REVIEWING else ():
+        waits = isinstance(next_move(played), AwaitReview)
+        for name in () if waits else self._left_out:
             state = played.steps.get(name)
             if state is not None and state.status in _SKIPPABLE:
                 await runs.stopping.skip(played.id, name, by=by)

@@ -110,6 +110,11 @@ NEW: dict[str, Json] = {"path": "r.md", "bytes": 3, "created": True, "changed": 
             '1 file mentions "it": a.md.',
         ),
         (
+            "Who mentions it?",
+            {"text": "it", "files": [{"path": "a", "count": 1, "lines": []}] * 23, "searched": 23},
+            f'23 files mention "it": {", ".join("a" * 20)}.\n(+ 3 more)',
+        ),
+        (
             "有什么不同",
             {"same": False, "added": ["x"], "removed": [], "changed": []},
             "两者不同：新增 1 处。",
