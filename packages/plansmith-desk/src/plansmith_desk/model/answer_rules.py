@@ -375,7 +375,8 @@ def _searched(fields: Fields, task: Task) -> str:
             f'No file mentions "{text}" ({count} searched{unread}).',
             f"没有文件提到“{text}”（共查找 {count} 个{unread}）。",
         )
-    names = task.joined([each["path"] for each in files[:MOST_ROWS]])
+    paths = task.joined([each["path"] for each in files[:MOST_ROWS]])
+    names = " ".join([paths, *task.more(len(files) - MOST_ROWS)])
     some = _count(len(files), "file mentions", "files mention")
     told = task.say(f'{some} "{text}": {names}.', f"{len(files)} 个文件提到“{text}”：{names}。")
     found = [
@@ -383,7 +384,7 @@ def _searched(fields: Fields, task: Task) -> str:
         for each in files
         for line in (_list(each, "lines") if "lines" in each else [])[:2]
     ]
-    return "\n".join([told, *task.more(len(files) - MOST_ROWS), *found[:_MOST_LINES]])
+    return "\n".join([told, *found[:_MOST_LINES]])
 
 
 # What is counted besides lines, if the request speaks of it.

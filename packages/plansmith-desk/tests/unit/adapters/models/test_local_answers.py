@@ -112,7 +112,7 @@ NEW: dict[str, Json] = {"path": "r.md", "bytes": 3, "created": True, "changed": 
         (
             "Who mentions it?",
             {"text": "it", "files": [{"path": "a", "count": 1, "lines": []}] * 23, "searched": 23},
-            f'23 files mention "it": {", ".join("a" * 20)}.\n(+ 3 more)',
+            f'23 files mention "it": {", ".join("a" * 20)} (+ 3 more).',
         ),
         (
             "有什么不同",
