@@ -132,7 +132,9 @@ def main() -> int:
     parser.add_argument("--answers", metavar="FILE", help="answers as JSON, by question")
     parser.add_argument("--store", default="memory", help="where the run is kept, as a URL")
     args = parser.parse_args()
-    given = json.loads(Path(args.answers).read_text(encoding="utf-8")) if args.answers else {}
+    given: dict[str, Any] = {}
+    if args.answers:
+        given = json.loads(Path(args.answers).read_text(encoding="utf-8"))
     try:
         run = asyncio.run(run_plan(args.store, given, approved=args.yes))
     except PlansmithError as error:

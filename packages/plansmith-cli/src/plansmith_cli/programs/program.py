@@ -60,7 +60,8 @@ async def print_program(session: Session, plan: Plan, run: Run | None) -> None:
     for use in (use for each in (plan, *templates.values()) for use in secret_uses(each)):
         known = session.settings.secrets.get(use.name)
         variable = re.sub(r"[^A-Za-z0-9]", "_", use.name).upper()
-        place = {"tools": [], **known.to_json()} if known else {"env": variable, "tools": []}
+        place: dict[str, Any] = {"tools": list[str]()}
+        place |= known.to_json() if known else {"env": variable}
         secrets.setdefault(use.name, place)["tools"] += [use.tool] if known is None else []
     needed = ["plansmith", *(["plansmith-cli", "plansmith-desk"] if used else [])]
     about = _ABOUT.format(
