@@ -95,7 +95,8 @@ function isLinear(read: (text: string) => unknown, [before, unit]: readonly [str
   const text = (length: number): string => `${before}${unit.repeat(length / unit.length)}\u0000`;
   // So little is no square of twenty thousand, and may be the collector of garbage.
   if (took(read, text(4 * LENGTH), 1) < 60_000) return true;
-  return took(read, text(4 * LENGTH), 3) / took(read, text(LENGTH), 3) < 9;
+  // What is not linear fails each time; the first may have met a busy processor.
+  return [1, 2, 3].some(() => took(read, text(4 * LENGTH), 3) / took(read, text(LENGTH), 3) < 9);
 }
 
 test("every pattern and reader of foreign text takes time by its length alone", () => {
