@@ -15,7 +15,7 @@ import pytest
 
 from plansmith import Plan, Plansmith, RunStatus, read_plan, tool
 from plansmith.errors import JournalDamaged, NotFound, PlansmithError
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, content_of
 from plansmith.plan.events import Event
 from plansmith.plan.fold import fold
 from plansmith.runs.deletion import delete_run
@@ -158,3 +158,9 @@ async def test_a_report_has_the_results_that_were_kept_and_a_copied_run_folds_th
     run = await smith.cancel(run.id, by="ada")
     assert "forty-two" in run.report
     assert run.report == (await smith.get(run.id)).report
+
+
+async def test_a_value_is_stored_without_an_event_too() -> None:
+    store, value = MemoryStore(), content_of({"rows": [1]})
+    await store.append((), [value])
+    assert await store.get(value.digest) == {"rows": [1]}
