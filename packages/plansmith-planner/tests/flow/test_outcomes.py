@@ -12,7 +12,7 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.summary import Times, times_of
 from plansmith.report.build import load_report
 from plansmith.report.html import to_html
-from plansmith.report.markdown import answer_markdown, to_markdown
+from plansmith.report.markdown import answer_text, to_markdown
 from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
 from plansmith_planner.threads.memory import RunDigest, why
 
@@ -35,7 +35,7 @@ async def outcome(*words: str) -> tuple[str, str, str]:
         run = await smith.submit(Plan.model_validate({"goal": "Look it up", "steps": steps}))
         run = await smith.run(run.id)
         report = await load_report(smith.store, run.id)
-    return answer_markdown(report), to_markdown(report), to_html(report)
+    return answer_text(report, markup=True), to_markdown(report), to_html(report)
 
 
 async def test_the_outcome_of_a_run_that_did_everything_is_its_answer_alone() -> None:
@@ -110,7 +110,7 @@ async def test_the_outcome_of_a_run_that_found_nothing_is_not_that_everything_wa
         report = await load_report(smith.store, run.id)
     done = {"en": "Everything was done.", "zh-CN": "全部完成。"}[locale]
     empty = {"en": "nothing was found", "zh-CN": "没有找到"}[locale]
-    for text in (answer_markdown(report), to_markdown(report), to_html(report)):
+    for text in (answer_text(report, markup=True), to_markdown(report), to_html(report)):
         assert (done in text) is not nothing
         assert (empty in text) is nothing
 

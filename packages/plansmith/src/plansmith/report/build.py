@@ -307,6 +307,7 @@ class _Ending:
                     at=state.finished_at,
                     taken_from=state.reused_from,
                     early=bool(state.prefetched),
+                    is_prose=isinstance(value, str) and isinstance(step, AgentStep | ReplyStep),
                 )
             )
         return tuple(found)

@@ -50,7 +50,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The result of a finished step; `shown` is its text, clipped if it is long."""
+    """The result of a finished step; `shown` is its text, clipped if it is long.
+
+    What an agent or a reply writes is Markdown (`is_prose`); a text of a tool is data.
+    """
 
     step: str
     title: str
@@ -62,6 +65,7 @@ class Evidence:
     at: datetime | None
     taken_from: str = ""
     early: bool = False
+    is_prose: bool = False
 
 
 @dataclass(frozen=True, slots=True)

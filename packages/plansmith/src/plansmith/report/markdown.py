@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from plansmith.lazy import lazy_modules
 from plansmith.plan.refs import without_citations
 from plansmith.report.data import Entry, Evidence, Report, Took, Words
-from plansmith.report.result_text import facts
-from plansmith.text import visible
+from plansmith.report.result_text import Language, coded, facts, line, listing, plain
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -20,12 +18,6 @@ if TYPE_CHECKING:
 else:
     lazy_modules(globals(), prose="plansmith.report.prose")
 
-_ESCAPED: Final = re.compile(r"[\\`*\[\]~|]|(?<!\w)_|_(?!\w)|!(?=\[)")
-_LINE_START: Final = re.compile(
-    r"^([^\S\n]*)(#{1,6}(?=\s|$)|[-+](?=\s|$)|[=>-](?=[=> \t-]*$)|>)", re.MULTILINE
-)
-_NUMBERED: Final = re.compile(r"^([^\S\n]*\d{1,9})([.)])(?=\s|$)", re.MULTILINE)
-_TICKS: Final = re.compile(r"`+")
 _MARKS: Final = {"strong": "**", "em": "*"}
 
 
@@ -37,64 +29,37 @@ def to_markdown(report: Report, *, brief: bool = False) -> str:
     return "\n".join(_lines(report, brief=brief)).strip() + "\n"
 
 
-def answer_markdown(report: Report, *, alone: bool = False) -> str:
-    """Returns what a run came to, as Markdown: what failed or is missing, then the answer.
+def answer_text(report: Report, *, markup: bool, alone: bool = False) -> str:
+    """Returns what a run came to: what failed or is missing, then the answer.
 
-    How it was found out (steps, evidence, decisions, cost) is left to the whole report, and who
-    made the plan to the plan itself; `alone` leaves out also what `lacking_markdown` tells.
+    It is Markdown with `markup`, else a plain text with the same tables and lists. How it was found
+    out (steps, evidence, decisions, cost) is left to the whole report, and who made the plan to the
+    plan itself; `alone` leaves out also what `lacking_text` tells.
     """
-    answer = "\n".join(each.rstrip() for each in _blocks(report.answer.text, cites=False)).strip()
-    lacking = "" if alone else lacking_markdown(report, with_plan=False)
+    blocks = _blocks(report.answer.text, cites=False, markup=markup)
+    answer = "\n".join(each.rstrip() for each in blocks).strip("\n")
+    lacking = "" if alone else lacking_text(report, markup=markup, with_plan=False)
     return f"{lacking}\n\n{answer}\n" if lacking else f"{answer}\n"
 
 
-def lacking_markdown(report: Report, *, with_plan: bool = True) -> str:
+def lacking_text(report: Report, *, markup: bool, with_plan: bool = True) -> str:
     """Returns what failed or is missing, and the notes on an answer; empty if there is nothing.
 
     Without `with_plan`, the note on who or what made the plan is left out.
     """
-    lines = [] if report.is_answered else [*_head(report), ""]
+    written = line if markup else _one_line
+    lines = [] if report.is_answered else [*_head(report, written), ""]
     # How well an answer is sourced is told where its sources are: in the whole report.
     codes = ("uncited",) if with_plan else ("uncited", "degraded")
     elsewhere = tuple(report.words[code].partition("{")[0] for code in codes)
-    lines += [f"> {line(note)}" for note in report.notes if not note.startswith(elsewhere)]
-    lines += [f"- {each}" for each in _failures(report)]
+    lines += [f"> {written(note)}" for note in report.notes if not note.startswith(elsewhere)]
+    lines += [f"- {each}" for each in _failures(report, written)]
     return "\n".join(lines).strip()
 
 
 def harmless(text: str) -> str:
     """Returns a model's Markdown as ours: no HTML, no images, only web and mail links."""
     return "\n".join(_blocks(text, cites=False)).strip()
-
-
-def plain(text: str) -> str:
-    """Escapes a text for Markdown: no markup, no HTML, no links."""
-    if text.isascii() and text.isalnum():
-        return text
-    shown = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    escaped = _ESCAPED.sub(lambda found: f"\\{found[0]}", shown)
-    return _NUMBERED.sub(r"\1\\\2", _LINE_START.sub(r"\1\\\2", escaped))
-
-
-def line(text: str) -> str:
-    """Escapes a text for Markdown, on one line."""
-    return plain(" ".join(visible(text).split()))
-
-
-def coded(text: str) -> str:
-    """Returns a text as inline code, between enough backticks."""
-    shown = " ".join(visible(text).split())
-    ticks = "`" * (max((len(run) for run in _TICKS.findall(shown)), default=0) + 1)
-    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
-    return f"{ticks}{pad}{shown}{pad}{ticks}" if shown else ""
-
-
-def listing(text: str) -> str:
-    """Returns a text as a code block with a fence that it cannot close."""
-    shown = visible(text)
-    longest = max((len(run) for run in _TICKS.findall(shown)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}text\n{shown}\n{fence}"
 
 
 def _lines(report: Report, *, brief: bool) -> Iterator[str]:
@@ -126,21 +91,22 @@ def _lines(report: Report, *, brief: bool) -> Iterator[str]:
     yield f"{words['run']} {coded(report.run)} · {words['plan']} {report.plan[:12]}{made}"
 
 
-def _head(report: Report) -> Iterator[str]:
-    return (part for text in report.head for part in ("", line(text)))
+def _head(report: Report, written: Callable[[str], str] = line) -> Iterator[str]:
+    return (part for text in report.head for part in ("", written(text)))
 
 
-def _blocks(text: str, *, cites: bool) -> Iterator[str]:
-    written = _Prose()
+def _blocks(text: str, *, cites: bool, markup: bool = True) -> Iterator[str]:
+    written = _Prose(markup=markup)
     for token in prose.read_prose(text if cites else without_citations(text)):
         written.take(token)
     return (part for block in written.blocks for part in (block, ""))
 
 
-def _failures(report: Report) -> Iterator[str]:
+def _failures(report: Report, written: Callable[[str], str] = line) -> Iterator[str]:
     for each in report.failures:
-        reason = f": {line(each.reason)}" if each.reason else ""
-        yield f"{coded(each.step)} {report.words[f'is_{each.status}']}{reason}"
+        reason = f": {written(each.reason)}" if each.reason else ""
+        step = coded(each.step) if written is line else each.step
+        yield f"{step} {report.words[f'is_{each.status}']}{reason}"
 
 
 def _section(title: str, entries: Sequence[str]) -> Iterator[str]:
@@ -165,7 +131,8 @@ def _evidence(each: Evidence, words: Words, *, brief: bool) -> Iterator[str]:
 
 def _beginning(each: Evidence, words: Words) -> Iterator[str]:
     """Yields a result as tables and lists; of a long one the beginning."""
-    shown = facts(each.shown, language="zh" if words["locale"] == "zh" else "en")
+    language: Language = "zh" if words["locale"] == "zh" else "en"
+    shown = each.shown if each.is_prose else facts(each.shown, language=language)
     yield "\n".join(_blocks(shown, cites=False)).rstrip()
     if each.clipped:
         yield from ("", words["brief"].format(size=f"{each.size:,}"))
@@ -209,9 +176,10 @@ def took_lines(took: Took, words: Words) -> Iterator[str]:
 
 
 class _Prose:
-    """Writes Markdown tokens as Markdown again."""
+    """Writes Markdown tokens as Markdown again; without `markup` as plain text."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, markup: bool) -> None:
+        self._markup = markup
         self.blocks: list[str] = []
         self._edges: list[str] = []  # what comes before each line in quotes and lists
         self._counts: list[int | None] = []
@@ -221,17 +189,18 @@ class _Prose:
     def take(self, token: Token) -> None:
         kind = token.type.removesuffix("_open")
         if kind == "inline":
-            text = _spans(token.children or ())
+            text = "".join(map(_marked if self._markup else _unmarked, token.children or ()))
             if self._rows is not None:
                 self._rows[-1].append(_one_line(text))
             else:
                 self._put(f"{self._heading} {_one_line(text)}" if self._heading else text)
         elif kind == "heading":
-            self._heading = "#" * int(token.tag[1:])
+            self._heading = "#" * int(token.tag[1:]) if self._markup else ""
         elif kind == "heading_close":
             self._heading = ""
         elif kind == "fence":
-            self._put(listing(token.content.removesuffix("\n")))
+            block = token.content.removesuffix("\n")
+            self._put(listing(block) if self._markup else block)
         elif kind == "hr":
             self._put("***")
         else:
@@ -279,11 +248,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _spans(tokens: Iterable[Token]) -> str:
-    return "".join(_span(token) for token in tokens)
-
-
-def _span(token: Token) -> str:
+def _marked(token: Token) -> str:
     match token.type:
         case "text":
             return plain(token.content)
@@ -299,3 +264,15 @@ def _span(token: Token) -> str:
             return f"[{coded(token.content)}]"
         case _:
             return _MARKS.get(token.tag, "")
+
+
+def _unmarked(token: Token) -> str:
+    match token.type:
+        case "text" | "code_inline":
+            return token.content
+        case "softbreak" | "hardbreak":
+            return "\n"
+        case "host":
+            return f" ({token.meta['href']})"
+        case _:
+            return ""

@@ -124,7 +124,7 @@ def _host(target: str, words: str) -> list[Token]:
         host = urlsplit(target).hostname
     except ValueError:
         host = None
-    return [Token("host", "", 0, content=host or target)]
+    return [Token("host", "", 0, content=host or target, meta={"href": target})]
 
 
 def _text(text: str) -> Token:

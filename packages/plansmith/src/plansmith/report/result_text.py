@@ -1,13 +1,14 @@
-"""Writes results as text: rows as tables, lists as bullets."""
+"""Writes results as Markdown: rows as tables, lists as bullets; their texts are never markup."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from plansmith.plan.data import Json, WrittenNumber, json_text, parse_json
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.text import clip
+from plansmith.text import clip, visible
 
 Language = Literal["en", "zh"]
 _MOST_LINES: Final = 40
@@ -21,9 +22,51 @@ _SURE_DIGITS: Final = 16  # of a written number, with its point
 # What a thing is called comes before what else is known of it.
 _NAMES: Final = ("path", "name", "title", "id", "label", "url", "line", "text", "value")
 
+_ESCAPED: Final = re.compile(r"[\\`*\[\]~|]|(?<![^\W_])_|_(?![^\W_])|!(?=\[)")
+_LINE_START: Final = re.compile(
+    r"^([^\S\n]*)(#{1,6}(?=\s|$)|[-+](?=\s|$)|[=>-](?=[=> \t-]*$)|>)", re.MULTILINE
+)
+_NUMBERED: Final = re.compile(r"^([^\S\n]*\d{1,9})([.)])(?=\s|$)", re.MULTILINE)
+_TICKS: Final = re.compile(r"`+")
+
+
+def plain(text: str) -> str:
+    """Escapes a text for Markdown: no markup, no HTML, no links."""
+    if text.isascii() and text.isalnum():
+        return text
+    shown = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _unmarked(shown)
+
+
+def _unmarked(text: str) -> str:
+    """Escapes what `read_prose` would read as markup; HTML is text to it."""
+    escaped = _ESCAPED.sub(lambda found: f"\\{found[0]}", text)
+    return _NUMBERED.sub(r"\1\\\2", _LINE_START.sub(r"\1\\\2", escaped))
+
+
+def line(text: str) -> str:
+    """Escapes a text for Markdown, on one line."""
+    return plain(" ".join(visible(text).split()))
+
+
+def coded(text: str) -> str:
+    """Returns a text as inline code, between enough backticks."""
+    shown = " ".join(visible(text).split())
+    ticks = "`" * (max((len(run) for run in _TICKS.findall(shown)), default=0) + 1)
+    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{ticks}{pad}{shown}{pad}{ticks}" if shown else ""
+
+
+def listing(text: str) -> str:
+    """Returns a text as a code block with a fence that it cannot close."""
+    shown = visible(text)
+    longest = max((len(run) for run in _TICKS.findall(shown)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{shown}\n{fence}"
+
 
 def facts(text: str, cite: str = "", language: Language = "en") -> str:
-    """Writes a result as text: rows as a table, lists as bullets, text as it is.
+    """Writes a result as Markdown: rows as a table, lists as bullets, indented text as a block.
 
     `cite` is appended to each statement.
     """
@@ -32,9 +75,17 @@ def facts(text: str, cite: str = "", language: Language = "en") -> str:
     except ValueError:
         value = text
     if isinstance(value, str):
-        lines = [f"{line}{cite}" if line.strip() else "" for line in value.strip().splitlines()]
-        return "\n".join(_clipped(lines, language))
+        return _text(value, cite, language)
     return "\n".join(_clipped(list(_block(value, cite, language)), language))
+
+
+def _text(text: str, cite: str, language: Language) -> str:
+    lines = text.strip("\r\n").splitlines()
+    if any(line[:1].isspace() for line in lines if line.strip()):
+        block = listing("\n".join(_clipped(lines, language)))
+        return f"{block}\n{cite.strip()}" if cite else block
+    shown = [f"{_unmarked(line)}{cite}" if line.strip() else "" for line in lines]
+    return "\n".join(_clipped(shown, language))
 
 
 def _block(value: Json, cite: str, language: Language) -> Iterator[str]:
@@ -55,7 +106,7 @@ def _block(value: Json, cite: str, language: Language) -> Iterator[str]:
         yield ""
     for key, each in lists.items():
         if len(lists) > 1:
-            yield f"{key}:{cite}"
+            yield f"{_unmarked(key)}:{cite}"
         named = columns if key == "rows" else ()
         yield from _many(each, cite, columns=named, language=language)
         yield ""
@@ -108,8 +159,8 @@ def table(
 
 def _cell(value: Json) -> str:
     whole = isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST
-    text = "" if value is None else repr(value) if whole else _plain(value)
-    return clip(text, _LONGEST_CELL).replace("|", "\\|")
+    text = "" if value is None else repr(value) if whole else number_text(value)
+    return _unmarked(clip(text, _LONGEST_CELL))
 
 
 def _bullet(value: Json, depth: int, cite: str = "") -> Iterator[str]:
@@ -124,7 +175,7 @@ def _bullet(value: Json, depth: int, cite: str = "") -> Iterator[str]:
             held = value[key]
             below = depth + bool(plain)
             if not plain or not isinstance(held, list):
-                yield f"{'  ' * below}- {key}:{cite}"
+                yield f"{'  ' * below}- {_unmarked(key)}:{cite}"
                 below += 1
             for each in held if isinstance(held, list) else [held]:
                 yield from _bullet(each, below)
@@ -148,9 +199,10 @@ def _inline(value: Json) -> str:
 def _fields_text(value: Mapping[str, Json], keys: Sequence[str]) -> str:
     """Writes `todo.md (count: 1)` if the first field is a name; else all fields by name."""
     first, *others = keys
-    rest = ", ".join(f"{key}: {_plain(value[key])}" for key in others)
+    fields = [f"{_unmarked(key)}: {_plain(value[key])}" for key in keys]
+    rest = ", ".join(fields[1:])
     if first not in _NAMES or not isinstance(value[first], str | int):
-        return ", ".join(f"{key}: {_plain(value[key])}" for key in keys)
+        return ", ".join(fields)
     if others == ["text"]:
         return f"{_plain(value[first])}: {_plain(value['text'])}"
     return f"{_plain(value[first])} ({rest})" if rest else _plain(value[first])
@@ -177,7 +229,7 @@ def number_text(value: Json) -> str:
 
 
 def _plain(value: Json) -> str:
-    return clip(number_text(value), _LONGEST)
+    return _unmarked(clip(number_text(value), _LONGEST))
 
 
 def _clipped(lines: list[str], language: Language) -> list[str]:

@@ -8,10 +8,10 @@ from typing import Final
 from plansmith.errors import ModelFailed, ToolBusy
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import filled, pieces, value_text, without_citations
+from plansmith.plan.refs import Ref, filled, pieces, value_text, without_citations
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, language_of
-from plansmith.plan.steps import MapStep, ReplyStep, ReplyStyle
+from plansmith.plan.steps import AgentStep, MapStep, ReplyStep, ReplyStyle
 from plansmith.ports import Call, Message, ReplyBrief, ReplyWriter
 from plansmith.report.data import words_for
 from plansmith.report.result_text import Language, facts
@@ -51,11 +51,11 @@ class Replies:
         """
         brief = ReplyBrief(instruction, results or {}, style, self._run.locale)
         if self._writer is None or (style == "worded" and _needs_no_words(brief)):
-            return _plainly(brief)
+            return self._plainly(brief)
         try:
             text = (await self._writer.write(brief, await self._said(), call)).strip()
         except ModelFailed as failure:
-            return _not_worded(brief, failure.message)
+            return self._not_worded(brief, failure.message)
         if text:
             plan, templates = self._run.plan, self._run.templates.values()
             # A text that other steps get has no marks of its sources.
@@ -63,21 +63,30 @@ class Replies:
             return without_citations(text) if is_used else text
         if call.attempt < _TRIES:
             raise ToolBusy(Sentence("the model gave an empty answer"))
-        return _not_worded(brief, Sentence("the model gave an empty answer"))
+        return self._not_worded(brief, Sentence("the model gave an empty answer"))
 
+    def _not_worded(self, brief: ReplyBrief, reason: str) -> str:
+        why = words_for(brief.locale)["plainly"].format(reason=reason)
+        return f"{why}\n\n{self._plainly(brief)}"
 
-def _not_worded(brief: ReplyBrief, reason: str) -> str:
-    return f"{words_for(brief.locale)['plainly'].format(reason=reason)}\n\n{_plainly(brief)}"
+    def _plainly(self, brief: ReplyBrief) -> str:
+        """Returns a reply that nobody words: values in their places, or tables and lists.
 
-
-def _plainly(brief: ReplyBrief) -> str:
-    """Returns a reply that nobody words: values in their places, or tables and lists."""
-    if brief.style != "results" or not brief.results:
-        return filled(brief.instruction, brief.results)
-    own = _own_words(brief)
-    language: Language = "zh" if language_of(brief.locale) == "zh" else "en"
-    tables = (facts(value_text(each), language=language) for each in brief.results.values())
-    return "\n\n".join(filter(None, (" ".join(own.split()), *tables)))
+        The text of an agent is Markdown; that of a tool is data.
+        """
+        if brief.style != "results" or not brief.results:
+            return filled(brief.instruction, brief.results)
+        language: Language = "zh" if language_of(brief.locale) == "zh" else "en"
+        steps = self._run.plan.by_id if self._run.plan else {}
+        parts = [" ".join(_own_words(brief).split())]
+        for ref, value in brief.results.items():
+            step = next(
+                (steps.get(each.step) for each in pieces(ref) if isinstance(each, Ref)), None
+            )
+            is_written = isinstance(value, str) and isinstance(step, AgentStep | ReplyStep)
+            text = value_text(value)
+            parts.append(text if is_written else facts(text, language=language))
+        return "\n\n".join(filter(None, parts))
 
 
 def _used_replies(plan: Plan, templates: Iterable[Plan]) -> frozenset[str]:

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith import Plan, Run, RunStatus, StepStatus
+from plansmith import Plan, Plansmith, Run, RunStatus, StepStatus, tool
 from plansmith.plan.run import StepState
-from plansmith.report.build import make_report
+from plansmith.report.build import load_report, make_report
 from plansmith.report.data import Report
 from plansmith.report.html import to_html
-from plansmith.report.markdown import to_markdown
+from plansmith.report.markdown import answer_text, to_markdown
 
 SCRIPTS = [
     "<script>alert(1)</script>",
@@ -321,3 +321,38 @@ def test_words_that_name_another_address_than_they_lead_to_are_told_on() -> None
 @pytest.mark.parametrize("opening", ["[", "*", "`", "|", "[x]("])
 def test_long_runs_of_marks_are_read(opening: str) -> None:
     assert to_html(report_of(opening * 3000))
+
+
+CODE = "def __init__(self):\n    return a * b  # <b>, [x](http://y), ```, | &\n\n# Title\n1. one"
+LINES = st.text(st.sampled_from("_*#`~|[]()!<>&\\-+=1.:/ax 表"), max_size=20)
+
+
+async def shown(value: object) -> tuple[str, str]:
+    """What an answer shows of a tool's result: as a plain text, and as Markdown."""
+
+    @tool(effect="read")
+    def look() -> Any:
+        """Looks."""
+        return value
+
+    reply = {"id": "answer", "instruction": "{{look}}", "style": "results"}
+    plan = Plan.model_validate({"goal": "g", "steps": [{"id": "look", "tool": "look"}, reply]})
+    async with Plansmith(tools=[look], store="memory") as smith:
+        run = await smith.run((await smith.submit(plan)).id)
+        report = await load_report(smith.store, run.id)
+    return answer_text(report, markup=False), answer_text(report, markup=True)
+
+
+@given(st.lists(LINES.map(str.strip).filter(bool), min_size=1, max_size=4))
+async def test_the_text_of_a_tool_is_shown_letter_for_letter(lines: list[str]) -> None:
+    text, _ = await shown("\n".join(lines))
+    assert [each for each in text.splitlines() if each] == lines
+
+
+async def test_indented_text_keeps_its_lines_and_names_in_tables_keep_their_signs() -> None:
+    assert await shown(CODE) == (f"{CODE}\n", f"````text\n{CODE}\n````\n")
+    rows = [{"name": "__init__", "note": "*a* <b>"}, {"name": "_x_", "note": "`c`"}]
+    text, marked = await shown(rows)
+    assert "| __init__ | *a* <b> |" in text
+    assert "| _x_ | `c` |" in text
+    assert "| \\_\\_init\\_\\_ | \\*a\\* &lt;b&gt; |" in marked
