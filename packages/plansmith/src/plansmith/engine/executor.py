@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import cast
+from typing import Final, cast
 
 from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Callees
@@ -31,6 +31,8 @@ from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import ReplyStep
 from plansmith.ports import Call, Reply
 from plansmith.review.settings import MOST_ITEMS
+
+FRESH_S: Final = 300.0  # older results of early reads are not used, since the data may have changed
 
 
 class Executor:
@@ -79,7 +81,7 @@ class Executor:
         )
         self.wakeups = Wakeups(journal.wait, self._clock)
         self._progress = ProgressBuffer(self._clock, self.wakeups.wake)
-        self._calls = RunningCalls(callees, self._state.results, self.wakeups.put)
+        self._calls = RunningCalls(callees, self._state.results, self.wakeups.put, journal.value)
 
     def cancel(self, by: e.Actor, reason: str = "") -> None:
         """Starts no more steps and stops the running ones."""
@@ -363,6 +365,7 @@ class Executor:
         """Adds the start of a call to the batch; the call is made once that is written."""
         name = unit.name
         content = content_of(dict(sorted(inputs.items())))
+        early = self._early_read(unit, content.digest) if self._journal.written.prefetches else ""
         start = e.StepStarted(
             step=name,
             attempt=self._state.known(name).attempts + 1,
@@ -371,7 +374,7 @@ class Executor:
             inputs=content.digest,
             callee=unit.callee,
             item=unit.item if unit.parent is not None else "",
-            prefetched=self._callees.prefetched(unit, inputs),
+            prefetched=early,
         )
         self._state.batch.add(start, content)
         call = Call(
@@ -386,7 +389,18 @@ class Executor:
             is_stopped=lambda: self._cancelled is not None,
         )
         # The callee gets the recorded inputs for itself alone, and may change them.
-        return Ready(unit, cast("dict[str, Json]", content.value()), call)
+        known = self._journal.written.prefetches[early].result if early else ""
+        return Ready(unit, cast("dict[str, Json]", content.value()), call, known)
+
+    def _early_read(self, unit: Unit, inputs: str) -> str:
+        """Returns the key of a recent read of the same, made early, that no step has used."""
+        now, call = self._clock.now(), (unit.callee, inputs)
+        used = {each.prefetched for each in self._state.batch.bodies if type(each) is e.StepStarted}
+        for key, each in self._journal.written.prefetches.items():
+            is_free = each.result and not each.step and key not in used
+            if is_free and (each.tool, each.inputs) == call and each.ended_at is not None:
+                return key if (now - each.ended_at).total_seconds() <= FRESH_S else ""
+        return ""
 
     # Waiting and stopping.
 

@@ -8,7 +8,7 @@ from contextvars import Context, copy_context
 from typing import Final, NamedTuple, TypedDict, get_args
 
 from plansmith.engine.call import Callees
-from plansmith.engine.outcome import Outcome, kept_text, named
+from plansmith.engine.outcome import Done, Outcome, kept_text, named
 from plansmith.engine.units import Unit
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
@@ -193,11 +193,12 @@ class ProgressBuffer:
 
 
 class Ready(NamedTuple):
-    """A call that is made once its start is written."""
+    """A call that is made once its start is written; `early` is the hash of what it gave before."""
 
     unit: Unit
     inputs: dict[str, Json]
     call: Call
+    early: str = ""
 
 
 class RunningCalls:
@@ -208,8 +209,9 @@ class RunningCalls:
         callees: Callees,
         results: Mapping[str, Json],
         ended: Callable[[str, Outcome], None],
+        value: Callable[[str], Awaitable[Json]],
     ) -> None:
-        self._callees, self._results, self._ended = callees, results, ended
+        self._callees, self._results, self._ended, self._value = callees, results, ended, value
         self._is_cancelled = False
         self.running: dict[str, asyncio.Task[None]] = {}
 
@@ -219,9 +221,12 @@ class RunningCalls:
             name = ready.unit.name
             self.running[name] = asyncio.create_task(self._work(*ready), name=name)
 
-    async def _work(self, unit: Unit, inputs: dict[str, Json], call: Call) -> None:
+    async def _work(self, unit: Unit, inputs: dict[str, Json], call: Call, early: str) -> None:
         try:
-            outcome = await self._callees.call(unit, inputs, call, self._results)
+            if early:
+                outcome: Outcome = Done(await self._value(early))
+            else:
+                outcome = await self._callees.call(unit, inputs, call, self._results)
         except asyncio.CancelledError:
             if self._is_cancelled:
                 raise

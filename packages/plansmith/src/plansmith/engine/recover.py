@@ -47,6 +47,16 @@ def ends_after_crash(run: Run, templates: Mapping[str, Plan], callees: Callees) 
     return bodies
 
 
+def unended_reads(run: Run) -> list[e.PrefetchEnded]:
+    """Returns the end of each early read whose process died."""
+    error = Sentence("it is not known how it ended")
+    return [
+        e.PrefetchEnded(key=key, error=error)
+        for key, each in run.prefetches.items()
+        if not each.over
+    ]
+
+
 def unknown_question(name: str, reason: str, *, callee: str = "") -> e.QuestionAsked:
     """Returns the question to a person how a step ended whose end was not recorded."""
     why = reason if len(reason) <= _SHOWN else f"{reason[:_SHOWN]}…"

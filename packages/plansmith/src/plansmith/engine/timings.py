@@ -8,15 +8,11 @@ from datetime import timedelta
 from typing import Final
 
 from plansmith.check.estimate import median_cost
-from plansmith.engine.units import named_unit
 from plansmith.plan.planning import Cost, Measured
 from plansmith.plan.run import Run, StepStatus
 
 KEPT: Final = 50
 RUNS: Final = 20
-_KINDS: Final = ("tool", "agent", "reply")
-# Kinds of steps that call nothing, unless these are names of tools.
-_UNSURE: Final = ("map", "plan", "ask")
 _SECOND: Final = timedelta(seconds=1)
 
 
@@ -53,17 +49,9 @@ class CallTimings:
 def calls_of(run: Run) -> dict[str, list[Cost]]:
     """Returns the costs of the last finished calls of a run, by tool or agent."""
     found: dict[str, list[Cost]] = {}
-    if run.plan is None:
-        return found
-    for name, state in run.steps.items():
-        if state.status is not StepStatus.DONE or not state.started_at:
-            continue
-        callee = state.callee
-        if not callee or callee in _UNSURE:
-            unit = named_unit(run.plan, name, run.templates)
-            callee = unit.callee if unit is not None and unit.step.kind in _KINDS else ""
-        if callee:
+    for state in run.steps.values():
+        if state.status is StepStatus.DONE and state.started_at and state.callee:
             took = (state.finished_at or state.started_at) - state.started_at
             cost = Cost(round(took / _SECOND, 4), state.tokens)
-            found.setdefault(callee, []).append(cost)
+            found.setdefault(state.callee, []).append(cost)
     return {name: costs[-KEPT:] for name, costs in found.items()}

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from plansmith.engine.executor import Executor
 from plansmith.engine.journal import Journal, load_replies, load_values
+from plansmith.engine.recover import unended_reads
 from plansmith.engine.store_retry import WaitingStore
 from plansmith.engine.units import named_unit
 from plansmith.errors import RunTakenOver, StaleWriter
@@ -134,7 +135,6 @@ class RunExecution:
         return bool(asked)
 
     async def _executor_for(self, journal: Journal, pacing: Pacing | None = None) -> Executor:
-        await self._planning.record_early_reads(journal)
         run, store = journal.run, self._journals.store
         starts = run.plan is not None and run.phase not in UNDER_WAY
         await self._budgets.count()
@@ -165,9 +165,7 @@ class RunExecution:
         is_plain = run.phase is RunStatus.RUNNING and not (run.questions or run.cancel_asked)
         if not is_plain or run.dropped or run.advice or run.paused:
             return None
-        if self._planning.has_early(run) or not self._reviser.ends_when_done:
-            return None
-        return e.RunFinished(status="done")
+        return e.RunFinished(status="done") if self._reviser.ends_when_done else None
 
     async def _execute_and_conclude(self, journal: Journal, active: _Active, fence: Fence) -> Run:
         unfinished = False
@@ -261,8 +259,8 @@ class RunExecution:
         """Ends a run that is not over, unless it needs a new plan; true if it goes on with one."""
         if journal.run.status.over:
             return False
-        await self._planning.record_early_reads(journal, ())
-        await self._planning.drop_early(journal.id)
+        if left := unended_reads(journal.run):
+            await journal.append(*left)
         outcome = await self._reviser.at_rest(journal)
         if not outcome.ends:
             return outcome.goes_on

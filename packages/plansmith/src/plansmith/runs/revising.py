@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from plansmith.engine.budget import CallReservations, limit_question
 from plansmith.engine.journal import Entry, Journal, load_results, load_values
 from plansmith.engine.pacing import Pacing, last_replies, open_replies
+from plansmith.engine.units import place_of
 from plansmith.plan import events as e
 from plansmith.plan.diff import diff_plans, merge_plans
 from plansmith.plan.limits import Limits
@@ -188,7 +189,7 @@ class PlanReviser:
         reads = reads or self.limits.tool_texts != "reviewed"
         if reads:
             results = await load_results(self.journals.store, run) if rethinks else {}
-            texts = replan.texts_of(run, {**intake.templates, **run.templates}, results)
+            texts = replan.texts_of(run, results)
             request = replace(request, findings=texts)
         planned = await self.planning.make(request, results=reads)
         budget.spend("replan", planned.metrics.usage)
@@ -259,8 +260,7 @@ class PlanReviser:
         if plan.hash == journal.plan_hash:
             return Sentence("end.same_plan")
         results = await load_values(self.journals.store, run)
-        templates = {**self.intake.templates, **run.templates}
-        loop = replan.loop_in(journal.events, plan, run=run, results=results, templates=templates)
+        loop = replan.loop_in(journal.events, plan, run, results)
         return loop or (Sentence("the new plan is unusable") if has_errors(problems) else "")
 
     async def _uncovered(self, journal: Journal, plan: Plan) -> Coverage:
@@ -281,7 +281,7 @@ class PlanReviser:
         again = await self.repeated(journal, plan)
         # What a person skipped stays skipped in its step, and must not be done by another one.
         out = {
-            replan.place_of(run.plan, name, run.templates)
+            place_of(run.plan, name, run.templates)
             for name, state in run.steps.items()
             if replan.is_left_out(state)
         }
@@ -319,12 +319,12 @@ class PlanReviser:
             place
             for name, state in run.steps.items()
             if state.status is StepStatus.DONE or state.made or replan.is_in_doubt(state)
-            if (place := replan.place_of(run.plan, name, templates)) in old
+            if (place := place_of(run.plan, name, templates)) in old
         }
         keys = {old[place] for place in begun}
         approved = (await intake.calls(*run.covered)).acting if run.covered else []
         wanted = {(call.place, call.key) for call in approved}
-        calls = replan.calls_made(journal.events, templates) if run.calls else ()
+        calls = replan.calls_made(journal.events) if run.calls else ()
         made = {call for _, call, end in calls if not isinstance(end, e.StepFailed)}
         results = await load_values(self.journals.store, run)
         planned = replan.resolved_calls(plan, results, templates)
