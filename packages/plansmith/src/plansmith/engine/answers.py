@@ -7,13 +7,10 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-import jsonschema_rs
-
 from plansmith import plugins
-from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.budget import events_after_limit
-from plansmith.engine.outcome import instead_of_result, on_error
-from plansmith.engine.provenance import event_after_consent, is_allowed
+from plansmith.engine.outcome import instead_of_result, misfit, on_error
+from plansmith.engine.provenance import event_after_consent, read_consent
 from plansmith.engine.units import Level, levels, named_unit
 from plansmith.errors import Refused
 from plansmith.plan import events as e
@@ -207,11 +204,11 @@ def after_answer(
         return AfterAnswer([])
     if asked.kind == "unknown":
         return _after_unknown(step, value, run, known)
-    if asked.kind == "consent" and is_allowed(value):
+    if asked.kind == "consent":
+        if read_consent(value) is None:
+            _check_answer(asked, value)
         return AfterAnswer([event_after_consent(asked, value, run, known)])
     _check_answer(asked, value)
-    if asked.kind == "consent":
-        return AfterAnswer([event_after_consent(asked, value, run, known)])
     if asked.state:
         return AfterAnswer([e.StepReplied(step=step, answer=value, state=asked.state)])
     if refuses(run, asked, value, known):
@@ -225,16 +222,8 @@ def after_answer(
 
 def _check_answer(asked: e.QuestionAsked, value: Json) -> None:
     if asked.answer_schema is not None:
-        try:
-            validator(asked.answer_schema).validate(value)
-        except BadSchema as error:
-            raise Refused(
-                Sentence("the question has an invalid answer schema: {error}", error=error)
-            ) from None
-        except jsonschema_rs.ValidationError as error:
-            raise Refused(
-                Sentence("the answer does not fit the question: {why}", why=error.message)
-            ) from None
+        if why := misfit(asked.answer_schema, value):
+            raise Refused(Sentence("the answer does not fit the question: {why}", why=why))
     elif asked.options and value not in asked.options:
         raise _not_one_of(value, asked.options)
 
@@ -273,15 +262,9 @@ def _check_result(name: str, result: Json, run: Run, known: Environment) -> None
     unit = named_unit(run.plan, name, known.templates) if run.plan else None
     tool = unit.step.tool if unit is not None and isinstance(unit.step, ToolStep) else ""
     schema = known.tools[tool].output_schema if tool in known.tools else None
-    if schema is None or result is None:
-        return
-    try:
-        validator(schema).validate(result)
-    except BadSchema:
-        return  # a result of such a tool is not checked either
-    except jsonschema_rs.ValidationError as error:
-        why = Sentence("that is no result of {tool}: {error}", tool=tool, error=error.message)
-        raise Refused(why, hint=_RESULT_HINT) from None
+    if result is not None and (flaw := misfit(schema, result)):
+        why = Sentence("that is no result of {tool}: {error}", tool=tool, error=flaw)
+        raise Refused(why, hint=_RESULT_HINT)
 
 
 def _user_of(name: str, run: Run, known: Environment) -> str:

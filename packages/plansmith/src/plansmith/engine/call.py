@@ -214,10 +214,10 @@ class Callees:
             case AgentStep(agent=name) if name in self.agents:
                 more = cast("dict[str, Json]", inputs["inputs"])
                 return await self.agents[name].work(str(inputs["task"]), more, call)
-            case ReplyStep(style=style):
+            case ReplyStep(instruction=text, style=style):
                 if self.compose is None or style == "exact":
                     return str(inputs["instruction"])
-                return await self.compose(unit.step.instruction, call, cited(unit, results), style)
+                return await self.compose(text, call, cited(unit, results), style)
             case ToolStep(tool=name):
                 why = Sentence("there is no tool called '{name}'", name=name)
             case AgentStep(agent=name):

@@ -58,7 +58,6 @@ class Executor:
         self.leaves = False  # another process is to go on
         self._cancelled: tuple[e.Actor, str] | None = None
         self._paused: tuple[e.Actor, str] | None = None
-        self._armed: datetime | None = None  # the time for which it is to be woken, if one is set
         self._journal, self._callees, self._clock = journal, callees, callees.clock
         self._limits, self._templates = limits or Limits(), templates or {}
         self._pacing = pacing
@@ -166,8 +165,8 @@ class Executor:
             elif not calls.running and not (self._holds_on() and self._may_start):
                 return
             if not wakeups.is_awake:
-                if state.wakes:
-                    self._set_alarm()
+                if (at := self.wakes_at) is not None:
+                    wakeups.set_alarm(at)
                 await wakeups.next()
             if wakeups.follower:
                 await self._catch_up()
@@ -182,9 +181,7 @@ class Executor:
             if isinstance(outcome, Done):
                 state.finish(state.units[name], outcome.value)
                 continue
-            pause = state.record(state.units[name], outcome)
-            if pause is not None:
-                self.wakeups.later(pause, partial(state.schedule.put_back, name))
+            state.record(state.units[name], outcome)
 
     async def _write(self, batch: Batch, started: list[Ready]) -> list[Ready]:
         """Appends a batch, with the end of the run if it is one; returns the calls to make."""
@@ -199,7 +196,7 @@ class Executor:
 
     def _last_event(self) -> e.RunFinished | None:
         """Returns the end of the run, if nothing is left to do or to decide."""
-        goes_on = self._calls.running or self.wakeups.pauses or self._paused or self._pacing
+        goes_on = self._calls.running or self._state.wakes or self._paused or self._pacing
         if goes_on or self._progress.advice:
             return None
         return self._end() if self._state.is_all_done else None
@@ -409,25 +406,12 @@ class Executor:
         state = self._state
         # A person may have skipped a waiting one.
         state.wakes = {name: at for name, at in state.wakes.items() if name not in state.ended}
-        return bool(self.wakeups.pauses or (state.wakes and self._seconds_left() <= SHORT_PAUSE_S))
-
-    def _seconds_left(self) -> float:
-        at = min(self._state.wakes.values())
-        return max(0.0, (at - self._clock.now()).total_seconds())
-
-    def _set_alarm(self) -> None:
-        """Has the executor woken for the next step that waits for a time."""
-        if (at := self.wakes_at) != self._armed:
-            self._armed = at
-            self.wakeups.later(self._seconds_left(), self._forget_alarm, holds=False)
-
-    def _forget_alarm(self) -> None:
-        self._armed = None
+        if (at := self.wakes_at) is None:
+            return False
+        return (at - self._clock.now()).total_seconds() <= SHORT_PAUSE_S
 
     async def _stop(self, by: e.Actor, reason: str) -> None:
         """Cancels running calls, waits a little, and writes how they ended; others are unknown."""
-        for task in self.wakeups.pauses:
-            task.cancel()
         await self._calls.cancel(self._limits.grace_s)
         batch = self._state.batch
         if self._opening and batch.bodies:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import jsonschema_rs
 import msgspec
 
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.errors import InputNeeded, PlansmithError
-from plansmith.plan.data import Json, flaws
+from plansmith.plan.data import Json, flaws, plain_numbers
 from plansmith.plan.events import FailureKind
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence, with_hint
@@ -79,6 +81,18 @@ def kept_text(text: object) -> str:
     if isinstance(text, Sentence) and clean == text and len(clean) <= LONGEST_ERROR:
         return text
     return clean if len(clean) <= LONGEST_ERROR else f"{clean[:LONGEST_ERROR]}…"
+
+
+def misfit(schema: Mapping[str, Any] | None, value: Json) -> str:
+    """Says where and why a value does not fit a schema; empty if it does or nothing can tell."""
+    try:
+        validator(schema or {}).validate(plain_numbers(value))
+    except BadSchema:
+        return ""
+    except jsonschema_rs.ValidationError as error:
+        place = ".".join(map(str, error.instance_path))
+        return f"{place}: {error.message}" if place else error.message
+    return ""
 
 
 def question_flaw(need: InputNeeded) -> str:

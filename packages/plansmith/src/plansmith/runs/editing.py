@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from plansmith.engine.budget import limit_question
 from plansmith.errors import Refused, StaleDecision, StaleWriter
@@ -90,11 +90,7 @@ class PlanEditing:
         Raises:
             Refused: There is no such plan.
         """
-        found = versions(await self._journals.store.events(run_id)).before
-        if found is None:
-            raise Refused(Sentence("run {run} has no earlier plan", run=run_id))
-        why = Sentence("review.went_back")
-        return await self.edit(run_id, found.plan, by=by, restores=found.number, why=why)
+        return await self._restore(run_id, by, "before", Sentence("review.went_back"))
 
     async def redo(self, run_id: str, *, by: e.Who = "") -> Run:
         """Goes forward again to the plan that was undone last.
@@ -102,10 +98,14 @@ class PlanEditing:
         Raises:
             Refused: There is no such plan.
         """
-        found = versions(await self._journals.store.events(run_id)).after
+        return await self._restore(run_id, by, "after", Sentence("review.went_forward"))
+
+    async def _restore(
+        self, run_id: str, by: e.Who, which: Literal["before", "after"], why: str
+    ) -> Run:
+        found: Version | None = getattr(versions(await self._journals.store.events(run_id)), which)
         if found is None:
-            raise Refused(Sentence("run {run} has no undone plan to return to", run=run_id))
-        why = Sentence("review.went_forward")
+            raise Refused(Sentence("run {run} has no other plan to go to", run=run_id))
         return await self.edit(run_id, found.plan, by=by, restores=found.number, why=why)
 
     async def request_changes(self, run_id: str, text: str, *, by: e.Who = "") -> Run:

@@ -12,7 +12,6 @@ from weakref import WeakValueDictionary
 from plansmith.engine.executor import Executor
 from plansmith.engine.journal import Journal, load_replies, load_values
 from plansmith.engine.recover import unended_reads
-from plansmith.engine.store_retry import WaitingStore
 from plansmith.engine.units import named_unit
 from plansmith.errors import RunTakenOver, StaleWriter
 from plansmith.plan import events as e
@@ -104,7 +103,7 @@ class RunExecution:
             return None
         if journal.id in self._active:
             return self.of(journal.id)  # begun by another call meanwhile
-        journal.wait_for(WaitingStore(self._journals.store_retry))
+        journal.retry = self._journals.store_retry
         self._journals.owners.hold(fence)
         active.future = asyncio.create_task(self._execute_and_conclude(journal, active, fence))
         self._active[journal.id] = active

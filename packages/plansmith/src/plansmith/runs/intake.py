@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -19,7 +18,7 @@ from plansmith.check.names import Catalogue
 from plansmith.engine.call import Callees, secret_problems, secret_uses
 from plansmith.engine.journal import SYSTEM, Entry, Journal
 from plansmith.engine.timings import RUNS, CallTimings
-from plansmith.errors import JournalDamaged, Misconfigured, PlanInvalid
+from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
@@ -430,24 +429,12 @@ class PlanIntake:
     async def past(self) -> CallTimings:
         """Returns how long calls took: read once from the last runs, then updated by each run."""
         if self._past is None:
-            past = await self._last_timings()
+            ended: Sequence[Headline] = ()
+            if isinstance(self.store, ports.SummaryStore):
+                ended = await self.store.headlines(statuses=OVER_STATUSES, limit=RUNS)
             # Another task may have read them meanwhile, and learnt from a run.
-            if self._past is None:
-                self._past = past
+            past = self._past = self._past or CallTimings()
+            for each in reversed(ended) if not past.costs else ():
+                if each.summary is not None:
+                    past.learn(each.summary.calls)
         return self._past
-
-    async def _last_timings(self) -> CallTimings:
-        if isinstance(self.store, ports.SummaryStore):
-            ended = await self.store.headlines(statuses=OVER_STATUSES, limit=RUNS)
-        else:
-            ids = (await self.store.runs())[-RUNS:]
-            ended = [Headline(each, 0, "", None) for each in reversed(ids)]
-        past = CallTimings()
-        for run, _, _, summary in reversed(ended):
-            with suppress(JournalDamaged):  # a damaged run keeps no other from being planned
-                if summary is None:
-                    journal = await Journal.load(run, store=self.store, clock=self.clock)
-                    past.learn((await journal.summary()).calls)
-                else:
-                    past.learn(summary.calls)
-        return past

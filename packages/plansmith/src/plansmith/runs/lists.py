@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _PAGE: Final = 500
 _AT_ONCE: Final = 50
-_REMEMBERED: Final = 2000
 _UNTOLD: Final = ""
 
 
@@ -73,13 +72,11 @@ def planning_metrics(figures: Sequence[PlanningFigures]) -> dict[str, Json]:
 class RunLists:
     """Lists and counts the runs of a store.
 
-    A run that is being executed has no current summary: its journal is read, and the summary is
-    remembered and, where possible, stored.
+    A run that is being executed has no current summary: its journal is read.
     """
 
     def __init__(self, journals: Journals) -> None:
         self._journals, self._store = journals, journals.store
-        self._remembered: OrderedDict[str, tuple[int, RunSummary]] = OrderedDict()
 
     async def newest(
         self,
@@ -218,18 +215,7 @@ class RunLists:
                 await self._store.keep_summaries([(each.last, one) for each, one in pairs])
 
     async def _summary(self, headline: Headline) -> RunSummary | None:
-        run, last, _, stored = headline
-        if stored is not None:
-            return stored
-        known = self._remembered.get(run)
-        if known is not None and known[0] == last and not known[1].damage:
-            return known[1]
-        summary = await self._read(run)
-        if summary is not None:
-            self._remembered[run] = last, summary
-            if len(self._remembered) > _REMEMBERED:
-                self._remembered.popitem(last=False)
-        return summary
+        return headline.summary or await self._read(headline.run)
 
     async def _read(self, run: str) -> RunSummary | None:
         """Returns the summary of a journal; None if the run was removed a moment ago."""

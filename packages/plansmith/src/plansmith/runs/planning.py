@@ -11,7 +11,6 @@ from plansmith import plugins
 from plansmith.engine.journal import Entry, Journal
 from plansmith.engine.progress import spending
 from plansmith.engine.recover import unended_reads
-from plansmith.engine.store_retry import WaitingStore
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
@@ -118,7 +117,7 @@ class RunPlanning:
             await self._plan(journal, request or PlanRequest.of(run.request, run.options))
 
     async def _plan(self, journal: Journal, request: PlanRequest) -> None:
-        journal.wait_for(WaitingStore(self.journals.store_retry))
+        journal.retry = self.journals.store_retry
         clarified = _clarifications(journal.events)
         triaged = request.triaged or len(clarified) >= CLARIFICATIONS
         request = replace(request, text="\n\n".join([request.text, *clarified]), triaged=triaged)

@@ -115,27 +115,15 @@ def may_iterate(run: Run, limits: Limits, rounds: Rounds) -> bool:
     return not is_last and not run.closing and run.origin.kind != "schedule"
 
 
-class Rethinking(NamedTuple):
-    """Where a run stands whose plan is thought over after each step.
+def ended_since(run: Run, limits: Limits, events: Sequence[e.Event]) -> tuple[str, ...] | None:
+    """Returns the steps that ended since the plan was thought over, which is due if there are any.
 
-    `ended` are the steps that ended since the last time. `left` is false once `max_replans`
-    answers have changed the plan: then nobody thinks it over any more.
+    None if nobody thinks it over: no setting says so, `max_replans` answers have changed the plan,
+    or it is the plan of a schedule, which was approved as it is.
     """
-
-    left: bool = False
-    ended: tuple[str, ...] = ()
-
-    @property
-    def is_due(self) -> bool:
-        """Whether the plan is thought over before another step starts."""
-        return self.left and bool(self.ended)
-
-
-def rethinking(run: Run, limits: Limits, events: Sequence[e.Event]) -> Rethinking:
-    """Returns where a run stands; a run of a schedule keeps the plan that was approved for it."""
     when = run.options.replan or limits.replan
     if when != "after_each" or run.plan is None or run.origin.kind == "schedule" or run.closing:
-        return Rethinking()
+        return None
     names = {step.id for step in run.plan.steps if step.kind in _WORK}
     ended: list[str] = []
     changes, thinking = 0, False
@@ -149,9 +137,10 @@ def rethinking(run: Run, limits: Limits, events: Sequence[e.Event]) -> Rethinkin
             ended, thinking = [], False
         elif isinstance(body, (e.StepDone, e.StepReused)) and body.step in names:
             ended.append(body.step)
-    left = changes < _most(limits.max_replans, run, "replans")
+    if changes >= _most(limits.max_replans, run, "replans"):
+        return None
     is_open = any(run.steps[step.id].status in NOT_STARTED for step in run.plan.steps)
-    return Rethinking(left, tuple(ended) if is_open else ())
+    return tuple(ended) if is_open else ()
 
 
 def describe_outcomes(run: Run, specs: Mapping[str, ToolSpec]) -> str:

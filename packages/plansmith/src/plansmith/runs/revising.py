@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -11,7 +11,6 @@ from plansmith.engine.journal import Entry, Journal, load_results, load_values
 from plansmith.engine.pacing import Pacing, last_replies, open_replies
 from plansmith.engine.units import place_of
 from plansmith.plan import events as e
-from plansmith.plan.diff import diff_plans, merge_plans
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.planning import Planned, PlanRequest
@@ -71,11 +70,11 @@ class PlanReviser:
         run = journal.run
         if self.planning.planner is None:
             return None
-        thought = replan.rethinking(run, self.limits, journal.events)
+        ended = replan.ended_since(run, self.limits, journal.events)
         held = last_replies(run) if replan.may_iterate(run, self.limits, self.rounds) else {}
-        if not thought.left and not held:
+        if ended is None and not held:
             return None
-        return Pacing(after_step=thought.left, due=thought.is_due, held=frozenset(held))
+        return Pacing(after_step=ended is not None, due=bool(ended), held=frozenset(held))
 
     def last_replies(self, run: Run) -> Pacing | None:
         """Returns how the last replies of a run that ends are still written, if any are open.
@@ -110,8 +109,6 @@ class PlanReviser:
         if run.covered is not None:
             found = await self._uncovered(journal, plan)
             more, drops = (*found.reasons, *more), found.drops
-        if undone := _undone_edits(journal.events, plan):
-            more = (Sentence("review.edits_undone", steps=undone), *more)
         review_events: list[Entry] | None = None
         if more:
             [review] = await self.intake.review(plan, run, more=more)
@@ -138,9 +135,9 @@ class PlanReviser:
             )
             return _end(why)
         cause = replan.cause_to_revise(run, limits)
-        thought = replan.rethinking(run, limits, journal.events)
-        if thought.is_due and (cause is None or cause.kind == "iteration") and not run.cancel_asked:
-            text = Sentence("thinking the plan over after {steps}", steps=thought.ended)
+        ended = replan.ended_since(run, limits, journal.events)
+        if ended and (cause is None or cause.kind == "iteration") and not run.cancel_asked:
+            text = Sentence("thinking the plan over after {steps}", steps=ended)
             cause = replan.Cause("rethink", text)
         if cause is None:
             return _end()
@@ -152,19 +149,12 @@ class PlanReviser:
             return _end(cause.text)
         if not cause.limit or run.phase is RunStatus.REPLANNING:
             return await self._revise(journal, cause)
-        questions = {
-            "replans": Sentence(
-                "{count} plans did not succeed ({reason}). Make another one?",
-                count=run.replans,
-                reason=cause.text,
-            ),
-            "iterations": Sentence(
-                "{count} plans do not seem to be enough ({reason}). Make another one?",
-                count=run.iterations + 1,
-                reason=cause.text,
-            ),
-        }
-        await journal.append(limit_question(run, cause.limit, questions[cause.limit]))
+        question = Sentence(
+            "{count} plans were not enough ({reason}). Make another one?",
+            count=run.replans if cause.limit == "replans" else run.iterations + 1,
+            reason=cause.text,
+        )
+        await journal.append(limit_question(run, cause.limit, question))
         return WAITS
 
     async def _revise(self, journal: Journal, cause: replan.Cause) -> Outcome:
@@ -364,18 +354,3 @@ def _request(journal: Journal, feedback: str) -> PlanRequest:
     asked = [event.body.text for event in journal.events if isinstance(event.body, e.ChangesAsked)]
     again = replace(PlanRequest.of(run.request, run.options), previous=run.plan, feedback=feedback)
     return replace(again, changes=asked, pins=run.earlier)
-
-
-def _undone_edits(events: Sequence[e.Event], plan: Plan) -> list[str]:
-    """Returns the steps that a person changed by hand and that a new plan has otherwise."""
-    base = person = None
-    for event in events:
-        if isinstance(event.body, e.PlanProposed) and event.body.origin == "person":
-            person = event.body.plan
-        elif isinstance(event.body, e.PlanProposed):
-            base, person = event.body.plan, None
-    if base is None or person is None:
-        return []
-    lost = diff_plans(plan, merge_plans(base, person, plan).plan)
-    steps = [each.step for each in (*lost.added, *lost.removed)]
-    return [each.id for each in (*steps, *lost.changed)]
