@@ -11,7 +11,7 @@ from plansmith import plugins
 from plansmith.engine.budget import events_after_limit
 from plansmith.engine.outcome import instead_of_result, misfit, on_error
 from plansmith.engine.provenance import event_after_consent, read_consent
-from plansmith.engine.units import Level, levels, named_unit
+from plansmith.engine.units import levels, named_unit
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
@@ -84,42 +84,31 @@ def permits(run: Run, asked: e.QuestionAsked, known: Environment) -> bool:
     """Tells whether a question only asks to go on: what acts waits, and uses no answer."""
     if run.plan is None or asked.step is None or asked.kind != "step":
         return False
-    return bool(guarded(run.plan, asked.step, known)) and not any(
-        _acts(level.plan.by_id[name], known)
-        for level, used in _uses_around(run, asked, known)
-        for name in downstream(used, [level.part])
-    )
+    used = _reached(run, asked, known)
+    return bool(guarded(run.plan, asked.step, known)) and not any(_acts(s, known) for s in used)
 
 
-def is_used(run: Run, asked: e.QuestionAsked, known: Environment) -> bool:
-    """Tells whether a step uses the answer, if only to tell it."""
-    around = _uses_around(run, asked, known)
-    return any(level.part in each for level, used in around for each in used.values())
-
-
-def _uses_around(
-    run: Run, asked: e.QuestionAsked, known: Environment
-) -> Iterator[tuple[Level, dict[str, frozenset[str]]]]:
-    """Yields the plans around a question, with the steps whose results each of their steps uses.
+def _reached(run: Run, asked: e.QuestionAsked, known: Environment) -> list[AnyStep]:
+    """Returns the steps that get the answer as a value, if only to tell it, at every level.
 
     Mere order (`after`) does not count. A condition does: the plan says what each answer means.
     """
-    if run.plan is None or asked.step is None:
-        return
-    for level in levels(run.plan, asked.step, known.templates):
+    found: list[AnyStep] = []
+    around = levels(run.plan, asked.step, known.templates) if run.plan and asked.step else ()
+    for level in around:
         if level is not None:
             by_id = level.plan.by_id
-            yield (
-                level,
-                {
-                    name: frozenset(
-                        found.ref.step
-                        for found in step.references
-                        if found.ref and found.ref.step in by_id and not step.is_own(found)
-                    )
-                    for name, step in by_id.items()
-                },
-            )
+            uses = {
+                name: frozenset(
+                    each.ref.step
+                    for each in step.references
+                    if each.ref and each.ref.step in by_id and not step.is_own(each)
+                )
+                for name, step in by_id.items()
+            }
+            after = downstream(uses, [level.part])
+            found += [by_id[name] for name in after if name != level.part]
+    return found
 
 
 def refuses(run: Run, asked: e.QuestionAsked, value: Json, known: Environment) -> bool:
@@ -133,7 +122,7 @@ def refuses(run: Run, asked: e.QuestionAsked, value: Json, known: Environment) -
     listed = (asked.answer_schema or {}).get("enum")
     options = asked.options or (listed if isinstance(listed, list) else ())
     agreed = agrees(value, asked.text, [each for each in options if isinstance(each, str)])
-    if agreed is not None or is_used(run, asked, known):
+    if agreed is not None or _reached(run, asked, known):
         return agreed is False
     if value in options:
         return True  # there is no clearer one: when in doubt, it counts as a no

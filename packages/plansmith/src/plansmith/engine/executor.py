@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Final, cast
@@ -13,7 +14,6 @@ from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Callees
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.outcome import Done
-from plansmith.engine.pacing import Pacing
 from plansmith.engine.progress import ProgressBuffer, Ready, RunningCalls, Wakeups
 from plansmith.engine.provenance import Consent, as_allowed, seen_files
 from plansmith.engine.recover import ends_after_crash
@@ -33,6 +33,26 @@ from plansmith.ports import Call, Reply
 from plansmith.review.settings import MOST_ITEMS
 
 FRESH_S: Final = 300.0  # older results of early reads are not used, since the data may have changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pacing:
+    """Holds steps back: all new ones once a step has ended (`after_step`), or some replies.
+
+    `due`: a step has ended already. With `replies` nothing but these is run, whether or not the
+    steps they need have finished.
+    """
+
+    after_step: bool = False
+    due: bool = False
+    held: frozenset[str] = frozenset()
+    replies: Mapping[str, Unit] = field(default_factory=dict[str, Unit])
+
+    def holds(self, name: str, *, has_ended: bool) -> bool:
+        """Tells whether a step must not start now; `has_ended`: another one has."""
+        if self.replies:
+            return name not in self.replies
+        return (self.after_step and has_ended) or name in self.held
 
 
 class Executor:

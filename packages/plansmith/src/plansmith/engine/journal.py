@@ -17,7 +17,6 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json
 from plansmith.plan.fold import apply, fitting, with_ready_steps
 from plansmith.plan.run import ReportText, Run, Steps, StepState
-from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import Clock, JournalStore, RepairStore, Reply
@@ -36,17 +35,9 @@ _SHORT: Final = 1000
 class Journal:
     """Reads and appends the events of one run; raises `StaleWriter` if another writer was first."""
 
-    def __init__(
-        self,
-        run: str,
-        *,
-        store: JournalStore,
-        clock: Clock,
-        folder: str = "",
-        team: Team | None = None,
-    ) -> None:
+    def __init__(self, run: str, *, store: JournalStore, clock: Clock) -> None:
         self.id = run
-        self._store, self._clock, self._folder, self._team = store, clock, folder, team
+        self._store, self._clock = store, clock
         self._run = Run(id=run)
         self._summaries = SummaryMaker()
         self._summary: RunSummary | None = None
@@ -255,20 +246,10 @@ class Journal:
     def _next_events(
         self, bodies: Sequence[Entry], by: e.Actor = SYSTEM, at: datetime | None = None
     ) -> list[e.Event]:
-        """Returns the events that follow the last one; the first of a run has folder and team."""
+        """Returns the events that follow the last one."""
         entries = [each if isinstance(each, tuple) else (each, by) for each in bodies]
         last = self.events[-1] if self.events else None
-        if last is None and (self._folder or self._team):
-            entries = [(self._placed(body), who) for body, who in entries]
         return e.next_events(entries, run=self.id, at=at or self._clock.now(), last=last)
-
-    def _placed(self, body: e.AnyBody) -> e.AnyBody:
-        """Adds the folder and the team to which new runs belong."""
-        if isinstance(body, e.RunCreated) and self._folder and not body.folder:
-            body = body.replace(folder=self._folder)
-        if isinstance(body, e.RunCreated) and self._team and not body.options.team:
-            body = body.replace(options=body.options.replace(team=self._team))
-        return body
 
     def following(self, *entries: Entry) -> list[e.Event]:
         """Returns the events that could follow the last one, without those that do not fit."""

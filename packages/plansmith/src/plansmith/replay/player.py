@@ -11,13 +11,12 @@ from typing import Final, Protocol
 
 from plansmith.engine.call import Callees
 from plansmith.engine.outcome import Asks, Done, Failed, Outcome, Unsure
-from plansmith.engine.timings import CallTimings
+from plansmith.engine.summary import CallTimings
 from plansmith.engine.units import Unit
-from plansmith.errors import InputNeeded, JournalDamaged, NotFound, PlansmithError
+from plansmith.errors import InputNeeded, JournalDamaged, PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
-from plansmith.plan.fold import fold
 from plansmith.plan.next_move import (
     AwaitAnswer,
     AwaitReview,
@@ -84,13 +83,9 @@ async def replay(run_id: str, smith: HasRuns) -> Replayed:
     decided, are recorded. Of steps that the record does not end nothing is compared.
     """
     runs = smith.runs
-    events = await runs.store.events(run_id)
-    if not events:
-        raise NotFound(
-            Sentence("there is no run '{name}'", name=run_id),
-            hint=Sentence("plansmith runs lists them"),
-        )
-    record = _Record(fold(events), events)
+    journal = await runs.journals.load(run_id)
+    journal.need_sound()
+    record = _Record(journal.run, journal.events)
     run, plan = record.run, record.run.plan
     if plan is None:
         return Replayed(run_id, 0)

@@ -24,8 +24,8 @@ from plansmith.templates.template import runs_templates
 
 if TYPE_CHECKING:
     from plansmith.engine.budget import RunBudgets
+    from plansmith.engine.executor import Pacing
     from plansmith.engine.lease import Fence
-    from plansmith.engine.pacing import Pacing
     from plansmith.runs.revising import PlanReviser
 
 

@@ -17,7 +17,7 @@ from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
 from plansmith.engine.call import Callees, secret_problems, secret_uses
 from plansmith.engine.journal import SYSTEM, Entry, Journal
-from plansmith.engine.timings import RUNS, CallTimings
+from plansmith.engine.summary import RUNS, CallTimings
 from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from plansmith.plan.data import Json
     from plansmith.plan.planning import PlanOrigin
     from plansmith.plan.run import Run
+    from plansmith.runs.journals import Journals
 else:
     lazy_modules(globals(), rehearsal="plansmith.check.rehearsal")
 
@@ -77,12 +78,14 @@ class NewRun:
     review_events: Sequence[Entry] | None = None
     pins: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def created(self, policy: ReviewPolicy | None = None) -> e.RunCreated:
+    def created(self, journals: Journals, policy: ReviewPolicy | None = None) -> e.RunCreated:
         """Returns the first event of the run, which keeps the policy's rule of a second person.
 
-        Without a folder, the journal fills its own in.
+        It belongs to the folder and the team of the journals, unless it has its own.
         """
         options = self.options
+        if journals.team and not options.team:
+            options = options.replace(team=journals.team)
         if policy is not None and policy.second_person != "never":
             rule = stricter(options.second_person, policy.second_person)
             options = options.replace(second_person=rule)
@@ -91,7 +94,7 @@ class NewRun:
             locale=self.locale or (self.plan.locale if self.plan else "en"),
             options=options,
             origin=self.origin,
-            folder=self.folder,
+            folder=self.folder or journals.recorded_folder,
         )
 
 
@@ -432,9 +435,10 @@ class PlanIntake:
             ended: Sequence[Headline] = ()
             if isinstance(self.store, ports.SummaryStore):
                 ended = await self.store.headlines(statuses=OVER_STATUSES, limit=RUNS)
-            # Another task may have read them meanwhile, and learnt from a run.
-            past = self._past = self._past or CallTimings()
-            for each in reversed(ended) if not past.costs else ():
+            past = CallTimings()
+            for each in reversed(ended):
                 if each.summary is not None:
                     past.learn(each.summary.calls)
+            if self._past is None:  # else another task has read them meanwhile
+                self._past = past
         return self._past

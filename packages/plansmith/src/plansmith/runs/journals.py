@@ -73,10 +73,7 @@ class Journals:
 
     def new(self, run_id: str = "") -> Journal:
         """Creates the journal of a new run."""
-        named = run_id or self.new_id()
-        return Journal(
-            named, store=self.store, clock=self.clock, folder=self.recorded_folder, team=self.team
-        )
+        return Journal(run_id or self.new_id(), store=self.store, clock=self.clock)
 
     def keep_new(self, journal: Journal) -> Journal:
         """Keeps the journal of a run just created, so that it can begin without another look."""

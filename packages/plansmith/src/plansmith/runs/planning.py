@@ -93,7 +93,7 @@ class RunPlanning:
     async def create(self, new: NewRun) -> Journal:
         """Creates a run: checks and proposes its plan; without a plan, planning comes later."""
         who, journal = e.actor(new.by), self.journals.new(new.run_id)
-        start = (new.created(self.intake.policy), who)
+        start = (new.created(self.journals, self.intake.policy), who)
         if new.plan is None:
             self.need_planner()
             await journal.append(start)

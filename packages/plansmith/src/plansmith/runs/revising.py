@@ -7,16 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.engine.budget import CallReservations, limit_question
+from plansmith.engine.executor import Pacing
 from plansmith.engine.journal import Entry, Journal, load_results, load_values
-from plansmith.engine.pacing import Pacing, last_replies, open_replies
-from plansmith.engine.units import place_of
+from plansmith.engine.units import Unit, place_of
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.plan.problem import Problem, has_errors
-from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.plan.refs import escape_text, with_words
+from plansmith.plan.run import NOT_STARTED, Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, joined
+from plansmith.plan.steps import ReplyStep
 from plansmith.review.coverage import Coverage, coverage
 from plansmith.runs import replan
 from plansmith.runs.planning import RunPlanning, failure, recorded_exchanges
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from plansmith.engine.budget import RunBudgets
     from plansmith.plan.plan import Plan
 
+_OPEN: Final = (*NOT_STARTED, StepStatus.RUNNING)
 _RETHINK: Final = "Steps are done. If the rest of the plan still fits, write it again unchanged."
 
 
@@ -71,7 +74,7 @@ class PlanReviser:
         if self.planning.planner is None:
             return None
         ended = replan.ended_since(run, self.limits, journal.events)
-        held = last_replies(run) if replan.may_iterate(run, self.limits, self.rounds) else {}
+        held = _last_replies(run) if replan.may_iterate(run, self.limits, self.rounds) else {}
         if ended is None and not held:
             return None
         return Pacing(after_step=ended is not None, due=bool(ended), held=frozenset(held))
@@ -83,7 +86,7 @@ class PlanReviser:
         """
         if run.cancel_asked:
             return None
-        ready, partial = open_replies(run)
+        ready, partial = _open_replies(run)
         written = {**ready, **(partial if self.rounds.partial_reply else {})}
         return Pacing(replies=written) if written else None
 
@@ -327,16 +330,10 @@ class PlanReviser:
         )
 
     async def repeated_by(
-        self, journal: Journal, plan: Plan, kept: Collection[e.StepReused], at: Run | None = None
+        self, journal: Journal, plan: Plan, kept: Collection[e.StepReused]
     ) -> tuple[str, ...]:
-        """Returns the changes that an earlier run has made and the plan of another would repeat.
-
-        `at` is the run as it was when the other one forks from it: what it did then counts too,
-        although its plan may have lost the step since.
-        """
-        acting = await self.intake.acting(plan)
-        runs = [journal.run] if at is None else [at, journal.run]
-        effects = [each for run in runs for each in replan.done_again(run, plan, kept, acting)]
+        """Returns the changes that an earlier run has made and the plan of another would repeat."""
+        effects = replan.done_again(journal.run, plan, kept, await self.intake.acting(plan))
         return tuple(dict.fromkeys((*effects, *await self.repeated(journal, plan, names=True))))
 
     async def repeats_of_origin(self, run: Run, plan: Plan) -> tuple[str, ...]:
@@ -354,3 +351,48 @@ def _request(journal: Journal, feedback: str) -> PlanRequest:
     asked = [event.body.text for event in journal.events if isinstance(event.body, e.ChangesAsked)]
     again = replace(PlanRequest.of(run.request, run.options), previous=run.plan, feedback=feedback)
     return replace(again, changes=asked, pins=run.earlier)
+
+
+def _last_replies(run: Run) -> dict[str, ReplyStep]:
+    """Returns the replies of a plan that no other step uses and that are not written yet."""
+    if run.plan is None:
+        return {}
+    found = {
+        step.id: step
+        for step in run.plan.steps
+        if step.kind == "reply" and not step.disabled and run.steps[step.id].status in _OPEN
+    }
+    return {name: step for name, step in found.items() if not run.plan.needed_by[name]}
+
+
+def _open_replies(run: Run) -> tuple[dict[str, Unit], dict[str, Unit]]:
+    """Returns the last replies that can be written as they are, and those only from a part.
+
+    Without any finished step there is nothing to write from.
+    """
+    left = _last_replies(run)
+    if not left:
+        return {}, {}
+    done = {name for name, state in run.steps.items() if state.status is StepStatus.DONE}
+    off = {step.id for step in run.plan.steps if step.disabled} if run.plan else set[str]()
+    ready: dict[str, Unit] = {}
+    partial: dict[str, Unit] = {}
+    for name, step in left.items():
+        missing = sorted(step.needed - done - off)
+        if not missing:
+            ready[name] = Unit(name, step)
+        elif done:
+            partial[name] = Unit(name, _from_part(step, missing, run.locale))
+    return ready, partial
+
+
+def _from_part(step: ReplyStep, missing: list[str], locale: str) -> ReplyStep:
+    """Returns a reply that says which steps did not finish, in place of what they would give."""
+    nothing = [Sentence("(nothing: the step '{step}' did not finish)", step=n) for n in missing]
+    said = {name: in_language(each, locale) for name, each in zip(missing, nothing, strict=True)}
+    rest = Sentence(
+        "These steps did not finish: {steps}. Answer from what there is, and say what is missing.",
+        steps=missing,
+    )
+    text, end = with_words(step.instruction, said), escape_text(in_language(rest, locale))
+    return step.replace(instruction=f"{text}\n\n{end}", after=())

@@ -148,11 +148,8 @@ def _refuse_nothing(
         hint = Sentence("look at run {run}", run=f"{old.id}-undo{count}")
         raise Refused(Sentence("what run {run} did was taken back already", run=old.id), hint=hint)
     if all(each.inputs is None for each in left):
-        hint = Sentence("take it back by hand: values that its undo_with refers to are not usable")
         steps = [each.step for each in left]
-        raise Refused(
-            Sentence("no call can be told that takes back {steps}", steps=steps), hint=hint
-        )
+        raise Refused(Sentence("no call can be told that takes back {steps}", steps=steps))
 
 
 def _step_names(found: Sequence[Reversal]) -> dict[str, str]:
