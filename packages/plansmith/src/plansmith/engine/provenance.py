@@ -279,7 +279,7 @@ def _check_given(step: AnyStep | None, values: Mapping[str, Json], known: Enviro
     # Of a tool that is not there the check of the plan, or the call, tells.
     schema = spec.input_schema if spec is not None else _OF_AGENTS
     if (spec is not None or isinstance(step, AgentStep)) and (why := misfit(schema, dict(values))):
-        raise Refused(why)
+        raise Refused(f"{Unit('', step).callee}: {why}")
     if _names_secrets(step, values):
         raise Refused(
             Sentence("these values hold the name of a secret, which only the plan itself may use"),
