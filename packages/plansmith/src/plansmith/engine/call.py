@@ -15,7 +15,6 @@ from plansmith.engine.outcome import (
     Done,
     Failed,
     Outcome,
-    Unsure,
     error_text,
     named,
     question_flaw,
@@ -201,9 +200,9 @@ class Callees:
 
         `again` tells whether another try of a read may help. What a peer says decides nothing here.
         """
-        if self.is_read(unit):
-            return Failed(why, again=again, kind=kind, wait=wait)
-        return Unsure(why, again=self.is_repeatable(unit), kind=kind, wait=wait)
+        unsure = not self.is_read(unit)
+        again = self.is_repeatable(unit) if unsure else again
+        return Failed(why, again=again, kind=kind, wait=wait, unsure=unsure)
 
     async def _make(
         self, unit: Unit, inputs: dict[str, Json], call: Call, results: Mapping[str, Json]
@@ -301,8 +300,6 @@ def _hidden(outcome: Outcome, secrets: Secrets) -> Outcome:
             return Done(secrets.hide(value))
         case Failed(error):
             return replace(outcome, error=hide(error))
-        case Unsure(reason):
-            return replace(outcome, reason=hide(reason))
         case Asks(need):
             return Asks(
                 InputNeeded(

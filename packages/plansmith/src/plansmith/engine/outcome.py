@@ -28,25 +28,16 @@ class Done(msgspec.Struct, gc=False):
 
 @dataclass(slots=True)
 class Failed:
-    """The call gave no result and changed nothing; `again` if another try may help.
+    """The call gave no result and changed nothing; or, if `unsure`, it may have taken effect.
 
-    The next try should `wait` that many seconds, here and below.
+    `again`: another try may help, and is harmless. It should `wait` that many seconds.
     """
 
     error: str
     again: bool = False
     kind: FailureKind = "tool"
     wait: float | None = None
-
-
-@dataclass(slots=True)
-class Unsure:
-    """The call may have taken effect; `again` if its key makes another try harmless."""
-
-    reason: str
-    again: bool = False
-    kind: FailureKind = "tool"
-    wait: float | None = None
+    unsure: bool = False
 
 
 @dataclass(slots=True)
@@ -56,7 +47,7 @@ class Asks:
     need: InputNeeded
 
 
-Outcome = Done | Failed | Unsure | Asks
+Outcome = Done | Failed | Asks
 
 
 def error_text(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, cast
 
 from plansmith.engine.call import Callees
 from plansmith.engine.journal import Journal
-from plansmith.engine.outcome import Asks, Done, Failed, Outcome, Unsure
+from plansmith.engine.outcome import Asks, Done, Failed, Outcome
 from plansmith.engine.progress import spending
 from plansmith.engine.units import Unit
 from plansmith.errors import JournalError
@@ -101,7 +101,7 @@ class EarlyReads:
                     content = content_of(value)
                     values.append(content)
                     result = content.digest
-                case Failed(why) | Unsure(why):
+                case Failed(why):
                     error = why
                 case Asks(need):
                     error = Sentence("it asks: {question}", question=need.message)

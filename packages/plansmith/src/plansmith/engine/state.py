@@ -11,13 +11,7 @@ import msgspec
 from plansmith.engine.budget import NOTHING_USED, CallReservations
 from plansmith.engine.groups import Group, group_of
 from plansmith.engine.journal import Journal
-from plansmith.engine.outcome import (
-    Asks,
-    Failed,
-    Unsure,
-    instead_of_result,
-    on_error,
-)
+from plansmith.engine.outcome import Asks, Failed, instead_of_result, on_error
 from plansmith.engine.progress import spending
 from plansmith.engine.ready import ReadyQueue
 from plansmith.engine.recover import unknown_question
@@ -293,39 +287,37 @@ class State:
 
     # When a call has ended.
 
-    def record(self, unit: Unit, outcome: Failed | Unsure | Asks) -> None:
+    def record(self, unit: Unit, outcome: Failed | Asks) -> None:
         """Adds how a call ended without a result; it may be made again after a pause."""
         known = self.known(unit.name)
         tries = known.attempts - self._answered.get(unit.name, 0)
         match outcome:
-            case Failed(error, again, kind) if self._is_repeated(unit, tries, again=again):
-                self.batch.bodies.append(self._failure(unit, error, kind, again=True))
+            case Failed(error, kind=kind) if self._is_repeated(unit, tries, outcome):
+                body = self._failure(unit, error, kind, again=True)
+                self.batch.bodies.append(body.replace(unsure=True) if outcome.unsure else body)
                 self._pause(unit, tries, outcome.wait)
-            case Unsure(reason, True, kind) if self._is_repeated(unit, tries, again=True):
-                body = self._failure(unit, reason, kind, again=True)
-                self.batch.bodies.append(body.replace(unsure=True))
-                self._pause(unit, tries, outcome.wait)
-            case Failed(error, _, kind) if not known.unsure:
+            case Failed(error, kind=kind, unsure=False) if not known.unsure:
                 self.fail(unit, error, kind)
             case Asks(need):
                 self._park(unit, StepStatus.ASKING)
                 self.batch.add(_call_question(unit, need, known.attempts), need.state)
-            case Unsure(reason) | Failed(reason):
+            case Failed(reason):
                 self._park(unit, StepStatus.UNKNOWN)
                 unknown = e.StepUnknown(step=unit.name, reason=reason)
                 asked = unknown_question(unit.name, reason, callee=unit.callee)
                 self.batch.bodies += [unknown, asked]
 
-    def _is_repeated(self, unit: Unit, tries: int, *, again: bool) -> bool:
-        """Tells whether a failed call is made again; `again`: another try is harmless and may help.
+    def _is_repeated(self, unit: Unit, tries: int, failed: Failed) -> bool:
+        """Tells whether a failed call is made again.
 
         A step's own rule counts instead of the limit, also where another try seemed pointless; but
         never after a try that may have taken effect.
         """
         retry = unit.step.retry
         if retry is None:
-            return again and tries < self._limits.tries
-        return tries <= retry.at_most and (again or not self.known(unit.name).unsure)
+            return failed.again and tries < self._limits.tries
+        is_sure = not (failed.unsure or self.known(unit.name).unsure)
+        return tries <= retry.at_most and (failed.again or is_sure)
 
     def _pause(self, unit: Unit, tries: int, wait: float | None) -> None:
         """Tries a call again after the pause of its rule or of the limits, or a longer one.

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Final, Protocol
 
 from plansmith.engine.call import Callees
-from plansmith.engine.outcome import Asks, Done, Failed, Outcome, Unsure
+from plansmith.engine.outcome import Asks, Done, Failed, Outcome
 from plansmith.engine.summary import CallTimings
 from plansmith.engine.units import Unit
 from plansmith.errors import InputNeeded, JournalDamaged, PlansmithError
@@ -237,7 +237,7 @@ class _Record:
             if self.run.status.over and self.run.status not in _STOPPED:
                 other = Sentence("{step} is called with other inputs", step=unit.name)
                 self.unrecorded.append(other)
-            return Unsure("the record has no result of this call")
+            return Failed("the record has no result of this call", unsure=True)
         self.made += 1
         body = ends.pop(0) if len(ends) > 1 else ends[0]
         if isinstance(body, e.StepDone | e.StepFailed) and (body.tokens or body.cost):
@@ -246,9 +246,9 @@ class _Record:
             case e.StepDone(result=digest):
                 return Done(await store.get(digest))
             case e.StepFailed(error=error, kind=kind, unsure=unsure):
-                return Unsure(error, kind=kind) if unsure else Failed(error, kind=kind)
+                return Failed(error, kind=kind, unsure=unsure)
             case e.StepUnknown(reason=reason):
-                return Unsure(reason)
+                return Failed(reason, unsure=True)
             case e.QuestionAsked(text=text, answer_schema=schema, options=options, link=link):
                 state = await store.get(body.state)
                 return Asks(
