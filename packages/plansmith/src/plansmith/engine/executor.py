@@ -15,7 +15,7 @@ from plansmith.engine.call import Callees
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.outcome import Done
 from plansmith.engine.progress import ProgressBuffer, Ready, RunningCalls, Wakeups
-from plansmith.engine.provenance import Consent, as_allowed, seen_files
+from plansmith.engine.provenance import Consent, as_allowed
 from plansmith.engine.recover import ends_after_crash
 from plansmith.engine.state import SHORT_PAUSE_S, Batch, State
 from plansmith.engine.units import Unit, resolved
@@ -346,8 +346,9 @@ class Executor:
             if state.rules:
                 unit = self._naming_skipped(unit)
             inputs, kind, permit = resolved(unit, state.results), unit.step.kind, state.permit(unit)
+            seen = ""
             if permit is not None:
-                unit, inputs = as_allowed(unit, inputs, permit, state.results)
+                unit, inputs, seen = as_allowed(unit, inputs, permit, state.results)
             if kind == "ask":
                 state.ask(unit, str(inputs["question"]))
             elif self._consent.asks_first(unit, inputs, permit, state):
@@ -355,7 +356,6 @@ class Executor:
             elif kind in ("map", "plan") or unit.step.repeat is not None:
                 state.open(unit, inputs)
             else:
-                seen = seen_files(unit, permit) if permit is not None else ""
                 return [self._prepare_call(unit, inputs, seen)]
         except ReferenceFailed as error:
             state.fail(unit, str(error))

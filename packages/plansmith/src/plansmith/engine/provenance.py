@@ -287,26 +287,21 @@ def _check_given(step: AnyStep | None, values: Mapping[str, Json], known: Enviro
         )
 
 
-def seen_files(unit: Unit, permit: StepReplied) -> str:
-    """Returns the hash of the files that a person saw who consented to a call; empty if none.
-
-    A repeated call changes them itself: they count for its first round alone.
-    """
-    is_later = unit.is_round and not unit.name.endswith("/1")
-    allowed = read_consent(permit.answer)
-    return "" if is_later or allowed is None or not permit.permit else allowed.seen
-
-
 def as_allowed(
     unit: Unit, inputs: dict[str, Json], permit: StepReplied, results: Mapping[str, Json]
-) -> tuple[Unit, dict[str, Json]]:
-    """Returns a unit and its inputs as a person allowed them; a permit for others does not count.
+) -> tuple[Unit, dict[str, Json], str]:
+    """Returns a unit and its inputs as a person allowed them, and the hash of the files seen.
 
-    The unit itself is changed, because the secrets that its step names are put in once more.
+    A permit for other inputs does not count. A repeated call changes the files itself: they count
+    for its first round alone. The unit itself is changed, because the secrets that its step names
+    are put in once more.
     """
-    step, values = unit.step, given_values(permit.answer)
+    step, allowed = unit.step, read_consent(permit.answer) or Allowed()
+    is_later, values = unit.is_round and not unit.name.endswith("/1"), allowed.values
+    seen = "" if is_later or not permit.permit else allowed.seen
     if values is None or permit.instead_of != content_hash(inputs) or _names_secrets(step, values):
-        return unit, inputs  # perhaps another step than the one that was asked about: it asks again
+        # Perhaps it is another step than the one that was asked about: then it asks again.
+        return unit, inputs, seen
     # Nothing of a person's values is a reference any more.
     if isinstance(step, AgentStep):
         task, more = escape_text(str(values["task"])), literal(values["inputs"])
@@ -318,7 +313,7 @@ def as_allowed(
             for name, value in values.items()
         }
         given = unit.with_step(step.replace(inputs=filled))
-    return given, resolved(given, results)
+    return given, resolved(given, results), seen
 
 
 def _names_secrets(step: AnyStep, values: Mapping[str, Json]) -> bool:

@@ -79,9 +79,6 @@ def _plan_to_decide(run: Run, approve: str | None) -> Plan:
     if run.cancel_asked and approve is not None:
         raise StaleDecision(Sentence("run {run} is being cancelled", run=run.id))
     if approve is not None and approve != run.plan.hash:
-        if approve and run.plan.hash.startswith(approve):
-            hint = Sentence("it is {hash}", hash=run.plan.hash)
-            raise StaleDecision(Sentence("only the whole hash of a plan approves it"), hint=hint)
         raise stale_hash(run.plan.hash)
     return run.plan
 
