@@ -136,7 +136,6 @@ VERBS: dict[str, Verb] = {
     "run": lambda s, run: s.run(run),
     "resume": lambda s, run: s.resume(run),
     "retry": lambda s, run: s.retry(run),
-    "fork": lambda s, run: s.runs.repeating.fork(run, at=3),
     "changes": lambda s, run: s.request_changes(run, "other"),
     "skip": lambda s, run: s.runs.stopping.skip(run, "n"),
     "schedule": lambda s, run: s.schedules.create(run=run, timing=Timing(every_minutes=5)),
@@ -353,15 +352,16 @@ async def test_an_approved_run_cut_off_in_the_middle_asks_again_after_a_redefini
         assert source.calls == before + 1
 
 
-async def test_runs_of_no_folder_go_on_anywhere_and_forks_keep_their_folder(tmp_path: Path) -> None:
+async def test_runs_of_no_folder_go_on_anywhere_and_repeats_keep_theirs(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'r.db'}"
     async with smith("", store) as nowhere, smith(tmp_path / "a", store) as a:
         free = await nowhere.submit(NOTE)
         assert free.folder == ""
         assert (await a.decide(free.id, approve=NOTE.hash)).is_approved
         mine = await a.submit(NOTE)
-        assert (await a.runs.repeating.fork(mine.id, at=2)).folder == str(tmp_path / "a")
-        assert (await nowhere.runs.repeating.fork(mine.id, at=2)).folder == str(tmp_path / "a")
+        await a.cancel(mine.id)
+        assert (await a.rerun(mine.id)).folder == str(tmp_path / "a")
+        assert (await nowhere.rerun(mine.id)).folder == str(tmp_path / "a")
 
 
 async def test_a_request_of_another_folder_keeps_no_run_of_this_one_from_going_on(
@@ -372,7 +372,8 @@ async def test_a_request_of_another_folder_keeps_no_run_of_this_one_from_going_o
     store = f"sqlite:///{tmp_path / 'r.db'}"
     there = Plansmith(store=store, model=ScriptedModel(), folder=tmp_path / "a")
     journal = there.runs.journals.new()
-    await journal.append(e.RunCreated(request="look around"), by=e.actor("ann"))
+    created = e.RunCreated(request="look around", folder=str(tmp_path / "a"))
+    await journal.append(created, by=e.actor("ann"))
     await there.close()
     here = Plansmith(store=store, model=ScriptedModel(), folder=tmp_path / "b", tools=[seen])
     mine = await here.submit(Plan.model_validate({"steps": [{"id": "s", "tool": "seen"}]}))

@@ -19,7 +19,6 @@ from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import Refused, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json
-from plansmith.plan.run_options import Origin
 from plansmith.ports import Call, ModelDone, TextDelta, Usage
 from plansmith.testing import Answer, FakeClock, FakeTool, MemoryStore
 from plansmith.tools.functions import tool
@@ -252,23 +251,6 @@ async def test_an_edit_in_mid_run_takes_back_only_what_it_changes() -> None:
     assert await bodies(app, run, e.QuestionWithdrawn)
     run = await app.run(run.id)
     assert run.status is RunStatus.DONE
-
-
-async def test_a_fork_starts_from_any_event_and_repeats_only_what_came_after() -> None:
-    app, tools = smith()
-    wanted = plan(step("a"), step("b", inputs={"x": "{{a.seen}}"}), step("c", after=["b"]))
-    first = await app.run((await app.submit(wanted, by="ada")).id)
-    done = [event.number async for event in app.events(first.id) if event.body.type == "step_done"]
-    before = len(tools.calls)
-    forked = await app.runs.repeating.fork(first.id, at=done[1], by="ada")
-    assert forked.origin == Origin(kind="run", id=first.id, event=done[1])
-    forked = await app.run(forked.id)
-    assert forked.status is RunStatus.DONE
-    assert len(tools.calls) == before + 1
-    with pytest.raises(Refused, match="no plan at event 0"):
-        await app.runs.repeating.fork(first.id, at=0)
-    with pytest.raises(Refused, match="no plan"):
-        await app.runs.repeating.fork("nothing", at=5)
 
 
 # Crashes while planning

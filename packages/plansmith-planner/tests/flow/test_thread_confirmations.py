@@ -195,7 +195,7 @@ async def test_a_why_of_many_words_looks_for_the_longest_only() -> None:
     assert "step find (flights)" in why.text
 
 
-@pytest.mark.parametrize("again", ["rerun", "retry", "fork"])
+@pytest.mark.parametrize("again", ["rerun", "retry"])
 async def test_a_plan_made_after_reading_results_is_reviewed_again_when_it_is_repeated(
     again: str,
 ) -> None:
@@ -215,10 +215,7 @@ async def test_a_plan_made_after_reading_results_is_reviewed_again_when_it_is_re
     follow = await begun(thread, "What does it cost?")
     assert follow.status is RunStatus.REVIEWING
     await smith.cancel(follow.id, by="ann")
-    assert follow.last is not None
-    more = {"at": follow.last.number} if again == "fork" else {}
-    verb: Any = smith.runs.repeating.fork if again == "fork" else getattr(smith, again)
-    repeated = await verb(follow.id, by="ann", **more)
+    repeated = await getattr(smith, again)(follow.id, by="ann")
     assert (await smith.runs.run(repeated.id)).status is RunStatus.REVIEWING
     assert desk.count("book") == 0
 

@@ -13,15 +13,12 @@ from tests.flow.plans import approved, plan
 
 from plansmith import AgentSpec, Effect, RunStatus, StepStatus
 from plansmith.app import Plansmith
-from plansmith.errors import NotApproved, OutcomeUnknown, Refused, ToolBusy, ToolFailed
-from plansmith.plan import events as e
+from plansmith.errors import OutcomeUnknown, Refused, ToolBusy, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call
-from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
-from plansmith.tools.functions import tool
 
 LIMITS = Limits(first_wait_s=0, tries=3, data="show")
 
@@ -251,53 +248,3 @@ async def test_a_new_plan_without_a_step_in_doubt_keeps_the_step_and_its_questio
     run = await app.run(run.id)
     assert run.status is RunStatus.DONE
     assert [call.tool for call in tools.calls].count("pay") == 1
-
-
-async def test_a_fork_asks_before_what_was_done_at_its_event_although_the_plan_lost_it_since() -> (
-    None
-):
-    sent: list[int] = []
-
-    @tool(effect="write")
-    def send(x: int) -> int:
-        sent.append(x)
-        return x
-
-    def steps(x: int, question: str) -> Any:
-        ask = {"id": "ask", "question": question}
-        return plan({"id": "send", "tool": "send", "inputs": {"x": x}}, ask)
-
-    smith = Plansmith(tools=[send], policy=ReviewPolicy(never_for=("send",)))
-    run = await smith.run((await smith.submit(steps(1, "Go?"))).id)
-    assert run.last is not None
-    await smith.edit(run.id, plan({"id": "ask", "question": "Go?"}), by="ada")
-    again, at = steps(2, "Really?"), run.last.number
-    forked = await smith.runs.repeating.fork(run.id, at=at, plan=again, by="ada")
-    assert forked.status is RunStatus.REVIEWING
-    with pytest.raises(NotApproved):
-        await smith.run(forked.id)
-    assert sent == [1]
-
-
-async def test_a_keyed_write_stays_unsure_through_a_restart_and_a_cancel() -> None:
-    store = MemoryStore()
-    service = Keyed(RuntimeError("boom"))
-    limits = Limits(first_wait_s=3600)
-    app = Plansmith(tools=[service], limits=limits, store=store)
-    run = await app.submit(plan({"id": "p", "tool": "pay"}))
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash)
-    news = app.events(run.id, follow=True)
-    # As `run` does, without waiting for it.
-    running = app.runs.execution.begin(await app.runs.journals.load(run.id))
-    future = await running
-    assert future is not None
-    async for event in news:
-        if isinstance(event.body, e.StepFailed):
-            assert event.body.unsure
-            break
-    future.cancel()
-    again = Plansmith(tools=[service], limits=limits, store=store)
-    run = await again.cancel(run.id, by="ada")
-    assert run.status is RunStatus.CANCELLED
-    assert run.steps["p"].status is StepStatus.UNKNOWN

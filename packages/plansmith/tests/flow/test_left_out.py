@@ -12,7 +12,6 @@ from plansmith.app import Plansmith
 from plansmith.plan import events as e
 from plansmith.plan.run import Run
 from plansmith.plan.timing import Timing
-from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
 from plansmith.tools.functions import tool
 
@@ -110,19 +109,6 @@ async def test_a_plan_that_a_program_submits_ends_as_its_steps_did(request_: str
     timing = Timing(every_minutes=60)
     await app.schedules.create(run=other.id, timing=timing, approve=edited.plan.hash, by="ada")
     assert len(await app.schedules.all()) == 1
-
-
-async def test_a_warning_of_the_planner_survives_a_restart_and_still_decides_nothing(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "runs.db"
-    app = smith(decided("plan"), drafted(SORT), store=SqliteStore(path))
-    run = await app.plan(REQUEST)
-    await app.close()
-    later = Plansmith(tools=[sort_rows, write_file], store=SqliteStore(path))
-    assert suspected(await later.get(run.id)) == [TOLD]
-    assert (await later.run(run.id)).status is RunStatus.DONE
-    await later.close()
 
 
 @tool(effect="write")

@@ -13,8 +13,6 @@ from plansmith.errors import PlanInvalid
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call
-from plansmith.review.settings import ReviewPolicy
-from plansmith.testing import FakeTool, FakeTools, MemoryStore
 
 TEXT = {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}
 NUMBER = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
@@ -138,28 +136,6 @@ async def test_a_secret_that_is_taken_away_is_missed_in_a_plan_checked_before() 
     assert "PS501" in await codes(app, shown)
 
 
-async def test_a_plan_sees_the_template_that_replaced_another_of_its_name() -> None:
-    app = Plansmith(tools=[FakeTools(FakeTool("send", ["sent"]), FakeTool("look", ["seen"]))])
-    app.runs.intake.templates["part"] = plan({"id": "p", "tool": "look"})
-    wanted = plan({"id": "a", "template": "part"})
-    first = await app.submit(wanted)
-    app.runs.intake.templates["part"] = plan({"id": "p", "tool": "send"})
-    second = await app.submit(wanted)
-    assert first.templates["part"].steps != second.templates["part"].steps
-    assert first.plan is not None
-    assert second.plan is not None
-    assert "sent" in str((await _approved(app, second.id)).steps["a"].result)
-    del app.runs.intake.templates["part"]
-    assert "PS103" in await codes(app, wanted)
-
-
-async def _approved(app: Plansmith, run_id: str) -> Any:
-    run = await app.get(run_id)
-    if run.status is RunStatus.REVIEWING and run.plan:
-        await app.decide(run_id, approve=run.plan.hash, by="ada")
-    return await app.run(run_id)
-
-
 async def test_plans_that_hash_alike_and_differ_are_told_apart() -> None:
     app = Plansmith(tools=[Changing(look())])
     written = plan(step(), step("b", inputs={"x": "{{a.x}}"}))
@@ -171,12 +147,3 @@ async def test_plans_that_hash_alike_and_differ_are_told_apart() -> None:
     assert (await app.submit(written)).status is RunStatus.PLANNING
     assert weak.hash == written.hash
     assert (await app.submit(weak)).status is RunStatus.REVIEWING
-
-
-async def test_two_services_with_one_store_keep_their_own_policy_for_one_plan() -> None:
-    store, wanted = MemoryStore(), plan(step())
-    strict = Plansmith(tools=[Changing(look())], store=store, policy=ReviewPolicy(ask="always"))
-    free = Plansmith(tools=[Changing(look())], store=store)
-    assert (await free.submit(wanted)).status is RunStatus.PLANNING
-    assert (await strict.submit(wanted)).status is RunStatus.REVIEWING
-    assert (await free.submit(wanted)).status is RunStatus.PLANNING

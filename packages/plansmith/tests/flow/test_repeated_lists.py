@@ -100,7 +100,7 @@ async def test_consent_to_a_long_repeated_list_tells_its_rounds() -> None:
     await app.decide(run.id, approve=wanted.hash, by="ada")
     run = await app.run(run.id)
     [asked] = run.questions.values()
-    assert "3 times in each of up to 2 rounds" in asked.text
+    assert "up to 6 times, for 3 items" in asked.text
     assert asked.times == 6
     await app.answer(run.id, asked.question, "allow", by="ada")
     run = await app.run(run.id)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from tests.flow.plans import approved, plan, step
 
-from plansmith import Effect, Plan, Plansmith, RunStatus
-from plansmith.clock import SystemClock
+from plansmith import Effect, Plansmith, RunStatus
 from plansmith.errors import InputNeeded, ToolFailed
 from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.events import Actor, Event
@@ -84,43 +82,6 @@ class Gate:
         return tool
 
 
-async def test_a_run_that_was_paused_while_it_ran_and_went_on() -> None:
-    gate = Gate()
-    app = Plansmith(tools=[gate, FakeTools(LOOK)])
-    run = await app.submit(plan(step("g", "gate"), step("a", after=["g"])))
-    running = asyncio.create_task(app.run(run.id))
-    await gate.started.wait()
-    pausing = asyncio.create_task(app.pause(run.id, by="ada", reason="lunch"))
-    await asyncio.sleep(0)
-    gate.open.set()
-    await asyncio.gather(running, pausing)
-    await app.resume(run.id, by="ada")
-    await app.run(run.id)
-    events = await assert_replays(app, run.id)
-    assert "step_progressed" in {event.body.type for event in events}
-
-
-class SlowClock(SystemClock):
-    """A clock on which time passes between any two looks, as on a busy machine."""
-
-    looks = 0
-
-    def now(self) -> datetime:
-        self.looks += 1
-        return super().now() + timedelta(seconds=0.7 * self.looks)
-
-
-async def test_a_run_that_was_cancelled_while_it_ran() -> None:
-    gate = Gate()
-    app = Plansmith(tools=[gate, FakeTools(LOOK)], clock=SlowClock())
-    run = await app.submit(plan(step("g", "gate"), step("h", "gate"), step("a", after=["g"])))
-    running = asyncio.create_task(app.run(run.id))
-    await gate.started.wait()
-    await app.cancel(run.id, by="ada")
-    await running
-    await assert_replays(app, run.id)
-
-
 async def test_a_run_whose_process_died_and_that_another_one_took_up() -> None:
     store, gate = MemoryStore(), Gate()
     app = Plansmith(tools=[gate, FakeTools(LOOK)], store=store)
@@ -160,18 +121,6 @@ async def test_a_call_that_asked_the_person() -> None:
 
 PLANNED = {"goal": "look", "steps": [step("a"), {"id": "r", "instruction": "Say {{a}}"}]}
 TRIAGE = {"decision": "plan", "reason": "work", "query": "look", "answer": ""}
-
-
-async def test_small_talk_and_a_question_about_the_request(scripted: Scripted) -> None:
-    answer = {"decision": "answer", "reason": "hi", "query": "", "answer": "Hello!"}
-    app = smith(model=scripted(answer))
-    await assert_replays(app, (await app.plan("hi")).id)
-    ask = {"decision": "ask", "reason": "vague", "query": "", "answer": "What exactly?"}
-    app = smith(model=scripted(ask, TRIAGE, PLANNED, "done"))
-    run = await app.plan("it")
-    run = await app.answer(run.id, "request:1", "the thing", by="ada")
-    await app.run(run.id)
-    await assert_replays(app, run.id)
 
 
 async def test_recorded_model_and_tool_replies_make_the_same_journal_through_the_planner(
@@ -243,24 +192,6 @@ async def test_an_altered_result_changes_what_later_steps_are_given() -> None:
     ).id
     told = await replay(run_id, app)
     assert "b is called with other inputs" in told.differences
-
-
-async def test_edits_undone_and_done_again_replay() -> None:
-    source = FakeTools(FakeTool("mail", effect=Effect.WRITE))
-    app = Plansmith(tools=[source])
-
-    def mail(to: str) -> Plan:
-        step = {"id": "m", "tool": "mail", "inputs": {"to": to}}
-        return Plan.model_validate({"goal": "mail", "steps": [step]})
-
-    run = await app.submit(mail("ann"), by="ada")
-    await app.edit(run.id, mail("bob"), by="ada")
-    await app.edit(run.id, mail("cid"), by="ada")
-    await app.runs.editing.undo(run.id, by="ada")
-    await app.runs.editing.undo(run.id, by="ada")
-    await app.runs.editing.redo(run.id, by="ada")
-    await app.decide(run.id, reject=True, by="ada")
-    assert (await replay(run.id, app)).identical
 
 
 async def test_what_a_person_changed_on_the_way_is_the_same_again() -> None:

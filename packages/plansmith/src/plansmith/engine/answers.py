@@ -7,14 +7,11 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-import jsonschema_rs
-
 from plansmith import plugins
-from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.budget import events_after_limit
-from plansmith.engine.outcome import instead_of_result, on_error
-from plansmith.engine.provenance import event_after_consent, is_allowed
-from plansmith.engine.units import Level, levels, named_unit
+from plansmith.engine.outcome import instead_of_result, misfit, on_error
+from plansmith.engine.provenance import event_after_consent, read_consent
+from plansmith.engine.units import levels, named_unit
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
@@ -87,42 +84,31 @@ def permits(run: Run, asked: e.QuestionAsked, known: Environment) -> bool:
     """Tells whether a question only asks to go on: what acts waits, and uses no answer."""
     if run.plan is None or asked.step is None or asked.kind != "step":
         return False
-    return bool(guarded(run.plan, asked.step, known)) and not any(
-        _acts(level.plan.by_id[name], known)
-        for level, used in _uses_around(run, asked, known)
-        for name in downstream(used, [level.part])
-    )
+    used = _reached(run, asked, known)
+    return bool(guarded(run.plan, asked.step, known)) and not any(_acts(s, known) for s in used)
 
 
-def is_used(run: Run, asked: e.QuestionAsked, known: Environment) -> bool:
-    """Tells whether a step uses the answer, if only to tell it."""
-    around = _uses_around(run, asked, known)
-    return any(level.part in each for level, used in around for each in used.values())
-
-
-def _uses_around(
-    run: Run, asked: e.QuestionAsked, known: Environment
-) -> Iterator[tuple[Level, dict[str, frozenset[str]]]]:
-    """Yields the plans around a question, with the steps whose results each of their steps uses.
+def _reached(run: Run, asked: e.QuestionAsked, known: Environment) -> list[AnyStep]:
+    """Returns the steps that get the answer as a value, if only to tell it, at every level.
 
     Mere order (`after`) does not count. A condition does: the plan says what each answer means.
     """
-    if run.plan is None or asked.step is None:
-        return
-    for level in levels(run.plan, asked.step, known.templates):
+    found: list[AnyStep] = []
+    around = levels(run.plan, asked.step, known.templates) if run.plan and asked.step else ()
+    for level in around:
         if level is not None:
             by_id = level.plan.by_id
-            yield (
-                level,
-                {
-                    name: frozenset(
-                        found.ref.step
-                        for found in step.references
-                        if found.ref and found.ref.step in by_id and not step.is_own(found)
-                    )
-                    for name, step in by_id.items()
-                },
-            )
+            uses = {
+                name: frozenset(
+                    each.ref.step
+                    for each in step.references
+                    if each.ref and each.ref.step in by_id and not step.is_own(each)
+                )
+                for name, step in by_id.items()
+            }
+            after = downstream(uses, [level.part])
+            found += [by_id[name] for name in after if name != level.part]
+    return found
 
 
 def refuses(run: Run, asked: e.QuestionAsked, value: Json, known: Environment) -> bool:
@@ -136,7 +122,7 @@ def refuses(run: Run, asked: e.QuestionAsked, value: Json, known: Environment) -
     listed = (asked.answer_schema or {}).get("enum")
     options = asked.options or (listed if isinstance(listed, list) else ())
     agreed = agrees(value, asked.text, [each for each in options if isinstance(each, str)])
-    if agreed is not None or is_used(run, asked, known):
+    if agreed is not None or _reached(run, asked, known):
         return agreed is False
     if value in options:
         return True  # there is no clearer one: when in doubt, it counts as a no
@@ -207,11 +193,11 @@ def after_answer(
         return AfterAnswer([])
     if asked.kind == "unknown":
         return _after_unknown(step, value, run, known)
-    if asked.kind == "consent" and is_allowed(value):
+    if asked.kind == "consent":
+        if read_consent(value) is None:
+            _check_answer(asked, value)
         return AfterAnswer([event_after_consent(asked, value, run, known)])
     _check_answer(asked, value)
-    if asked.kind == "consent":
-        return AfterAnswer([event_after_consent(asked, value, run, known)])
     if asked.state:
         return AfterAnswer([e.StepReplied(step=step, answer=value, state=asked.state)])
     if refuses(run, asked, value, known):
@@ -225,16 +211,8 @@ def after_answer(
 
 def _check_answer(asked: e.QuestionAsked, value: Json) -> None:
     if asked.answer_schema is not None:
-        try:
-            validator(asked.answer_schema).validate(value)
-        except BadSchema as error:
-            raise Refused(
-                Sentence("the question has an invalid answer schema: {error}", error=error)
-            ) from None
-        except jsonschema_rs.ValidationError as error:
-            raise Refused(
-                Sentence("the answer does not fit the question: {why}", why=error.message)
-            ) from None
+        if why := misfit(asked.answer_schema, value):
+            raise Refused(Sentence("the answer does not fit the question: {why}", why=why))
     elif asked.options and value not in asked.options:
         raise _not_one_of(value, asked.options)
 
@@ -273,15 +251,9 @@ def _check_result(name: str, result: Json, run: Run, known: Environment) -> None
     unit = named_unit(run.plan, name, known.templates) if run.plan else None
     tool = unit.step.tool if unit is not None and isinstance(unit.step, ToolStep) else ""
     schema = known.tools[tool].output_schema if tool in known.tools else None
-    if schema is None or result is None:
-        return
-    try:
-        validator(schema).validate(result)
-    except BadSchema:
-        return  # a result of such a tool is not checked either
-    except jsonschema_rs.ValidationError as error:
-        why = Sentence("that is no result of {tool}: {error}", tool=tool, error=error.message)
-        raise Refused(why, hint=_RESULT_HINT) from None
+    if result is not None and (flaw := misfit(schema, result)):
+        why = Sentence("that is no result of {tool}: {error}", tool=tool, error=flaw)
+        raise Refused(why, hint=_RESULT_HINT)
 
 
 def _user_of(name: str, run: Run, known: Environment) -> str:

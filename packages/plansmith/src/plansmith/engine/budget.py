@@ -184,15 +184,11 @@ class CallReservations:
 
     def question(self, refusal: Refusal) -> QuestionAsked:
         """Returns the question whether to go on beyond the limit."""
-        amount = refusal.amount
         text = Sentence(
-            "The budget, {amount}, is used up. Go on with as much again?", amount=amount
+            "The {limit}, {amount}, is used up. Go on with as much again?",
+            limit=Sentence(f"limit.{refusal.limit}"),
+            amount=refusal.amount,
         )
-        if refusal.limit == "shared_budget":
-            text = Sentence(
-                "The budget of all runs, {amount}, is used up. Go on with as much again?",
-                amount=amount,
-            )
         return limit_question(self._run, refusal.limit, text)
 
 

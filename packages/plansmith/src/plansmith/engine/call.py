@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, NamedTuple, Protocol, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import jsonschema_rs
 
@@ -15,7 +15,6 @@ from plansmith.engine.outcome import (
     Done,
     Failed,
     Outcome,
-    Unsure,
     error_text,
     named,
     question_flaw,
@@ -88,17 +87,6 @@ MakeComposer = Callable[[str, Call, Mapping[str, Json], ReplyStyle], Awaitable[s
 DEFAULT_TIMEOUT: Final = 300.0
 
 
-class Prefetched(Protocol):
-    """Reads that were started before the plan was complete: one is promised to a unit, and taken.
-
-    `promise` returns the key of the early call; empty if there is none.
-    """
-
-    def promise(self, unit: Unit, inputs: Mapping[str, Json]) -> str: ...
-
-    def take(self, unit: Unit, call: Call) -> Awaitable[Outcome] | None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Callees:
     """What can be called, by name."""
@@ -108,7 +96,6 @@ class Callees:
     specs: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
     agents: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
     compose: MakeComposer | None = None
-    early: Prefetched | None = None
     secrets: Secrets | None = None
     _validators: dict[str, jsonschema_rs.Validator | None] = field(
         default_factory=dict[str, "jsonschema_rs.Validator | None"], repr=False
@@ -134,10 +121,6 @@ class Callees:
             return agent.spec.effect if agent is not None else Effect.WRITE
         return Effect.READ
 
-    def prefetched(self, unit: Unit, inputs: Mapping[str, Json]) -> str:
-        """Returns the key of the early read that the unit will use; empty if there is none."""
-        return self.early.promise(unit, inputs) if self.early else ""
-
     def timeout(self, unit: Unit) -> float:
         """Returns the time limit of a call in seconds; an agent may say its own."""
         seconds = unit.step.timeout_s
@@ -161,9 +144,6 @@ class Callees:
 
         `results` are needed to fill inputs with secrets again.
         """
-        begun = self.early.take(unit, call) if self.early else None
-        if begun is not None:
-            return await begun
         results, secrets = results or {}, self.secrets
         if secrets is None:
             return await self._try(unit, self._make(unit, inputs, call, results))
@@ -220,9 +200,9 @@ class Callees:
 
         `again` tells whether another try of a read may help. What a peer says decides nothing here.
         """
-        if self.is_read(unit):
-            return Failed(why, again=again, kind=kind, wait=wait)
-        return Unsure(why, again=self.is_repeatable(unit), kind=kind, wait=wait)
+        unsure = not self.is_read(unit)
+        again = self.is_repeatable(unit) if unsure else again
+        return Failed(why, again=again, kind=kind, wait=wait, unsure=unsure)
 
     async def _make(
         self, unit: Unit, inputs: dict[str, Json], call: Call, results: Mapping[str, Json]
@@ -233,10 +213,10 @@ class Callees:
             case AgentStep(agent=name) if name in self.agents:
                 more = cast("dict[str, Json]", inputs["inputs"])
                 return await self.agents[name].work(str(inputs["task"]), more, call)
-            case ReplyStep(style=style):
+            case ReplyStep(instruction=text, style=style):
                 if self.compose is None or style == "exact":
                     return str(inputs["instruction"])
-                return await self.compose(unit.step.instruction, call, cited(unit, results), style)
+                return await self.compose(text, call, cited(unit, results), style)
             case ToolStep(tool=name):
                 why = Sentence("there is no tool called '{name}'", name=name)
             case AgentStep(agent=name):
@@ -320,8 +300,6 @@ def _hidden(outcome: Outcome, secrets: Secrets) -> Outcome:
             return Done(secrets.hide(value))
         case Failed(error):
             return replace(outcome, error=hide(error))
-        case Unsure(reason):
-            return replace(outcome, reason=hide(reason))
         case Asks(need):
             return Asks(
                 InputNeeded(

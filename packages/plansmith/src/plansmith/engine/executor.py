@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import cast
+from typing import Final, cast
 
 from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Callees
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.outcome import Done
-from plansmith.engine.pacing import Pacing
 from plansmith.engine.progress import ProgressBuffer, Ready, RunningCalls, Wakeups
-from plansmith.engine.provenance import Consent, as_allowed, seen_files
+from plansmith.engine.provenance import Consent, as_allowed
 from plansmith.engine.recover import ends_after_crash
 from plansmith.engine.state import SHORT_PAUSE_S, Batch, State
 from plansmith.engine.units import Unit, resolved
@@ -31,6 +31,28 @@ from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import ReplyStep
 from plansmith.ports import Call, Reply
 from plansmith.review.settings import MOST_ITEMS
+
+FRESH_S: Final = 300.0  # older results of early reads are not used, since the data may have changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pacing:
+    """Holds steps back: all new ones once a step has ended (`after_step`), or some replies.
+
+    `due`: a step has ended already. With `replies` nothing but these is run, whether or not the
+    steps they need have finished.
+    """
+
+    after_step: bool = False
+    due: bool = False
+    held: frozenset[str] = frozenset()
+    replies: Mapping[str, Unit] = field(default_factory=dict[str, Unit])
+
+    def holds(self, name: str, *, has_ended: bool) -> bool:
+        """Tells whether a step must not start now; `has_ended`: another one has."""
+        if self.replies:
+            return name not in self.replies
+        return (self.after_step and has_ended) or name in self.held
 
 
 class Executor:
@@ -56,7 +78,6 @@ class Executor:
         self.leaves = False  # another process is to go on
         self._cancelled: tuple[e.Actor, str] | None = None
         self._paused: tuple[e.Actor, str] | None = None
-        self._armed: datetime | None = None  # the time for which it is to be woken, if one is set
         self._journal, self._callees, self._clock = journal, callees, callees.clock
         self._limits, self._templates = limits or Limits(), templates or {}
         self._pacing = pacing
@@ -79,7 +100,7 @@ class Executor:
         )
         self.wakeups = Wakeups(journal.wait, self._clock)
         self._progress = ProgressBuffer(self._clock, self.wakeups.wake)
-        self._calls = RunningCalls(callees, self._state.results, self.wakeups.put)
+        self._calls = RunningCalls(callees, self._state.results, self.wakeups.put, journal.value)
 
     def cancel(self, by: e.Actor, reason: str = "") -> None:
         """Starts no more steps and stops the running ones."""
@@ -164,8 +185,8 @@ class Executor:
             elif not calls.running and not (self._holds_on() and self._may_start):
                 return
             if not wakeups.is_awake:
-                if state.wakes:
-                    self._set_alarm()
+                if (at := self.wakes_at) is not None:
+                    wakeups.set_alarm(at)
                 await wakeups.next()
             if wakeups.follower:
                 await self._catch_up()
@@ -180,9 +201,7 @@ class Executor:
             if isinstance(outcome, Done):
                 state.finish(state.units[name], outcome.value)
                 continue
-            pause = state.record(state.units[name], outcome)
-            if pause is not None:
-                self.wakeups.later(pause, partial(state.schedule.put_back, name))
+            state.record(state.units[name], outcome)
 
     async def _write(self, batch: Batch, started: list[Ready]) -> list[Ready]:
         """Appends a batch, with the end of the run if it is one; returns the calls to make."""
@@ -197,7 +216,7 @@ class Executor:
 
     def _last_event(self) -> e.RunFinished | None:
         """Returns the end of the run, if nothing is left to do or to decide."""
-        goes_on = self._calls.running or self.wakeups.pauses or self._paused or self._pacing
+        goes_on = self._calls.running or self._state.wakes or self._paused or self._pacing
         if goes_on or self._progress.advice:
             return None
         return self._end() if self._state.is_all_done else None
@@ -327,8 +346,9 @@ class Executor:
             if state.rules:
                 unit = self._naming_skipped(unit)
             inputs, kind, permit = resolved(unit, state.results), unit.step.kind, state.permit(unit)
+            seen = ""
             if permit is not None:
-                unit, inputs = as_allowed(unit, inputs, permit, state.results)
+                unit, inputs, seen = as_allowed(unit, inputs, permit, state.results)
             if kind == "ask":
                 state.ask(unit, str(inputs["question"]))
             elif self._consent.asks_first(unit, inputs, permit, state):
@@ -336,7 +356,6 @@ class Executor:
             elif kind in ("map", "plan") or unit.step.repeat is not None:
                 state.open(unit, inputs)
             else:
-                seen = seen_files(unit, permit) if permit is not None else ""
                 return [self._prepare_call(unit, inputs, seen)]
         except ReferenceFailed as error:
             state.fail(unit, str(error))
@@ -363,6 +382,7 @@ class Executor:
         """Adds the start of a call to the batch; the call is made once that is written."""
         name = unit.name
         content = content_of(dict(sorted(inputs.items())))
+        early = self._early_read(unit, content.digest) if self._journal.written.prefetches else ""
         start = e.StepStarted(
             step=name,
             attempt=self._state.known(name).attempts + 1,
@@ -371,7 +391,7 @@ class Executor:
             inputs=content.digest,
             callee=unit.callee,
             item=unit.item if unit.parent is not None else "",
-            prefetched=self._callees.prefetched(unit, inputs),
+            prefetched=early,
         )
         self._state.batch.add(start, content)
         call = Call(
@@ -386,7 +406,18 @@ class Executor:
             is_stopped=lambda: self._cancelled is not None,
         )
         # The callee gets the recorded inputs for itself alone, and may change them.
-        return Ready(unit, cast("dict[str, Json]", content.value()), call)
+        known = self._journal.written.prefetches[early].result if early else ""
+        return Ready(unit, cast("dict[str, Json]", content.value()), call, known)
+
+    def _early_read(self, unit: Unit, inputs: str) -> str:
+        """Returns the key of a recent read of the same, made early, that no step has used."""
+        now, call = self._clock.now(), (unit.callee, inputs)
+        used = {each.prefetched for each in self._state.batch.bodies if type(each) is e.StepStarted}
+        for key, each in self._journal.written.prefetches.items():
+            is_free = each.result and not each.step and key not in used
+            if is_free and (each.tool, each.inputs) == call and each.ended_at is not None:
+                return key if (now - each.ended_at).total_seconds() <= FRESH_S else ""
+        return ""
 
     # Waiting and stopping.
 
@@ -395,25 +426,12 @@ class Executor:
         state = self._state
         # A person may have skipped a waiting one.
         state.wakes = {name: at for name, at in state.wakes.items() if name not in state.ended}
-        return bool(self.wakeups.pauses or (state.wakes and self._seconds_left() <= SHORT_PAUSE_S))
-
-    def _seconds_left(self) -> float:
-        at = min(self._state.wakes.values())
-        return max(0.0, (at - self._clock.now()).total_seconds())
-
-    def _set_alarm(self) -> None:
-        """Has the executor woken for the next step that waits for a time."""
-        if (at := self.wakes_at) != self._armed:
-            self._armed = at
-            self.wakeups.later(self._seconds_left(), self._forget_alarm, holds=False)
-
-    def _forget_alarm(self) -> None:
-        self._armed = None
+        if (at := self.wakes_at) is None:
+            return False
+        return (at - self._clock.now()).total_seconds() <= SHORT_PAUSE_S
 
     async def _stop(self, by: e.Actor, reason: str) -> None:
         """Cancels running calls, waits a little, and writes how they ended; others are unknown."""
-        for task in self.wakeups.pauses:
-            task.cancel()
         await self._calls.cancel(self._limits.grace_s)
         batch = self._state.batch
         if self._opening and batch.bodies:

@@ -32,6 +32,7 @@ class Group:
         self.asking: set[str] = set()
         self.done: set[str] = set()
         self.failed: dict[str, StepStatus] = {}
+        self.pause_s = 0.0  # how long its next part waits before it starts
 
     def started_parts(
         self, ended: Mapping[str, StepStatus], opened: Container[str]
@@ -116,11 +117,6 @@ class Group:
             return [results[name] for name in found]
         return {part.step.id: results[name] for name, part in found.items()}
 
-    def pause_s(self, name: str) -> float:
-        """Returns how long a part waits before it starts."""
-        del name
-        return 0.0
-
 
 class RoundGroup(Group):
     """The rounds of a step; the next one is added when the last has ended and more are needed."""
@@ -133,7 +129,7 @@ class RoundGroup(Group):
 
     def _add_round(self) -> None:
         part = round_unit(self.unit, len(self.parts) + 1)
-        self._last = part.name
+        self._last, self.pause_s = part.name, self._repeat.every if self.parts else 0.0
         self.parts[part.name] = part
         self.waiting.append(part.name)
 
@@ -183,43 +179,33 @@ class RoundGroup(Group):
         """The result of the last round."""
         return results[self._last]
 
-    def pause_s(self, name: str) -> float:
-        """Returns how long a round waits before it starts."""
-        return 0.0 if name == f"{self.unit.name}/1" else self._repeat.every
 
-
-class PartsMaker:
-    """Makes the parts of units, from the templates it knows."""
-
-    def __init__(self, templates: Mapping[str, Plan]) -> None:
-        self._templates = templates
-
-    def group(
-        self,
-        unit: Unit,
-        inputs: Mapping[str, Json],
-        results: Mapping[str, Json],
-        known: Mapping[str, str],
-    ) -> Group:
-        """Returns the parts of a unit; `known` are those that have started, with their items."""
-        step = unit.step
-        if step.repeat is not None:
-            return RoundGroup(unit, step.repeat, results)
-        if not isinstance(step, PlanStep):
-            return Group(unit, map_units(unit, inputs["over"], known))
-        plan = self._templates.get(step.template)
-        if plan is None:
-            raise ReferenceFailed(Sentence("unknown.template", name=step.template))
-        if step.content not in (None, plan.hash):
-            raise ReferenceFailed(Sentence("'{name}' is not what was approved", name=step.template))
-        parts = template_units(unit, plan, inputs)
-        for part in parts.values():
-            if unknown := min(part.needs() - parts.keys(), default=""):
-                raise ReferenceFailed(
-                    Sentence(
-                        "{step} waits for {need}, which does not exist",
-                        step=part.name,
-                        need=unknown,
-                    )
+def group_of(
+    unit: Unit,
+    inputs: Mapping[str, Json],
+    results: Mapping[str, Json],
+    known: Mapping[str, str],
+    templates: Mapping[str, Plan],
+) -> Group:
+    """Returns the parts of a unit; `known` are those that have started, with their items."""
+    step = unit.step
+    if step.repeat is not None:
+        return RoundGroup(unit, step.repeat, results)
+    if not isinstance(step, PlanStep):
+        return Group(unit, map_units(unit, inputs["over"], known))
+    plan = templates.get(step.template)
+    if plan is None:
+        raise ReferenceFailed(Sentence("unknown.template", name=step.template))
+    if step.content not in (None, plan.hash):
+        raise ReferenceFailed(Sentence("'{name}' is not what was approved", name=step.template))
+    parts = template_units(unit, plan, inputs)
+    for part in parts.values():
+        if unknown := min(part.needs() - parts.keys(), default=""):
+            raise ReferenceFailed(
+                Sentence(
+                    "{step} waits for {need}, which does not exist",
+                    step=part.name,
+                    need=unknown,
                 )
-        return Group(unit, parts)
+            )
+    return Group(unit, parts)

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
-from plansmith.engine.store_retry import WaitingStore
 from plansmith.engine.summary import SummaryMaker
-from plansmith.errors import EventMisfit, JournalDamaged, NotFound, StaleWriter
+from plansmith.errors import EventMisfit, JournalDamaged, NotFound, StaleWriter, StoreAway
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json
 from plansmith.plan.fold import apply, fitting, with_ready_steps
 from plansmith.plan.run import ReportText, Run, Steps, StepState
-from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import Clock, JournalStore, RepairStore, Reply
 
 if TYPE_CHECKING:
     from plansmith.engine.lease import Fence
+    from plansmith.engine.store_retry import StoreRetry
 
+_T = TypeVar("_T")
 SYSTEM: Final = e.Actor(kind="system")
 Entry = e.AnyBody | tuple[e.AnyBody, e.Actor]
 _LOOKS: Final = 3
@@ -35,18 +35,9 @@ _SHORT: Final = 1000
 class Journal:
     """Reads and appends the events of one run; raises `StaleWriter` if another writer was first."""
 
-    def __init__(
-        self,
-        run: str,
-        *,
-        store: JournalStore,
-        clock: Clock,
-        folder: str = "",
-        team: Team | None = None,
-    ) -> None:
+    def __init__(self, run: str, *, store: JournalStore, clock: Clock) -> None:
         self.id = run
-        self._store: JournalStore | WaitingStore = store
-        self._clock, self._folder, self._team = clock, folder, team
+        self._store, self._clock = store, clock
         self._run = Run(id=run)
         self._summaries = SummaryMaker()
         self._summary: RunSummary | None = None
@@ -54,6 +45,8 @@ class Journal:
         self.damage: JournalDamaged | None = None
         # The claim under which this process executes the run, if it does.
         self.fence: Fence | None = None
+        # Waits while the store is away, for whoever executes or plans the run.
+        self.retry: StoreRetry | None = None
         # Readable events after the last good one, and the last event's number.
         self.beyond: Sequence[e.Event] = ()
         self.last = 0
@@ -95,12 +88,17 @@ class Journal:
         """Returns the readable events after a number, the last event's number, and the damage."""
         store = self._store
         try:
-            return await store.events(self.id, after=after), 0, ""
+            events = await self._until_answered(lambda: store.events(self.id, after=after))
         except JournalDamaged as damage:
-            if not hasattr(store, "sound"):
+            if not isinstance(store, RepairStore):
                 raise
-            sound = await cast("RepairStore", store).sound(self.id)
+            repairing = store
+            sound = await self._until_answered(lambda: repairing.sound(self.id))
             return sound.events[after:], sound.last, sound.damage or damage.message
+        return events, 0, ""
+
+    async def _until_answered(self, action: Callable[[], Awaitable[_T]]) -> _T:
+        return await (action() if self.retry is None else self.retry.until_done(action))
 
     def _take(self, events: Sequence[e.Event], last: int, why: str) -> None:
         """Takes events that were read; those up to the first that does not fit."""
@@ -140,33 +138,29 @@ class Journal:
         self.beyond, self.last = events[number - 1 :], len(events)
         self.damage = self._damaged(why)
 
-    def copy(self, store: JournalStore) -> Journal:
+    def copy(self) -> Journal:
         """Returns a journal that has read the same, for another writer; it owns nothing."""
         copied, own = copy(self), {"events": [*self.events], "_summaries": self._summaries.copy()}
-        vars(copied).update(own, _store=store, fence=None)
+        vars(copied).update(own, fence=None, retry=None)
         return copied
-
-    def wait_for(self, waiting_store: WaitingStore) -> None:
-        """Uses a store that waits while the real one is away, from now on."""
-        self._store = waiting_store
 
     async def wait(self) -> None:
         """Returns when the store has an event that was not read yet."""
-        await self._store.wait(self.id, after=len(self.events))
+        await self._until_answered(lambda: self._store.wait(self.id, after=len(self.events)))
 
     async def value_of(self, body: e.AnyBody) -> Json:
         """Returns the stored value that an event refers to, if any."""
         match body:
             case e.StepDone(result=digest) | e.StepReplied(state=digest, permit=False):
-                return await self._store.get(digest)
+                return await self.value(digest)
             case e.StepFailed(result=digest) if digest:
-                return await self._store.get(digest)
+                return await self.value(digest)
             case _:
                 return None
 
     async def value(self, digest: str) -> Json:
         """Returns a stored value by its hash."""
-        return await self._store.get(digest)
+        return await self._until_answered(lambda: self._store.get(digest))
 
     async def append(
         self,
@@ -191,7 +185,7 @@ class Journal:
             raise EventMisfit(misfit.message, hint=hint) from None
         status, summary = self._summaries.look(later, self.events, events)
         if summary is not None:
-            summary = await self._summaries.with_models(summary, events, values, self._store.get)
+            summary = await self._summaries.with_models(summary, events, values, self.value)
         # Write, under the term of the claim.
         fence = self.fence
         told: dict[str, Any] = {"status": status, "summary": summary}
@@ -211,44 +205,51 @@ class Journal:
     async def _write(
         self, events: Sequence[e.Event], values: Sequence[Json | Content], told: Mapping[str, Any]
     ) -> None:
+        store = self._store
         try:
-            await self._store.append(events, values, **told)
+            try:
+                await store.append(events, values, **told)
+            except StoreAway as away:
+                if self.retry is None:
+                    raise
+                await self.retry.until_done(partial(self._write_again, events, values, told), away)
         except StaleWriter:
-            if await self._store.events(self.id, after=len(self.events)):
+            after = len(self.events)
+            if await self._until_answered(lambda: store.events(self.id, after=after)):
                 raise
             raise JournalDamaged(
                 Sentence("run {run} was repaired meanwhile", run=self.id),
                 hint=Sentence("load the run again and repeat the decision"),
             ) from None
+        if self.retry is not None and self.retry.trouble:
+            self.retry.answered()
+
+    async def _write_again(
+        self, events: Sequence[e.Event], values: Sequence[Json | Content], told: Mapping[str, Any]
+    ) -> None:
+        """Writes events, unless exactly these are stored: then only the answer was lost."""
+        try:
+            await self._store.append(events, values, **told)
+        except StaleWriter:
+            found = await self._store.events(self.id, after=len(self.events))
+            if [each.hash for each in found[: len(events)]] != [each.hash for each in events]:
+                raise
 
     async def _confirm(self, fence: Fence) -> None:
         """Makes sure that the run is still this process's, which may have been stopped."""
         for _ in range(_LOOKS):  # it may be stopped again meanwhile; or the store is that slow
             began = fence.now()
-            if isinstance(self._store, WaitingStore):
-                await self._store.retry.until_done(fence.confirm)
-            else:
-                await fence.confirm()
+            await self._until_answered(fence.confirm)
             if not fence.is_in_doubt(began):
                 return
 
     def _next_events(
         self, bodies: Sequence[Entry], by: e.Actor = SYSTEM, at: datetime | None = None
     ) -> list[e.Event]:
-        """Returns the events that follow the last one; the first of a run has folder and team."""
+        """Returns the events that follow the last one."""
         entries = [each if isinstance(each, tuple) else (each, by) for each in bodies]
         last = self.events[-1] if self.events else None
-        if last is None and (self._folder or self._team):
-            entries = [(self._placed(body), who) for body, who in entries]
         return e.next_events(entries, run=self.id, at=at or self._clock.now(), last=last)
-
-    def _placed(self, body: e.AnyBody) -> e.AnyBody:
-        """Adds the folder and the team to which new runs belong."""
-        if isinstance(body, e.RunCreated) and self._folder and not body.folder:
-            body = body.replace(folder=self._folder)
-        if isinstance(body, e.RunCreated) and self._team and not body.options.team:
-            body = body.replace(options=body.options.replace(team=self._team))
-        return body
 
     def following(self, *entries: Entry) -> list[e.Event]:
         """Returns the events that could follow the last one, without those that do not fit."""
@@ -271,7 +272,7 @@ class Journal:
         if not self.damage and self._summary and self._summary.number == len(self.events):
             return self._summary
         found = self._summaries.summary(self._run, self.events)
-        found = await self._summaries.with_models(found, (), (), self._store.get)
+        found = await self._summaries.with_models(found, (), (), self.value)
         return dataclasses.replace(found, damage=_told(self.damage)) if self.damage else found
 
     @property

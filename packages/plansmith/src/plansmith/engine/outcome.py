@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import jsonschema_rs
 import msgspec
 
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.errors import InputNeeded, PlansmithError
-from plansmith.plan.data import Json, flaws
+from plansmith.plan.data import Json, flaws, plain_numbers
 from plansmith.plan.events import FailureKind
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence, with_hint
@@ -26,25 +28,16 @@ class Done(msgspec.Struct, gc=False):
 
 @dataclass(slots=True)
 class Failed:
-    """The call gave no result and changed nothing; `again` if another try may help.
+    """The call gave no result and changed nothing; or, if `unsure`, it may have taken effect.
 
-    The next try should `wait` that many seconds, here and below.
+    `again`: another try may help, and is harmless. It should `wait` that many seconds.
     """
 
     error: str
     again: bool = False
     kind: FailureKind = "tool"
     wait: float | None = None
-
-
-@dataclass(slots=True)
-class Unsure:
-    """The call may have taken effect; `again` if its key makes another try harmless."""
-
-    reason: str
-    again: bool = False
-    kind: FailureKind = "tool"
-    wait: float | None = None
+    unsure: bool = False
 
 
 @dataclass(slots=True)
@@ -54,7 +47,7 @@ class Asks:
     need: InputNeeded
 
 
-Outcome = Done | Failed | Unsure | Asks
+Outcome = Done | Failed | Asks
 
 
 def error_text(error: BaseException) -> str:
@@ -79,6 +72,18 @@ def kept_text(text: object) -> str:
     if isinstance(text, Sentence) and clean == text and len(clean) <= LONGEST_ERROR:
         return text
     return clean if len(clean) <= LONGEST_ERROR else f"{clean[:LONGEST_ERROR]}…"
+
+
+def misfit(schema: Mapping[str, Any] | None, value: Json) -> str:
+    """Says where and why a value does not fit a schema; empty if it does or nothing can tell."""
+    try:
+        validator(schema or {}).validate(plain_numbers(value))
+    except BadSchema:
+        return ""
+    except jsonschema_rs.ValidationError as error:
+        place = ".".join(map(str, error.instance_path))
+        return f"{place}: {error.message}" if place else error.message
+    return ""
 
 
 def question_flaw(need: InputNeeded) -> str:

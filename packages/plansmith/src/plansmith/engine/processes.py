@@ -92,7 +92,7 @@ def _stat(process: int) -> tuple[str, str]:
 
 
 def described(owner: str) -> str:
-    """Describes a process to a person: its number, and its start or its machine."""
+    """Describes a process to a person: its number and its machine."""
     owner, _ = _opening(owner)
     machine, _, process = owner.rpartition(" ")[0].rpartition(" ")
     if is_elsewhere(owner):
@@ -100,16 +100,7 @@ def described(owner: str) -> str:
         return Sentence(
             "process {process} on the machine {machine}", process=process, machine=place
         )
-    try:
-        rows = (_PROC / "stat").read_text().splitlines()
-        boot = next(int(row.split()[1]) for row in rows if row.startswith("btime "))
-        ticks = int(owner.rpartition(" ")[2]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, StopIteration):
-        return Sentence("process {process} on this machine", process=process)
-    began = f"{datetime.fromtimestamp(boot + ticks, tz=UTC).astimezone():%H:%M}"
-    return Sentence(
-        "process {process} (started {time}) on this machine", process=process, time=began
-    )
+    return Sentence("process {process} on this machine", process=process)
 
 
 class ThisMachine:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from contextvars import Context, copy_context
+from datetime import datetime
 from typing import Final, NamedTuple, TypedDict, get_args
 
 from plansmith.engine.call import Callees
-from plansmith.engine.outcome import Outcome, kept_text, named
+from plansmith.engine.outcome import Done, Outcome, kept_text, named
 from plansmith.engine.units import Unit
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
@@ -48,9 +49,8 @@ class Wakeups:
         # The task that follows other processes: they may have written.
         self.follower: asyncio.Task[None] | None = None
         self._look: asyncio.TimerHandle | None = None
-        # Tasks that wait: the executor stays for the first ones, not for the others.
-        self.pauses: set[asyncio.Task[None]] = set()
-        self._alarms: set[asyncio.Task[None]] = set()
+        self._alarm: asyncio.Task[None] | None = None
+        self._alarm_at: datetime | None = None
 
     def open(self) -> None:
         """Binds it to the event loop that runs now."""
@@ -81,19 +81,18 @@ class Wakeups:
         if not loop.is_closed():
             loop.call_soon_threadsafe(loop.call_later, seconds, self.wake_now)
 
-    def later(self, seconds: float, then: Callable[[], None], *, holds: bool = True) -> None:
-        """Calls `then` after a pause, and wakes the executor, which stays if it `holds`."""
+    def set_alarm(self, at: datetime) -> None:
+        """Wakes the executor at a time, instead of that of an earlier alarm."""
 
         async def wait() -> None:
-            await self._clock.sleep(seconds)
-            then()
-            tasks.discard(task)  # before the executor looks whether to stay
+            await self._clock.sleep(max(0.0, (at - self._clock.now()).total_seconds()))
+            self._alarm_at = None
             self.wake_now()
 
-        task = asyncio.create_task(wait())
-        tasks = self.pauses if holds else self._alarms
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        if at != self._alarm_at:
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._alarm, self._alarm_at = asyncio.create_task(wait()), at
 
     def next(self) -> asyncio.Future[None]:
         """Returns what is done at the next wake-up, if the executor is not awake.
@@ -140,7 +139,7 @@ class Wakeups:
         if self._look is not None:
             self._look.cancel()
             self._look = None
-        tasks = [*self.pauses, *self._alarms, *([self.follower] if self.follower else ())]
+        tasks = [each for each in (self._alarm, self.follower) if each is not None]
         for task in tasks:
             task.cancel()
         return tasks
@@ -193,11 +192,12 @@ class ProgressBuffer:
 
 
 class Ready(NamedTuple):
-    """A call that is made once its start is written."""
+    """A call that is made once its start is written; `early` is the hash of what it gave before."""
 
     unit: Unit
     inputs: dict[str, Json]
     call: Call
+    early: str = ""
 
 
 class RunningCalls:
@@ -208,8 +208,9 @@ class RunningCalls:
         callees: Callees,
         results: Mapping[str, Json],
         ended: Callable[[str, Outcome], None],
+        value: Callable[[str], Awaitable[Json]],
     ) -> None:
-        self._callees, self._results, self._ended = callees, results, ended
+        self._callees, self._results, self._ended, self._value = callees, results, ended, value
         self._is_cancelled = False
         self.running: dict[str, asyncio.Task[None]] = {}
 
@@ -219,9 +220,12 @@ class RunningCalls:
             name = ready.unit.name
             self.running[name] = asyncio.create_task(self._work(*ready), name=name)
 
-    async def _work(self, unit: Unit, inputs: dict[str, Json], call: Call) -> None:
+    async def _work(self, unit: Unit, inputs: dict[str, Json], call: Call, early: str) -> None:
         try:
-            outcome = await self._callees.call(unit, inputs, call, self._results)
+            if early:
+                outcome: Outcome = Done(await self._value(early))
+            else:
+                outcome = await self._callees.call(unit, inputs, call, self._results)
         except asyncio.CancelledError:
             if self._is_cancelled:
                 raise

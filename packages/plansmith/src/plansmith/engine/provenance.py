@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-import jsonschema_rs
-
-from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.call import Callees
+from plansmith.engine.outcome import misfit
 from plansmith.engine.state import State
 from plansmith.engine.units import Unit, named_unit, resolved
 from plansmith.errors import Refused
 from plansmith.plan.capability import is_freed
-from plansmith.plan.data import Json, content_hash, content_of, json_text, plain_numbers
+from plansmith.plan.data import Json, content_hash, content_of, json_text
 from plansmith.plan.earlier import source_name
 from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepReplied
 from plansmith.plan.limits import Limits
@@ -133,22 +131,15 @@ class Consent:
         if not callees:
             return None
         rounds = step.repeat.at_most if step.repeat is not None else 1
-        told: dict[str, Any] = {"callees": callees, "count": len(items), "most": most}
-        told["list"] = value_line(step.over)
         text = Sentence(
-            "{callees} would be called {count} times, once for each item "
-            "of {list}. At most {most} go without asking. Allow all "
-            "{count}?",
-            **told,
+            "{callees} would be called up to {times} times, for {count} items of {list}. "
+            "At most {most} go without asking. Allow all?",
+            callees=callees,
+            times=len(items) * rounds,
+            count=len(items),
+            list=value_line(step.over),
+            most=most,
         )
-        if rounds != 1:
-            text = Sentence(
-                "{callees} would be called {count} times in each of up to "
-                "{rounds} rounds, once for each item of {list}. At most "
-                "{most} go without asking. Allow all?",
-                rounds=rounds,
-                **told,
-            )
         callee, times = ", ".join(callees), len(items) * rounds
         return _question(unit, {"over": items}, name, text, callee, sources, times)
 
@@ -244,11 +235,6 @@ def read_consent(answer: Json) -> Allowed | None:
             return None
 
 
-def is_allowed(answer: Json) -> bool:
-    """Tells whether an answer gives consent."""
-    return read_consent(answer) is not None
-
-
 def given_values(answer: Json) -> dict[str, Json] | None:
     """Returns the values of an answer that allows a call with these instead."""
     found = read_consent(answer)
@@ -292,15 +278,8 @@ def _check_given(step: AnyStep | None, values: Mapping[str, Json], known: Enviro
     spec = known.tools.get(step.tool) if isinstance(step, ToolStep) else None
     # Of a tool that is not there the check of the plan, or the call, tells.
     schema = spec.input_schema if spec is not None else _OF_AGENTS
-    try:
-        if spec is not None or isinstance(step, AgentStep):
-            validator(schema).validate(plain_numbers(dict(values)))
-    except BadSchema:
-        pass
-    except jsonschema_rs.ValidationError as error:
-        place = ".".join(map(str, error.instance_path)) or Unit("", step).callee
-        misfit = Sentence("{place}: {error}", place=place, error=error.message)
-        raise Refused(misfit) from None
+    if (spec is not None or isinstance(step, AgentStep)) and (why := misfit(schema, dict(values))):
+        raise Refused(f"{Unit('', step).callee}: {why}")
     if _names_secrets(step, values):
         raise Refused(
             Sentence("these values hold the name of a secret, which only the plan itself may use"),
@@ -308,26 +287,21 @@ def _check_given(step: AnyStep | None, values: Mapping[str, Json], known: Enviro
         )
 
 
-def seen_files(unit: Unit, permit: StepReplied) -> str:
-    """Returns the hash of the files that a person saw who consented to a call; empty if none.
-
-    A repeated call changes them itself: they count for its first round alone.
-    """
-    is_later = unit.is_round and not unit.name.endswith("/1")
-    allowed = read_consent(permit.answer)
-    return "" if is_later or allowed is None or not permit.permit else allowed.seen
-
-
 def as_allowed(
     unit: Unit, inputs: dict[str, Json], permit: StepReplied, results: Mapping[str, Json]
-) -> tuple[Unit, dict[str, Json]]:
-    """Returns a unit and its inputs as a person allowed them; a permit for others does not count.
+) -> tuple[Unit, dict[str, Json], str]:
+    """Returns a unit and its inputs as a person allowed them, and the hash of the files seen.
 
-    The unit itself is changed, because the secrets that its step names are put in once more.
+    A permit for other inputs does not count. A repeated call changes the files itself: they count
+    for its first round alone. The unit itself is changed, because the secrets that its step names
+    are put in once more.
     """
-    step, values = unit.step, given_values(permit.answer)
+    step, allowed = unit.step, read_consent(permit.answer) or Allowed()
+    is_later, values = unit.is_round and not unit.name.endswith("/1"), allowed.values
+    seen = "" if is_later or not permit.permit else allowed.seen
     if values is None or permit.instead_of != content_hash(inputs) or _names_secrets(step, values):
-        return unit, inputs  # perhaps another step than the one that was asked about: it asks again
+        # Perhaps it is another step than the one that was asked about: then it asks again.
+        return unit, inputs, seen
     # Nothing of a person's values is a reference any more.
     if isinstance(step, AgentStep):
         task, more = escape_text(str(values["task"])), literal(values["inputs"])
@@ -339,7 +313,7 @@ def as_allowed(
             for name, value in values.items()
         }
         given = unit.with_step(step.replace(inputs=filled))
-    return given, resolved(given, results)
+    return given, resolved(given, results), seen
 
 
 def _names_secrets(step: AnyStep, values: Mapping[str, Json]) -> bool:

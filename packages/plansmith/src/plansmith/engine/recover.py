@@ -47,19 +47,25 @@ def ends_after_crash(run: Run, templates: Mapping[str, Plan], callees: Callees) 
     return bodies
 
 
+def unended_reads(run: Run) -> list[e.PrefetchEnded]:
+    """Returns the end of each early read whose process died."""
+    error = Sentence("it is not known how it ended")
+    return [
+        e.PrefetchEnded(key=key, error=error)
+        for key, each in run.prefetches.items()
+        if not each.over
+    ]
+
+
 def unknown_question(name: str, reason: str, *, callee: str = "") -> e.QuestionAsked:
     """Returns the question to a person how a step ended whose end was not recorded."""
     why = reason if len(reason) <= _SHOWN else f"{reason[:_SHOWN]}…"
     text = Sentence(
-        "It is not known whether '{step}' took effect ({reason}). Did it?", step=name, reason=why
+        "It is not known whether {callee} took effect in the step '{step}' ({reason}). Did it?",
+        callee=callee or name,
+        step=name,
+        reason=why,
     )
-    if callee and callee != name:  # a step's id alone says little to a person
-        text = Sentence(
-            "It is not known whether {callee} took effect in the step '{step}' ({reason}). Did it?",
-            callee=callee,
-            step=name,
-            reason=why,
-        )
     return e.QuestionAsked(
         question=f"unknown:{name}", text=text, options=UNKNOWN, step=name, kind="unknown"
     )

@@ -9,15 +9,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from plansmith.engine.budget import NOTHING_USED, CallReservations
-from plansmith.engine.groups import Group, PartsMaker
+from plansmith.engine.groups import Group, group_of
 from plansmith.engine.journal import Journal
-from plansmith.engine.outcome import (
-    Asks,
-    Failed,
-    Unsure,
-    instead_of_result,
-    on_error,
-)
+from plansmith.engine.outcome import Asks, Failed, instead_of_result, on_error
 from plansmith.engine.progress import spending
 from plansmith.engine.ready import ReadyQueue
 from plansmith.engine.recover import unknown_question
@@ -44,7 +38,6 @@ _NEW: Final = StepState()
 _Passed = TypeVar("_Passed", e.StepSkipped, e.StepFailed)
 
 LONGEST_WAIT_S: Final = 3600.0
-# A longer pause that a plan or a tool asks for is written, so that nothing is held in memory.
 SHORT_PAUSE_S: Final = 5.0
 
 
@@ -81,7 +74,7 @@ class State:
         clock: Clock,
     ) -> None:
         self._journal, self._clock, self._limits, self._budget = journal, clock, limits, budget
-        self._parts, self._durations = PartsMaker(templates), durations
+        self._templates, self._durations = templates, durations
         self.results, self.replies = dict(results), dict(replies)
         self.batch = Batch()
         self.units: dict[str, Unit] = {}
@@ -236,32 +229,28 @@ class State:
                     most=MAX_NESTING,
                 )
             )
-        group = self._parts.group(unit, inputs, self.results, self._items.get(unit.name, {}))
-        batch, bodies, values = self.batch, len(self.batch.bodies), len(self.batch.values)
-        try:
-            if self.known(unit.name).status is not StepStatus.RUNNING:
-                key = f"{self._journal.id}/{unit.name}"
-                batch.bodies.append(e.StepStarted(step=unit.name, key=key, item=unit.item))
-            self.groups[unit.name] = group
-            ended = self.ended | dict.fromkeys(self.rules, StepStatus.DONE)
-            opened = {each for each in group.parts if self.known(each).status is StepStatus.RUNNING}
-            self._add(group.started_parts(ended, opened))
-            for name in group.parts if self.ended else ():
-                if self.ended.get(name) is StepStatus.ASKING and not self.known(name).attempts:
-                    group.ask(name)
-            self._queue_next(group)
-            self._end_if_over(group)
-        except BaseException:
-            del batch.bodies[bodies:], batch.values[values:]
-            raise
+        known = self._items.get(unit.name, {})
+        group = group_of(unit, inputs, self.results, known, self._templates)
+        if self.known(unit.name).status is not StepStatus.RUNNING:
+            key = f"{self._journal.id}/{unit.name}"
+            self.batch.bodies.append(e.StepStarted(step=unit.name, key=key, item=unit.item))
+        self.groups[unit.name] = group
+        ended = self.ended | dict.fromkeys(self.rules, StepStatus.DONE)
+        opened = {each for each in group.parts if self.known(each).status is StepStatus.RUNNING}
+        self._add(group.started_parts(ended, opened))
+        for name in group.parts if self.ended else ():
+            if self.ended.get(name) is StepStatus.ASKING and not self.known(name).attempts:
+                group.ask(name)
+        self._queue_next(group)
+        self._end_if_over(group)
 
     def _queue_next(self, group: Group) -> None:
         """Queues the next parts of a group; a round may have to wait before."""
         parts = group.next_parts()
         for name in parts:
-            known, seconds = self.known(name), group.pause_s(name)
-            if seconds and not known.attempts and known.wakes_at is None:
-                self._wait(name, seconds)
+            known = self.known(name)
+            if group.pause_s and not known.attempts and known.wakes_at is None:
+                self._wait(name, group.pause_s)
         self._add(parts)
 
     def _wait(self, name: str, seconds: float) -> None:
@@ -298,52 +287,52 @@ class State:
 
     # When a call has ended.
 
-    def record(self, unit: Unit, outcome: Failed | Unsure | Asks) -> float | None:
-        """Adds how a call ended without a result; returns when it is made again, if soon."""
+    def record(self, unit: Unit, outcome: Failed | Asks) -> None:
+        """Adds how a call ended without a result; it may be made again after a pause."""
         known = self.known(unit.name)
         tries = known.attempts - self._answered.get(unit.name, 0)
         match outcome:
-            case Failed(error, again, kind) if self._is_repeated(unit, tries, again=again):
-                self.batch.bodies.append(self._failure(unit, error, kind, again=True))
-                return self._pause_before(unit, tries, outcome.wait)
-            case Unsure(reason, True, kind) if self._is_repeated(unit, tries, again=True):
-                body = self._failure(unit, reason, kind, again=True)
-                self.batch.bodies.append(body.replace(unsure=True))
-                return self._pause_before(unit, tries, outcome.wait)
-            case Failed(error, _, kind) if not known.unsure:
+            case Failed(error, kind=kind) if self._is_repeated(unit, tries, outcome):
+                body = self._failure(unit, error, kind, again=True)
+                self.batch.bodies.append(body.replace(unsure=True) if outcome.unsure else body)
+                self._pause(unit, tries, outcome.wait)
+            case Failed(error, kind=kind, unsure=False) if not known.unsure:
                 self.fail(unit, error, kind)
             case Asks(need):
                 self._park(unit, StepStatus.ASKING)
                 self.batch.add(_call_question(unit, need, known.attempts), need.state)
-            case Unsure(reason) | Failed(reason):
+            case Failed(reason):
                 self._park(unit, StepStatus.UNKNOWN)
                 unknown = e.StepUnknown(step=unit.name, reason=reason)
                 asked = unknown_question(unit.name, reason, callee=unit.callee)
                 self.batch.bodies += [unknown, asked]
-        return None
 
-    def _is_repeated(self, unit: Unit, tries: int, *, again: bool) -> bool:
-        """Tells whether a failed call is made again; `again`: another try is harmless and may help.
+    def _is_repeated(self, unit: Unit, tries: int, failed: Failed) -> bool:
+        """Tells whether a failed call is made again.
 
         A step's own rule counts instead of the limit, also where another try seemed pointless; but
         never after a try that may have taken effect.
         """
         retry = unit.step.retry
         if retry is None:
-            return again and tries < self._limits.tries
-        return tries <= retry.at_most and (again or not self.known(unit.name).unsure)
+            return failed.again and tries < self._limits.tries
+        is_sure = not (failed.unsure or self.known(unit.name).unsure)
+        return tries <= retry.at_most and (failed.again or is_sure)
 
-    def _pause_before(self, unit: Unit, tries: int, wait: float | None) -> float | None:
-        """Returns the pause of its rule or limits, or a longer one it wants; writes a long one."""
+    def _pause(self, unit: Unit, tries: int, wait: float | None) -> None:
+        """Tries a call again after the pause of its rule or of the limits, or a longer one.
+
+        A long pause is written, so that nothing is held in memory.
+        """
         retry = unit.step.retry
         usual = self._limits.first_wait_s * 2 ** min(tries - 1, 32)
         asked = min(max(wait or 0.0, 0.0 if retry else usual), LONGEST_WAIT_S)
         seconds = max(asked, retry.every if retry else 0.0)
-        if seconds <= SHORT_PAUSE_S or (retry is None and wait is None):
-            return seconds
-        self._wait(unit.name, seconds)
+        if seconds > SHORT_PAUSE_S:
+            self._wait(unit.name, seconds)
+        elif seconds:
+            self.wakes[unit.name] = self._clock.now() + timedelta(seconds=seconds)
         self.schedule.put_back(unit.name)
-        return None
 
     def finish(self, unit: Unit, value: Json) -> None:
         """Records a unit's result; units that waited only for it become ready."""

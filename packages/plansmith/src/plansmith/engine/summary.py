@@ -1,19 +1,25 @@
-"""Makes the summary of a run as it is written, from its state and its new events."""
+"""Makes the summary of a run as it is written; remembers how long calls took in earlier runs."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
+from typing import Final
 
-from plansmith.engine.timings import calls_of
+from plansmith.check.estimate import median_cost
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning import PlanningFigures
+from plansmith.plan.planning import Cost, Measured, PlanningFigures
 from plansmith.plan.run import Run, RunStatus, Steps, StepStatus
 from plansmith.plan.summary import ModelUse, RunClock, RunSummary, StepCounts
+
+KEPT: Final = 50
+RUNS: Final = 20
+_SECOND: Final = timedelta(seconds=1)
 
 
 class SummaryMaker:
@@ -130,3 +136,44 @@ def _model_calls(record: Json) -> list[tuple[str, int]]:
     )
     found = ((str(each.get("model") or ""), each.get("tokens")) for each in exchanges)
     return [(model, tokens if isinstance(tokens, int) else 0) for model, tokens in found]
+
+
+class CallTimings:
+    """The time and tokens of the last calls of every tool and agent."""
+
+    def __init__(self, known: Mapping[str, Measured] | None = None) -> None:
+        self._costs: dict[str, deque[Cost]] = {}
+        self._medians: dict[str, Measured] = {}
+        for name, each in (known or {}).items():
+            self.learn({name: [Cost(each.seconds, each.tokens)]})
+
+    @property
+    def costs(self) -> Mapping[str, Sequence[Cost]]:
+        """Returns the costs of the last calls, by tool or agent."""
+        return self._costs
+
+    def measured(self, names: Iterable[str]) -> dict[str, Measured]:
+        """Returns the median cost of each of these tools and agents that was called before."""
+        known = [name for name in names if name in self._costs]
+        for name in known:
+            if name not in self._medians:
+                self._medians[name] = median_cost(self._costs[name])
+        return {name: self._medians[name] for name in known}
+
+    def learn(self, calls: Mapping[str, Sequence[Cost]]) -> None:
+        """Adds the calls of a run."""
+        for name, costs in calls.items():
+            known = self._costs.setdefault(name, deque(maxlen=KEPT))
+            known.extend(costs)
+            self._medians.pop(name, None)
+
+
+def calls_of(run: Run) -> dict[str, list[Cost]]:
+    """Returns the costs of the last finished calls of a run, by tool or agent."""
+    found: dict[str, list[Cost]] = {}
+    for state in run.steps.values():
+        if state.status is StepStatus.DONE and state.started_at and state.callee:
+            took = (state.finished_at or state.started_at) - state.started_at
+            cost = Cost(round(took / _SECOND, 4), state.tokens)
+            found.setdefault(state.callee, []).append(cost)
+    return {name: costs[-KEPT:] for name, costs in found.items()}

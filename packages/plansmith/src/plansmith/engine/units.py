@@ -209,49 +209,50 @@ def round_step(step: AnyStep) -> AnyStep:
     return step.model_copy(update=alone)
 
 
-def named_unit(plan: Plan, name: str, templates: Mapping[str, Plan]) -> Unit | None:
-    """Returns the unit named `step`, `map/3`, `plan/step` or `repeated/2`, without bound values."""
-    first, *rest = name.split("/")
-    step: AnyStep | None = plan.by_id.get(first)
-    is_round = False
-    for part in rest:
-        is_round = step is not None and step.repeat is not None
-        if step is not None and is_round:
-            step = round_step(step)
-            continue
-        match step:
-            case MapStep(each=each):
-                step = each
-            case PlanStep(template=template) if template in templates:
-                step = templates[template].by_id.get(part)
-            case _:
-                return None
-    return Unit(name, step, is_round=is_round) if step is not None else None
-
-
 class Level(NamedTuple):
-    """A plan around a step, and the step of that plan that contains it."""
+    """Where a step or part stands in one of the plans around it.
+
+    `part` is the step of that plan that contains it, `step` what runs there: a round of that step,
+    or the inner step of a map. `place` is the same for all items and rounds: `map/inner`.
+    """
 
     plan: Plan
     part: str
     scope: str
+    step: AnyStep
+    place: str
+    is_round: bool
 
 
-def levels(plan: Plan, step: str, templates: Mapping[str, Plan]) -> Iterator[Level | None]:
+def levels(plan: Plan, name: str, templates: Mapping[str, Plan]) -> Iterator[Level | None]:
     """Yields every plan around a step, the outermost first; None for a plan that is not known."""
-    scope, parts = "", step.split("/")
+    scope, place, parts = "", "", name.split("/")
     while parts:
         part = parts.pop(0)
         if part not in plan.by_id:
             yield None
             return
-        yield Level(plan, part, scope)
-        scope, inner = f"{scope}{part}/", plan.by_id[part]
-        while parts and (inner.repeat is not None or isinstance(inner, MapStep)):
-            scope = f"{scope}{parts.pop(0)}/"
-            if inner.repeat is not None:
-                inner = round_step(inner)
-            elif isinstance(inner, MapStep):
-                inner = inner.each
-        template = inner.template if isinstance(inner, PlanStep) else ""
-        plan = templates.get(template, Plan())
+        step, around, is_round = plan.by_id[part], scope, False
+        scope, place = f"{scope}{part}/", f"{place}{part}"
+        while parts and (step.repeat is not None or isinstance(step, MapStep)):
+            scope, is_round = f"{scope}{parts.pop(0)}/", step.repeat is not None
+            if isinstance(step, MapStep) and not is_round:
+                step = step.each
+                place = f"{place}/{step.id}"
+            else:
+                step = round_step(step)
+        yield Level(plan, part, around, step, place, is_round)
+        template = step.template if isinstance(step, PlanStep) else ""
+        plan, place = templates.get(template, Plan()), f"{place}/"
+
+
+def named_unit(plan: Plan, name: str, templates: Mapping[str, Plan]) -> Unit | None:
+    """Returns the unit named `step`, `map/3`, `plan/step` or `repeated/2`, without bound values."""
+    *_, level = levels(plan, name, templates)
+    return Unit(name, level.step, is_round=level.is_round) if level is not None else None
+
+
+def place_of(plan: Plan, name: str, templates: Mapping[str, Plan]) -> str:
+    """Returns the place in the plan of a run's step or part: `map/inner` for `map/3`."""
+    *_, level = levels(plan, name, templates)
+    return level.place if level is not None else ""

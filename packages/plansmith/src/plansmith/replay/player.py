@@ -10,14 +10,13 @@ from decimal import Decimal
 from typing import Final, Protocol
 
 from plansmith.engine.call import Callees
-from plansmith.engine.outcome import Asks, Done, Failed, Outcome, Unsure
-from plansmith.engine.timings import CallTimings
+from plansmith.engine.outcome import Asks, Done, Failed, Outcome
+from plansmith.engine.summary import CallTimings
 from plansmith.engine.units import Unit
-from plansmith.errors import InputNeeded, JournalDamaged, NotFound, PlansmithError
+from plansmith.errors import InputNeeded, JournalDamaged, PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
-from plansmith.plan.fold import fold
 from plansmith.plan.next_move import (
     AwaitAnswer,
     AwaitReview,
@@ -84,13 +83,9 @@ async def replay(run_id: str, smith: HasRuns) -> Replayed:
     decided, are recorded. Of steps that the record does not end nothing is compared.
     """
     runs = smith.runs
-    events = await runs.store.events(run_id)
-    if not events:
-        raise NotFound(
-            Sentence("there is no run '{name}'", name=run_id),
-            hint=Sentence("plansmith runs lists them"),
-        )
-    record = _Record(fold(events), events)
+    journal = await runs.journals.load(run_id)
+    journal.need_sound()
+    record = _Record(journal.run, journal.events)
     run, plan = record.run, record.run.plan
     if plan is None:
         return Replayed(run_id, 0)
@@ -242,7 +237,7 @@ class _Record:
             if self.run.status.over and self.run.status not in _STOPPED:
                 other = Sentence("{step} is called with other inputs", step=unit.name)
                 self.unrecorded.append(other)
-            return Unsure("the record has no result of this call")
+            return Failed("the record has no result of this call", unsure=True)
         self.made += 1
         body = ends.pop(0) if len(ends) > 1 else ends[0]
         if isinstance(body, e.StepDone | e.StepFailed) and (body.tokens or body.cost):
@@ -251,9 +246,9 @@ class _Record:
             case e.StepDone(result=digest):
                 return Done(await store.get(digest))
             case e.StepFailed(error=error, kind=kind, unsure=unsure):
-                return Unsure(error, kind=kind) if unsure else Failed(error, kind=kind)
+                return Failed(error, kind=kind, unsure=unsure)
             case e.StepUnknown(reason=reason):
-                return Unsure(reason)
+                return Failed(reason, unsure=True)
             case e.QuestionAsked(text=text, answer_schema=schema, options=options, link=link):
                 state = await store.get(body.state)
                 return Asks(

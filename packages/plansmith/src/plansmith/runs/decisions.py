@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from plansmith.engine.answers import ONLY_PERSONS, after_answer, why_only_persons
-from plansmith.engine.provenance import given_values, is_allowed
+from plansmith.engine.provenance import given_values, read_consent
 from plansmith.engine.units import named_unit
 from plansmith.errors import Misconfigured, Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
@@ -79,9 +79,6 @@ def _plan_to_decide(run: Run, approve: str | None) -> Plan:
     if run.cancel_asked and approve is not None:
         raise StaleDecision(Sentence("run {run} is being cancelled", run=run.id))
     if approve is not None and approve != run.plan.hash:
-        if approve and run.plan.hash.startswith(approve):
-            hint = Sentence("it is {hash}", hash=run.plan.hash)
-            raise StaleDecision(Sentence("only the whole hash of a plan approves it"), hint=hint)
         raise stale_hash(run.plan.hash)
     return run.plan
 
@@ -141,10 +138,11 @@ async def take_answer(
 
 def _in_short(asked: e.QuestionAsked, value: Json) -> Json:
     """Returns an answer in short: the permit that follows holds what was seen or changed."""
-    if asked.kind != "consent" or not is_allowed(value):
+    allowed = read_consent(value) if asked.kind == "consent" else None
+    if allowed is None:
         return value
-    values = given_values(value)
-    return ALLOW if values is None or content_hash(values) == asked.state else CHANGE
+    is_same = allowed.values is None or content_hash(allowed.values) == asked.state
+    return ALLOW if is_same else CHANGE
 
 
 def open_question(run: Run, name: str, of: str = "") -> e.QuestionAsked:

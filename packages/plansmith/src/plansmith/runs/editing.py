@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from plansmith.engine.budget import limit_question
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.fold import fold
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
 from plansmith.plan.run_options import Origin
@@ -90,11 +89,7 @@ class PlanEditing:
         Raises:
             Refused: There is no such plan.
         """
-        found = versions(await self._journals.store.events(run_id)).before
-        if found is None:
-            raise Refused(Sentence("run {run} has no earlier plan", run=run_id))
-        why = Sentence("review.went_back")
-        return await self.edit(run_id, found.plan, by=by, restores=found.number, why=why)
+        return await self._restore(run_id, by, "before", Sentence("review.went_back"))
 
     async def redo(self, run_id: str, *, by: e.Who = "") -> Run:
         """Goes forward again to the plan that was undone last.
@@ -102,10 +97,14 @@ class PlanEditing:
         Raises:
             Refused: There is no such plan.
         """
-        found = versions(await self._journals.store.events(run_id)).after
+        return await self._restore(run_id, by, "after", Sentence("review.went_forward"))
+
+    async def _restore(
+        self, run_id: str, by: e.Who, which: Literal["before", "after"], why: str
+    ) -> Run:
+        found: Version | None = getattr(versions(await self._journals.store.events(run_id)), which)
         if found is None:
-            raise Refused(Sentence("run {run} has no undone plan to return to", run=run_id))
-        why = Sentence("review.went_forward")
+            raise Refused(Sentence("run {run} has no other plan to go to", run=run_id))
         return await self.edit(run_id, found.plan, by=by, restores=found.number, why=why)
 
     async def request_changes(self, run_id: str, text: str, *, by: e.Who = "") -> Run:
@@ -120,11 +119,7 @@ class PlanEditing:
         journal = await self._journals.load(run_id)
         run = journal.run
         if run.plan is None or run.status.over:
-            status = Sentence(f"status.{run.status.value}")
-            why = Sentence(
-                "run {run} has no plan to change: it is {status}", run=run_id, status=status
-            )
-            raise Refused(why)
+            raise wrong_status(run, Sentence("it has no plan to change"))
         most = self._reviser.limits.max_rejections + run.grants.get("rejections", 0)
         if run.rejections >= most:
             if not any(each.limit == "rejections" for each in run.questions.values()):
@@ -178,7 +173,7 @@ def versions(events: Iterable[e.Event]) -> Versions:
 
 
 class RunRepeating:
-    """Retries, reruns and forks runs that are over."""
+    """Retries and reruns runs that are over."""
 
     def __init__(self, reviser: PlanReviser) -> None:
         self._reviser, self._planning = reviser, reviser.planning
@@ -215,18 +210,6 @@ class RunRepeating:
             raise Refused(Sentence("every step is done: there is nothing to continue"), hint=hint)
         return await self._repeat(old, replace(_again(old, by), kept=kept), wanted)
 
-    async def fork(self, run_id: str, *, at: int, plan: Plan | None = None, by: e.Who = "") -> Run:
-        """Creates a run from the state of this one after event `at`, with its plan or `plan`."""
-        events = [each for each in await self._journals.store.events(run_id) if each.number <= at]
-        old = fold(events) if events else None
-        wanted = plan or (old.plan if old else None)
-        if old is None or wanted is None:
-            hint = Sentence("run.give_event")
-            raise Refused(Sentence("run.no_plan_at", run=run_id, number=at), hint=hint)
-        self._journals.require_ours(old)
-        kept, origin = replan.carried_over(old, wanted), Origin(kind="run", id=run_id, event=at)
-        return await self._repeat(old, replace(_again(old, by), origin=origin, kept=kept), wanted)
-
     async def ask_again(self, old: Run, *, by: e.Who) -> Journal:
         """Creates a run with the same request, options and limits, which is planned later."""
         return await self._create(_again(old, by))
@@ -257,7 +240,7 @@ class RunRepeating:
             return await self._journals.whole(journal)
         plan = await self._intake.pinned(plan)
         journal = await self._journals.load(old.id)
-        reasons = await self._reviser.repeated_by(journal, plan, new.kept, at=old)
+        reasons = await self._reviser.repeated_by(journal, plan, new.kept)
         asked = await self._intake.review(plan)
         if asked and new.kept:  # with reasons only for the steps still to run
             done = {each.step for each in new.kept}

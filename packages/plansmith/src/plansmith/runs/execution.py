@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from plansmith.engine.executor import Executor
 from plansmith.engine.journal import Journal, load_replies, load_values
-from plansmith.engine.store_retry import WaitingStore
+from plansmith.engine.recover import unended_reads
 from plansmith.engine.units import named_unit
 from plansmith.errors import RunTakenOver, StaleWriter
 from plansmith.plan import events as e
@@ -24,8 +24,8 @@ from plansmith.templates.template import runs_templates
 
 if TYPE_CHECKING:
     from plansmith.engine.budget import RunBudgets
+    from plansmith.engine.executor import Pacing
     from plansmith.engine.lease import Fence
-    from plansmith.engine.pacing import Pacing
     from plansmith.runs.revising import PlanReviser
 
 
@@ -103,7 +103,7 @@ class RunExecution:
             return None
         if journal.id in self._active:
             return self.of(journal.id)  # begun by another call meanwhile
-        journal.wait_for(WaitingStore(self._journals.store_retry))
+        journal.retry = self._journals.store_retry
         self._journals.owners.hold(fence)
         active.future = asyncio.create_task(self._execute_and_conclude(journal, active, fence))
         self._active[journal.id] = active
@@ -134,7 +134,6 @@ class RunExecution:
         return bool(asked)
 
     async def _executor_for(self, journal: Journal, pacing: Pacing | None = None) -> Executor:
-        await self._planning.record_early_reads(journal)
         run, store = journal.run, self._journals.store
         starts = run.plan is not None and run.phase not in UNDER_WAY
         await self._budgets.count()
@@ -165,9 +164,7 @@ class RunExecution:
         is_plain = run.phase is RunStatus.RUNNING and not (run.questions or run.cancel_asked)
         if not is_plain or run.dropped or run.advice or run.paused:
             return None
-        if self._planning.has_early(run) or not self._reviser.ends_when_done:
-            return None
-        return e.RunFinished(status="done")
+        return e.RunFinished(status="done") if self._reviser.ends_when_done else None
 
     async def _execute_and_conclude(self, journal: Journal, active: _Active, fence: Fence) -> Run:
         unfinished = False
@@ -261,8 +258,8 @@ class RunExecution:
         """Ends a run that is not over, unless it needs a new plan; true if it goes on with one."""
         if journal.run.status.over:
             return False
-        await self._planning.record_early_reads(journal, ())
-        await self._planning.drop_early(journal.id)
+        if left := unended_reads(journal.run):
+            await journal.append(*left)
         outcome = await self._reviser.at_rest(journal)
         if not outcome.ends:
             return outcome.goes_on
@@ -273,16 +270,13 @@ class RunExecution:
             if journal.run.paused:
                 return False
         past, run, intake = await self._intake.past(), journal.run, self._intake
-        # What steps would have changed matters only if the goal was met early, or one failed.
-        matters = run.advice or any(step.rule == "error" for step in run.steps.values())
-        acting = await intake.acting(run.plan, run.templates) if run.plan and matters else ()
         callees, templates = await intake.callees(), {**intake.templates, **run.templates}
 
         def is_read(name: str) -> bool:
             unit = named_unit(run.plan, name, templates) if run.plan else None
             return unit is not None and callees.is_read(unit)
 
-        await conclude(journal, is_read=is_read, acting=acting, reason=outcome.reason)
+        await conclude(journal, is_read=is_read, reason=outcome.reason)
         past.learn((await journal.summary()).calls)
         return False
 

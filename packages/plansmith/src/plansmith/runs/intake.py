@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -18,8 +17,8 @@ from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
 from plansmith.engine.call import Callees, secret_problems, secret_uses
 from plansmith.engine.journal import SYSTEM, Entry, Journal
-from plansmith.engine.timings import RUNS, CallTimings
-from plansmith.errors import JournalDamaged, Misconfigured, PlanInvalid
+from plansmith.engine.summary import RUNS, CallTimings
+from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from plansmith.plan.data import Json
     from plansmith.plan.planning import PlanOrigin
     from plansmith.plan.run import Run
+    from plansmith.runs.journals import Journals
 else:
     lazy_modules(globals(), rehearsal="plansmith.check.rehearsal")
 
@@ -78,12 +78,14 @@ class NewRun:
     review_events: Sequence[Entry] | None = None
     pins: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def created(self, policy: ReviewPolicy | None = None) -> e.RunCreated:
+    def created(self, journals: Journals, policy: ReviewPolicy | None = None) -> e.RunCreated:
         """Returns the first event of the run, which keeps the policy's rule of a second person.
 
-        Without a folder, the journal fills its own in.
+        It belongs to the folder and the team of the journals, unless it has its own.
         """
         options = self.options
+        if journals.team and not options.team:
+            options = options.replace(team=journals.team)
         if policy is not None and policy.second_person != "never":
             rule = stricter(options.second_person, policy.second_person)
             options = options.replace(second_person=rule)
@@ -92,7 +94,7 @@ class NewRun:
             locale=self.locale or (self.plan.locale if self.plan else "en"),
             options=options,
             origin=self.origin,
-            folder=self.folder,
+            folder=self.folder or journals.recorded_folder,
         )
 
 
@@ -430,24 +432,13 @@ class PlanIntake:
     async def past(self) -> CallTimings:
         """Returns how long calls took: read once from the last runs, then updated by each run."""
         if self._past is None:
-            past = await self._last_timings()
-            # Another task may have read them meanwhile, and learnt from a run.
-            if self._past is None:
+            ended: Sequence[Headline] = ()
+            if isinstance(self.store, ports.SummaryStore):
+                ended = await self.store.headlines(statuses=OVER_STATUSES, limit=RUNS)
+            past = CallTimings()
+            for each in reversed(ended):
+                if each.summary is not None:
+                    past.learn(each.summary.calls)
+            if self._past is None:  # else another task has read them meanwhile
                 self._past = past
         return self._past
-
-    async def _last_timings(self) -> CallTimings:
-        if isinstance(self.store, ports.SummaryStore):
-            ended = await self.store.headlines(statuses=OVER_STATUSES, limit=RUNS)
-        else:
-            ids = (await self.store.runs())[-RUNS:]
-            ended = [Headline(each, 0, "", None) for each in reversed(ids)]
-        past = CallTimings()
-        for run, _, _, summary in reversed(ended):
-            with suppress(JournalDamaged):  # a damaged run keeps no other from being planned
-                if summary is None:
-                    journal = await Journal.load(run, store=self.store, clock=self.clock)
-                    past.learn((await journal.summary()).calls)
-                else:
-                    past.learn(summary.calls)
-        return past

@@ -65,7 +65,7 @@ class Journals:
         self.recorded_folder = self.folder if records_folder else ""
         self.owners = Owners(store, clock, lease_s=lease_s, machine=machine)
         self.tell = Listeners(tell)
-        self.store_retry = StoreRetry(store, clock, self.tell)
+        self.store_retry = StoreRetry(clock, self.tell)
         self._fresh: dict[str, Journal] = {}
         # Journals read here before, each with the bytes of its first so many events.
         self._known: dict[str, tuple[int, int, Journal]] = {}
@@ -73,10 +73,7 @@ class Journals:
 
     def new(self, run_id: str = "") -> Journal:
         """Creates the journal of a new run."""
-        named = run_id or self.new_id()
-        return Journal(
-            named, store=self.store, clock=self.clock, folder=self.recorded_folder, team=self.team
-        )
+        return Journal(run_id or self.new_id(), store=self.store, clock=self.clock)
 
     def keep_new(self, journal: Journal) -> Journal:
         """Keeps the journal of a run just created, so that it can begin without another look."""
@@ -105,7 +102,7 @@ class Journals:
         before is found by `load`, which is before every approval and every beginning.
         """
         size, count, known = self._forget(run_id)
-        journal = known.copy(self.store) if known is not None else None
+        journal = known.copy() if known is not None else None
         if journal is None or not await journal.refresh():
             size, count, journal = 0, 0, await self.load(run_id)
         size += sum(len(event.body_text) for event in journal.events[count:])
@@ -157,7 +154,7 @@ class Journals:
     async def listed(self, run_id: str) -> tuple[Run, RunSummary]:
         """Returns a run without results, and its summary; a damaged one names its damage."""
         try:
-            journal = await self.load(run_id)
+            journal = await self.current(run_id)
         except errors.JournalDamaged as damage:
             text, over = with_hint(damage.message, damage.hint), RunStatus.FAILED
             run = Run(id=run_id, phase=over, reason=text, damage=text)

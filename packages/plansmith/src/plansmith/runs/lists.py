@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, OrderedDict, defaultdict
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from plansmith.errors import JournalError, Misconfigured, NotFound
+from plansmith.errors import JournalError, Misconfigured, NotFound, Refused
 from plansmith.plan.run import RunStatus
-from plansmith.plan.summary import DayTotal, Headline, ModelUse, PlanningFacts, RunSummary
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.summary import Headline, ModelUse, RunSummary
 from plansmith.ports import SummaryStore
 from plansmith.runs.journals import Journals
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 _PAGE: Final = 500
 _AT_ONCE: Final = 50
-_REMEMBERED: Final = 2000
 _UNTOLD: Final = ""
 
 
@@ -73,13 +73,11 @@ def planning_metrics(figures: Sequence[PlanningFigures]) -> dict[str, Json]:
 class RunLists:
     """Lists and counts the runs of a store.
 
-    A run that is being executed has no current summary: its journal is read, and the summary is
-    remembered and, where possible, stored.
+    A run that is being executed has no current summary: its journal is read.
     """
 
     def __init__(self, journals: Journals) -> None:
         self._journals, self._store = journals, journals.store
-        self._remembered: OrderedDict[str, tuple[int, RunSummary]] = OrderedDict()
 
     async def newest(
         self,
@@ -114,7 +112,7 @@ class RunLists:
         # Where few of many may be wanted, many are looked at together.
         size = _PAGE if origin or until else min(limit, _PAGE)
         while len(found) < limit:
-            page = await self._headlines(asked, before, text, size)
+            page = await self._lists.headlines(statuses=asked, before=before, text=text, limit=size)
             listed = await self._summed(page)
             found += [summary for each, summary in listed if is_wanted(each, summary)]
             # They come in the order of their creation, so that all later ones are too old as well.
@@ -129,13 +127,8 @@ class RunLists:
 
     async def sums(self) -> RunSums:
         """Returns the numbers of runs by status and day, their costs, and how they were planned."""
-        if isinstance(self._store, SummaryStore):
-            await self.sum_up(executing=True)
-            totals, planned = await self._store.day_totals(), await self._store.planned()
-        else:
-            every = [each async for each in self._all()]
-            totals = [DayTotal(each.day, str(each.money), 1, each.tokens) for each in every]
-            planned = [PlanningFacts(each.figures, each.models) for each in every]
+        await self.sum_up(executing=True)
+        totals, planned = await self._lists.day_totals(), await self._lists.planned()
         days = defaultdict[str, DaySum](DaySum)
         for day, cost, runs, tokens in totals:
             days[day].runs += runs
@@ -152,19 +145,13 @@ class RunLists:
 
     async def status_counts(self) -> dict[str, int]:
         """Returns how many runs have each status."""
-        if not isinstance(self._store, SummaryStore):
-            return dict(Counter([each.status.value async for each in self._all()]))
-        # Those whose status no writer has told: it is told now.
-        untold: list[RunSummary] = []
-        before = ""
-        while page := await self._headlines([_UNTOLD], before, "", _AT_ONCE):
-            before = page[-1].run
-            untold += [summary for _, summary in await self._summed(page)]
-        counts = Counter(await self._store.status_counts())
-        damaged = [each for each in untold if each.damage]
-        # The others were told just now, unless nothing can be written.
-        rest = damaged if counts.pop(_UNTOLD, 0) <= len(damaged) else untold
-        return dict(counts + Counter(each.status.value for each in rest))
+        counts, before = Counter(await self._lists.status_counts()), ""
+        if counts.pop(_UNTOLD, 0):  # those whose status no writer has told
+            lists, size = self._lists, _AT_ONCE
+            while page := await lists.headlines(statuses=[_UNTOLD], before=before, limit=size):
+                before = page[-1].run
+                counts.update(one.status.value for _, one in await self._summed(page))
+        return dict(counts)
 
     async def sum_up(self, *, executing: bool = False) -> None:
         """Stores the summaries of all runs that have none of their last event.
@@ -174,33 +161,21 @@ class RunLists:
         """
         if not isinstance(self._store, SummaryStore):
             return
-        some = await self._store.unsummed()
-        some = [each for each in some if executing or each.status != RunStatus.RUNNING]
+        every = await self._store.unsummed()
+        some = [each for each in every if executing or each.status != RunStatus.RUNNING]
         for start in range(0, len(some), _AT_ONCE):
             await self._keep(await self._summed(some[start : start + _AT_ONCE]))
 
     async def beside(self, runs: Sequence[str]) -> Sequence[str]:
-        """Returns the ids right before and after each of these; all, if the store cannot tell."""
-        if isinstance(self._store, SummaryStore):
-            return await self._store.beside(runs)
-        return await self._store.runs()
+        """Returns the ids right before and after each of these."""
+        return await self._lists.beside(runs)
 
-    async def _headlines(
-        self, statuses: Collection[str], before: str, text: str, limit: int
-    ) -> Sequence[Headline]:
-        if isinstance(store := self._store, SummaryStore):
-            return await store.headlines(statuses=statuses, before=before, text=text, limit=limit)
-        found = [each async for each in self._all(before)]
-        wanted = [each for each in found if not statuses or each.status in statuses]
-        return [Headline(each.run, each.number, each.status, each) for each in wanted[:limit]]
-
-    async def _all(self, before: str = "") -> AsyncIterator[RunSummary]:
-        ids = list(await self._store.runs())
-        end = ids.index(before) if before in ids else None
-        for run in reversed(ids[:end]):
-            is_older = end is not None or not before or run < before
-            if is_older and (summary := await self._read(run)):
-                yield summary
+    @property
+    def _lists(self) -> SummaryStore:
+        if not isinstance(self._store, SummaryStore):
+            why = Sentence("this store keeps no lists of runs")
+            raise Refused(why, hint=Sentence("use SQLite or PostgreSQL"))
+        return self._store
 
     async def _summed(self, page: Sequence[Headline]) -> list[tuple[Headline, RunSummary]]:
         """Returns the summaries of runs; reads the journals of those without a current one."""
@@ -213,27 +188,15 @@ class RunLists:
 
     async def _keep(self, pairs: Sequence[tuple[Headline, RunSummary]]) -> None:
         # A list can be read where nothing can be written.
-        if pairs and isinstance(self._store, SummaryStore):
+        if pairs:
             with suppress(JournalError, Misconfigured):
-                await self._store.keep_summaries([(each.last, one) for each, one in pairs])
+                await self._lists.keep_summaries([(each.last, one) for each, one in pairs])
 
     async def _summary(self, headline: Headline) -> RunSummary | None:
-        run, last, _, stored = headline
-        if stored is not None:
-            return stored
-        known = self._remembered.get(run)
-        if known is not None and known[0] == last and not known[1].damage:
-            return known[1]
-        summary = await self._read(run)
-        if summary is not None:
-            self._remembered[run] = last, summary
-            if len(self._remembered) > _REMEMBERED:
-                self._remembered.popitem(last=False)
-        return summary
-
-    async def _read(self, run: str) -> RunSummary | None:
-        """Returns the summary of a journal; None if the run was removed a moment ago."""
+        """Returns the summary of a run; None if the run was removed a moment ago."""
+        if headline.summary is not None:
+            return headline.summary
         try:
-            return (await self._journals.listed(run))[1]
+            return (await self._journals.listed(headline.run))[1]
         except NotFound:
             return None

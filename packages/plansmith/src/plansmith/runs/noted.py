@@ -40,7 +40,7 @@ class NotedRuns:
         """Creates a run with this plan, paused."""
         new = NewRun(plan=plan, origin=origin, options=options, by=self._by)
         paused = e.RunPaused(reason=reason)
-        await journal.append(new.created(), _proposed(plan), paused, by=self._by)
+        await journal.append(new.created(self._journals), _proposed(plan), paused, by=self._by)
 
     async def propose(self, journal: Journal, plan: Plan) -> None:
         """Writes another version of the plan."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from plansmith import ports
     from plansmith.engine.processes import Machine
-    from plansmith.engine.timings import CallTimings
+    from plansmith.engine.summary import CallTimings
     from plansmith.plan.limits import BudgetLimits, Limits
     from plansmith.plan.plan import Plan
     from plansmith.plan.planning import Tell

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from plansmith import plugins
 from plansmith.engine.journal import Entry, Journal
 from plansmith.engine.progress import spending
-from plansmith.engine.store_retry import WaitingStore
+from plansmith.engine.recover import unended_reads
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
@@ -74,8 +74,8 @@ class RunPlanning:
         self._writer = writer
         self._standing_review = standing
         self._trusts_texts = trusts_texts
-        self._early: dict[str, prefetch.Prefetcher] = {}
-        self._planning: set[str] = set()
+        # The runs that are being planned here, with the reads that are made early for each.
+        self._planning: dict[str, prefetch.EarlyReads | None] = {}
 
     def need_planner(self) -> Planner:
         """Returns the planner; raises `Misconfigured` if there is none."""
@@ -93,7 +93,7 @@ class RunPlanning:
     async def create(self, new: NewRun) -> Journal:
         """Creates a run: checks and proposes its plan; without a plan, planning comes later."""
         who, journal = e.actor(new.by), self.journals.new(new.run_id)
-        start = (new.created(self.intake.policy), who)
+        start = (new.created(self.journals, self.intake.policy), who)
         if new.plan is None:
             self.need_planner()
             await journal.append(start)
@@ -117,26 +117,34 @@ class RunPlanning:
             await self._plan(journal, request or PlanRequest.of(run.request, run.options))
 
     async def _plan(self, journal: Journal, request: PlanRequest) -> None:
-        journal.wait_for(WaitingStore(self.journals.store_retry))
+        journal.retry = self.journals.store_retry
         clarified = _clarifications(journal.events)
         triaged = request.triaged or len(clarified) >= CLARIFICATIONS
         request = replace(request, text="\n\n".join([request.text, *clarified]), triaged=triaged)
-        await self.record_early_reads(journal)
-        self._planning.add(journal.id)
+        if left := unended_reads(journal.run):
+            await journal.append(*left)
+        early = self._planning[journal.id] = await self._early_reads(journal)
         try:
-            planned = await self.make(request, on_step=await self._starter(journal))
-            keep: Collection[str] = ()
-            if planned.plan is not None:
-                # Nothing of a plan runs while a person reviews it.
-                asked = await self.intake.review(planned.plan)
-                if not asked and not await self._review_of_reader(planned):
-                    keep = prefetch.wanted_by(planned.plan)
-            await self.record_early_reads(journal, keep)
+            planned = await self.make(request, on_step=early.start if early else _start_nothing)
+            if early is not None:
+                await early.finish(await self._wanted_at_once(planned))
             await self._record(journal, planned)
         finally:
-            self._planning.discard(journal.id)
-            if journal.run.plan is None:
-                await self.drop_early(journal.id)
+            del self._planning[journal.id]
+            if early is not None:
+                await early.finish()
+
+    async def _early_reads(self, journal: Journal) -> prefetch.EarlyReads | None:
+        """Returns what makes reads early; none is made if a person sees every plan first."""
+        if not self.early_start or sees_first(journal.run) or self.intake.policy.ask == "always":
+            return None
+        return prefetch.EarlyReads(journal, await self.intake.callees(), self.tell)
+
+    async def _wanted_at_once(self, planned: Planned) -> Collection[str]:
+        """Returns the calls of a plan that begins now: nothing of one runs while it is reviewed."""
+        if planned.plan is None or await self.intake.review(planned.plan):
+            return ()
+        return () if await self._review_of_reader(planned) else prefetch.wanted_by(planned.plan)
 
     async def _record(self, journal: Journal, planned: Planned) -> None:
         """Writes the outcome of planning: a plan, a failure, a question or an answer."""
@@ -237,53 +245,22 @@ class RunPlanning:
         return replace(made, plan=plan, problems=(*made.problems, *found))
 
     def equip(self, callees: Callees, run: Run) -> Callees:
-        """Adds what a run needs to call its steps: the writer of replies, and early reads."""
-        early = self._early.get(run.id)
+        """Adds what a run needs to call its steps: the writer of replies."""
         steps = run.plan.steps if run.plan else ()
         shows_results = any(step.kind == "reply" and step.style == "results" for step in steps)
         # Without a writer a reply is its instruction; but results are shown as tables then, too.
         if self._writer is None and not shows_results:
-            return replace(callees, early=early) if early is not None else callees
+            return callees
         talk, options, said = self.intake.conversations, run.options, replies.nothing_said
         if talk is not None and options.thread:
             said = partial(talk.before, options.thread, options.message)
-        return replace(callees, compose=replies.Replies(run, self._writer, said), early=early)
-
-    async def _starter(self, journal: Journal) -> OnStep:
-        """Returns what starts reads early; nothing starts if a person sees every plan first."""
-        if not self.early_start or sees_first(journal.run) or self.intake.policy.ask == "always":
-            return _start_nothing
-        early = prefetch.Prefetcher(journal, await self.intake.callees(), tell=self.tell)
-        self._early[journal.id] = early
-        return early.start
-
-    async def record_early_reads(
-        self, journal: Journal, keep: Collection[str] | None = None
-    ) -> None:
-        """Records how early reads ended, also those of a process that died."""
-        early = self._early.get(journal.id)
-        if early is None and not journal.run.prefetches:
-            return
-        if early is not None:
-            await early.record_ends(journal, keep)
-        gone = prefetch.ends_after_crash(journal.run, early.keys if early else ())
-        if gone and not journal.run.status.over:
-            await journal.append(*gone)
-
-    def has_early(self, run: Run) -> bool:
-        """Whether reads of a run were started early, whose ends are still to be written."""
-        return bool(run.prefetches) or run.id in self._early
-
-    async def drop_early(self, run_id: str) -> None:
-        """Stops early reads that no step has used."""
-        early = self._early.pop(run_id, None)
-        if early is not None:
-            await early.drop()
+        return replace(callees, compose=replies.Replies(run, self._writer, said))
 
     async def close(self) -> None:
         """Stops every early read."""
-        for run_id in list(self._early):
-            await self.drop_early(run_id)
+        for early in [*self._planning.values()]:
+            if early is not None:
+                await early.finish()
 
 
 def recorded_exchanges(planned: Planned) -> list[Json]:

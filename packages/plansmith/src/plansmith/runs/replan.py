@@ -115,27 +115,15 @@ def may_iterate(run: Run, limits: Limits, rounds: Rounds) -> bool:
     return not is_last and not run.closing and run.origin.kind != "schedule"
 
 
-class Rethinking(NamedTuple):
-    """Where a run stands whose plan is thought over after each step.
+def ended_since(run: Run, limits: Limits, events: Sequence[e.Event]) -> tuple[str, ...] | None:
+    """Returns the steps that ended since the plan was thought over, which is due if there are any.
 
-    `ended` are the steps that ended since the last time. `left` is false once `max_replans`
-    answers have changed the plan: then nobody thinks it over any more.
+    None if nobody thinks it over: no setting says so, `max_replans` answers have changed the plan,
+    or it is the plan of a schedule, which was approved as it is.
     """
-
-    left: bool = False
-    ended: tuple[str, ...] = ()
-
-    @property
-    def is_due(self) -> bool:
-        """Whether the plan is thought over before another step starts."""
-        return self.left and bool(self.ended)
-
-
-def rethinking(run: Run, limits: Limits, events: Sequence[e.Event]) -> Rethinking:
-    """Returns where a run stands; a run of a schedule keeps the plan that was approved for it."""
     when = run.options.replan or limits.replan
     if when != "after_each" or run.plan is None or run.origin.kind == "schedule" or run.closing:
-        return Rethinking()
+        return None
     names = {step.id for step in run.plan.steps if step.kind in _WORK}
     ended: list[str] = []
     changes, thinking = 0, False
@@ -149,9 +137,10 @@ def rethinking(run: Run, limits: Limits, events: Sequence[e.Event]) -> Rethinkin
             ended, thinking = [], False
         elif isinstance(body, (e.StepDone, e.StepReused)) and body.step in names:
             ended.append(body.step)
-    left = changes < _most(limits.max_replans, run, "replans")
+    if changes >= _most(limits.max_replans, run, "replans"):
+        return None
     is_open = any(run.steps[step.id].status in NOT_STARTED for step in run.plan.steps)
-    return Rethinking(left, tuple(ended) if is_open else ())
+    return tuple(ended) if is_open else ()
 
 
 def describe_outcomes(run: Run, specs: Mapping[str, ToolSpec]) -> str:
@@ -175,9 +164,7 @@ def describe_outcomes(run: Run, specs: Mapping[str, ToolSpec]) -> str:
     return "\n".join(lines)
 
 
-def texts_of(
-    run: Run, templates: Mapping[str, Plan], results: Mapping[str, Json]
-) -> tuple[ContextBlock, ...]:
+def texts_of(run: Run, results: Mapping[str, Json]) -> tuple[ContextBlock, ...]:
     """Returns the errors of failed steps and some results, as data for the planner.
 
     Secrets are hidden in what a journal stores, and so in these texts.
@@ -186,11 +173,10 @@ def texts_of(
     errors: list[dict[str, Json]] = []
     for name in failed[:_MOST_TEXTS]:
         state = run.steps[name]
-        unit = u.named_unit(run.plan, name, templates) if run.plan else None
         errors.append(
             {
                 "step": name,
-                "calls": state.callee or (unit.callee if unit else ""),
+                "calls": state.callee,
                 "arguments": state.call[:_DIGEST],
                 "tries": state.attempts,
                 "error": clip(str(state.error), _LONGEST_ERROR),
@@ -458,23 +444,20 @@ def is_same(before: Plan, after: Plan) -> bool:
 
 
 def calls_made(
-    events: Iterable[e.Event], templates: Mapping[str, Plan]
+    events: Iterable[e.Event],
 ) -> Iterator[tuple[int, CallKey, e.StepDone | e.StepFailed | None]]:
     """Yields every call of a run: under which of its plans, what it was, and how it ended.
 
     Those that did not end come last, with None: nobody knows whether they took effect.
     """
-    plan: Plan | None = None
-    revision, known = 0, dict(templates)
+    revision = 0
     under_way: dict[str, CallKey] = {}
     for event in events:
         match event.body:
-            case e.PlanProposed(plan=plan, templates=more):
-                known |= more
+            case e.PlanProposed():
                 revision += 1
-            case e.StepStarted(step=name) as started if started.inputs and plan is not None:
-                unit = u.named_unit(plan, name, known)
-                under_way[name] = (unit.callee if unit else "", started.call)
+            case e.StepStarted(step=name) as started if started.inputs:
+                under_way[name] = started.callee, started.call
             case e.StepDone(step=name) | e.StepFailed(step=name) as end if name in under_way:
                 yield revision, under_way.pop(name), end
             case _:
@@ -483,14 +466,7 @@ def calls_made(
         yield revision, call, None
 
 
-def loop_in(
-    events: Iterable[e.Event],
-    plan: Plan,
-    *,
-    run: Run,
-    results: Mapping[str, Json],
-    templates: Mapping[str, Plan],
-) -> str:
+def loop_in(events: Iterable[e.Event], plan: Plan, run: Run, results: Mapping[str, Json]) -> str:
     """Says why a new plan only repeats what was tried before; empty if it does not.
 
     It does if a call with the same arguments has ended in the same way twice. A map's parts count
@@ -498,7 +474,7 @@ def loop_in(
     """
     tried: dict[CallKey, Counter[str]] = defaultdict(Counter)
     seen: set[tuple[int, CallKey]] = set()
-    for revision, call, end in calls_made(events, templates):
+    for revision, call, end in calls_made(events):
         if end is None or (isinstance(end, e.StepFailed) and end.again):
             continue
         if (revision, call) not in seen:
@@ -519,26 +495,6 @@ def loop_in(
                 count=times,
             )
     return ""
-
-
-def place_of(plan: Plan, name: str, templates: Mapping[str, Plan]) -> str:
-    """Returns the place in the plan of a run's step or part: `map/inner` for `map/3`."""
-    first, *rest = name.split("/")
-    step: AnyStep | None = plan.by_id.get(first)
-    place = first
-    for part in rest:
-        if step is not None and step.repeat is not None:
-            step = u.round_step(step)  # all rounds are made by the same place of the plan
-            continue
-        match step:
-            case MapStep(each=each):
-                step, part = each, each.id  # noqa: PLW2901 - the name of the part in the plan
-            case PlanStep(template=template) if template in templates:
-                step = templates[template].by_id.get(part)
-            case _:
-                return ""
-        place = f"{place}/{part}"
-    return place
 
 
 def resolved_calls(

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.engine.budget import CallReservations, limit_question
+from plansmith.engine.executor import Pacing
 from plansmith.engine.journal import Entry, Journal, load_results, load_values
-from plansmith.engine.pacing import Pacing, last_replies, open_replies
+from plansmith.engine.units import Unit, place_of
 from plansmith.plan import events as e
-from plansmith.plan.diff import diff_plans, merge_plans
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.plan.problem import Problem, has_errors
-from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.plan.refs import escape_text, with_words
+from plansmith.plan.run import NOT_STARTED, Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, joined
+from plansmith.plan.steps import ReplyStep
 from plansmith.review.coverage import Coverage, coverage
 from plansmith.runs import replan
 from plansmith.runs.planning import RunPlanning, failure, recorded_exchanges
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from plansmith.engine.budget import RunBudgets
     from plansmith.plan.plan import Plan
 
+_OPEN: Final = (*NOT_STARTED, StepStatus.RUNNING)
 _RETHINK: Final = "Steps are done. If the rest of the plan still fits, write it again unchanged."
 
 
@@ -70,11 +73,11 @@ class PlanReviser:
         run = journal.run
         if self.planning.planner is None:
             return None
-        thought = replan.rethinking(run, self.limits, journal.events)
-        held = last_replies(run) if replan.may_iterate(run, self.limits, self.rounds) else {}
-        if not thought.left and not held:
+        ended = replan.ended_since(run, self.limits, journal.events)
+        held = _last_replies(run) if replan.may_iterate(run, self.limits, self.rounds) else {}
+        if ended is None and not held:
             return None
-        return Pacing(after_step=thought.left, due=thought.is_due, held=frozenset(held))
+        return Pacing(after_step=ended is not None, due=bool(ended), held=frozenset(held))
 
     def last_replies(self, run: Run) -> Pacing | None:
         """Returns how the last replies of a run that ends are still written, if any are open.
@@ -83,7 +86,7 @@ class PlanReviser:
         """
         if run.cancel_asked:
             return None
-        ready, partial = open_replies(run)
+        ready, partial = _open_replies(run)
         written = {**ready, **(partial if self.rounds.partial_reply else {})}
         return Pacing(replies=written) if written else None
 
@@ -109,8 +112,6 @@ class PlanReviser:
         if run.covered is not None:
             found = await self._uncovered(journal, plan)
             more, drops = (*found.reasons, *more), found.drops
-        if undone := _undone_edits(journal.events, plan):
-            more = (Sentence("review.edits_undone", steps=undone), *more)
         review_events: list[Entry] | None = None
         if more:
             [review] = await self.intake.review(plan, run, more=more)
@@ -137,9 +138,9 @@ class PlanReviser:
             )
             return _end(why)
         cause = replan.cause_to_revise(run, limits)
-        thought = replan.rethinking(run, limits, journal.events)
-        if thought.is_due and (cause is None or cause.kind == "iteration") and not run.cancel_asked:
-            text = Sentence("thinking the plan over after {steps}", steps=thought.ended)
+        ended = replan.ended_since(run, limits, journal.events)
+        if ended and (cause is None or cause.kind == "iteration") and not run.cancel_asked:
+            text = Sentence("thinking the plan over after {steps}", steps=ended)
             cause = replan.Cause("rethink", text)
         if cause is None:
             return _end()
@@ -151,19 +152,12 @@ class PlanReviser:
             return _end(cause.text)
         if not cause.limit or run.phase is RunStatus.REPLANNING:
             return await self._revise(journal, cause)
-        questions = {
-            "replans": Sentence(
-                "{count} plans did not succeed ({reason}). Make another one?",
-                count=run.replans,
-                reason=cause.text,
-            ),
-            "iterations": Sentence(
-                "{count} plans do not seem to be enough ({reason}). Make another one?",
-                count=run.iterations + 1,
-                reason=cause.text,
-            ),
-        }
-        await journal.append(limit_question(run, cause.limit, questions[cause.limit]))
+        question = Sentence(
+            "{count} plans were not enough ({reason}). Make another one?",
+            count=run.replans if cause.limit == "replans" else run.iterations + 1,
+            reason=cause.text,
+        )
+        await journal.append(limit_question(run, cause.limit, question))
         return WAITS
 
     async def _revise(self, journal: Journal, cause: replan.Cause) -> Outcome:
@@ -188,7 +182,7 @@ class PlanReviser:
         reads = reads or self.limits.tool_texts != "reviewed"
         if reads:
             results = await load_results(self.journals.store, run) if rethinks else {}
-            texts = replan.texts_of(run, {**intake.templates, **run.templates}, results)
+            texts = replan.texts_of(run, results)
             request = replace(request, findings=texts)
         planned = await self.planning.make(request, results=reads)
         budget.spend("replan", planned.metrics.usage)
@@ -259,8 +253,7 @@ class PlanReviser:
         if plan.hash == journal.plan_hash:
             return Sentence("end.same_plan")
         results = await load_values(self.journals.store, run)
-        templates = {**self.intake.templates, **run.templates}
-        loop = replan.loop_in(journal.events, plan, run=run, results=results, templates=templates)
+        loop = replan.loop_in(journal.events, plan, run, results)
         return loop or (Sentence("the new plan is unusable") if has_errors(problems) else "")
 
     async def _uncovered(self, journal: Journal, plan: Plan) -> Coverage:
@@ -281,7 +274,7 @@ class PlanReviser:
         again = await self.repeated(journal, plan)
         # What a person skipped stays skipped in its step, and must not be done by another one.
         out = {
-            replan.place_of(run.plan, name, run.templates)
+            place_of(run.plan, name, run.templates)
             for name, state in run.steps.items()
             if replan.is_left_out(state)
         }
@@ -319,12 +312,12 @@ class PlanReviser:
             place
             for name, state in run.steps.items()
             if state.status is StepStatus.DONE or state.made or replan.is_in_doubt(state)
-            if (place := replan.place_of(run.plan, name, templates)) in old
+            if (place := place_of(run.plan, name, templates)) in old
         }
         keys = {old[place] for place in begun}
         approved = (await intake.calls(*run.covered)).acting if run.covered else []
         wanted = {(call.place, call.key) for call in approved}
-        calls = replan.calls_made(journal.events, templates) if run.calls else ()
+        calls = replan.calls_made(journal.events) if run.calls else ()
         made = {call for _, call, end in calls if not isinstance(end, e.StepFailed)}
         results = await load_values(self.journals.store, run)
         planned = replan.resolved_calls(plan, results, templates)
@@ -337,16 +330,10 @@ class PlanReviser:
         )
 
     async def repeated_by(
-        self, journal: Journal, plan: Plan, kept: Collection[e.StepReused], at: Run | None = None
+        self, journal: Journal, plan: Plan, kept: Collection[e.StepReused]
     ) -> tuple[str, ...]:
-        """Returns the changes that an earlier run has made and the plan of another would repeat.
-
-        `at` is the run as it was when the other one forks from it: what it did then counts too,
-        although its plan may have lost the step since.
-        """
-        acting = await self.intake.acting(plan)
-        runs = [journal.run] if at is None else [at, journal.run]
-        effects = [each for run in runs for each in replan.done_again(run, plan, kept, acting)]
+        """Returns the changes that an earlier run has made and the plan of another would repeat."""
+        effects = replan.done_again(journal.run, plan, kept, await self.intake.acting(plan))
         return tuple(dict.fromkeys((*effects, *await self.repeated(journal, plan, names=True))))
 
     async def repeats_of_origin(self, run: Run, plan: Plan) -> tuple[str, ...]:
@@ -366,16 +353,46 @@ def _request(journal: Journal, feedback: str) -> PlanRequest:
     return replace(again, changes=asked, pins=run.earlier)
 
 
-def _undone_edits(events: Sequence[e.Event], plan: Plan) -> list[str]:
-    """Returns the steps that a person changed by hand and that a new plan has otherwise."""
-    base = person = None
-    for event in events:
-        if isinstance(event.body, e.PlanProposed) and event.body.origin == "person":
-            person = event.body.plan
-        elif isinstance(event.body, e.PlanProposed):
-            base, person = event.body.plan, None
-    if base is None or person is None:
-        return []
-    lost = diff_plans(plan, merge_plans(base, person, plan).plan)
-    steps = [each.step for each in (*lost.added, *lost.removed)]
-    return [each.id for each in (*steps, *lost.changed)]
+def _last_replies(run: Run) -> dict[str, ReplyStep]:
+    """Returns the replies of a plan that no other step uses and that are not written yet."""
+    if run.plan is None:
+        return {}
+    found = {
+        step.id: step
+        for step in run.plan.steps
+        if step.kind == "reply" and not step.disabled and run.steps[step.id].status in _OPEN
+    }
+    return {name: step for name, step in found.items() if not run.plan.needed_by[name]}
+
+
+def _open_replies(run: Run) -> tuple[dict[str, Unit], dict[str, Unit]]:
+    """Returns the last replies that can be written as they are, and those only from a part.
+
+    Without any finished step there is nothing to write from.
+    """
+    left = _last_replies(run)
+    if not left:
+        return {}, {}
+    done = {name for name, state in run.steps.items() if state.status is StepStatus.DONE}
+    off = {step.id for step in run.plan.steps if step.disabled} if run.plan else set[str]()
+    ready: dict[str, Unit] = {}
+    partial: dict[str, Unit] = {}
+    for name, step in left.items():
+        missing = sorted(step.needed - done - off)
+        if not missing:
+            ready[name] = Unit(name, step)
+        elif done:
+            partial[name] = Unit(name, _from_part(step, missing, run.locale))
+    return ready, partial
+
+
+def _from_part(step: ReplyStep, missing: list[str], locale: str) -> ReplyStep:
+    """Returns a reply that says which steps did not finish, in place of what they would give."""
+    nothing = [Sentence("(nothing: the step '{step}' did not finish)", step=n) for n in missing]
+    said = {name: in_language(each, locale) for name, each in zip(missing, nothing, strict=True)}
+    rest = Sentence(
+        "These steps did not finish: {steps}. Answer from what there is, and say what is missing.",
+        steps=missing,
+    )
+    text, end = with_words(step.instruction, said), escape_text(in_language(rest, locale))
+    return step.replace(instruction=f"{text}\n\n{end}", after=())

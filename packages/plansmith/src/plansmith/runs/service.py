@@ -145,7 +145,6 @@ class RunService:
             journal.need_sound()
             self.journals.require_ours(journal.run)
             await self._expire(journal)
-            await self._ask_for_due_review(journal)
             if isinstance(next_move(journal.run), MakePlan) and await self._plan(journal):
                 continue
             if may_execute(journal.run) and await self.execution.begin(journal) is not None:
@@ -156,16 +155,6 @@ class RunService:
     async def _expire(self, journal: Journal) -> None:
         for bodies in expired(journal.run, self.clock.now()):
             await journal.append(*bodies)
-
-    async def _ask_for_due_review(self, journal: Journal) -> None:
-        """Asks for review of a plan that needed none when it was made and needs one now."""
-        run = journal.run
-        if run.phase is not RunStatus.PLANNING or run.plan is None or run.changing or run.paused:
-            return
-        if run.questions:  # else whoever begins to execute it applies the policy
-            review = await self.intake.review(run.plan, run, templates=run.templates)
-            if review:
-                await journal.append(*review)
 
     async def ask_for_review(self, run_id: str, reason: str) -> None:
         """Asks for review of a plan that would otherwise run without one."""

@@ -84,10 +84,7 @@ class RunStopping:
         if force:
             await self._take_over(journal, who)
         if not await _instruct(journal, e.RunResumed(), who, lambda run: run.paused) and not force:
-            status = Sentence(f"status.{journal.run.status.value}")
-            raise Refused(
-                Sentence("run {run} is not paused: it is {status}", run=run_id, status=status)
-            )
+            raise wrong_status(journal.run)
         return await self._journals.whole(journal)
 
     async def _take_over(self, journal: Journal, by: e.Actor) -> None:
@@ -159,8 +156,7 @@ def _check_can_skip(run: Run, step: str) -> None:
         hint = Sentence("its steps: {names}", names=[*run.steps])
         raise Refused(Sentence("run {run} has no step '{step}'", run=run.id, step=step), hint=hint)
     if run.status.over:
-        status = Sentence(f"status.{run.status.value}")
-        raise Refused(Sentence("run {run} is over: it is {status}", run=run.id, status=status))
+        raise wrong_status(run)
     if state.status is StepStatus.UNKNOWN or state.unsure:
         why = Sentence("it is not known whether '{step}' took effect", step=step)
         raise Refused(why, hint=Sentence("answer its question: done, not_done or retry"))

@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from plansmith.engine.groups import PartsMaker
+from plansmith.engine.groups import group_of
 from plansmith.engine.journal import load_values
 from plansmith.engine.provenance import is_own_result
 from plansmith.engine.units import Unit, Values, named_unit, plan_units, resolved
@@ -148,11 +148,10 @@ def _refuse_nothing(
         hint = Sentence("look at run {run}", run=f"{old.id}-undo{count}")
         raise Refused(Sentence("what run {run} did was taken back already", run=old.id), hint=hint)
     if all(each.inputs is None for each in left):
-        hint = Sentence("take it back by hand: values that its undo_with refers to are not usable")
-        steps = [each.step for each in left]
-        raise Refused(
-            Sentence("no call can be told that takes back {steps}", steps=steps), hint=hint
+        why = Sentence(
+            "no call can be told that takes back {steps}", steps=[each.step for each in left]
         )
+        raise Refused(why, hint=Sentence("take it back by hand"))
 
 
 def _step_names(found: Sequence[Reversal]) -> dict[str, str]:
@@ -237,7 +236,7 @@ def _reversals(
     done: DoneSteps, results: Mapping[str, Json], templates: Mapping[str, Plan]
 ) -> Iterator[Reversal]:
     """Yields the calls that take back what a run has done under one of its plans."""
-    run, parts = done.run, PartsMaker(templates)
+    run = done.run
     statuses = {name: state.status for name, state in run.steps.items()}
     units = [*plan_units(run.plan).values()] if run.plan is not None else []
     while units:
@@ -250,7 +249,7 @@ def _reversals(
                 if parent_of(part) == name and (each.item or each.attempts)
             }
             with suppress(ReferenceFailed):  # then it never came to have any parts
-                group = parts.group(unit, resolved(unit, results), results, known)
+                group = group_of(unit, resolved(unit, results), results, known, templates)
                 group.started_parts(statuses, ())
                 units[:0] = group.parts.values()
         elif state is not None and undo is not None and name in done.names:
