@@ -199,21 +199,16 @@ def argument_problems(step: str, tool: KnownTool, arguments: Placeholders) -> li
 
 
 def schema_problems(step: str, tool: KnownTool) -> Iterator[Problem]:
-    """Yields warnings that a tool's own schemas cannot be used whole; the tool stays usable."""
-    if not tool.inputs.flaw and not tool.outputs.flaw:
-        return
-    hint = Sentence("correct the schema of the tool")
-    if flaw := tool.inputs.flaw.partition("\n")[0][:160]:
-        code = "ps.bad_input_schema" if tool.inputs.validator is None else "ps.bad_input_part"
-        message = Sentence(code, tool=tool.spec.name, reason=flaw)
-        yield problem("PS209", message, hint=hint, step=step, path=("tool",))
-    if flaw := tool.outputs.flaw.partition("\n")[0][:160]:
-        message = Sentence(
-            "the output schema of '{tool}' is not valid, so its results go unchecked: {reason}",
-            tool=tool.spec.name,
-            reason=flaw,
-        )
-        yield problem("PS209", message, hint=hint, step=step, path=("tool",))
+    """Yields warnings that a tool's own schemas cannot be used; the tool itself can."""
+    for flaw, text in (
+        (tool.inputs.flaw, "ps.bad_input_schema"),
+        (tool.outputs.flaw, "ps.bad_output_schema"),
+    ):
+        if flaw:
+            reason = flaw.partition("\n")[0][:160]
+            message = Sentence(text, tool=tool.spec.name, reason=reason)
+            hint = Sentence("correct the schema of the tool")
+            yield problem("PS209", message, hint=hint, step=step, path=("tool",))
 
 
 class _ProblemWriter:

@@ -297,5 +297,7 @@ def _span(token: Token) -> str:
             return f"](<{token.meta['href']}>)"
         case "cite":
             return f"[{coded(token.content)}]"
+        case "host":
+            return f" ({plain(token.content)})"
         case _:
             return _MARKS.get(token.tag, "")

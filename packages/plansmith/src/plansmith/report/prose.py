@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Final
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
+from markdown_it.utils import OptionsDict
 
 from plansmith.text import visible
 
@@ -109,7 +112,7 @@ def _link(target: str, words: str) -> list[Token]:
 
 
 def _link_open(target: str) -> Token:
-    return Token("link_open", "a", 1, attrs={"href": target, "rel": "noopener noreferrer"})
+    return Token("link_open", "a", 1, attrs={"href": target})
 
 
 def _link_close(target: str) -> Token:
@@ -135,4 +138,21 @@ _PARSER: Final = _Parser("commonmark", {"html": False, "breaks": True, "maxNesti
 _PARSER.enable("table")
 _PARSER.disable(["html_block", "html_inline", "reference", "code", "entity"])
 _PARSER.core.ruler.push("harmless", _harmless)
-OPTIONS: Final = _PARSER.options
+
+
+@cache
+def page_parser() -> MarkdownIt:
+    """Returns what renders our own Markdown, in which all words of others are harmless already."""
+    # Our Markdown writes `<` as an entity. No text is nested deeper than `read_prose` lets it be.
+    parser = _Parser("commonmark", {"html": False, "breaks": True, "maxNesting": 2 * _MAX_DEPTH})
+    parser.enable("table")
+    parser.disable(["html_block", "html_inline", "reference", "code", "image", "autolink"])
+    parser.add_render_rule("link_open", _outside_link)
+    return parser
+
+
+def _outside_link(
+    renderer: RendererHTML, tokens: Sequence[Token], idx: int, options: OptionsDict, _: object
+) -> str:
+    tokens[idx].attrs["rel"] = "noopener noreferrer"
+    return renderer.renderToken(tokens, idx, options, {})

@@ -167,7 +167,7 @@ PAYLOADS = [*SCRIPTS, *LINKS, *MARKDOWN, *HIDING]
 TAGS = {
     *("html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3", "h4", "h5", "h6"),
     *("p", "br", "ul", "ol", "li", "a", "code", "pre", "strong", "em", "blockquote", "table"),
-    *("tr", "th", "td", "span", "hr"),
+    *("thead", "tbody", "tr", "th", "td", "hr"),
 }
 ATTRIBUTES = {
     *("lang", "charset", "http-equiv", "content", "name", "href", "rel", "class", "id", "start")
