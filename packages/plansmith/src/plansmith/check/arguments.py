@@ -109,7 +109,6 @@ class CertainError(NamedTuple):
     path: Path
     detail: Mapping[str, Any]
     message: str
-    choices: tuple[list[CertainError], ...] = ()
 
 
 def certain_errors(schema: Compiled, arguments: Placeholders) -> list[CertainError] | None:
@@ -171,10 +170,9 @@ def _meant(
     for likely in (typed, tagged):
         if len(likely) == 1:
             return likely[0]
-    choices = tuple(branch for branch in branches if branch)
     detail = {"types": sorted({kind for types in wrong for kind in types})}
-    keyword = "type" if choices and all(wrong) else error.kind.name
-    return [CertainError(keyword, path, detail, error.message, choices)]
+    keyword = "type" if branches and all(wrong) else error.kind.name
+    return [CertainError(keyword, path, detail, error.message)]
 
 
 def argument_problems(step: str, tool: KnownTool, arguments: Placeholders) -> list[Problem]:
@@ -233,10 +231,6 @@ class _ProblemWriter:
                     "write it with quotes" if types == ["string"] else "change the value"
                 )
                 yield self._wrong("PS201", path, _type_names(types), hint)
-            case _ if names := _missing_of_each(fault):
-                listed = [Sentence("ps.quoted", text=each) for each in names]
-                message = Sentence("{place} needs one of {names}", place=_place(path), names=listed)
-                yield self._problem("PS202", message, Sentence("give one of them"), path)
             case _:
                 value = at(self.arguments.value, path)
                 # A date or time that people and most tools accept.
@@ -309,14 +303,6 @@ class _ProblemWriter:
         )
 
 
-def _missing_of_each(fault: CertainError) -> list[str]:
-    """Returns the names of which one is needed, if each branch of a choice only needs another."""
-    faults = [each for branch in fault.choices for each in branch]
-    if any(each.keyword != "required" or each.path != fault.path for each in faults):
-        return []
-    return sorted({each.detail["property"] for each in faults})
-
-
 def _wanted(fault: CertainError, value: Json) -> tuple[str, str]:
     """Returns what a schema wants, and what to do."""
     detail = fault.detail
@@ -325,17 +311,6 @@ def _wanted(fault: CertainError, value: Json) -> tuple[str, str]:
             return _one_of(detail["options"], value)
         case "const":
             return short_json(detail["expected_value"]), Sentence("use exactly this value")
-        case "pattern":
-            pattern = Sentence("a text like {pattern}", pattern=detail["pattern"])
-            return pattern, Sentence("see the pattern of the tool's schema")
-        case "format":
-            wanted = Sentence("a valid {format}", format=detail["format"])
-            return wanted, Sentence("write it as a {format}", format=detail["format"])
-        case "multipleOf":
-            multiple = Sentence("a multiple of {number}", number=str(detail["multiple_of"]))
-            return multiple, Sentence("choose another number")
-        case "uniqueItems":
-            return Sentence("a list without repetition"), Sentence("remove the duplicates")
         case keyword if "limit" in detail:
             bound = Sentence(f"bound.{keyword}", limit=str(detail["limit"]))
             return bound, Sentence("keep to the bounds of the tool")

@@ -56,7 +56,7 @@ CODES: Final[dict[str, Code]] = {
     "PS203": Code("unknown-argument", _E, "The tool has no argument of this name."),
     "PS204": Code("argument-value", _E, "An argument has the right type and a wrong value."),
     "PS205": Code("coerced", _N, "An argument was converted to the type its tool wants."),
-    "PS206": Code("mended-name", _N, "A name in another spelling was replaced by the one it can only mean."),
+    "PS206": Code("mended-name", _N, "A name was replaced by the only one that it can mean."),
     "PS207": Code("asked", _N, "A missing argument became a question to the person."),
     "PS208": Code("reference-type", _E, "The value of a reference does not fit its place."),
     "PS209": Code("tool-schema", _W, "The schema of a tool is itself not valid."),

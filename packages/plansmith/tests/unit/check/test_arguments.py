@@ -46,7 +46,7 @@ def told(found: list[Problem]) -> list[tuple[str, str, tuple[str | int, ...]]]:
         (
             schema({"a": TEXT, "b": TEXT}, anyOf=[{"required": ["a"]}, {"required": ["b"]}]),
             {},
-            "PS202",
+            "PS204",
             (),
         ),
         (schema({"n": TEXT}, additionalProperties=False), {"m": 1}, "PS203", ("m",)),

@@ -104,4 +104,3 @@ def test_a_map_that_acts_on_a_list_of_unknown_length_is_told() -> None:
     reading = {"tool": "look", "inputs": {"q": "{{item}}"}}
     assert "PS405" not in codes("{{a.many}}", reading)
     assert "PS405" in codes("{{a.many}}", reading, width=200)
-
