@@ -102,19 +102,13 @@ class Flow:
             key, is_earlier = ref.path[depth], ref.step in self._earlier
             here = self.output(Ref(ref.step, ref.path[:depth]), within)
             below = self.output(Ref(ref.step, ref.path[: depth + 1]), within)
-            # Nothing in an earlier value is named: models read this, and it is words of tools.
-            place = "" if is_earlier else ".".join(map(str, ref.path[:depth]))
             message = Sentence(
-                "{ref}: the output of '{step}' has no {key} in '{place}'"
-                if place
-                else "{ref}: the output of '{step}' has no {key}",
+                "{ref}: the output of '{step}' has no '{key}'",
                 ref=str(ref),
                 step=ref.step,
-                key=Sentence("item {place}", place=str(key))
-                if isinstance(key, int)
-                else Sentence("'{name}'", name=key),
-                place=place,
+                key=str(key),
             )
+            # Nothing in an earlier value is named: models read this, and it is words of tools.
             hint: str = Sentence("it is {type}", type=_types(here))
             if here.properties and not is_earlier:
                 hint = Names(here.properties).hint(str(key))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +14,6 @@ from plansmith.report.result_text import facts
 from plansmith.text import visible
 
 if TYPE_CHECKING:
-    from markdown_it.token import Token
-
     from plansmith.report import prose
 else:
     lazy_modules(globals(), prose="plansmith.report.prose")
@@ -26,7 +24,6 @@ _LINE_START: Final = re.compile(
 )
 _NUMBERED: Final = re.compile(r"^([^\S\n]*\d{1,9})([.)])(?=\s|$)", re.MULTILINE)
 _TICKS: Final = re.compile(r"`+")
-_MARKS: Final = {"strong": "**", "em": "*"}
 
 
 def to_markdown(report: Report, *, brief: bool = False) -> str:
@@ -131,10 +128,8 @@ def _head(report: Report) -> Iterator[str]:
 
 
 def _blocks(text: str, *, cites: bool) -> Iterator[str]:
-    written = _Prose()
-    for token in prose.read_prose(text if cites else without_citations(text)):
-        written.take(token)
-    return (part for block in written.blocks for part in (block, ""))
+    blocks = prose.harmless_blocks(text if cites else without_citations(text))
+    return (part for block in blocks for part in (block, ""))
 
 
 def _failures(report: Report) -> Iterator[str]:
@@ -206,98 +201,3 @@ def took_lines(took: Took, words: Words) -> Iterator[str]:
     yield from (f"{words[key]}: {value}" for key, value in amounts.items())
     if took.times.waiting >= 1:
         yield f"{words['waited']}: {took.times.waiting:.1f} s"
-
-
-class _Prose:
-    """Writes Markdown tokens as Markdown again."""
-
-    def __init__(self) -> None:
-        self.blocks: list[str] = []
-        self._edges: list[str] = []  # what comes before each line in quotes and lists
-        self._counts: list[int | None] = []
-        self._mark = self._heading = ""
-        self._rows: list[list[str]] | None = None
-
-    def take(self, token: Token) -> None:
-        kind = token.type.removesuffix("_open")
-        if kind == "inline":
-            text = _spans(token.children or ())
-            if self._rows is not None:
-                self._rows[-1].append(_one_line(text))
-            else:
-                self._put(f"{self._heading} {_one_line(text)}" if self._heading else text)
-        elif kind == "heading":
-            self._heading = "#" * int(token.tag[1:])
-        elif kind == "heading_close":
-            self._heading = ""
-        elif kind == "fence":
-            self._put(listing(token.content.removesuffix("\n")))
-        elif kind == "hr":
-            self._put("***")
-        else:
-            self._nest(kind, token)
-
-    def _nest(self, kind: str, token: Token) -> None:
-        match kind:
-            case "blockquote":
-                self._edges.append("> ")
-            case "bullet_list" | "ordered_list":
-                start = int(token.attrs.get("start", 1))
-                self._counts.append(None if kind == "bullet_list" else start)
-            case "list_item":
-                count = self._counts[-1]
-                self._mark = "- " if count is None else f"{count}. "
-                self._counts[-1] = None if count is None else count + 1
-                self._edges.append(" " * len(self._mark))
-            case "list_item_close" | "blockquote_close":
-                self._edges.pop()
-                self._mark = ""
-            case "bullet_list_close" | "ordered_list_close":
-                self._counts.pop()
-            case _:
-                self._table(kind)
-
-    def _table(self, kind: str) -> None:
-        if kind == "table":
-            self._rows = []
-        elif kind == "tr" and self._rows is not None:
-            self._rows.append([])
-        elif kind == "table_close" and self._rows:
-            lines = [f"| {' | '.join(row)} |" for row in self._rows]
-            rule = f"|{' --- |' * len(self._rows[0])}"
-            self._rows = None
-            self._put("\n".join([lines[0], rule, *lines[1:]]))
-
-    def _put(self, text: str) -> None:
-        edge = "".join(self._edges)
-        first = edge[: len(edge) - len(self._mark)] + self._mark
-        self._mark = ""
-        self.blocks.append(first + text.replace("\n", f"\n{edge}"))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _spans(tokens: Iterable[Token]) -> str:
-    return "".join(_span(token) for token in tokens)
-
-
-def _span(token: Token) -> str:
-    match token.type:
-        case "text":
-            return plain(token.content)
-        case "code_inline":
-            return coded(token.content).replace("|", "\\|")
-        case "softbreak" | "hardbreak":
-            return "\n"
-        case "link_open":
-            return "["
-        case "link_close":
-            return f"](<{token.meta['href']}>)"
-        case "cite":
-            return f"[{coded(token.content)}]"
-        case "host":
-            return f" ({plain(token.content)})"
-        case _:
-            return _MARKS.get(token.tag, "")
