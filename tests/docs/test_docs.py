@@ -178,11 +178,12 @@ TOOLS: dict[str, dict[str, object]] = {
     "send": {"effect": "final"},
     "erase": {"effect": "write"},
     "gossip": {"effect": "write"},
+    "rumour": {"effect": "write"},
     "broken": {"input_schema": {"type": "float"}},
 }
 CONSTRAINTS = [
     Constraint(source="policy", forbid_tools=("erase",)),
-    Constraint(forbid_words=("password",)),
+    Constraint(forbid_tools=("rumour",)),
     Constraint(hard=False, forbid_tools=("gossip",)),
 ]
 

@@ -12,7 +12,7 @@ from plansmith.plan.events import Event, PlanProposed, ReviewAsked
 from plansmith.plan.sentence import Sentence
 from plansmith.report.build import load_report
 from plansmith.report.data import Report
-from plansmith.report.markdown import answer_text, lacking_text, to_markdown, took_lines
+from plansmith.report.markdown import answer_markdown, lacking_markdown, to_markdown, took_lines
 from plansmith.review import render
 from plansmith.text import clip, safe
 from plansmith_cli.questions import loses, next_commands, preview_lines, waiting_lines
@@ -220,19 +220,18 @@ def _print_outcome(session: Session, run: Run, report: Report | None) -> None:
     A run without an answer has only its results to show, and the report of a team is its answer.
     """
     is_quiet, is_team = session.detail == "quiet", run.options.team is not None
-    markup = sys.stdout.isatty()  # which renders it
     if report is None:
         ui.print_prose(run.report or ui.own(run.reason))
     elif is_team or not (report.answer.text or is_quiet):
         ui.print_markdown(to_markdown(report, brief=True))
     elif not is_quiet:
-        ui.print_markdown(answer_text(report, markup=markup))
+        ui.print_answer(answer_markdown(report))
     elif report.answer.text:
-        session.say(*lacking_text(report, markup=False).splitlines())
-        ui.print_markdown(answer_text(report, markup=markup, alone=True))
+        session.say(*ui.text_lines(lacking_markdown(report)))
+        ui.print_answer(answer_markdown(report, alone=True))
     else:
         if run.status is not RunStatus.DONE:
-            session.say(*lacking_text(report, markup=False).splitlines())
+            session.say(*ui.text_lines(lacking_markdown(report)))
         ui.print_text(
             ui.own_text(
                 "{status}; the plan has no reply, its results are in: {command}",

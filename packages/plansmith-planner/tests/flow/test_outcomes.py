@@ -12,7 +12,7 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.summary import Times, times_of
 from plansmith.report.build import load_report
 from plansmith.report.html import to_html
-from plansmith.report.markdown import answer_text, to_markdown
+from plansmith.report.markdown import answer_markdown, to_markdown
 from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
 from plansmith_planner.threads.memory import RunDigest, why
 
@@ -35,7 +35,7 @@ async def outcome(*words: str) -> tuple[str, str, str]:
         run = await smith.submit(Plan.model_validate({"goal": "Look it up", "steps": steps}))
         run = await smith.run(run.id)
         report = await load_report(smith.store, run.id)
-    return answer_text(report, markup=True), to_markdown(report), to_html(report)
+    return answer_markdown(report), to_markdown(report), to_html(report)
 
 
 async def test_the_outcome_of_a_run_that_did_everything_is_its_answer_alone() -> None:
@@ -60,59 +60,9 @@ async def test_the_outcome_of_a_run_with_a_failed_step_begins_with_that(
         assert whole.index(first) < whole.index("The word is tea.")
 
 
-@tool(effect="read")
-def find(word: str) -> dict[str, Any]:
-    """Find the places of a word."""
-    places = [word] if word == "tea" else []
-    return {"places": places, "count": len(places), "notes": ["one is a link"]}
-
-
-@tool(effect="read")
-def write_up(word: str) -> dict[str, Any]:
-    """Say what is known of a word."""
-    known: dict[str, dict[str, Any]] = {"milk": {"text": "White."}, "tea": {"total": 12.5}}
-    return {"citations": []} | known.get(word, {})
-
-
 @tool(effect="write")
 def keep(word: str) -> dict[str, Any]:
     return {"kept": word, "tags": []}
-
-
-@pytest.mark.parametrize(
-    ("steps", "nothing"),
-    [
-        ([("find", "milk")], True),
-        ([("find", "tea")], False),
-        ([("find", "milk"), ("find", "tea")], False),
-        ([("look", "tea")], False),
-        ([("write_up", "milk")], False),
-        ([("write_up", "tea")], False),
-        ([("write_up", "oats")], True),
-        ([("keep", "milk")], False),
-        ([("find", "milk"), ("keep", "milk")], False),
-    ],
-)
-@pytest.mark.parametrize("locale", ["en", "zh-CN"])
-async def test_the_outcome_of_a_run_that_found_nothing_is_not_that_everything_was_done(
-    steps: list[tuple[str, str]], nothing: bool, locale: str
-) -> None:
-    made: list[dict[str, Any]] = [
-        {"id": f"s{place}", "tool": name, "inputs": {"word": word}}
-        for place, (name, word) in enumerate(steps)
-    ]
-    plan = Plan.model_validate({"goal": "Find it", "steps": made, "locale": locale})
-    async with Plansmith(tools=[look, find, write_up, keep]) as smith:
-        run = await smith.submit(plan)
-        if run.status == "reviewing":
-            await smith.runs.decide(run.id, approve=plan.hash)
-        run = await smith.run(run.id)
-        report = await load_report(smith.store, run.id)
-    done = {"en": "Everything was done.", "zh-CN": "全部完成。"}[locale]
-    empty = {"en": "nothing was found", "zh-CN": "没有找到"}[locale]
-    for text in (answer_text(report, markup=True), to_markdown(report), to_html(report)):
-        assert (done in text) is not nothing
-        assert (empty in text) is nothing
 
 
 @tool(effect="read")

@@ -41,31 +41,6 @@ def fire(number: int, name: str = "a", **fields: object) -> Fire:
     return Fire.model_validate(given | fields)
 
 
-async def test_schedules_come_back_as_they_were_kept_oldest_first(shelf: ScheduleStore) -> None:
-    kept = [schedule("b"), schedule("a", removed=True), schedule("c", paused=True, reason="为什么")]
-    for each in kept:
-        assert await shelf.put_schedule(each)
-    assert list(await shelf.schedules()) == [kept[1], kept[0], kept[2]]
-
-
-async def test_history_is_newest_first_and_limited(shelf: ScheduleStore) -> None:
-    for number in (3, 1, 2):
-        assert await shelf.put_fire(fire(number))
-    assert await shelf.put_fire(fire(9, "b"))
-    assert [each.run for each in await shelf.fires("a", limit=2)] == ["run-3", "run-2"]
-    assert list(await shelf.fires("none", limit=2)) == []
-
-
-async def test_open_fires_are_those_of_which_something_may_come(shelf: ScheduleStore) -> None:
-    for number, state in enumerate(FireState):
-        assert await shelf.put_fire(fire(number, state=state))
-    open_ = [each.state for each in await shelf.open_fires()]
-    assert open_ == [state for state in FireState if state.open]
-    claimed = (await shelf.open_fires())[0]
-    assert await shelf.put_fire(claimed.replace(version=2, state=FireState.DONE, ended=START))
-    assert claimed.due not in [each.due for each in await shelf.open_fires()]
-
-
 async def test_retention_takes_old_fires_that_are_over_and_spares_the_newest(
     shelf: ScheduleStore,
 ) -> None:

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from plansmith import protected_files
     from plansmith.formats import native
     from plansmith.plan.plan import Plan
-    from plansmith.report import markdown
+    from plansmith.report import markdown, prose
     from plansmith_cli import extras
 else:
     lazy_modules(
         globals(),
         extras="plansmith_cli.extras",
         markdown="plansmith.report.markdown",
+        prose="plansmith.report.prose",
         native="plansmith.formats.native",
         protected_files="plansmith.protected_files",
     )
@@ -196,6 +197,16 @@ def print_text(text: str) -> None:
 def print_prose(text: str) -> None:
     """Prints a model's text: rendered on a terminal, without what could harm there."""
     print_markdown(markdown.harmless(text) if sys.stdout.isatty() else text)
+
+
+def print_answer(text: str) -> None:
+    """Prints an answer in Markdown of ours: rendered on a terminal, elsewhere as plain text."""
+    print_markdown(text if sys.stdout.isatty() else "\n".join(text_lines(text)))
+
+
+def text_lines(text: str) -> list[str]:
+    """Returns Markdown of ours as lines of plain text."""
+    return prose.as_text(text).splitlines()
 
 
 def print_markdown(text: str) -> None:

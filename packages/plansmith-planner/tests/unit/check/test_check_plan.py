@@ -172,7 +172,6 @@ def test_a_schedule_that_cannot_be_computed_is_told(schedule: dict[str, Any], to
         (Constraint(require_tools=("send*",)), [("PS502", "error", None, ("steps",))]),
         (Constraint(require_tools=("get_weather",)), []),
         (Constraint(max_steps=0), [("PS502", "error", None, ("steps",))]),
-        (Constraint(forbid_words=("OSLO",)), [("PS502", "error", "a", ("inputs", "list", 1))]),
         (Constraint(text="be kind"), [("PS503", "warning", None, ())]),
         ("be kind", [("PS503", "warning", None, ())]),
         ("Never use get_weather.", [("PS502", "error", "a", ("tool",))]),

@@ -38,7 +38,7 @@ async def test_a_sound_store_is_sound_on_every_side(path: Path) -> None:
     await filled(path)
     findings = await findings_of(path)
     assert {found.level for found in findings.values()} == {"ok"}
-    sides = "file disk schema log lock integrity journals summaries values"
+    sides = "file disk schema lock integrity journals summaries values"
     assert list(findings) == sides.split()
     assert findings["journals"].message.startswith("2 of 2 runs")
     assert findings["values"].message.startswith("1 values")

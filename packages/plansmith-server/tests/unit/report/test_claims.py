@@ -39,7 +39,7 @@ def test_the_source_of_a_table_is_never_part_of_the_head_of_a_column() -> None:
     told = "| region | total [step:a] |\n|---|---|\n| North | 1 |\n\nSee. [step:a]"
     report = replace(make_report(RUN, RunStatus.DONE, {}), answer=Answer(told))
     assert "| region | total |" in to_markdown(report)
-    assert "<th>total </th>" in to_html(report)
+    assert "<th>total</th>" in to_html(report)
     assert "See. [`a`]" in to_markdown(report)
     assert "[step:" not in str(report.to_json())
     assert clip("total [step:a]", 100) == "total"

@@ -109,7 +109,6 @@ class CertainError(NamedTuple):
     path: Path
     detail: Mapping[str, Any]
     message: str
-    choices: tuple[list[CertainError], ...] = ()
 
 
 def certain_errors(schema: Compiled, arguments: Placeholders) -> list[CertainError] | None:
@@ -171,10 +170,9 @@ def _meant(
     for likely in (typed, tagged):
         if len(likely) == 1:
             return likely[0]
-    choices = tuple(branch for branch in branches if branch)
     detail = {"types": sorted({kind for types in wrong for kind in types})}
-    keyword = "type" if choices and all(wrong) else error.kind.name
-    return [CertainError(keyword, path, detail, error.message, choices)]
+    keyword = "type" if branches and all(wrong) else error.kind.name
+    return [CertainError(keyword, path, detail, error.message)]
 
 
 def argument_problems(step: str, tool: KnownTool, arguments: Placeholders) -> list[Problem]:
@@ -199,21 +197,16 @@ def argument_problems(step: str, tool: KnownTool, arguments: Placeholders) -> li
 
 
 def schema_problems(step: str, tool: KnownTool) -> Iterator[Problem]:
-    """Yields warnings that a tool's own schemas cannot be used whole; the tool stays usable."""
-    if not tool.inputs.flaw and not tool.outputs.flaw:
-        return
-    hint = Sentence("correct the schema of the tool")
-    if flaw := tool.inputs.flaw.partition("\n")[0][:160]:
-        code = "ps.bad_input_schema" if tool.inputs.validator is None else "ps.bad_input_part"
-        message = Sentence(code, tool=tool.spec.name, reason=flaw)
-        yield problem("PS209", message, hint=hint, step=step, path=("tool",))
-    if flaw := tool.outputs.flaw.partition("\n")[0][:160]:
-        message = Sentence(
-            "the output schema of '{tool}' is not valid, so its results go unchecked: {reason}",
-            tool=tool.spec.name,
-            reason=flaw,
-        )
-        yield problem("PS209", message, hint=hint, step=step, path=("tool",))
+    """Yields warnings that a tool's own schemas cannot be used; the tool itself can."""
+    for flaw, text in (
+        (tool.inputs.flaw, "ps.bad_input_schema"),
+        (tool.outputs.flaw, "ps.bad_output_schema"),
+    ):
+        if flaw:
+            reason = flaw.partition("\n")[0][:160]
+            message = Sentence(text, tool=tool.spec.name, reason=reason)
+            hint = Sentence("correct the schema of the tool")
+            yield problem("PS209", message, hint=hint, step=step, path=("tool",))
 
 
 class _ProblemWriter:
@@ -238,10 +231,6 @@ class _ProblemWriter:
                     "write it with quotes" if types == ["string"] else "change the value"
                 )
                 yield self._wrong("PS201", path, _type_names(types), hint)
-            case _ if names := _missing_of_each(fault):
-                listed = [Sentence("ps.quoted", text=each) for each in names]
-                message = Sentence("{place} needs one of {names}", place=_place(path), names=listed)
-                yield self._problem("PS202", message, Sentence("give one of them"), path)
             case _:
                 value = at(self.arguments.value, path)
                 # A date or time that people and most tools accept.
@@ -314,14 +303,6 @@ class _ProblemWriter:
         )
 
 
-def _missing_of_each(fault: CertainError) -> list[str]:
-    """Returns the names of which one is needed, if each branch of a choice only needs another."""
-    faults = [each for branch in fault.choices for each in branch]
-    if any(each.keyword != "required" or each.path != fault.path for each in faults):
-        return []
-    return sorted({each.detail["property"] for each in faults})
-
-
 def _wanted(fault: CertainError, value: Json) -> tuple[str, str]:
     """Returns what a schema wants, and what to do."""
     detail = fault.detail
@@ -330,17 +311,6 @@ def _wanted(fault: CertainError, value: Json) -> tuple[str, str]:
             return _one_of(detail["options"], value)
         case "const":
             return short_json(detail["expected_value"]), Sentence("use exactly this value")
-        case "pattern":
-            pattern = Sentence("a text like {pattern}", pattern=detail["pattern"])
-            return pattern, Sentence("see the pattern of the tool's schema")
-        case "format":
-            wanted = Sentence("a valid {format}", format=detail["format"])
-            return wanted, Sentence("write it as a {format}", format=detail["format"])
-        case "multipleOf":
-            multiple = Sentence("a multiple of {number}", number=str(detail["multiple_of"]))
-            return multiple, Sentence("choose another number")
-        case "uniqueItems":
-            return Sentence("a list without repetition"), Sentence("remove the duplicates")
         case keyword if "limit" in detail:
             bound = Sentence(f"bound.{keyword}", limit=str(detail["limit"]))
             return bound, Sentence("keep to the bounds of the tool")

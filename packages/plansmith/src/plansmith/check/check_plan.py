@@ -22,7 +22,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import LONGEST_TIMEOUT_S, AnyStep, MapStep, ToolStep
 from plansmith.plan.timing import Timing, check_timing
 
-_MOST_GUESSES: Final = 50
+_MOST_GUESSES: Final = 4
 _TEXT_HINT: Final = Sentence(
     "braces that are meant as text are written {example}", example='{{"{{"}}'
 )

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from plansmith.check.names import Catalogue
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
-from plansmith.plan.data import Flag, Json, Path, Record, Whole
+from plansmith.plan.data import Flag, Path, Record, Whole
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.sentence import Sentence
@@ -33,14 +33,11 @@ class Constraint(Record):
     only_tools: tuple[str, ...] = ()
     max_steps: Whole | None = Field(default=None, ge=0)
     max_calls: Whole | None = Field(default=None, ge=0)
-    forbid_words: tuple[str, ...] = ()
 
     @property
     def is_prose(self) -> bool:
         """Whether only a person can check the rule."""
-        return not self.is_about_calls and not (
-            self.require_tools or self.forbid_words or self.max_steps is not None
-        )
+        return not (self.is_about_calls or self.require_tools or self.max_steps is not None)
 
     @property
     def is_about_calls(self) -> bool:
@@ -121,7 +118,6 @@ def _breaks(
         if name := _callee(step):
             place = (step.kind,)
             yield from ((*each, step.id, place) for each in _of_call(rule, name, specs[step.id]))
-        yield from _of_words(rule, step)
     whole: Path = ("steps",)
     used = [name for name in map(_callee, steps) if name]
     for pattern in rule.require_tools:
@@ -163,19 +159,3 @@ def _of_call(
             "'{tool}' has the effect '{effect}', not allowed", tool=shown, effect=effect
         )
         yield message, Sentence("use a tool with less effect")
-
-
-def _of_words(rule: Constraint, step: AnyStep) -> Iterator[_Break]:
-    # The inner step of a map is looked at by itself.
-    stack: list[tuple[Path, Json]] = [*step.templates()] if step.kind != "map" else []
-    while stack and rule.forbid_words:
-        path, value = stack.pop()
-        if isinstance(value, dict):
-            stack.extend(((*path, key), each) for key, each in value.items())
-        elif isinstance(value, list):
-            stack.extend(((*path, place), each) for place, each in enumerate(value))
-        elif isinstance(value, str):
-            for word in rule.forbid_words:
-                if word and word.lower() in value.lower():
-                    message = Sentence("the step must not contain '{word}'", word=word)
-                    yield message, Sentence("take it out"), step.id, path

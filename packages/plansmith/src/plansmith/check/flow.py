@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, cast
+from typing import Final
 
 from plansmith.check.arguments import Placeholders
 from plansmith.check.names import Catalogue, KnownTool, Names
@@ -14,7 +14,7 @@ from plansmith.plan import steps as st
 from plansmith.plan.data import Json, Path, kind_of_value, same
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
-from plansmith.plan.refs import ITEM, LITERAL, RESERVED, Ref, find, lookup, whole_ref
+from plansmith.plan.refs import ITEM, RESERVED, Ref, find, lookup, whole_ref
 from plansmith.plan.sentence import Sentence, joined
 
 _NO_SCHEMA: Final = Document({})
@@ -22,7 +22,6 @@ _TEXT: Final = Shape([{"type": "string"}], _NO_SCHEMA)
 _ANY: Final = Shape([{}], _NO_SCHEMA)
 # A call may still convert between these: "5" to 5.
 _SCALARS: Final = frozenset({"string", "number", "integer", "boolean"})
-_SIZED: Final = frozenset({"string", "array", "object", "null"})
 # The kinds of steps that may have a rule; the others may be on any step.
 _ALLOWED: Final = {
     "repeat": frozenset({"tool", "agent", "plan", "map"}),
@@ -31,7 +30,6 @@ _ALLOWED: Final = {
 }
 # What to write instead, where that is not simply to leave it out.
 _INSTEAD: Final = {("repeat", "ask"): "hint.repeat_ask", ("repeat", "reply"): "hint.repeat_reply"}
-Types = frozenset[str] | None
 
 
 class Flow:
@@ -54,9 +52,10 @@ class Flow:
             source = _ANY if within is None else self._item(within, ref)
         elif ref.step in self._earlier:
             try:
-                return Shape.of_value(lookup(ref, self._earlier))
+                kind = kind_of_value(lookup(ref, self._earlier))
             except ReferenceFailed:
                 return _ANY  # reported where its path is followed
+            return Shape([{"type": kind}], _NO_SCHEMA)
         else:
             if ref.step not in self._outputs:
                 step = None if ref.step in RESERVED else self.plan.by_id.get(ref.step)
@@ -103,19 +102,13 @@ class Flow:
             key, is_earlier = ref.path[depth], ref.step in self._earlier
             here = self.output(Ref(ref.step, ref.path[:depth]), within)
             below = self.output(Ref(ref.step, ref.path[: depth + 1]), within)
-            # Nothing in an earlier value is named: models read this, and it is words of tools.
-            place = "" if is_earlier else ".".join(map(str, ref.path[:depth]))
             message = Sentence(
-                "{ref}: the output of '{step}' has no {key} in '{place}'"
-                if place
-                else "{ref}: the output of '{step}' has no {key}",
+                "{ref}: the output of '{step}' has no '{key}'",
                 ref=str(ref),
                 step=ref.step,
-                key=Sentence("item {place}", place=str(key))
-                if isinstance(key, int)
-                else Sentence("'{name}'", name=key),
-                place=place,
+                key=str(key),
             )
+            # Nothing in an earlier value is named: models read this, and it is words of tools.
             hint: str = Sentence("it is {type}", type=_types(here))
             if here.properties and not is_earlier:
                 hint = Names(here.properties).hint(str(key))
@@ -249,7 +242,6 @@ class _Rules:
             hint = Sentence("refer to a result, such as {example}", example='{"$from": "step"}')
             found = self._problem("PS318", message, hint, path)
             yield found.model_copy(update={"severity": Severity.WARNING})
-        yield from self._comparisons(condition, path)
         if path == ("repeat", "until") and self.step.id not in names:
             message = Sentence(
                 "`until` does not look at the result of '{step}', so that no round can change it",
@@ -259,78 +251,5 @@ class _Rules:
             hint = Sentence("refer to a result, such as {example}", example=example)
             yield self._problem("PS319", message, hint, path)
 
-    def _comparisons(self, condition: Json, path: Path) -> Iterator[Problem]:
-        """Yields comparisons of which the schemas tell that they cannot be made."""
-        name, given = next(iter(cast("dict[str, Json]", condition).items()))
-        here, items = (*path, name), given if isinstance(given, list) else [given]
-        if name == "not" or name in cond.LISTS:
-            for index, each in enumerate(items):
-                yield from self._comparisons(each, here if name == "not" else (*here, index))
-            return
-        sized = [(here, given)]
-        if name != "empty":
-            sized = [
-                ((*here, index), each[cond.LENGTH])
-                for index, each in enumerate(items)
-                if isinstance(each, dict) and each.keys() == {cond.LENGTH}
-            ]
-        hint = Sentence("compare numbers with numbers and texts with texts")
-        for place, operand in sized:
-            types = self._types_of(operand)
-            if types is not None and not types & _SIZED:
-                message = Sentence(
-                    "{operand} is {type}, which has no length",
-                    operand=cond.operand_text(operand),
-                    type=Sentence(f"type.{min(types)}"),
-                )
-                yield self._problem("PS318", message, hint, place)
-        if name == "empty":
-            return
-        left, right = map(self._types_of, items)
-        if not _can_compare(name, left, right):
-            message = Sentence(
-                "{condition}: {left} and {right} are never compared that way",
-                condition=cond.condition_text(condition),
-                left=_type_names(left),
-                right=_type_names(right),
-            )
-            yield self._problem("PS318", message, hint, here)
-
-    def _types_of(self, operand: Json) -> Types:
-        """Returns the JSON types that an operand may have; None if they are not known."""
-        if isinstance(operand, dict) and operand.keys() == {cond.LENGTH}:
-            return frozenset({"number"})
-        refs = cond.refs_alone(operand)
-        if not refs:
-            if isinstance(operand, dict) and operand.keys() == {LITERAL}:
-                operand = operand[LITERAL]
-            return frozenset({kind_of_value(operand)})
-        shapes = [self.flow.output(ref, self.within) for ref in refs]
-        if not all(shape.known for shape in shapes):
-            return None
-        kinds = {kind for shape in shapes for kind in shape.types}
-        return frozenset("number" if kind == "integer" else kind for kind in kinds)
-
     def _problem(self, code: str, message: str, hint: str, path: Path) -> Problem:
         return problem(code, message, hint=hint, step=self.name, path=(*self.place, *path))
-
-
-def _can_compare(name: str, left: Types, right: Types) -> bool:
-    """Tells whether values of these types can be compared; yes if one is not known."""
-    if name == "in":
-        return right is None or "array" in right
-    if name == "contains":
-        in_text = right is None or "string" in right
-        return left is None or "array" in left or bool(left & {"string", "object"} and in_text)
-    if left is None or right is None:
-        known = left or right
-        return name not in cond.ORDER or known is None or bool(known & {"number", "string"})
-    if name in cond.ORDER:
-        return bool(left & right & {"number", "string"})
-    return bool(left & right) or "null" in left | right
-
-
-def _type_names(types: Types) -> str:
-    if types is None:
-        return Sentence("a value")
-    return joined([Sentence(f"type.{each}") for each in sorted(types)], "text.or")

@@ -8,18 +8,16 @@ from typing import Final
 
 from plansmith.check.flow import Flow
 from plansmith.check.names import Catalogue, reads, states_effect
-from plansmith.errors import PlanInvalid, ReferenceFailed
+from plansmith.errors import PlanInvalid
 from plansmith.plan.capability import Effect, Tools, ToolSpec
-from plansmith.plan.conditions import LISTS, condition_flaws, condition_text, holds
-from plansmith.plan.data import Json, Path, canonical_json
+from plansmith.plan.data import canonical_json
 from plansmith.plan.graph import order, upstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
-from plansmith.plan.refs import RESERVED, find
+from plansmith.plan.refs import RESERVED
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AgentStep, AnyStep, PlanStep, ToolStep, has_rules
+from plansmith.plan.steps import AgentStep, PlanStep, ToolStep, has_rules
 
-_OUT: Final = Sentence("leave it out")
 _REFER: Final = Sentence("refer to its output, or leave the step out")
 _WIDE: Final = 32
 _BOUNDED: Final = 100
@@ -34,7 +32,7 @@ def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
     except PlanInvalid:
         return []
     linter = _Linter(plan, Catalogue.of(tools), sequence)
-    found = [
+    return [
         *linter.dead_steps(),
         *linter.hidden_serialisation(),
         *linter.unused_outputs(),
@@ -42,11 +40,8 @@ def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
         *linter.unbounded_fan_out(),
         *linter.writes_without_review(),
         *linter.missing_reply(),
-        *linter.rival_writers(),
+        *(linter.passed_over_changes() if "rules" in plan.features else ()),
     ]
-    if "rules" in plan.features:
-        found += [*linter.passed_over_changes(), *linter.needless_rules()]
-    return found
 
 
 class _Linter:
@@ -143,34 +138,6 @@ class _Linter:
                 )
             seen[work] = name
 
-    def rival_writers(self) -> Iterator[Problem]:
-        """Yields steps that write the same file as another step, in no order."""
-        writers: dict[str, list[str]] = {}
-        for step in self.steps:
-            if step.kind != "tool" or step.id in self.reading or step.id in self.ruled:
-                continue
-            path = step.inputs.get("path")
-            if not isinstance(path, str):
-                continue
-            for first in writers.setdefault(path, []):
-                if (
-                    not self.above[step.id] & self.bit[first]
-                    | self.above[first] & self.bit[step.id]
-                ):
-                    message = Sentence(
-                        "'{step}' and '{first}' both write {path}, in no order",
-                        step=step.id,
-                        first=first,
-                        path=path,
-                    )
-                    hint = Sentence(
-                        "put '{step}' into its `after`, or write another file", step=first
-                    )
-                    place = ("inputs", "path")
-                    yield problem("PS410", message, hint=hint, step=step.id, path=place)
-                    break
-            writers[path].append(step.id)
-
     def unbounded_fan_out(self) -> Iterator[Problem]:
         """Yields map steps over lists of unknown length that change things or run very wide."""
         flow = Flow(self.plan, self.tools)
@@ -240,22 +207,6 @@ class _Linter:
                 hint = Sentence("make sure that a later step or the reply tells it")
                 yield problem("PS408", message, hint=hint, step=step.id, path=("on_error",))
 
-    def needless_rules(self) -> Iterator[Problem]:
-        """Yields the rules of a plan that say nothing."""
-        leaving = {step.id for step in self.steps if step.when or step.on_error == "skip"}
-        for step in self.steps:
-            if step.id in self.ruled:
-                may_miss = bool(leaving & (upstream(self.graph, [step.id]) - {step.id}))
-                yield from _needless(step, step.id, (), may_miss=may_miss)
-            inner: AnyStep = step.each if step.kind == "map" else step
-            place: Path = ("each",) if step.kind == "map" else ()
-            if place and has_rules(inner):
-                yield from _needless(inner, step.id, place, may_miss=False)
-            if inner.undo_with is not None and step.id in self.reading:
-                message = Sentence("'{step}' only reads: there is nothing to undo", step=step.id)
-                where = (*place, "undo_with")
-                yield problem("PS409", message, hint=_OUT, step=step.id, path=where)
-
     # Sets of steps are bits of one number: 10,000 steps take only a few megabytes.
     @cached_property
     def bit(self) -> dict[str, int]:
@@ -280,51 +231,3 @@ class _Linter:
             for other in edges[name]:
                 reached[name] |= reached[other] | self.bit[other]
         return reached
-
-
-def _needless(step: AnyStep, name: str, place: Path, *, may_miss: bool) -> Iterator[Problem]:
-    def found(message: str, hint: str, *path: str) -> Problem:
-        return problem("PS409", message, hint=hint, step=name, path=(*place, *path))
-
-    # A condition without any reference is reported as such where conditions are checked.
-    if step.when is not None and not condition_flaws(step.when) and any(find(step.when)):
-        always = _fixed(step.when)
-        if always is not None:
-            code = "ps.cond_always" if always else "ps.cond_false"
-            message = Sentence(code, step=name, condition=condition_text(step.when))
-            yield found(message, Sentence("look at the literals in it"), "when")
-    if step.otherwise is not None and step.when is None and not may_miss:
-        message = Sentence("nothing can skip '{step}': its 'otherwise' is never used", step=name)
-        yield found(message, _OUT, "otherwise")
-    if step.repeat is not None and step.repeat.at_most == 1:
-        message = Sentence(
-            "'{step}' is repeated at most once: it fails if its condition does not hold then",
-            step=name,
-        )
-        hint = Sentence("allow more rounds, or use 'when' on what follows")
-        yield found(message, hint, "repeat", "at_most")
-    if step.on_error == "collect" and step.kind != "map" and not place:
-        message = Sentence(
-            "if '{step}' fails, later steps get its error as if it were the result", step=name
-        )
-        hint = Sentence("look at its 'error' before you use it, or write a value")
-        yield found(message, hint, "on_error")
-
-
-def _fixed(condition: Json) -> bool | None:
-    """Returns what a condition is in every run, where its literals alone tell it."""
-    assert isinstance(condition, dict)  # noqa: S101 - its form was checked
-    name, given = next(iter(condition.items()))
-    if name in LISTS and isinstance(given, list):
-        inner = [_fixed(each) for each in given]
-        decisive = name == "any"
-        if decisive in inner:
-            return decisive
-        return None if None in inner else not decisive
-    if name == "not":
-        fixed = _fixed(given)
-        return None if fixed is None else not fixed
-    try:
-        return None if any(find(condition)) else holds(condition, {})
-    except ReferenceFailed:
-        return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Final
@@ -14,8 +13,8 @@ from plansmith.check.schemas import Compiled, Shape, compiled
 from plansmith.plan.capability import Effect, Tools, ToolSpec, tool_spec
 from plansmith.plan.sentence import Sentence, joined
 
-_COMPARED: Final = 40
-_LIKE: Final = 0.6
+# With how many names one is compared: that takes up to 60 ms.
+_COMPARED: Final = 1000
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
 
 
@@ -30,7 +29,7 @@ def words(name: str) -> list[str]:
 
 
 class Names:
-    """Known names; the index of similar names is built at the first unknown name."""
+    """Known names, and what an unknown one may mean."""
 
     def __init__(self, known: Collection[str]) -> None:
         self.known = known
@@ -42,16 +41,10 @@ class Names:
         """Returns the names that look like this one, else some that there are."""
         if not self.known:
             return Sentence("hint.none_known")
-        folded = fold(name)
-        near = self._folded.get(folded, [])[:1]
-        if not near:
-            matcher = difflib.SequenceMatcher(b=folded)
-            scored: list[tuple[float, str]] = []
-            for each in self._similar(folded):
-                matcher.set_seq1(each)
-                scored.append((-matcher.ratio(), each))
-            best = [each for score, each in sorted(scored)[:3] if -score >= _LIKE]
-            near = [self._folded[each][0] for each in best]
+        folded, known = fold(name), [*self._folded]
+        if len(known) > _COMPARED:
+            known = [each for each in known if each[:1] == folded[:1]][:_COMPARED]
+        near = [self._folded[each][0] for each in difflib.get_close_matches(folded, known)]
         if near:
             names = joined([Sentence("ps.quoted", text=each) for each in near], "text.or")
             return Sentence("did you mean {names}?", names=names)
@@ -61,12 +54,9 @@ class Names:
         return Sentence("there is {names} and {more} more", names=some, more=len(self.known) - 8)
 
     def obvious(self, name: str) -> str | None:
-        """Returns the one name that this must mean: another spelling or a typing error."""
+        """Returns the one name that this is in other case or with other separators."""
         folded = fold(name)
         meant = self._folded.get(folded, [])
-        if folded and not meant:
-            similar = [each for key in self._similar(folded) for each in self._folded[key]]
-            meant = [each for each in similar if _is_slip(name, each)]
         return meant[0] if folded and len(meant) == 1 else None
 
     @cached_property
@@ -75,61 +65,6 @@ class Names:
         for name in self.known:
             table.setdefault(fold(name), []).append(name)
         return table
-
-    @cached_property
-    def _holders(self) -> dict[str, list[str]]:
-        """The names that contain each pair of letters."""
-        table: dict[str, list[str]] = {}
-        for name in self._folded:
-            for pair in _pairs(name):
-                table.setdefault(pair, []).append(name)
-        return table
-
-    def _similar(self, folded: str) -> list[str]:
-        """Returns the few names that share most pairs of letters."""
-        pairs = _pairs(folded)
-        shared = Counter(each for pair in pairs for each in self._holders.get(pair, ()))
-        scored = [(-2 * count / (len(pairs) + len(each)), each) for each, count in shared.items()]
-        return [each for _, each in sorted(scored)[:_COMPARED]]
-
-
-def _pairs(folded: str) -> set[str]:
-    padded = f" {folded} "
-    return {padded[place : place + 2] for place in range(len(padded) - 1)}
-
-
-def _is_slip(wrong: str, right: str) -> bool:
-    """Whether a name is another one mistyped, and not a different name that looks like it.
-
-    Numbers and short words must be equal; `unlock` is not a mistyped `lock`.
-    """
-    if re.findall(r"\d+", wrong) != re.findall(r"\d+", right):
-        return False
-    ours, theirs = words(wrong), words(right)
-    if len(ours) != len(theirs):
-        ours, theirs = [fold(wrong)], [fold(right)]
-    differing = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
-    for one, other in differing:
-        short, same_start = min(len(one), len(other)), one[:1] == other[:1]
-        if short < 3 or (short < 5 and not same_start):
-            return False
-        if not _within(one, other, 2 if short >= 8 and same_start else 1):
-            return False
-    return len(differing) <= 2
-
-
-def _within(left: str, right: str, edits: int) -> bool:
-    """Whether so many letters added, left out, replaced or swapped make one word the other."""
-    if left == right:
-        return True
-    if not edits or abs(len(left) - len(right)) > edits:
-        return False
-    if left[:1] == right[:1]:
-        return _within(left[1:], right[1:], edits)
-    pairs = [(left[1:], right), (left, right[1:]), (left[1:], right[1:])]
-    if left[:2] == right[1::-1]:
-        pairs.append((left[2:], right[2:]))
-    return any(_within(one, other, edits - 1) for one, other in pairs)
 
 
 class KnownTool:

@@ -19,13 +19,9 @@ _FAILURES: Final = (ValueError, TypeError, OverflowError, RecursionError)
 _ALL_TYPES: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 _DEPENDENT: Final = ("dependentSchemas", "dependencies")
 _TABLES: Final = ("properties", "patternProperties", "$defs", "definitions", *_DEPENDENT)
-_MOST_CUTS: Final = 16
 _MOST_FORMS: Final = 32
 _DEEPEST_FORM: Final = 32
 _MOST_KEPT: Final = 2048
-# How much of a value that is known is looked at.
-_DEEPEST: Final = 4
-_MOST_ITEMS: Final = 200
 _CHOICES: Final = ("anyOf", "oneOf")
 _LINKS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 # Keywords that may add properties which this module does not see.
@@ -54,7 +50,7 @@ class BadSchema(ValueError):
 
 
 class Compiled(NamedTuple):
-    """A compiled schema; `flaw` says what had to be removed, or why it is unusable."""
+    """A compiled schema; `flaw` says why it is unusable."""
 
     validator: jsonschema_rs.Validator | None
     flaw: str = ""
@@ -124,11 +120,7 @@ def _surface(schema: Json, *, is_whole: bool = True) -> Schema:
 
 
 def compiled(schema: Schema) -> Compiled:
-    """Compiles a schema for the draft that its `$schema` names; formats are checked.
-
-    Published schemas have mistakes, such as an `enum` that is a text. Invalid parts are removed,
-    so that the rest can still be used.
-    """
+    """Compiles a schema for the draft that its `$schema` names; formats are checked."""
     try:
         return _compile(canonical_json(schema))
     except _FAILURES as error:
@@ -137,51 +129,15 @@ def compiled(schema: Schema) -> Compiled:
 
 @lru_cache(maxsize=2048)
 def _compile(text: bytes) -> Compiled:
-    schema, flaw = cast("Schema", json.loads(text)), ""
-    for _ in range(_MOST_CUTS):
-        try:
-            return Compiled(validator(schema, formats=True), flaw)
-        except BadSchema as error:
-            message, cause = str(error), error.__cause__
-        if not isinstance(cause, jsonschema_rs.ValidationError):
-            return Compiled(None, message)
+    schema: Schema = json.loads(text)
+    try:
+        return Compiled(validator(schema, formats=True))
+    except BadSchema as error:
         # An unknown `$schema`, such as "the latest draft", is no error.
-        if message.startswith("Unknown meta-schema") and "draft-03" not in message:
-            del schema["$schema"]
-            continue
-        outside = _cut_links(schema) if message.startswith("Resource ") else ""
-        flaw = flaw or (
-            f"it refers to {outside}, and nothing is fetched for a schema" if outside else message
-        )
-        if not outside and not _cut(schema, cause.instance_path):
-            break
-    return Compiled(None, flaw or "it has too many flaws")
-
-
-def _cut_links(schema: Json) -> str:
-    """Removes every link to another document; returns the first of them."""
-    first = ""
-    for node in _nodes(schema):
-        for key in _LINKS:
-            link = node.get(key)
-            if isinstance(link, str) and not link.startswith("#"):
-                first = first or link
-                del node[key]
-    return first
-
-
-def _cut(schema: Schema, place: list[str | int]) -> bool:
-    """Removes what is wrong at a place; a wrong whole schema becomes one that allows anything."""
-    while place and isinstance(place[-1], int):
-        place = place[:-1]
-    parent = at(schema, tuple(place[:-1]))
-    if not place or not isinstance(parent, dict) or place[-1] not in parent:
-        return False
-    if len(place) > 1 and place[-2] in _TABLES:
-        parent[str(place[-1])] = {}
-    else:
-        del parent[str(place[-1])]
-    return True
+        if not str(error).startswith("Unknown meta-schema") or "draft-03" in str(error):
+            return Compiled(None, str(error))
+    del schema["$schema"]
+    return compiled(schema)
 
 
 def at(value: Json, path: Path) -> Json:
@@ -370,12 +326,6 @@ class Shape:
         document = Document(schema)
         return cls(document.forms(schema), document)
 
-    @classmethod
-    def of_value(cls, value: Json) -> Shape:
-        """Returns the shape of a value that is known; a single value is exactly that one."""
-        is_single = not isinstance(value, dict | list)
-        return cls.of({"enum": [value]} if is_single else _schema_of(value, _DEEPEST))
-
     @cached_property
     def kinds(self) -> list[tuple[frozenset[str], list[Json] | None]]:
         """The types of each form, and its values if it lists them all."""
@@ -417,19 +367,6 @@ class Shape:
         if len(self._below) < _MOST_KEPT:
             self._below[path] = shape
         return shape
-
-
-def _schema_of(value: Json, deeper: int) -> Schema:
-    if isinstance(value, dict) and deeper:
-        inner = {key: _schema_of(each, deeper - 1) for key, each in value.items()}
-        return {"type": "object", "properties": {**inner}, "additionalProperties": False}
-    form: Schema = {"type": _kinds(value)[0]}
-    if isinstance(value, list) and deeper and len(value) <= _MOST_ITEMS:
-        items = [_schema_of(each, deeper - 1) for each in value]
-        kinds = {json.dumps(each, sort_keys=True): each for each in items}
-        form |= {"maxItems": len(value)}
-        form |= {"items": {"anyOf": [*kinds.values()]}} if 0 < len(kinds) <= _MOST_FORMS else {}
-    return form
 
 
 def _types(form: Schema) -> frozenset[str]:

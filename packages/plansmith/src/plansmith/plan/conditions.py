@@ -18,9 +18,7 @@ from plansmith.plan.data import Json, Path, kind_of_value, same
 from plansmith.plan.refs import (
     FIRST,
     FROM,
-    ITEM,
     LITERAL,
-    RESERVED,
     Ref,
     fill,
     first_refs,
@@ -34,7 +32,6 @@ from plansmith.plan.steps import (
     Retry,
     StepFields,
     ToolStep,
-    Undo,
     has_rules,
 )
 from plansmith.text import clip, safe
@@ -288,34 +285,11 @@ def rule_sentences(step: StepFields) -> list[Sentence]:
         items = step.on_error == "collect" and isinstance(step, MapStep)
         found += [Sentence("rule.collect_items" if items else f"rule.error_{step.on_error}")]
     if step.undo_with is not None:
-        tool, arguments = safe(step.undo_with.tool), _undo_arguments(step, step.undo_with)
-        call = Sentence("rule.call", tool=tool, arguments=arguments)
-        found += [Sentence("rule.undo_with", call=call)]
+        undo = step.undo_with
+        given = [f"{safe(name)}={operand_text(value)}" for name, value in undo.inputs.items()]
+        found += [Sentence("rule.undo_with", call=f"{safe(undo.tool)}({', '.join(given)})")]
     return found
 
 
 def _every(rule: Repeat | Retry) -> dict[str, str]:
     return {"seconds": f"{rule.every:g}"} if rule.every else {}
-
-
-def _undo_arguments(step: StepFields, undo: Undo) -> str:
-    """Says the arguments of the call that undoes a step; of a reference, whose result it is."""
-    given: list[Sentence] = []
-    for name, value in undo.inputs.items():
-        refs = refs_alone(value)
-        text = _literal_text(value)
-        if len(refs) == 1:
-            [ref] = refs
-            path = _clipped(str(Ref("", ref.path))[2:-2].lstrip("."))
-            text = _whose(ref.step, step)
-            text = Sentence("rule.part_of", path=path, whole=text) if path else text
-        given.append(Sentence("rule.argument", name=safe(name), value=text))
-    return joined(given, "rule.arguments")
-
-
-def _whose(name: str, step: StepFields) -> Sentence:
-    if name == step.id:
-        return Sentence("rule.own_result")
-    if name in RESERVED:
-        return Sentence("rule.the_item" if name == ITEM else "rule.the_parameters")
-    return Sentence("rule.result_of", step=_clipped(name))

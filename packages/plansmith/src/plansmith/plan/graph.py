@@ -6,10 +6,9 @@ makes it. Nothing here recurses, so a chain of 10,000 steps is no problem.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
-from typing import Final
 
 from plansmith.errors import PlanInvalid
 from plansmith.plan.plan import Plan, dependents
@@ -17,7 +16,6 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
 
 Needs = Mapping[str, frozenset[str]]
-_MOST_CYCLES: Final = 20
 
 
 def order(graph: Needs) -> list[str]:
@@ -52,58 +50,24 @@ def _sequence(graph: Needs) -> list[str]:
     return result
 
 
-def cycles(graph: Needs) -> list[list[str]]:
-    """Returns a cycle for each group of nodes that wait for each other or for themselves.
-
-    At most 20, so that a large graph full of cycles takes no long time.
-    """
-    left = graph.keys() - set(_sequence(graph))
-    if not left:
-        return []
-    reverse = dependents(graph)
-    # Without what is only behind cycles.
-    left -= set(_sequence({node: frozenset(each) for node, each in reverse.items()}))
-    rings: list[list[str]] = []
-    for node in graph:
-        above = upstream(graph, [node]) if node in left and len(rings) < _MOST_CYCLES else ()
-        if node in above:
-            group = _reach(reverse, [node]).intersection(above)
-            rings.append(_ring(graph, node, group))
-            left -= group
-    return rings
-
-
-def _ring(graph: Needs, start: str, members: frozenset[str]) -> list[str]:
-    """Returns the shortest path from a node along its needs back to itself."""
-    came_from: dict[str, str] = {}
-    queue = deque([start])
-    while queue:
-        node = queue.popleft()
-        for need in sorted(graph[node] & members):
-            if need == start:
-                ring = [node]
-                while ring[-1] != start:
-                    ring.append(came_from[ring[-1]])
-                return ring[::-1]
-            if need not in came_from:
-                came_from[need] = node
-                queue.append(need)
-    return [start]
-
-
 def cycle_problems(graph: Needs) -> list[Problem]:
-    """Returns the cycles of a graph as problems."""
-    found: list[Problem] = []
-    for ring in cycles(graph):
-        code, message = "PS305", Sentence("step '{step}' waits for itself", step=ring[0])
-        hint = Sentence("remove the id from its own inputs and from its own `after`")
-        if len(ring) > 1:
-            shown = " -> ".join([*(ring if len(ring) <= 8 else [*ring[:7], "…"]), ring[0]])
-            about = {"count": len(ring), "ring": shown}
-            code, message = "PS301", Sentence("{count} steps wait for each other: {ring}", **about)
-            hint = Sentence("remove one of these needs, from `after` or from a reference")
-        found.append(problem(code, message, hint=hint, step=ring[0]))
-    return found
+    """Returns the first cycle of a graph as a problem; none if it has no cycle."""
+    if len(_sequence(graph)) == len(graph):
+        return []
+    try:
+        TopologicalSorter({node: sorted(before) for node, before in graph.items()}).prepare()
+    except CycleError as error:
+        ring: list[str] = error.args[1][1:]
+    else:
+        return []
+    code, message = "PS305", Sentence("step '{step}' waits for itself", step=ring[0])
+    hint = Sentence("remove the id from its own inputs and from its own `after`")
+    if len(ring) > 1:
+        shown = " -> ".join([*(ring if len(ring) <= 8 else [*ring[:7], "…"]), ring[0]])
+        about = {"count": len(ring), "ring": shown}
+        code, message = "PS301", Sentence("{count} steps wait for each other: {ring}", **about)
+        hint = Sentence("remove one of these needs, from `after` or from a reference")
+    return [problem(code, message, hint=hint, step=ring[0])]
 
 
 def downstream(graph: Needs, starts: Iterable[str]) -> frozenset[str]:

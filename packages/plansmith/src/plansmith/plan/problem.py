@@ -56,7 +56,7 @@ CODES: Final[dict[str, Code]] = {
     "PS203": Code("unknown-argument", _E, "The tool has no argument of this name."),
     "PS204": Code("argument-value", _E, "An argument has the right type and a wrong value."),
     "PS205": Code("coerced", _N, "An argument was converted to the type its tool wants."),
-    "PS206": Code("mended-name", _N, "A mistyped name was replaced by the one it can only mean."),
+    "PS206": Code("mended-name", _N, "A name was replaced by the only one that it can mean."),
     "PS207": Code("asked", _N, "A missing argument became a question to the person."),
     "PS208": Code("reference-type", _E, "The value of a reference does not fit its place."),
     "PS209": Code("tool-schema", _W, "The schema of a tool is itself not valid."),
@@ -86,9 +86,7 @@ CODES: Final[dict[str, Code]] = {
         "earlier-result", _E, "A step uses a result of an earlier run that it may not use."
     ),
     "PS317": Code("from-earlier-run", _N, "A step uses a result of an earlier run."),
-    "PS318": Code(
-        "bad-condition", _E, "A condition cannot be read, or compares what cannot be compared."
-    ),
+    "PS318": Code("bad-condition", _E, "A condition cannot be read."),
     "PS319": Code("bad-rule", _E, "A rule of a step cannot be kept by that step."),
     "PS401": Code("dead-step", _W, "No reply and no change uses what a step finds out."),
     "PS402": Code("hidden-serialisation", _N, "A step waits for another one without need."),
@@ -104,8 +102,6 @@ CODES: Final[dict[str, Code]] = {
     "PS408": Code(
         "passed-over-change", _N, "If a change fails, the plan goes on as if nothing was wrong."
     ),
-    "PS409": Code("needless-rule", _N, "A rule of a step changes nothing, or not what it seems."),
-    "PS410": Code("rival-writers", _W, "Two steps write the same file, in no order."),
     "PS501": Code("policy", _E, "The plan breaks a rule of the policy."),
     "PS502": Code("hard-constraint", _E, "The plan breaks a constraint that must be kept."),
     "PS503": Code("soft-constraint", _W, "The plan may break a constraint that should be kept."),

@@ -41,6 +41,9 @@ _TOKEN: Final = re.compile(
 )
 _BRACES: Final = re.compile(r"\{\{[^{}]*\}\}")
 _PLAIN_KEY: Final = re.compile(_KEY)
+_MALFORMED: Final = Sentence(
+    '"$from" takes the id of a step or "run:<run id>/<step id>", "$path" keys and positions from 0'
+)
 _FIRST_ALONE: Final = Sentence('"$first" takes a list of references and stands alone')
 
 
@@ -92,8 +95,8 @@ def find(template: Json, where: Path = ()) -> Iterator[Found]:
             yield from (Found(where, piece) for piece in pieces(template) if type(piece) is Ref)
             yield from map(partial(_no_ref, where), _BRACES.findall(_TOKEN.sub("", template)))
         case dict() if FROM in template:
-            parsed = _parse(template)
-            yield Found(where, parsed) if isinstance(parsed, Ref) else Found(where, None, parsed)
+            ref = ref_of(template)
+            yield Found(where, ref, "" if ref else _MALFORMED)
         case dict() if FIRST in template and not first_refs(template):
             yield Found(where, None, _FIRST_ALONE)
         case dict() if not _is_literal(template):
@@ -115,22 +118,15 @@ def _is_literal(template: dict[str, Json]) -> bool:
     return len(template) == 1 and LITERAL in template
 
 
-def _parse(template: dict[str, Json]) -> Ref | str:
-    """Returns the reference that an object is, or what is wrong with it."""
+def ref_of(template: dict[str, Json]) -> Ref | None:
+    """Returns the reference that an object is, or None if it is not a well-formed one."""
     step, path = template[FROM], template.get(PATH, [])
     whole = _whole_output(step) if isinstance(step, str) else None
-    if whole is not None and len(template) == 1:
+    if whole is None or len(template) == 1:
         return whole
-    if strangers := template.keys() - {FROM, PATH}:
-        return f'a reference has only "$from" and "$path", not {min(strangers)!r}'
-    if whole is None and isinstance(step, str) and is_earlier(step):
-        return 'a result of an earlier run is written "run:<run id>/<step id>"'
-    if whole is None:
-        return '"$from" must be the id of a step'
-    if not isinstance(path, list):
-        return '"$path" must be a list of keys and positions'
-    flaw = next((flaw for key in path if (flaw := _key_flaw(key))), "")
-    return flaw or (whole._replace(path=tuple(cast("list[str | int]", path))) if path else whole)
+    if template.keys() != {FROM, PATH} or not isinstance(path, list) or not all(map(_is_key, path)):
+        return None
+    return whole._replace(path=tuple(cast("list[str | int]", path))) if path else whole
 
 
 @lru_cache(maxsize=4096)
@@ -138,17 +134,9 @@ def _whole_output(step: str) -> Ref | None:
     return Ref(step) if _SOURCE.fullmatch(step) else None
 
 
-def _key_flaw(key: Json) -> str:
-    if isinstance(key, bool) or not isinstance(key, (str, int)):
-        return f'"$path" may hold keys and positions only, not {json.dumps(key)}'
-    is_before = isinstance(key, int) and key < 0
-    return f'a position in "$path" counts from 0, so {key} is none' if is_before else ""
-
-
-def ref_of(template: dict[str, Json]) -> Ref | None:
-    """Returns the reference that an object is, or None if it is not a well-formed one."""
-    parsed = _parse(template)
-    return parsed if isinstance(parsed, Ref) else None
+def _is_key(key: Json) -> bool:
+    is_position = isinstance(key, int) and not isinstance(key, bool) and key >= 0
+    return isinstance(key, str) or is_position
 
 
 def first_refs(template: dict[str, Json]) -> list[Ref]:
@@ -213,10 +201,10 @@ def fill(template: Json, values: Mapping[str, Json]) -> Json:
 
 def _fill_object(template: dict[str, Json], values: Mapping[str, Json]) -> Json:
     if FROM in template:
-        parsed = _parse(template)
-        if not isinstance(parsed, Ref):
-            raise ReferenceFailed(parsed)
-        return lookup(parsed, values)
+        ref = ref_of(template)
+        if ref is None:
+            raise ReferenceFailed(_MALFORMED)
+        return lookup(ref, values)
     if _is_literal(template):
         return template[LITERAL]
     if FIRST not in template:

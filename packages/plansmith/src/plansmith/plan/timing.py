@@ -6,7 +6,6 @@ import difflib
 import heapq
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from itertools import count, islice, takewhile
 from typing import Any, Final, Self, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
@@ -224,20 +223,9 @@ def _instants(wall: datetime, zone: ZoneInfo) -> list[datetime]:
 
 def _first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
     """Returns when a clock first shows this time; for a skipped time, the end of the gap."""
-    found = _instants(wall, zone)
-    return found[0] if found else _end_of_gap(wall, zone)
-
-
-@lru_cache(maxsize=256)
-def _end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
-    # With the later offset a skipped time lies before the change, with the earlier one after it.
-    low, high = sorted(wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
-    before, second = _offset(low.astimezone(zone)), timedelta(seconds=1)
-    while high - low > second:
-        middle = low + (high - low) // 2 // second * second
-        is_before = _offset(middle.astimezone(zone)) == before
-        low, high = (middle, high) if is_before else (low, middle)
-    return high
+    while not (found := _instants(wall, zone)):
+        wall = wall.replace(second=0, microsecond=0) + timedelta(minutes=1)
+    return found[0]
 
 
 def _offset(at: datetime) -> timedelta:

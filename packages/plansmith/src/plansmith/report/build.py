@@ -128,7 +128,7 @@ def make_report(
         request=run.request,
         locale=locale,
         status=status.value,
-        head=ending.head(answer),
+        head=ending.head(),
         made_by=ending.proposed[-1].origin if ending.proposed else "",
         plan=run.running_hash or (plan.hash if plan else ""),
         answer=answer,
@@ -165,7 +165,7 @@ class _Ending:
         refused = status is StepStatus.FAILED and was_refused(self.run, step)
         return "refused" if refused else status.value
 
-    def head(self, answer: Answer) -> tuple[str, ...]:
+    def head(self) -> tuple[str, ...]:
         """Returns the first lines of a report: what is missing comes before anything else."""
         run, status, words = self.run, self.status, self.words
         if run.plan is None and status is RunStatus.FAILED:
@@ -173,7 +173,7 @@ class _Ending:
             return (words["status_no_plan_read" if run.prefetches else "status_no_plan"],)
         lines = [words[f"status_{status.value}"]]
         if status is RunStatus.DONE:
-            lines = self._done_lines(answer)
+            lines = self._done_lines()
         unsure, not_done = self._missing()
         dropped = [in_language(call, words["locale"]) for call in run.dropped]
         lacking = [words["dropped"].format(call=call) for call in dropped]
@@ -186,13 +186,11 @@ class _Ending:
         contradicted = status is RunStatus.DONE or (status is RunStatus.FAILED and unsure)
         return (*lacking, *(() if contradicted else lines))
 
-    def _done_lines(self, answer: Answer) -> list[str]:
+    def _done_lines(self) -> list[str]:
         """Returns what a run that is done did, and what it did not do because its plan says so."""
         run, words = self.run, self.words
         taken = [state for state in run.steps.values() if state.reused_from]
-        if self._found_nothing(answer.sources):
-            lines = [words["status_done_empty"]]
-        elif taken:
+        if taken:
             total = sum(not step.disabled for step in run.plan.steps) if run.plan else 0
             lines = [words["status_done_continued"].format(done=len(taken), total=total)]
         else:
@@ -207,19 +205,6 @@ class _Ending:
             if names:
                 not_run.append(words[key].format(steps=", ".join(names[:_MOST_NAMED]) + more))
         return [*(lines if taken or not not_run else ()), *not_run]
-
-    def _found_nothing(self, told: Sequence[str]) -> bool:
-        """Whether a run that changed nothing has only empty lists to tell: nothing was there."""
-        run, results = self.run, self.results
-        if run.plan is None or any(body.acts for body in self.proposed):
-            return False
-        looked = [
-            step.id
-            for step in run.plan.steps
-            if not isinstance(step, ReplyStep) and step.id in results
-        ]
-        asked = [name for name in looked if name in told] or looked
-        return bool(asked) and all(_is_empty(results[name]) for name in asked)
 
     def _missing(self) -> tuple[list[str], list[str]]:
         """Returns the steps that should have changed something and may have, and that have not."""
@@ -328,14 +313,6 @@ class _Ending:
             seconds=times.working if self.events else None,
             times=times,
         )
-
-
-def _is_empty(value: Json) -> bool:
-    """Whether a result is a list without items, or an object that says nothing else."""
-    if not isinstance(value, dict):
-        return value == []
-    said = [each for key, each in value.items() if key not in ("columns", "notes")]
-    return [] in said and not any(said)
 
 
 def _text(value: Json) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from plansmith.plan.data import Json
 from plansmith.plan.refs import without_citations
@@ -14,6 +14,13 @@ from plansmith.plan.sentence import language_of, texts_under
 from plansmith.plan.summary import Times
 
 Words = Mapping[str, str]
+# What fields of evidence are called in JSON.
+_IN_JSON: Final = {
+    "shown": "result",
+    "result": "result_hash",
+    "size": "characters",
+    "early": "read_early",
+}
 
 
 def words_for(locale: str) -> Words:
@@ -140,18 +147,8 @@ class Report:
         told = {name: _json(getattr(self, name)) for name in self.__slots__ if name != "pictures"}
         answer = _json(self.answer) | {"text": without_citations(self.answer.text)}
         evidence: list[Json] = [
-            {
-                "step": each.step,
-                "title": each.title,
-                "callee": each.callee,
-                "result": each.shown,
-                "result_hash": each.result,
-                "characters": each.size,
-                "clipped": each.clipped,
-                "at": _json(each.at),
-                "taken_from": each.taken_from or None,
-                "read_early": each.early,
-            }
+            {_IN_JSON.get(name, name): value for name, value in _json(each).items()}
+            | {"taken_from": each.taken_from or None}
             for each in self.evidence
         ]
         took: Json = {

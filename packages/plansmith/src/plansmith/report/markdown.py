@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from plansmith.lazy import lazy_modules
 from plansmith.plan.refs import without_citations
 from plansmith.report.data import Entry, Evidence, Report, Took, Words
-from plansmith.report.result_text import Language, coded, facts, line, listing, plain
+from plansmith.report.result_text import Language, coded, facts, line, listing
 
 if TYPE_CHECKING:
-    from markdown_it.token import Token
-
     from plansmith.report import prose
 else:
     lazy_modules(globals(), prose="plansmith.report.prose")
-
-_MARKS: Final = {"strong": "**", "em": "*"}
 
 
 def to_markdown(report: Report, *, brief: bool = False) -> str:
@@ -29,31 +25,28 @@ def to_markdown(report: Report, *, brief: bool = False) -> str:
     return "\n".join(_lines(report, brief=brief)).strip() + "\n"
 
 
-def answer_text(report: Report, *, markup: bool, alone: bool = False) -> str:
-    """Returns what a run came to: what failed or is missing, then the answer.
+def answer_markdown(report: Report, *, alone: bool = False) -> str:
+    """Returns what a run came to, as Markdown: what failed or is missing, then the answer.
 
-    It is Markdown with `markup`, else a plain text with the same tables and lists. How it was found
-    out (steps, evidence, decisions, cost) is left to the whole report, and who made the plan to the
-    plan itself; `alone` leaves out also what `lacking_text` tells.
+    How it was found out (steps, evidence, decisions, cost) is left to the whole report, and who
+    made the plan to the plan itself; `alone` leaves out also what `lacking_markdown` tells.
     """
-    blocks = _blocks(report.answer.text, cites=False, markup=markup)
-    answer = "\n".join(each.rstrip() for each in blocks).strip("\n")
-    lacking = "" if alone else lacking_text(report, markup=markup, with_plan=False)
+    answer = "\n".join(each.rstrip() for each in _blocks(report.answer.text, cites=False)).strip()
+    lacking = "" if alone else lacking_markdown(report, with_plan=False)
     return f"{lacking}\n\n{answer}\n" if lacking else f"{answer}\n"
 
 
-def lacking_text(report: Report, *, markup: bool, with_plan: bool = True) -> str:
+def lacking_markdown(report: Report, *, with_plan: bool = True) -> str:
     """Returns what failed or is missing, and the notes on an answer; empty if there is nothing.
 
     Without `with_plan`, the note on who or what made the plan is left out.
     """
-    written = line if markup else _one_line
-    lines = [] if report.is_answered else [*_head(report, written), ""]
+    lines = [] if report.is_answered else [*_head(report), ""]
     # How well an answer is sourced is told where its sources are: in the whole report.
     codes = ("uncited",) if with_plan else ("uncited", "degraded")
     elsewhere = tuple(report.words[code].partition("{")[0] for code in codes)
-    lines += [f"> {written(note)}" for note in report.notes if not note.startswith(elsewhere)]
-    lines += [f"- {each}" for each in _failures(report, written)]
+    lines += [f"> {line(note)}" for note in report.notes if not note.startswith(elsewhere)]
+    lines += [f"- {each}" for each in _failures(report)]
     return "\n".join(lines).strip()
 
 
@@ -91,22 +84,19 @@ def _lines(report: Report, *, brief: bool) -> Iterator[str]:
     yield f"{words['run']} {coded(report.run)} · {words['plan']} {report.plan[:12]}{made}"
 
 
-def _head(report: Report, written: Callable[[str], str] = line) -> Iterator[str]:
-    return (part for text in report.head for part in ("", written(text)))
+def _head(report: Report) -> Iterator[str]:
+    return (part for text in report.head for part in ("", line(text)))
 
 
-def _blocks(text: str, *, cites: bool, markup: bool = True) -> Iterator[str]:
-    written = _Prose(markup=markup)
-    for token in prose.read_prose(text if cites else without_citations(text)):
-        written.take(token)
-    return (part for block in written.blocks for part in (block, ""))
+def _blocks(text: str, *, cites: bool) -> Iterator[str]:
+    blocks = prose.harmless_blocks(text if cites else without_citations(text))
+    return (part for block in blocks for part in (block, ""))
 
 
-def _failures(report: Report, written: Callable[[str], str] = line) -> Iterator[str]:
+def _failures(report: Report) -> Iterator[str]:
     for each in report.failures:
-        reason = f": {written(each.reason)}" if each.reason else ""
-        step = coded(each.step) if written is line else each.step
-        yield f"{step} {report.words[f'is_{each.status}']}{reason}"
+        reason = f": {line(each.reason)}" if each.reason else ""
+        yield f"{coded(each.step)} {report.words[f'is_{each.status}']}{reason}"
 
 
 def _section(title: str, entries: Sequence[str]) -> Iterator[str]:
@@ -173,106 +163,3 @@ def took_lines(took: Took, words: Words) -> Iterator[str]:
     yield from (f"{words[key]}: {value}" for key, value in amounts.items())
     if took.times.waiting >= 1:
         yield f"{words['waited']}: {took.times.waiting:.1f} s"
-
-
-class _Prose:
-    """Writes Markdown tokens as Markdown again; without `markup` as plain text."""
-
-    def __init__(self, *, markup: bool) -> None:
-        self._markup = markup
-        self.blocks: list[str] = []
-        self._edges: list[str] = []  # what comes before each line in quotes and lists
-        self._counts: list[int | None] = []
-        self._mark = self._heading = ""
-        self._rows: list[list[str]] | None = None
-
-    def take(self, token: Token) -> None:
-        kind = token.type.removesuffix("_open")
-        if kind == "inline":
-            text = "".join(map(_marked if self._markup else _unmarked, token.children or ()))
-            if self._rows is not None:
-                self._rows[-1].append(_one_line(text))
-            else:
-                self._put(f"{self._heading} {_one_line(text)}" if self._heading else text)
-        elif kind == "heading":
-            self._heading = "#" * int(token.tag[1:]) if self._markup else ""
-        elif kind == "heading_close":
-            self._heading = ""
-        elif kind == "fence":
-            block = token.content.removesuffix("\n")
-            self._put(listing(block) if self._markup else block)
-        elif kind == "hr":
-            self._put("***")
-        else:
-            self._nest(kind, token)
-
-    def _nest(self, kind: str, token: Token) -> None:
-        match kind:
-            case "blockquote":
-                self._edges.append("> ")
-            case "bullet_list" | "ordered_list":
-                start = int(token.attrs.get("start", 1))
-                self._counts.append(None if kind == "bullet_list" else start)
-            case "list_item":
-                count = self._counts[-1]
-                self._mark = "- " if count is None else f"{count}. "
-                self._counts[-1] = None if count is None else count + 1
-                self._edges.append(" " * len(self._mark))
-            case "list_item_close" | "blockquote_close":
-                self._edges.pop()
-                self._mark = ""
-            case "bullet_list_close" | "ordered_list_close":
-                self._counts.pop()
-            case _:
-                self._table(kind)
-
-    def _table(self, kind: str) -> None:
-        if kind == "table":
-            self._rows = []
-        elif kind == "tr" and self._rows is not None:
-            self._rows.append([])
-        elif kind == "table_close" and self._rows:
-            lines = [f"| {' | '.join(row)} |" for row in self._rows]
-            rule = f"|{' --- |' * len(self._rows[0])}"
-            self._rows = None
-            self._put("\n".join([lines[0], rule, *lines[1:]]))
-
-    def _put(self, text: str) -> None:
-        edge = "".join(self._edges)
-        first = edge[: len(edge) - len(self._mark)] + self._mark
-        self._mark = ""
-        self.blocks.append(first + text.replace("\n", f"\n{edge}"))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _marked(token: Token) -> str:
-    match token.type:
-        case "text":
-            return plain(token.content)
-        case "code_inline":
-            return coded(token.content).replace("|", "\\|")
-        case "softbreak" | "hardbreak":
-            return "\n"
-        case "link_open":
-            return "["
-        case "link_close":
-            return f"](<{token.meta['href']}>)"
-        case "cite":
-            return f"[{coded(token.content)}]"
-        case _:
-            return _MARKS.get(token.tag, "")
-
-
-def _unmarked(token: Token) -> str:
-    match token.type:
-        case "text" | "code_inline":
-            return token.content
-        case "softbreak" | "hardbreak":
-            return "\n"
-        case "host":
-            return f" ({token.meta['href']})"
-        case _:
-            return ""

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from plansmith.errors import JournalDamaged, Misconfigured, Refused
 from plansmith.plan.sentence import Sentence
@@ -17,7 +17,6 @@ from plansmith.protected_files import beside, may_write, protect
 from plansmith.store.sqlite_file import PRIVATE, converting_errors, is_locked, open_database
 
 Tell = Callable[[str], None]
-_PAGES: Final = 2000
 
 
 class Copied(NamedTuple):
@@ -46,7 +45,7 @@ def back_up(store: Path, target: Path, *, force: bool = False, tell: Tell) -> Co
         )
     with _new_file(target) as copy:
         with closing(open_database(store)) as source:
-            _copy(source, copy, tell)
+            _copy(source, copy)
         tell(Sentence("checking the copy"))
         runs = _checked(copy)
         _sync(copy)
@@ -73,7 +72,7 @@ def checked_copy(source: Path, store: Path, *, tell: Tell) -> Generator[Path]:
             address = f"{source.absolute().as_uri()}?mode=ro&immutable=1"
             with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as given:
                 given.execute("PRAGMA trusted_schema = OFF")
-                _copy(given, copy, tell)
+                _copy(given, copy)
         tell(Sentence("checking the copy"))
         _checked(copy)
         _refuse_code(copy)
@@ -124,21 +123,12 @@ def _new_file(beside: Path) -> Generator[Path]:
             path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
 
 
-def _copy(source: sqlite3.Connection, target: Path, tell: Tell) -> None:
-    told = -1
-
-    def progress(_: int, left: int, total: int) -> None:
-        nonlocal told
-        share = 100 * (total - left) // total if total else 100
-        if share // 10 > told // 10 and total > _PAGES:
-            told = share
-            tell(f"{share} %")
-
+def _copy(source: sqlite3.Connection, target: Path) -> None:
     with converting_errors(target), closing(sqlite3.connect(target, isolation_level=None)) as copy:
         # One read transaction: what others write meanwhile does not begin the copy anew.
         source.execute("BEGIN")
         source.execute("SELECT 1 FROM sqlite_master").fetchone()
-        source.backup(copy, pages=_PAGES, progress=progress)
+        source.backup(copy)
         source.execute("ROLLBACK")
         copy.execute("PRAGMA journal_mode = DELETE").fetchone()
 

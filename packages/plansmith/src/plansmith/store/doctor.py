@@ -22,7 +22,6 @@ from plansmith.store.sqlite_file import is_locked, is_ours, named, setting
 from plansmith.store.urls import open_store, sqlite_path, store_kind
 
 _LITTLE_ROOM: Final = 100_000_000
-_LONG_LOG: Final = 64_000_000
 _SHOWN: Final = 20
 
 
@@ -200,7 +199,7 @@ def _diagnose_file(path: Path) -> Iterator[Finding]:
         yield _finding_of("file", named(error, path))
         return
     checks: Sequence[Callable[[sqlite3.Connection, Path], Finding]]
-    checks = (_schema, _log, _lock, _integrity)
+    checks = (_schema, _lock, _integrity)
     try:
         for check in checks:
             try:
@@ -223,21 +222,6 @@ def _schema(connection: sqlite3.Connection, path: Path) -> Finding:
         hint = Sentence("use the Plansmith that wrote it, or name another store with --store")
         return Finding("error", "schema", other, hint)
     return Finding("ok", "schema", Sentence("version {version}", version=version))
-
-
-def _log(connection: sqlite3.Connection, path: Path) -> Finding:
-    mode = str(connection.execute("PRAGMA journal_mode").fetchone()[0])
-    log = path.with_name(f"{path.name}-wal")
-    size = log.stat().st_size if log.is_file() else 0
-    if size > _LONG_LOG:
-        hint = Sentence(
-            "a reader may hold it open; it shrinks when all processes have closed the store"
-        )
-        long = Sentence("the write-ahead log has {size} bytes", size=size)
-        return Finding("warning", "log", long, hint)
-    return Finding(
-        "ok", "log", Sentence("mode {mode}, write-ahead log of {size} bytes", mode=mode, size=size)
-    )
 
 
 def _lock(connection: sqlite3.Connection, path: Path) -> Finding:

@@ -29,7 +29,7 @@ from plansmith.errors import (
     ToolFailed,
 )
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, content_hash, json_text
+from plansmith.plan.data import Json, json_text
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.plan.problem import has_errors
@@ -187,21 +187,6 @@ class PlanStoreContract:
         for after in range(len(events)):
             assert list(await store.events(run.id, after=after)) == events[after:]
         assert list(await store.open_runs()) == []
-
-    @on_new_store
-    async def test_events_do_not_change_once_they_were_appended(
-        self, store: ports.PlanStore
-    ) -> None:
-        events = journal("a", 30)
-        before: list[e.Event] = []
-        for event in events:
-            await store.append([event], [{"n": event.number}])
-            before.append(event)
-            found = await store.events("a")
-            assert list(found) == before
-            e.verify_chain(found)
-        for event in events:
-            assert await store.get(content_hash({"n": event.number})) == {"n": event.number}
 
     @on_new_store
     async def test_an_unknown_hash_is_an_error(self, store: ports.PlanStore) -> None:

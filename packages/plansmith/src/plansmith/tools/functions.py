@@ -254,27 +254,16 @@ def _arguments_model(
 
 
 def _parameter_docs(function: Callable[..., Any]) -> dict[str, str]:
-    """Returns a docstring's text on each parameter (Google, NumPy and Sphinx styles)."""
-    text = inspect.getdoc(function) or ""
-    docs = {found[1]: found[2].strip() for found in _SPHINX.finditer(text)}
-    parts = _SECTION.split(text)
-    body = parts[2] if len(parts) > 2 else ""
-    for name in inspect.signature(function).parameters:
-        own = rf"^[ \t]*{re.escape(name)}(?:[ \t]*\([^)\n]*\))?:[ \t]*(\S.*)$"
-        line = re.search(own, body, re.MULTILINE)
-        below = re.search(rf"^{re.escape(name)}\b[^\n]*\n[ \t]+(\S.*)$", body, re.MULTILINE)
-        found = line or below
-        if found is not None:
-            docs.setdefault(name, found[1].strip())
-    return docs
+    """Returns what the section `Args` of a docstring says of each parameter."""
+    parts = _SECTION.split(inspect.getdoc(function) or "")
+    found = _PARAMETER.finditer(parts[2] if len(parts) > 2 else "")
+    return {line[1]: line[2].strip() for line in found}
 
 
 _SECTION: Final = re.compile(
-    r"^(Args|Arguments|Parameters|Returns?|Raises|Yields?|Examples?):?[ \t]*$(?:\n-+[ \t]*$)?"
-    r"|^:(?=param )",
-    re.MULTILINE,
+    r"^(Args|Arguments|Parameters|Returns?|Raises|Yields?|Examples?):?[ \t]*$", re.MULTILINE
 )
-_SPHINX: Final = re.compile(r"^:param (?:[\w\[\], |]+ )?(\w+):[ \t]*(.+)$", re.MULTILINE)
+_PARAMETER: Final = re.compile(r"^[ \t]*(\w+)(?:[ \t]*\([^)\n]*\))?:[ \t]*(\S.*)$", re.MULTILINE)
 
 
 def _return_type(hints: Mapping[str, Any]) -> pydantic.TypeAdapter[Any] | None:

@@ -99,8 +99,7 @@ def test_what_is_right_or_not_obvious_stays_as_it_is(inputs: dict[str, Any]) -> 
     ("wrong", "right"),
     [
         ("GetWeather", "get_weather"),
-        ("get-wether", "get_weather"),
-        ("get_waether", "get_weather"),
+        ("get-wether", None),
         ("unlock_door", None),
         ("list_v2", None),
         ("set_weather", None),

@@ -6,8 +6,6 @@ import pytest
 
 from plansmith import Effect, Plan, Problem, ToolSpec
 from plansmith.check.lint import lint_plan
-from plansmith.plan.data import Json
-from plansmith.plan.sentence import in_language
 
 LIST: dict[str, Any] = {"type": "array", "maxItems": 5}
 TOOLS = [
@@ -36,10 +34,6 @@ def reply(*names: str) -> dict[str, Any]:
 SAVE: dict[str, Any] = {"id": "s", "tool": "save"}
 MAIL: dict[str, Any] = {"id": "m", "tool": "mail", "inputs": {"text": "{{a}}"}}
 ASK: dict[str, Any] = {"id": "q", "question": "Send {{a}}?"}
-
-
-def written(name: str, path: str = "a.md", **fields: Any) -> dict[str, Any]:
-    return {"id": name, "tool": "save", "inputs": {"path": path, "text": name}} | fields
 
 
 @pytest.mark.parametrize(
@@ -71,12 +65,6 @@ def written(name: str, path: str = "a.md", **fields: Any) -> dict[str, Any]:
         # Readings at the end without a reply are reported once, and a ring not at all.
         ([look("a"), look("b")], ["PS407 warning a"]),
         ([look("a", after=["b"]), look("b", after=["a"])], []),
-        # Two steps that write one file in no order.
-        ([written("a"), written("b")], ["PS410 warning b"]),
-        ([written("a"), written("b"), written("c")], ["PS410 warning b", "PS410 warning c"]),
-        ([written("a", after=["b"]), written("b")], []),
-        ([written("a"), written("c", "c.md", after=["a"]), written("b", after=["c"])], []),
-        ([written("a"), written("b", "b.md")], []),
     ],
 )
 def test_what_looks_like_a_mistake_is_told_and_nothing_else(
@@ -116,77 +104,3 @@ def test_a_map_that_acts_on_a_list_of_unknown_length_is_told() -> None:
     reading = {"tool": "look", "inputs": {"q": "{{item}}"}}
     assert "PS405" not in codes("{{a.many}}", reading)
     assert "PS405" in codes("{{a.many}}", reading, width=200)
-
-
-SHOP = [
-    ToolSpec(name="stock", effect=Effect.READ),
-    ToolSpec(name="order", effect=Effect.WRITE),
-    ToolSpec(name="cancel", effect=Effect.WRITE),
-]
-LOW: Json = {"below": ["{{stock.count}}", 10]}
-NEVER: Json = {"equals": [1, 2]}
-ALWAYS: Json = {"in": ["a", ["a"]]}
-UNTIL: Json = {"equals": ["{{order.state}}", "sent"]}
-
-
-def needless(*steps: dict[str, Json]) -> list[tuple[str | None, str, str]]:
-    plan = Plan.model_validate({"goal": "g", "steps": [{"id": "stock", "tool": "stock"}, *steps]})
-    found = [each for each in lint_plan(plan, SHOP) if each.code == "PS409"]
-    for each in found:
-        assert in_language(each.message, "zh") != each.message
-        assert in_language(each.hint, "zh") != each.hint
-    return [(each.step, ".".join(map(str, each.path)), str(each.message)) for each in found]
-
-
-def order(**rules: Json) -> dict[str, Json]:
-    return {"id": "order", "tool": "order", **rules}
-
-
-@pytest.mark.parametrize(
-    ("condition", "word"),
-    [
-        ({"all": [LOW, NEVER]}, "never runs"),
-        ({"any": [LOW, {"not": NEVER}]}, "always runs"),
-        ({"not": {"any": [ALWAYS, LOW]}}, "never runs"),
-        ({"all": [LOW, {"any": [NEVER, {"empty": ["x"]}]}]}, "never runs"),
-        (LOW, ""),
-        ({"all": [LOW, {"not": NEVER}]}, ""),
-        ({"any": [LOW, NEVER]}, ""),
-        ({"no": "such"}, ""),
-    ],
-)
-def test_a_condition_that_literals_decide_is_told_and_one_of_results_is_not(
-    condition: Json, word: str
-) -> None:
-    found = needless(order(when=condition))
-    assert [each[:2] for each in found] == ([("order", "when")] if word else [])
-    assert all(word in message for _, _, message in found)
-
-
-BEHIND: dict[str, Json] = {"id": "b", "tool": "order", "otherwise": {"value": 1}}
-UNDO: dict[str, Json] = {"tool": "stock", "undo_with": {"tool": "cancel"}}
-
-
-@pytest.mark.parametrize(
-    ("steps", "places"),
-    [
-        # An `otherwise` that nothing can call for.
-        ([order(otherwise={"value": 1})], ["order otherwise"]),
-        ([order(when=LOW), {**BEHIND, "after": ["order"]}], []),
-        ([order(when=LOW), {**BEHIND, "after": ["stock"]}], ["b otherwise"]),
-        # A repeat of one round.
-        ([order(repeat={"until": UNTIL, "at_most": 1})], ["order repeat.at_most"]),
-        ([order(repeat={"until": UNTIL, "at_most": 2})], []),
-        # Errors as results, outside of a map.
-        ([order(on_error="collect")], ["order on_error"]),
-        ([{"id": "all", "over": [1], "each": {"tool": "order"}, "on_error": "collect"}], []),
-        # What undoes a read, also inside of a map.
-        ([{"id": "look", **UNDO}], ["look undo_with"]),
-        ([{"id": "all", "over": [1], "each": UNDO}], ["all each.undo_with"]),
-        ([order(undo_with={"tool": "cancel"})], []),
-    ],
-)
-def test_a_rule_that_says_nothing_is_told_at_its_place(
-    steps: list[dict[str, Json]], places: list[str]
-) -> None:
-    assert [f"{step} {path}" for step, path, _ in needless(*steps)] == places

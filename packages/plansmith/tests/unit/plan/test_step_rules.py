@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.diff import rename_steps
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import in_language
-from plansmith.plan.steps import MapStep
 
 RULED: dict[str, Any] = {
     "id": "order",
@@ -50,27 +49,7 @@ def test_the_rules_of_a_step_read_as_sentences() -> None:
         'repeated every 60 s until order.state is "open", up to 5 times',
         "if the call fails, it is made again up to 2 times",
         "if it fails, its result is 0",
-        "can be undone with cancel(id=id of its own result, shop=the result of shop)",
+        "can be undone with cancel(id=order.id, shop=shop)",
     ]
     when = rule_sentences(plan_of(RULED).by_id["order"])[0]
     assert in_language(when, "zh") == "仅当 stock.count 小于 10"
-    undo = rule_sentences(plan_of(RULED).by_id["order"])[-1]
-    said = "可以用 cancel(id=它自己的结果中的 id, shop=shop 的结果) 撤销"
-    assert in_language(undo, "zh") == said
-
-
-def test_the_call_that_undoes_an_item_tells_what_it_is_given_in_words() -> None:
-    inputs = {
-        "a": "{{item}}",
-        "b": "{{item.k[0]}}",
-        "c": "see {{item}}",
-        "d": 1,
-        "e": "{{params.x}}",
-    }
-    undo = {"tool": "cancel", "inputs": inputs}
-    listed = {"id": "all", "over": [1], "each": {"tool": "t", "undo_with": undo}}
-    [said] = rule_sentences(cast("MapStep", plan_of(listed).by_id["all"]).each)
-    assert said == (
-        "can be undone with cancel(a=the item, b=k[0] of the item, "
-        'c="see {{item}}", d=1, e=x of the parameters)'
-    )

@@ -64,26 +64,6 @@ def test_the_spec_comes_from_hints_docstring_and_declaration() -> None:
     assert set(spec.output_schema["properties"]) == {"degrees", "day"}
 
 
-@pytest.mark.parametrize(
-    "doc",
-    [
-        ":param city: which one\n:param str other: more",
-        "Look.\n\nParameters\n----------\ncity : str\n    which one\nother : str\n    more",
-        "Look.\n\nArguments:\n  city (str): which one\n  other: more",
-    ],
-)
-def test_parameters_are_described_in_all_common_styles(doc: str) -> None:
-    def look(city: str, other: str = "") -> str:
-        return city + other
-
-    look.__doc__ = doc
-    properties: Any = tool(look).spec.input_schema["properties"]
-    assert (properties["city"]["description"], properties["other"]["description"]) == (
-        "which one",
-        "more",
-    )
-
-
 def test_a_function_without_hints_takes_anything_and_counts_as_writing() -> None:
     def plain(x, y=2):  # type: ignore[no-untyped-def]
         return x, y
