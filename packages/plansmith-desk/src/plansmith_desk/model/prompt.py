@@ -277,10 +277,6 @@ class Offered:
     def required(self) -> list[str]:
         return [str(each) for each in self.inputs.get("required") or ()]
 
-    def may_look_without(self, name: str) -> bool:
-        """Whether the tool only reads, and needs no such argument."""
-        return self.only_reads and name not in self.required
-
     def without(self, names: Collection[str]) -> Offered:
         """Returns the tool without some of its optional arguments."""
         gone = {each for each in names if each not in self.required}
