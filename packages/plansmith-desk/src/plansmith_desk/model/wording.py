@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -14,6 +13,7 @@ from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.report.result_text import facts
 from plansmith.text import HAN, clip
 from plansmith_desk.model.answer_rules import MOST_NAMES, Answer, Task, notes_of, rule_answer
+from plansmith_planner.context.documents import LexicalRanker, chunks
 from plansmith_planner.language.words import terms
 from plansmith_planner.models.fact_checked import strange_names, unfounded
 
@@ -280,7 +280,6 @@ ROOM: Final = 2400  # letters of results that an answer is made from
 _WIDE: Final = 0.8  # how much more of the room a Chinese letter takes
 _SHORT: Final = 300  # letters that each of several texts gets at least
 _BREAK: Final = "\n…\n"
-_BLOCKS: Final = re.compile(r"\n\s*\n")
 _LONGEST_BLOCK: Final = 500
 _SUMMARY_WORDS: Final = re.compile(
     r"\b(?:summar\w+|overview|gist|outline|tl;?dr|recap|digest|key points|main points|highlights|"
@@ -379,41 +378,16 @@ def _file_texts(value: Any) -> list[_Text]:
 
 
 def best_blocks(request: str, text: str, room: int) -> str:
-    """Returns the paragraphs of a text that share most words with a request, in their order."""
-    blocks = [part for block in _BLOCKS.split(text) for part in _paragraphs(block.strip("\n"))]
-    wanted = {term for _, term in terms(request)}
-    held = [{term for _, term in terms(block)} & wanted for block in blocks]
-    known = Counter(term for each in held for term in each)
-    # A word that few paragraphs have tells more; of equal ones the first is taken.
-    worth = [sum(1 / known[term] for term in each) for each in held]
-    ranked = sorted(range(len(blocks)), key=lambda place: (-worth[place], place))
+    """Returns the parts of a text that share most words with a request, in their order."""
+    parts = chunks(text, size=_LONGEST_BLOCK, overlap=0, headings=False)
+    worth = LexicalRanker().scores(request, [each.text for each in parts])
     taken: list[int] = []
     left = room
-    for place in ranked:
-        cost = len(blocks[place]) + len(_BREAK)
+    for place in sorted(range(len(parts)), key=lambda place: (-worth[place], place)):
+        cost = len(parts[place].text) + len(_BREAK)
         if cost <= left:
             taken.append(place)
             left -= cost
     if not taken:
-        return blocks[ranked[0]][:room] if blocks else ""
-    lines: list[str] = []
-    for place in sorted(taken):
-        if lines:
-            lines.append("\n" if place - 1 in taken else _BREAK)
-        lines.append(blocks[place])
-    return "".join(lines)
-
-
-def _paragraphs(block: str) -> Iterator[str]:
-    """Yields a paragraph, or its lines together as far as they are short enough."""
-    part = ""
-    for line in block.split("\n"):
-        if part and len(part) + len(line) > _LONGEST_BLOCK:
-            yield part
-            part = ""
-        while len(line) > 2 * _LONGEST_BLOCK:
-            yield line[:_LONGEST_BLOCK]
-            line = line[_LONGEST_BLOCK:]  # noqa: PLW2901 - what is left of it
-        part = f"{part}\n{line}" if part else line
-    if part.strip():
-        yield part
+        return text[:room]
+    return _BREAK.join(parts[place].text for place in sorted(taken))
