@@ -75,15 +75,7 @@ def read_values(text: str) -> Values:
     return values
 
 
-MOST_STEPS: Final = 4
 _LEAST_SCORE: Final = 0.2
-# Splits a request into actions; "and" only before an action word.
-_TURN: Final = re.compile(
-    r"[;；]\s*|,?(?<!\s)\s++(?:(?:and\s++)?then\s+|and\s+(?=(?:write|save|append|add|put|draw|plot"
-    r"|send|e?mail|post|replace|create|book)\b))"
-    "|，?(?:然后|接着|随后|并且|再)|，?并(?=[把将写画发存])",
-    re.IGNORECASE,
-)
 # The arguments that take values of a kind, by their names.
 _ARGUMENTS: Final = {
     "urls": re.compile(r"ur[il]|link|page|site|address", re.IGNORECASE),
@@ -101,7 +93,6 @@ _BEFORE_TARGET: Final = re.compile(
 )
 _WORDS: Final = re.compile(r"query|text|term|word|search|question|topic|^q$", re.IGNORECASE)
 _FILE_NAME: Final = re.compile(r"^path$|_path$|file_?name", re.IGNORECASE)  # no words of a text
-_RESULT: Final = re.compile(r"text|body|content|message|note|rows|data|items", re.IGNORECASE)
 
 
 class _Filled(NamedTuple):
@@ -127,27 +118,22 @@ def _terms(text: str) -> set[str]:
 
 
 def calls_for(request: str, tools: Sequence[Offered]) -> list[dict[str, Any]]:
-    """Returns the calls that fit the words of a request; none if they leave out one of them."""
+    """Returns the call that fits the words of a request; none if it leaves out one of them."""
     known = {tool.name: tool for tool in tools if not tool.is_agent}
     entries = {
         name: {"description": tool.about, "input_schema": tool.inputs}
         for name, tool in known.items()
     }
-    parts = [part.strip() for part in _TURN.split(request[:READ_BY_RULES]) if part.strip()]
-    if not entries or not 0 < len(parts) <= MOST_STEPS:
+    asked = request[:READ_BY_RULES]
+    picks = shortlist(asked, entries, k=len(entries)) if entries else []
+    filled = [_fill(known[each.name], asked, each.score) for each in picks if each.score > 0]
+    best = max(filled, key=lambda each: each.score, default=None)
+    if best is None or best.score < _LEAST_SCORE or not best.covers(asked):
         return []
-    calls: list[dict[str, Any]] = []
-    for clause in parts:
-        picks = shortlist(clause, entries, k=len(entries))
-        filled = [_fill(known[p.name], clause, len(calls), p.score) for p in picks if p.score > 0]
-        best = max(filled, key=lambda each: each.score, default=None)
-        if best is None or best.score < _LEAST_SCORE or not best.covers(clause):
-            return []
-        calls.append({"tool": best.tool.name, "args": best.args})
-    return calls
+    return [{"tool": best.tool.name, "args": best.args}]
 
 
-def _fill(tool: Offered, clause: str, place: int, score: float) -> _Filled:
+def _fill(tool: Offered, clause: str, score: float) -> _Filled:
     """Gives a tool the values of a clause; what finds no place or no value speaks against it."""
     values = read_values(clause)
     kinds = ("folders", *_ARGUMENTS)
@@ -156,7 +142,7 @@ def _fill(tool: Offered, clause: str, place: int, score: float) -> _Filled:
     for name, schema in tool.fields.items():
         value = _value(name, schema, values, clause, tool.required)
         if value is None and name in tool.required:
-            value = _substitute(name, tool, values, clause, place)
+            value = _substitute(name, tool, values, clause)
         if value is not None:
             args[name] = value
     left = sum(len(values[kind]) for kind in kinds)
@@ -207,7 +193,7 @@ def _number(values: Values, *, whole: bool) -> Json:
     return int(float(text)) if float(text).is_integer() else float(text)
 
 
-def _substitute(name: str, tool: Offered, values: Values, clause: str, place: int) -> Json:
+def _substitute(name: str, tool: Offered, values: Values, clause: str) -> Json:
     """Returns a substitute for a required value that has no value of its kind."""
     schema = tool.fields[name]
     is_text = schema.get("type") in (None, "string")
@@ -222,8 +208,6 @@ def _substitute(name: str, tool: Offered, values: Values, clause: str, place: in
         # A quoted text; for a searching tool the most notable word.
         word = keyword(clause) if tool.only_reads and _WORDS.search(name) else ""
         text = _take(values["quoted"], values["quoted"]) or ("" if word.isdecimal() else word)
-    if not text and place and _RESULT.search(name):
-        return f"${place}"
     if not text and is_text and tool.only_reads:
         text = _take(values["names"], values["names"])
     return text or ASK

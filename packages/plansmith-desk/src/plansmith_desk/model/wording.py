@@ -12,7 +12,7 @@ from plansmith.errors import ModelFailed
 from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.report.result_text import facts
 from plansmith.text import HAN, clip
-from plansmith_desk.model.answer_rules import MOST_NAMES, Answer, Task, notes_of, rule_answer
+from plansmith_desk.model.answer_rules import Answer, Task, notes_of, rule_answer
 from plansmith_planner.context.documents import LexicalRanker, chunks
 from plansmith_planner.language.words import terms
 from plansmith_planner.models.fact_checked import strange_names, unfounded
@@ -48,7 +48,6 @@ _ASKS: Final = re.compile(
     r"|谁|什么|哪|几|多少|怎么|告诉我",
     re.IGNORECASE,
 )
-_KINDS: Final = {"files": "文件", "tables": "表", "columns": "列", "folders": "文件夹"}
 _QUOTED: Final = 400  # letters of a passage that is shown
 _MOST_QUOTED: Final = 3
 _SHOWN_TEXT: Final = 600  # letters of a text beside the file that it was written to
@@ -117,28 +116,13 @@ def _quoted(task: Task) -> str:
 
 
 def _listed(value: Any, text: str, task: Task) -> Answer | None:
-    """Tells the number and names of the items of a list, then the items themselves."""
+    """Tells the items of a list; None where there is none, or one that is to be read."""
     fields = cast("dict[str, Any]", value if isinstance(value, dict) else {"": value})
-    lists: dict[str, list[Any]] = {k: v for k, v in fields.items() if isinstance(v, list)}
-    kind = min(lists, key=lambda key: (not lists[key], key not in _KINDS), default="")
-    items = lists.get(kind)
-    if items is None or len(items) == 1:
+    counts = [len(each) for each in fields.values() if isinstance(each, list)]
+    if not counts or max(counts) == 1:
         return None
-    if not items:
-        return Answer(task.say("Nothing was found.", "没有找到。"))
-    names: list[str] = []
-    for each in items:
-        known = cast("dict[str, Any]", each if isinstance(each, dict) else {"name": each})
-        found = (known[key] for key in ("path", "name", "title") if key in known)
-        names += [name for name in found if isinstance(name, str)][:1]
-    below = facts(text, language=task.language)
-    if len(names) < len(items) or len(names) > MOST_NAMES:
-        return Answer(below)
-    said = task.say(
-        f"{len(names)} {kind or 'found'}: {', '.join(names)}.",
-        f"{len(names)} 个{_KINDS.get(kind, '结果')}：{'、'.join(names)}。",
-    )
-    return Answer(said if all(isinstance(each, str) for each in items) else f"{said}\n\n{below}")
+    nothing = task.say("Nothing was found.", "没有找到。")
+    return Answer(facts(text, language=task.language) if max(counts) else nothing)
 
 
 def _is_to_be_read(task: Task, parts: Sequence[_Part]) -> bool:

@@ -40,7 +40,6 @@ from plansmith_desk.model.prompt import (
     Offered,
     chosen_tools,
     draft_prompt,
-    easiest,
     folder_prefix,
     offered,
     offered_tools,
@@ -48,7 +47,6 @@ from plansmith_desk.model.prompt import (
     signature,
     slim,
 )
-from plansmith_desk.tables import DESCRIBE, SQL
 from plansmith_planner.parse.reply import parse
 
 FOLDER = """\
@@ -139,12 +137,6 @@ def test_a_tool_with_many_arguments_is_told_without_its_details() -> None:
     assert list(short.fields) == kept
     assert 'function: "count"|"sum"' in signature(short)
     assert slim(TOOLS["files.search"]).fields == TOOLS["files.search"].fields
-
-
-def test_of_two_ways_to_ask_a_source_the_one_in_sql_is_offered() -> None:
-    tools = [offered(spec) for spec in (QUERY, SQL, DESCRIBE)]
-    assert [tool.name for tool in easiest(tools)] == ["tables.sql", "tables.describe"]
-    assert [tool.name for tool in easiest(tools[:1])] == ["tables.find"]
 
 
 def test_the_prompt_is_rules_tools_folder_time_and_request(specs: list[ToolSpec]) -> None:

@@ -85,13 +85,7 @@ SHOP = (MAIL, BOOK, WEATHER, NOTES)
                 )
             ],
         ),
-        (
-            "Read the note todo.md, then mail it to kim@post.org",
-            [
-                ("notes.read", {"path": "todo.md"}),
-                ("mail.send", {"to": "kim@post.org", "body": "$1"}),
-            ],
-        ),
+        ("Read the note todo.md, then mail it to kim@post.org", []),
         ("Tell me a joke", []),
         ("Which hotel is the mail from?", []),
     ],
