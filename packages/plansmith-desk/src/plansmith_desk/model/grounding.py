@@ -54,8 +54,7 @@ def grounded(
     """Returns the calls without invented values: a required one becomes `"?"`, others go.
 
     What only looks something up here does no harm: its values stay. A call that repeats the one
-    before it goes, so that nothing is done twice, and so does one that knows nothing beside an
-    earlier call of the same tool.
+    before it goes, so that nothing is done twice.
     """
     given = _Given(request, context)
     kept: list[dict[str, Any]] = []
@@ -69,10 +68,9 @@ def grounded(
                 for name, value in call["args"].items()
             }
             call["args"] = _without_gaps(args, tool)
-        twin = len(kept) if drafted == before else _fuller(call, kept, places, tool)
-        if not twin:
+        if drafted != before:
             kept.append(call)
-        places[len(places) + 1] = twin or len(kept)
+        places[len(places) + 1] = len(kept)
         before = drafted
 
     def moved(value: Json) -> Json:
@@ -82,25 +80,6 @@ def grounded(
         return _SIGN.sub(lambda sign: f"${places.get(int(sign[1]), sign[1])}", value)
 
     return [{**call, "args": map_leaves(call["args"], moved)} for call in kept]
-
-
-def _fuller(
-    call: Drafted, earlier: Sequence[Drafted], places: Mapping[int, int], tool: Offered
-) -> int:
-    """Returns the place of a call that has values where this one has none; 0 if none has.
-
-    A change that is given nothing but the result of the same change is one call too many.
-    """
-    own = [place for place, each in enumerate(earlier, 1) if each["tool"] == call["tool"]]
-    empty = {ASK}
-    if not tool.only_reads:
-        empty |= {f"${number}" for number, place in places.items() if place in own}
-    if not call["args"] or not all(
-        (isinstance(each, str) and each in empty) for each in call["args"].values()
-    ):
-        return 0
-    full = [at for at in own if any(each != ASK for each in earlier[at - 1]["args"].values())]
-    return next(iter(full), 0)
 
 
 def without_later(calls: Sequence[Drafted], tools: Mapping[str, Offered]) -> list[dict[str, Any]]:

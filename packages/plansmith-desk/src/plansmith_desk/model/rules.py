@@ -47,15 +47,11 @@ _ENDING: Final = re.compile(
     r"(?<![\w*.])\.?(csv|tsv|json|md|txt|pdf|html|py|xml|yaml|log|svg|png)[ -]?(?:files?\b|文件)",
     re.IGNORECASE,
 )
-_FOLDER: Final = re.compile(
-    r"\b(?:folder|directory) ([\w./-]*\w)|(?<![\w./-])([\w./-]*\w) (?:folder|directory)\b"
-)
-_THIS: Final = frozenset({"this", "the", "current", "that", "my", "a", "working", "same", "here"})
 
 
 def read_values(text: str) -> Values:
     """Reads the values of a text by kind; part of a longer value does not count again."""
-    values: Values = {kind: [] for kind in (*_KINDS, "folders")}
+    values: Values = {kind: [] for kind in _KINDS}
     rest = text
     for kind, pattern in _KINDS.items():
         for found in pattern.finditer(rest):
@@ -70,8 +66,6 @@ def read_values(text: str) -> Values:
                 values[kind].append(plain.replace(",", "") if kind == "numbers" else plain)
         rest = pattern.sub(lambda found: " " * len(found[0]), rest)
     values["patterns"] += [f"*.{found[1].lower()}" for found in _ENDING.finditer(text)]
-    folders = [found[1] or found[2] for found in _FOLDER.finditer(text)]
-    values["folders"] += [each for each in folders if each.lower() not in _THIS]
     return values
 
 
@@ -136,8 +130,7 @@ def calls_for(request: str, tools: Sequence[Offered]) -> list[dict[str, Any]]:
 def _fill(tool: Offered, clause: str, score: float) -> _Filled:
     """Gives a tool the values of a clause; what finds no place or no value speaks against it."""
     values = read_values(clause)
-    kinds = ("folders", *_ARGUMENTS)
-    named = sum(len(values[kind]) for kind in kinds)
+    named = sum(len(values[kind]) for kind in _ARGUMENTS)
     args: dict[str, Json] = {}
     for name, schema in tool.fields.items():
         value = _value(name, schema, values, clause, tool.required)
@@ -145,7 +138,7 @@ def _fill(tool: Offered, clause: str, score: float) -> _Filled:
             value = _substitute(name, tool, values, clause)
         if value is not None:
             args[name] = value
-    left = sum(len(values[kind]) for kind in kinds)
+    left = sum(len(values[kind]) for kind in _ARGUMENTS)
     asked = sum(value == ASK for value in args.values())
     fit = score + 0.4 * (named - left) - 0.3 * left - 0.4 * asked
     # So does a change that nobody asked for.
@@ -167,7 +160,7 @@ def _value(name: str, schema: Schema, values: Values, clause: str, required: Seq
         return None
     if _FOLDERS.search(name):
         inner = [each for each in paths if "." not in each.rpartition("/")[2]]
-        return _take(paths, inner) or _take(values["folders"], values["folders"])
+        return _take(paths, inner)
     behind = [p for p in reversed(paths) if _BEFORE_TARGET.search(clause[: clause.rfind(p)])]
     if behind and _TARGET.search(name) and not values["mails"]:
         return _take(paths, behind)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -159,24 +158,8 @@ def test_an_amount_is_told_in_the_unit_of_its_argument(
     assert found["args"][name] == wanted
 
 
-def test_a_call_that_repeats_or_knows_nothing_beside_another_goes_and_references_follow() -> None:
+def test_a_call_that_repeats_the_one_before_it_goes_and_references_follow() -> None:
     read, other = call("files.read", path="a.txt"), call("files.read", path="b.txt")
     mail = call("mail.send", to="a@b.org", body="$1 and $3")
     kept = grounded([read, read, other, mail], TOOLS, "mail a.txt and b.txt to a@b.org")
     assert kept == [read, other, call("mail.send", to="a@b.org", body="$1 and $2")]
-    asks = call("files.read", path="?")
-    assert grounded([read, asks], TOOLS, "read a.txt, it is urgent") == [read]
-    assert grounded([asks], TOOLS, "read it") == [asks]
-    invented = [call("files.read", path="x.md"), call("files.read", path="y.md")]
-    assert grounded(invented, TOOLS, "read") == [asks, asks]
-
-
-def test_a_change_that_is_given_only_its_own_result_goes() -> None:
-    block = offered("sims.block", ("number",), number=TEXT)
-    find = replace(block, name="sims.find", only_reads=True)
-    tools = {tool.name: tool for tool in (block, find)}
-    made = [call("sims.block", number="555"), call("sims.block", number="$1")]
-    assert grounded(made, tools, "block 555, it was stolen") == made[:1]
-    for first, second in (("sims.find", "sims.block"), ("sims.find", "sims.find")):
-        chained = [call(first, number="555"), call(second, number="$1")]
-        assert grounded(chained, tools, "find what 555 is") == chained

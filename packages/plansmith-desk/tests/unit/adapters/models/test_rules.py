@@ -35,7 +35,6 @@ from plansmith_planner.model_calls import read_answer
         ("from 2026-05-02 to 2026年6月3日", "dates", ["2026-05-02", "2026-06-03"]),
         ("all *.csv and reports/**/x?.md", "patterns", ["*.csv", "reports/**/x?.md"]),
         ("Find all csv files", "patterns", ["*.csv"]),
-        ("what is in the letters folder", "folders", ["letters"]),
         ("for 3 nights at 1,200.50", "numbers", ["3", "1200.50"]),
         ("the weather in New York", "names", ["New York"]),
     ],
