@@ -7,8 +7,6 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
 
 from plansmith.formats.native import schema as plan_schema
@@ -106,50 +104,6 @@ def test_whatever_a_grammar_allows_is_valid(name: str) -> None:
 def test_optional_fields_come_and_go_and_required_ones_stay() -> None:
     values = check(obj(("b",), a={"type": "boolean"}, b={"type": "null"}, c={"type": "null"}), 60)
     assert {tuple(value) for value in values} == {("b",), ("a", "b"), ("b", "c"), ("a", "b", "c")}
-
-
-LEAVES = st.sampled_from(
-    [
-        {"type": "string"},
-        {"type": "integer"},
-        {"type": "number"},
-        {"type": "boolean"},
-        {"enum": ["red", "green", 7]},
-        {"const": None},
-    ]
-)
-
-
-def _bigger(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    names = st.sampled_from(["a", "b b", "c.c", "中", 'q"q'])
-    fields = st.dictionaries(names, inner, max_size=4)
-    objects = st.builds(
-        lambda props, closed: {
-            "type": "object",
-            "properties": props,
-            "required": sorted(props)[::2],
-            **({"additionalProperties": False} if closed else {}),
-        },
-        fields,
-        st.booleans(),
-    )
-    arrays = st.builds(
-        lambda items, least, more: {
-            "type": "array",
-            "items": items,
-            "minItems": least,
-            "maxItems": least + more,
-        },
-        inner,
-        st.integers(0, 2),
-        st.integers(0, 2),
-    )
-    return objects | arrays | st.lists(inner, min_size=1, max_size=3).map(lambda x: {"anyOf": x})
-
-
-@given(st.recursive(LEAVES, _bigger, max_leaves=8))
-def test_grammars_of_random_schemas_allow_only_what_is_valid(schema: Any) -> None:
-    check(schema, 6)
 
 
 @pytest.mark.parametrize(
