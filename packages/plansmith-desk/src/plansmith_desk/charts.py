@@ -380,12 +380,9 @@ def _marker(series: int, x: float, y: float, tip: str = "") -> str:
 
 def _number(value: float) -> str:
     """Formats a number: with thousands separators, without needless digits."""
-    if value == 0:
-        return "0"
-    if abs(value) >= 1e15 or abs(value) < 1e-4:
+    if value and not 1e-4 <= abs(value) < 1e15:
         return f"{value:.4g}"
-    text = f"{value:,.6f}" if abs(value) < 1e6 else f"{value:,.2f}"
-    return text.rstrip("0").rstrip(".")
+    return f"{value:,.4f}".rstrip("0").rstrip(".")
 
 
 def _heading(values: Sequence[str], by: str) -> str:

@@ -262,7 +262,6 @@ SYSTEM: Final = (
 )
 ROOM: Final = 2400  # letters of results that an answer is made from
 _WIDE: Final = 0.8  # how much more of the room a Chinese letter takes
-_SHORT: Final = 300  # letters that each of several texts gets at least
 _BREAK: Final = "\n…\n"
 _LONGEST_BLOCK: Final = 500
 _SUMMARY_WORDS: Final = re.compile(
@@ -311,15 +310,11 @@ def material(request: str, results: Sequence[str]) -> str:
     room = int(ROOM / (1 + _WIDE * len(HAN.findall(whole)) / max(len(whole), 1)))
     if len(whole) <= room:
         return whole
-    # The short texts are whole, and the first of the long ones has most of the room.
-    cut: list[str] = []
-    left = room
-    for place, each in enumerate(texts):
-        rest = sum(min(len(str(other)), _SHORT) for other in texts[place + 1 :])
-        share = max(min(len(str(each)), left - rest), min(_SHORT, left))
-        cut.append(str(each.cut(request, share)))
-        left = max(left - share - 2, 0)
-    return "\n\n".join(cut)[:room]
+    # What a short text does not need of its share goes to the long ones.
+    sizes = [len(str(each)) + 2 for each in texts]
+    long = [size for size in sizes if size > room // len(texts)]
+    share = (room - sum(sizes) + sum(long)) // len(long) - 2
+    return "\n\n".join(str(each.cut(request, share)) for each in texts)[:room]
 
 
 class _Text(NamedTuple):
