@@ -77,14 +77,10 @@ _ARGUMENTS: Final = {
     "patterns": re.compile(r"pattern|glob", re.IGNORECASE),
     "dates": re.compile(r"date|day|time|when|start|end|since|until", re.IGNORECASE),
     "paths": re.compile(
-        r"path|file|table|document|image|source|target|input|output", re.IGNORECASE
+        r"path|file|table|document|image|source|target|input|output|^to$", re.IGNORECASE
     ),
 }
 _FOLDERS: Final = re.compile(r"folder|dir", re.IGNORECASE)
-_TARGET: Final = re.compile(r"^to$|dest|target|new_?(?:name|path)", re.IGNORECASE)
-_BEFORE_TARGET: Final = re.compile(
-    r"(?:\b(?:to|as|into)\s+|[到为成至]\s*)[\"'“‘`]?$", re.IGNORECASE
-)
 _WORDS: Final = re.compile(r"query|text|term|word|search|question|topic|^q$", re.IGNORECASE)
 _FILE_NAME: Final = re.compile(r"^path$|_path$|file_?name", re.IGNORECASE)  # no words of a text
 
@@ -150,10 +146,8 @@ def _value(name: str, schema: Schema, values: Values, clause: str, required: Seq
     """Returns the request's value for an argument by its name and type; None if there is none."""
     kind, paths = schema.get("type"), values["paths"]
     if schema.get("enum"):
-        words = [each for each in schema["enum"] if isinstance(each, str) and each.strip()]
-        whole = (rf"(?<!\w){re.escape(each)}(?!\w)" for each in words)
-        found = (re.search(each, clause, re.IGNORECASE) for each in whole)
-        return next((word for word, there in zip(words, found, strict=True) if there), None)
+        said = re.findall(r"\w+", clause.casefold())
+        return next((each for each in schema["enum"] if str(each).casefold() in said), None)
     if kind in ("integer", "number"):
         return _number(values, whole=kind == "integer") if name in required else None
     if kind is not None and "string" not in kind:
@@ -161,9 +155,6 @@ def _value(name: str, schema: Schema, values: Values, clause: str, required: Seq
     if _FOLDERS.search(name):
         inner = [each for each in paths if "." not in each.rpartition("/")[2]]
         return _take(paths, inner)
-    behind = [p for p in reversed(paths) if _BEFORE_TARGET.search(clause[: clause.rfind(p)])]
-    if behind and _TARGET.search(name) and not values["mails"]:
-        return _take(paths, behind)
     for known, pattern in _ARGUMENTS.items():
         if values[known] and (pattern.search(name) or schema.get("format") == known.rstrip("s")):
             return values[known].pop(0)
