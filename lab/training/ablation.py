@@ -19,7 +19,7 @@ from lab.training.score import plain
 from plansmith_desk.model.calls_to_plan import PARTS, judged
 from plansmith_desk.model.prompt import DraftTask
 
-_VARIANTS: Final = ((), *((part,) for part in PARTS), PARTS)
+_VARIANTS: Final = ((), *((part,) for part in PARTS))
 
 
 class Draft(NamedTuple):

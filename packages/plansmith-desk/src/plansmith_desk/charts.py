@@ -252,22 +252,6 @@ _LETTER: Final = 7.2  # approximate width of a letter
 _MOST_LABELS: Final = 16
 _MIDDLE: Final = {"text_anchor": "middle"}
 _AT_END: Final = {"text_anchor": "end"}
-# Each series has its own shape and colour.
-_CORNERS: Final = (
-    (),
-    ((-1, -1), (1, -1), (1, 1), (-1, 1)),
-    ((0, -1.2), (1.2, 1), (-1.2, 1)),
-    ((0, -1.4), (1.4, 0), (0, 1.4), (-1.4, 0)),
-)
-# How a column that `tables.group` made is called, in English and in Chinese.
-_MADE: Final = re.compile(r"(sum|count|average|min|max)_(.+)", re.IGNORECASE)
-_WORDS: Final = {
-    "sum": ("sum of {}", "{}合计"),
-    "count": ("count of {}", "{}数量"),
-    "average": ("average of {}", "{}平均值"),
-    "min": ("lowest {}", "{}最小值"),
-    "max": ("highest {}", "{}最大值"),
-}
 _KINDS_IN_CHINESE: Final = {
     "bar": "柱状图", "line": "折线图", "scatter": "散点图", "pie": "饼图", "donut": "环形图",
 }  # fmt: skip
@@ -391,34 +375,25 @@ def _label(text: str, x: float, y: float, *, fill: str = _INK, **attributes: str
 
 
 def _marker(series: int, x: float, y: float, tip: str = "") -> str:
-    colour, corners, size = COLOURS[series], _CORNERS[series % 4], 4.0
-    if not corners:
-        return _element("circle", inside=tip, cx=x, cy=y, r=size, fill=colour)
-    points = " ".join(f"{x + dx * size:.1f},{y + dy * size:.1f}" for dx, dy in corners)
-    return _element("polygon", inside=tip, points=points, fill=colour)
+    return _element("circle", inside=tip, cx=x, cy=y, r=4, fill=COLOURS[series])
 
 
 def _number(value: float) -> str:
     """Formats a number: with thousands separators, without needless digits."""
-    if value == 0:
-        return "0"
-    if abs(value) >= 1e15 or abs(value) < 1e-4:
+    if value and not 1e-4 <= abs(value) < 1e15:
         return f"{value:.4g}"
-    text = f"{value:,.6f}" if abs(value) < 1e6 else f"{value:,.2f}"
-    return text.rstrip("0").rstrip(".")
+    return f"{value:,.4f}".rstrip("0").rstrip(".")
 
 
 def _heading(values: Sequence[str], by: str) -> str:
-    """Returns what a chart shows, in the language of its columns: `sum of amount by region`."""
+    """Returns what a chart shows, in the language of its columns: `sum amount by region`."""
     if any(map(HAN.search, (*values, by))):
         return f"按{by}统计的{'、'.join(map(_called, values))}"
     return f"{', '.join(map(_called, values))} by {_called(by)}"
 
 
 def _called(column: str) -> str:
-    made, is_chinese = _MADE.fullmatch(column), HAN.search(column) is not None
-    name = (made[2] if made else column).replace("_", " ").strip()
-    return _WORDS[made[1].lower()][is_chinese].format(name) if made else name
+    return column.replace("_", " ").strip()
 
 
 def _plotted(chart: Chart) -> Iterator[str]:

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -418,12 +419,21 @@ def fits(path: str, pattern: str) -> bool:
     A pattern without a folder matches in every folder; a comma divides several patterns.
     """
     names = path.casefold().split("/")
-
-    def fits_part(name: str, part: str) -> bool:
-        return _wild(name, part, "*", lambda letter, wanted: wanted in ("?", letter))
-
     patterns = _alternatives(pattern.casefold())
-    return any(_wild(names, each.split("/"), "**", fits_part) for each in patterns)
+    return any(_fits_parts(names, each.split("/")) for each in patterns)
+
+
+def _fits_parts(names: Sequence[str], parts: Sequence[str]) -> bool:
+    """Matches folders and a file one by one; `**` stands for any folders."""
+    reached = {0}  # how many names may be matched so far
+    for part in parts:
+        if part == "**":
+            reached = {at for first in reached for at in range(first, len(names) + 1)}
+        else:
+            plain = part.replace("[", "[[]")
+            there = (at for at in reached if at < len(names))
+            reached = {at + 1 for at in there if fnmatchcase(names[at], plain)}
+    return len(names) in reached
 
 
 def is_pattern(path: str) -> bool:
@@ -441,26 +451,6 @@ def _alternatives(pattern: str) -> list[str]:
         ][:_MOST]
     parts = [part.strip() for each in found for part in each.split(",")]
     return [part.removeprefix("./") if "/" in part else f"**/{part}" for part in parts if part]
-
-
-def _wild(
-    found: Sequence[str], wanted: Sequence[str], star: str, fits: Callable[[str, str], bool]
-) -> bool:
-    """Matches a sequence against one with stars; never backtracks behind the last star."""
-    at = place = back = 0
-    mark = -1
-    while at < len(found):
-        if place < len(wanted) and wanted[place] == star:
-            mark, back = place, at
-            place += 1
-        elif place < len(wanted) and fits(found[at], wanted[place]):
-            at, place = at + 1, place + 1
-        elif mark >= 0:
-            back += 1
-            at, place = back, mark + 1
-        else:
-            return False
-    return all(each == star for each in wanted[place:])
 
 
 def search_forms(text: str) -> tuple[str, ...]:

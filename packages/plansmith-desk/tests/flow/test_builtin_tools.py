@@ -19,7 +19,6 @@ from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.testing import FakeClock
 from plansmith_desk.builtin import builtin_sources
-from plansmith_planner import shortlist
 
 
 def plan(*steps: dict[str, Any]) -> Plan:
@@ -145,24 +144,6 @@ def test_settings_that_cannot_work_are_told_at_once(folder: Path) -> None:
     ):
         with pytest.raises(Misconfigured):
             builtin_sources(folder, **cast("Any", wrong))
-
-
-@pytest.mark.parametrize(
-    ("request_", "tool"),
-    [
-        ("calculate 17 percent of 2350", "calculator.compute"),
-        ("which weekday is the 3rd of May 2026", "time.describe"),
-        ("draw a bar chart of the sales", "charts.draw"),
-        ("group the CSV file by region and sum the amounts", "tables.sql"),
-        ("fetch the page at this address", "web.fetch"),
-    ],
-)
-async def test_a_planner_finds_the_tool_for_a_request(
-    folder: Path, request_: str, tool: str
-) -> None:
-    specs = await all_specs(builtin_sources(folder, hosts=["example.com"]))
-    picks = [pick.name for pick in shortlist(request_, specs, k=4)]
-    assert tool in picks
 
 
 NAMES = st.lists(st.text("abcxyz019_", min_size=1), min_size=4, max_size=6, unique_by=str.lower)

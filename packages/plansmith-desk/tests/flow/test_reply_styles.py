@@ -79,7 +79,7 @@ async def test_a_model_gets_the_instruction_the_results_and_the_style_as_data() 
 
 async def test_the_results_are_shown_where_there_is_no_language_model() -> None:
     told = await said(RulesModel(), plan(LOOK, reply("Which notes?\n{{look}}", "results")))
-    assert told.startswith("2 found: a.md, b.md. [step:look]")
+    assert told.startswith("| name | size [step:look] |")
     assert "| b.md | 2 |" in told
     quoted = await said(RulesModel(), plan(LOOK, reply("{{look}}", "results")))
     assert quoted.startswith("| name | size |")

@@ -22,12 +22,14 @@ _TOKEN: Final = re.compile(
     re.ASCII,
 )
 _WORDS: Final = {"^": "**", "mod": "%%", "of": "*", "plus": "+", "minus": "-", "times": "*"}
-_SUM: Final[Mapping[str, Callable[[Num, Num], Num]]] = {"+": Num.__add__, "-": Num.__sub__}
-_PRODUCT: Final[Mapping[str, Callable[[Num, Num], Num]]] = {
-    "*": Num.__mul__,
-    "/": Num.__truediv__,
-    "//": lambda left, right: n.FUNCTIONS["floor"].work(left / right),
-    "%%": Num.__mod__,
+# How strongly a sign binds, and what it does.
+_SIGNS: Final[Mapping[str, tuple[int, Callable[[Num, Num], Num]]]] = {
+    "+": (1, Num.__add__),
+    "-": (1, Num.__sub__),
+    "*": (2, Num.__mul__),
+    "/": (2, Num.__truediv__),
+    "//": (2, lambda left, right: n.FUNCTIONS["floor"].work(left / right)),
+    "%%": (2, Num.__mod__),
 }
 # How people and models write the signs, beside those of the keyboard.
 _KEYBOARD: Final = str.maketrans(
@@ -93,20 +95,15 @@ class _Reader:
     def _next(self) -> str:
         return self._tokens[self._at] if self._at < len(self._tokens) else ""
 
-    def _sum(self) -> Num:
-        found = self._product()
-        while (sign := self._next) in _SUM:
-            self._at += 1
-            right = self._product()
-            # As on a pocket calculator: 200 + 15% is 230.
-            found = _SUM[sign](found, found * right if right.is_percent else right)
-        return found
-
-    def _product(self) -> Num:
+    def _sum(self, least: int = 1) -> Num:
+        """Reads parts with signs between them that bind at least so strongly."""
         found = self._signed()
-        while (sign := self._next) in _PRODUCT:
+        while (sign := self._next) in _SIGNS and _SIGNS[sign][0] >= least:
+            rank, work = _SIGNS[sign]
             self._at += 1
-            found = _PRODUCT[sign](found, self._signed())
+            right = self._sum(rank + 1)
+            # As on a pocket calculator: 200 + 15% is 230.
+            found = work(found, found * right if right.is_percent and rank == 1 else right)
         return found
 
     def _signed(self) -> Num:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from calendar import monthrange
 from datetime import date, time, timedelta
 from typing import Final, NamedTuple
 
@@ -70,22 +69,17 @@ _DATED: Final = (
 )
 _CHINESE: Final = lazy_pattern(
     r"(?:(?P<year>\d{4})年|(?P<relative>今年|明年|后年|去年|前年))?的?"
-    r"(?:(?P<month>\d{1,2}|[一二三四五六七八九十]{1,2})月|(?P<near>下个?月|本月|这个月|上个?月))?"
+    r"(?P<month>\d{1,2}|[一二三四五六七八九十]{1,2})月"
     r"(?P<day>\d{1,2}|[一二三四五六七八九十]{1,3})[日号]"
 )
 _NTH: Final = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _MONTH: Final = (
     rf"(?P<month>{'|'.join(f'{each}|{each[:3]}' for each in map(str.lower, MONTHS))}|sept)\.?"
 )
+_FRONT: Final = lazy_pattern(rf"{_DAY}\.?,? ")
 _ENGLISH: Final = (
     lazy_pattern(rf"(?:the )?{_NTH}(?: of)?[ .-]*{_MONTH}"),
     lazy_pattern(rf"{_MONTH} ?(?:the )?{_NTH}"),
-    lazy_pattern(r"the (?P<day>\d{1,2})(?:st|nd|rd|th)(?P<month>)"),
-)
-_FRONT: Final = lazy_pattern(rf"{_DAY}\.?,? ")
-_END: Final = lazy_pattern(
-    rf"(?:the )?end of (?:the month|month|this month|{_MONTH})"
-    r"|(?:本月|(?P<number>\d{1,2})月|月)[底末]"
 )
 
 
@@ -111,7 +105,7 @@ def spoken(text: str, today: date, *, after: date | None = None) -> Spoken | Non
         return Spoken(today, clock) if clock else None
     phrase = _Phrase(rest, today, after or today)
     readers = (phrase.near, phrase.counted, phrase.weekday, phrase.chinese_weekday, phrase.holiday)
-    dated = (phrase.numeric, phrase.slashed, phrase.chinese, phrase.english, phrase.end)
+    dated = (phrase.numeric, phrase.slashed, phrase.chinese, phrase.english)
     for read in (*readers, *dated):
         found = read()
         if found is not None:
@@ -221,39 +215,20 @@ class _Phrase(NamedTuple):
         found = _CHINESE.fullmatch(self.text)
         if found is None:
             return None
-        day = number(found["day"])
-        if found["near"]:
-            month = in_months(self.today, {"下": 1, "上": -1}.get(found["near"][0], 0))
-            return self.dated(month.month, day, month.year)
-        if not found["month"]:
-            return self._next(day)
         year = self.today.year + _RELATIVE[found["relative"]] if found["relative"] else None
-        return self.dated(number(found["month"]), day, year or found["year"])
+        return self.dated(number(found["month"]), number(found["day"]), year or found["year"])
 
-    def english(self) -> Spoken | None:
+    def english(self) -> date | None:
         rest, said = self._without_year()
         rest = rest.removeprefix("on ")
         front = _FRONT.match(rest)
         found = _first(_ENGLISH, rest[front.end() :] if front else rest)
         if found is None:
             return None
-        if not found["month"]:
-            return None if said else Spoken(self._next(int(found["day"])))
         day = self.dated(_month(found["month"]), found["day"], said)
-        named = WEEKDAYS[day.weekday()]
-        odd = front is not None and not named.lower().startswith(front["day"])
-        return Spoken(day, note=f"{day} is a {named}" if odd else "")
-
-    def end(self) -> date | None:
-        rest, said = self._without_year()
-        found = _END.fullmatch(rest)
-        if found is None:
-            return None
-        month = int(found["number"] or 0) or (_month(found["month"]) if found["month"] else 0)
-        first = self.today
-        if month:
-            first = self._replace(after=self.after.replace(day=1)).dated(month, 1, said)
-        return first.replace(day=monthrange(first.year, first.month)[1])
+        if front and not WEEKDAYS[day.weekday()].lower().startswith(front["day"]):
+            raise self._no_day()
+        return day
 
     def _in_days(self, days: int) -> date:
         return self.today + timedelta(days=days)
@@ -282,13 +257,6 @@ class _Phrase(NamedTuple):
             if year is not None or found >= self.after:
                 return found
         raise self._no_day()
-
-    def _next(self, day: int) -> date:
-        days = map(self._in_days, range(62))
-        found = next((each for each in days if each.day == day), None)
-        if found is None:
-            raise self._no_day()
-        return found
 
     def _no_day(self) -> ToolFailed:
         hint = Sentence("give a day that its month has")

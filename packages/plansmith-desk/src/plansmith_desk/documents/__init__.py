@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from plansmith.errors import ToolFailed
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.text import CJK_RANGE, clip
 from plansmith.tools import toolset as ts
 from plansmith_desk.documents.text import is_paged, kind, readable_text
@@ -338,7 +338,8 @@ class DocumentTools(ts.ToolSet):
             found = [name for name in every if fits(name, pattern)]
             if found:
                 return found
-        near = _nearest(path, every)
+        listed = Sentence("there are {names}", names=clip(", ".join(every)))
+        near = did_you_mean(path, every, otherwise=listed)
         if is_pattern(path):
             raise ToolFailed(Sentence("no file fits {path}", path=path), hint=near)
         try:
@@ -403,15 +404,6 @@ class DocumentTools(ts.ToolSet):
                     yield piece
                     if job.given_up:
                         raise ToolFailed(Sentence("the count was given up"))
-
-
-def _nearest(path: str, names: Sequence[str]) -> str:
-    wanted = path.rpartition("/")[2].casefold()
-    last = {name.rpartition("/")[2].casefold(): name for name in names}
-    near = difflib.get_close_matches(wanted, last, n=1)
-    if near:
-        return f"did you mean {last[near[0]]}?"
-    return f"there are {clip(', '.join(names))}" if names else "the folder is empty"
 
 
 def _counted(pieces: Iterable[str], forms: Sequence[str]) -> Counter[str]:

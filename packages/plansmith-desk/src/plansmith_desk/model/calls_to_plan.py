@@ -13,11 +13,11 @@ from plansmith.plan.refs import FROM, ITEM, PATH, RESERVED, escape_text
 from plansmith.plan.steps import ReplyStyle
 from plansmith.text import HAN
 from plansmith_desk.model.grammar import GrammarBook, exactly, literal, quoted
-from plansmith_desk.model.grounding import ASK, Drafted, KnownNames, grounded, without_later
+from plansmith_desk.model.grounding import ASK, Drafted, grounded, without_later
 from plansmith_desk.model.prompt import WORDS, DraftTask, Offered, Schema
 
 # What is done to a draft; each part can be left out, to measure what it gives.
-PARTS: Final = ("grounding", "names")
+PARTS: Final = ("grounding",)
 _WHOLE: Final = re.compile(r"\$([1-9])((?:\.[A-Za-z0-9_]+)*)")
 # Arguments that name one thing: the text of a whole result is never right there.
 _ONE_THING: Final = re.compile(r"path|file|folder|ur[il]|^id$|_id$|date|^to$", re.IGNORECASE)
@@ -44,11 +44,8 @@ def plan_of_draft(text: str, task: DraftTask, without: Collection[str] = ()) -> 
 def judged(
     calls: Sequence[Drafted], task: DraftTask, without: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """Returns drafted calls with names that the folder has and without invented values."""
+    """Returns drafted calls without invented values."""
     tools = {tool.name: tool for tool in task.tools}
-    if "names" not in without:
-        known = KnownNames(task.file_lines())
-        calls = [known.mended(call, tools[call["tool"]]) for call in calls]
     if "grounding" in without:
         return without_later(calls, tools)
     return grounded(calls, tools, task.request_text, task.context)

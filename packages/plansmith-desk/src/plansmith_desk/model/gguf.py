@@ -32,7 +32,6 @@ TYPES: Final = {
     6: ("Q5_0", 32, 22),
     8: ("Q8_0", 32, 34),
     12: ("Q4_K", 256, 144),
-    13: ("Q5_K", 256, 176),
     14: ("Q6_K", 256, 210),
 }
 _CODES: Final = {kind: code for code, (kind, _, _) in TYPES.items()}
@@ -197,18 +196,12 @@ def _nibbles(raw: Blocks) -> Blocks:
     return np.concatenate([raw & 15, raw >> 4], axis=1)
 
 
-def _q4_k(raw: Blocks, high: Blocks | int = 0) -> Values:
+def _q4_k(raw: Blocks) -> Values:
     scales, mins = _scales_and_mins(raw)
     quants = raw[:, -128:].reshape(len(raw), 4, 1, _SUB)
     low = np.concatenate([quants & 15, quants >> 4], axis=2).reshape(len(raw), 8, _SUB)
-    values = (low | high).astype(np.float32)
-    found: Values = scales[:, :, None] * values - mins[:, :, None]
+    found: Values = scales[:, :, None] * low.astype(np.float32) - mins[:, :, None]
     return found
-
-
-def _q5_k(raw: Blocks) -> Values:
-    shifts = np.arange(8, dtype=np.uint8)[None, :, None]
-    return _q4_k(raw, ((raw[:, None, 16:48] >> shifts) & 1) << 4)
 
 
 def _scales_and_mins(raw: Blocks) -> tuple[Values, Values]:
@@ -239,7 +232,6 @@ _QUANTISED: Final[dict[str, tuple[int, Callable[[Blocks], Values]]]] = {
     "Q5_0": (22, _q5_0),
     "Q8_0": (34, _q8_0),
     "Q4_K": (144, _q4_k),
-    "Q5_K": (176, _q5_k),
     "Q6_K": (210, _q6_k),
 }
 

@@ -1,17 +1,16 @@
-"""Puts drafts right: names that were copied badly, and invented values, which become questions."""
+"""Puts drafts right: invented values become questions, or go."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from functools import cache
-from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, cast
 
+from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json, leaves, map_leaves
 from plansmith.text import HAN
 from plansmith_desk.calculator.units import Unit, unit
@@ -55,8 +54,7 @@ def grounded(
     """Returns the calls without invented values: a required one becomes `"?"`, others go.
 
     What only looks something up here does no harm: its values stay. A call that repeats the one
-    before it goes, so that nothing is done twice, and so does one that knows nothing beside an
-    earlier call of the same tool.
+    before it goes, so that nothing is done twice.
     """
     given = _Given(request, context)
     kept: list[dict[str, Any]] = []
@@ -70,10 +68,9 @@ def grounded(
                 for name, value in call["args"].items()
             }
             call["args"] = _without_gaps(args, tool)
-        twin = len(kept) if drafted == before else _fuller(call, kept, places, tool)
-        if not twin:
+        if drafted != before:
             kept.append(call)
-        places[len(places) + 1] = twin or len(kept)
+        places[len(places) + 1] = len(kept)
         before = drafted
 
     def moved(value: Json) -> Json:
@@ -83,25 +80,6 @@ def grounded(
         return _SIGN.sub(lambda sign: f"${places.get(int(sign[1]), sign[1])}", value)
 
     return [{**call, "args": map_leaves(call["args"], moved)} for call in kept]
-
-
-def _fuller(
-    call: Drafted, earlier: Sequence[Drafted], places: Mapping[int, int], tool: Offered
-) -> int:
-    """Returns the place of a call that has values where this one has none; 0 if none has.
-
-    A change that is given nothing but the result of the same change is one call too many.
-    """
-    own = [place for place, each in enumerate(earlier, 1) if each["tool"] == call["tool"]]
-    empty = {ASK}
-    if not tool.only_reads:
-        empty |= {f"${number}" for number, place in places.items() if place in own}
-    if not call["args"] or not all(
-        (isinstance(each, str) and each in empty) for each in call["args"].values()
-    ):
-        return 0
-    full = [at for at in own if any(each != ASK for each in earlier[at - 1]["args"].values())]
-    return next(iter(full), 0)
 
 
 def without_later(calls: Sequence[Drafted], tools: Mapping[str, Offered]) -> list[dict[str, Any]]:
@@ -234,36 +212,26 @@ _SPELLED: Final[Mapping[str, float]] = {
     **dict.fromkeys(("half", "半"), 0.5),
 }
 _LARGE: Final[Mapping[str, float]] = {**SCALES, "dozen": 12, "hundred": 100}
-_CALENDAR_YEAR: Final = 1_000  # "2026年" is a date, no amount
-_MONTHS: Final = {"month": 1, "个月": 1, "year": 12, "年": 12}  # which differ in length
-_ENGLISH: Final = (
-    "second sec minute min hour hr day week mg milligram g gram kg kilogram tonne mm millimetre "
-    "millimeter cm centimetre centimeter m metre meter km kilometre kilometer ml millilitre "
-    "milliliter litre liter"
+# The units in which a number of a request may be written.
+_UNITS: Final = (
+    "second minute hour day week milligram gram kilogram millimetre centimetre metre kilometre "
+    "millilitre litre"
 )
-_COUNT: Final = (
-    r"(?<!\d)\d{1,20}(?:(?:,\d{3}){1,9}|\.\d{1,20})?"
-    rf"|(?<![a-z])(?:half(?= an?\b)|{'|'.join(sorted(_SPELLED, key=len, reverse=True))})"
+_COUNTS: Final = "|".join(sorted(_SPELLED, key=len, reverse=True))
+_IN_CHINESE: Final = "|".join(sorted(CHINESE_UNITS, key=len, reverse=True))
+_AMOUNT: Final = re.compile(
+    rf"((?<!\d)\d{{1,20}}(?:(?:,\d{{3}}){{1,9}}|\.\d{{1,20}})?|(?<![a-z])(?:{_COUNTS}))"
+    rf"(?: an?\b)?(?:[\s-]*([a-z]{{2,}}|[gm](?![a-z]))|\s*个?({_IN_CHINESE}))"
 )
 _NAME_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
 @cache
-def _units() -> dict[str, Unit]:
-    """Returns the units that requests and arguments name, by their words."""
-    found = {word: unit(word) for word in _ENGLISH.split()}
-    measured = {each.dimension for each in found.values()}
-    chinese = {word: unit(name) for word, name in CHINESE_UNITS.items()}
-    found |= {word: each for word, each in chinese.items() if each.dimension in measured}
-    return found | {word: Unit(Fraction(size), ()) for word, size in _MONTHS.items()}
-
-
-@cache
-def _amount_pattern() -> re.Pattern[str]:
-    names = sorted(_units(), key=len, reverse=True)
-    latin = "|".join(filter(str.isascii, names))
-    chinese = "|".join(name for name in names if not name.isascii())
-    return re.compile(rf"({_COUNT})(?: an?\b)?(?:[\s-]*({latin})s?(?![a-z])|\s*个?({chinese}))")
+def _unit(word: str) -> Unit | None:
+    """Returns the unit that a word of a request or of an argument's name stands for."""
+    with suppress(ToolFailed):
+        return unit(CHINESE_UNITS.get(word, word))
+    return None
 
 
 class _Amount(NamedTuple):
@@ -286,8 +254,9 @@ def _numbers(text: str) -> Iterator[float]:
                 yield float(way)
         yield from map(float, re.findall(r"\d+", found))
     for amount in _amounts(text):
-        alike = (each for each in _units().values() if each.dimension == amount.unit.dimension)
-        yield from map(amount.within, alike)
+        units = map(unit, _UNITS.split())
+        alike = (each for each in units if each.dimension == amount.unit.dimension)
+        yield from (amount.number, *map(amount.within, alike))
     for word in _words(text):
         for known in (word, word.removesuffix("s")):
             yield from (each[known] for each in (_SPELLED, _LARGE) if known in each)
@@ -296,11 +265,10 @@ def _numbers(text: str) -> Iterator[float]:
 def _amounts(text: str) -> list[_Amount]:
     """Returns the amounts in a text that have a unit: "two minutes", "3 kg", "半小时"."""
     amounts: list[_Amount] = []
-    for found in _amount_pattern().finditer(_folded(text)):
-        said, measure = found[1], _units()[found[2] or found[3]]
+    for found in _AMOUNT.finditer(_folded(text)):
+        said, measure = found[1], _unit(found[2] or found[3])
         number = _SPELLED[said] if said in _SPELLED else float(said.replace(",", ""))
-        if measure.dimension or number < _CALENDAR_YEAR:
-            amounts.append(_Amount(number, measure))
+        amounts += [_Amount(number, measure)] if measure else []
     return amounts
 
 
@@ -310,8 +278,8 @@ def _in_wanted_unit(value: float, name: str, given: Sequence[_Amount]) -> float:
     `seconds` of "two minutes" is 120, not 2.
     """
     # The words of the argument's name; single letters stand for too much.
-    parts = [part.casefold().removesuffix("s") for part in _NAME_PARTS.findall(name)]
-    wanted = next((_units()[each] for each in parts if each[1:] and each in _units()), None)
+    parts = [part.casefold() for part in _NAME_PARTS.findall(name)]
+    wanted = next(filter(None, (_unit(part) for part in parts if part[1:])), None)
     if wanted is None:
         return value
     copied = [
@@ -320,130 +288,3 @@ def _in_wanted_unit(value: float, name: str, given: Sequence[_Amount]) -> float:
     if not copied or any(each.unit == wanted for each in copied):
         return value
     return copied[0].within(wanted)
-
-
-_TABLE: Final = re.compile(
-    r"(?P<path>.{1,300}?(?:\.(?:csv|tsv|jsonl?)|\.(?:db|sqlite3?|db3)/.{1,300}?)): (?P<columns>.+)",
-    re.IGNORECASE,
-)
-_BETWEEN_COLUMNS: Final = re.compile(r", (?![^()]{0,200}\))")
-_VALUES: Final = re.compile(r" \((?:[^()]|\([^()]*\))*\)$")
-_MORE_FILES: Final = re.compile(r".*/: \d+ files")
-_SOURCE: Final = re.compile(
-    r"\b(?:FROM|JOIN)\s+(?:\"([^\"]+)\"|'([^']+)'|([^\s(),;'\"]+))", re.IGNORECASE
-)
-_NEW: Final = re.compile(r"\bWITH\s+(?:RECURSIVE\s+)?(\w+)|,\s*(\w+)\s+AS\s*\(", re.IGNORECASE)
-_TEXTS: Final = re.compile(r"'(?:[^']|'')*'")
-_DIGITS: Final = re.compile(r"\d+")
-_ENDING: Final = re.compile(r"\.[A-Za-z]\w*$")
-_ALIKE: Final = 0.5
-
-
-class _Table(NamedTuple):
-    path: str
-    columns: frozenset[str]  # in small letters
-
-    @property
-    def stem(self) -> str:
-        name = self.path.rpartition("/")[2]
-        return name.rpartition(".")[0] or name
-
-    @property
-    def names(self) -> set[str]:
-        path = self.path.casefold()
-        names = (path, path.rpartition("/")[2])
-        return {*names, *(each.rpartition(".")[0] or each for each in names)}
-
-
-class KnownNames:
-    """The names in the lines about a folder."""
-
-    def __init__(self, folder: str) -> None:
-        lines = folder.splitlines()
-        self._tables: list[_Table] = []
-        for found in filter(None, map(_TABLE.fullmatch, lines)):
-            columns = _BETWEEN_COLUMNS.split(found["columns"])
-            names = frozenset(_VALUES.sub("", each).casefold() for each in columns)
-            self._tables.append(_Table(found["path"], names))
-        self._files = {line.partition(": ")[0].casefold() for line in lines}
-        self._all_files = not any(map(_MORE_FILES.fullmatch, lines))
-
-    def mended(self, call: Mapping[str, Any], tool: Offered) -> dict[str, Any]:
-        args: dict[str, Any] = dict(call["args"])
-        for name, value in call["args"].items():
-            if not isinstance(value, str):
-                continue
-            if tool.fields.get(name, {}).get("format") == "sql":
-                args[name] = self.query(value)
-            elif name == "table" and not value.startswith("$") and not self._is_known(value):
-                columns = {str(args.get(each)).casefold() for each in ("column", "by", "value")}
-                table = self._meant(value, columns)
-                args[name] = table.path if table is not None else value
-            elif name == "path" and self._is_missing(value) and tool.may_look_without(name):
-                del args[name]
-        return {**call, "args": args}
-
-    def query(self, query: str) -> str:
-        """Returns a query whose tables are known ones, if it is clear which are meant."""
-        new = {name.casefold() for found in _NEW.findall(query) for name in found if name}
-        for found in _SOURCE.finditer(query):
-            name = found[found.lastindex or 0]
-            if name.casefold() in new or self._is_known(name):
-                continue
-            bare = _TEXTS.sub("", query).casefold()
-            table = self._meant(name, {*re.findall(r"\w+", bare), *re.findall(r'"([^"]+)"', bare)})
-            if table is not None:
-                own, stem = re.escape(name), table.stem
-                right = stem if re.fullmatch(r"[^\W\d]\w*", stem) else f'"{table.path}"'
-                wrong = rf"\"{own}\"|'{own}'|(?<![\w.]){own}(?!\w)"
-                query = re.sub(wrong, right.replace("\\", r"\\"), query)
-        return query
-
-    def _is_known(self, name: str) -> bool:
-        return any(name.casefold() in each.names for each in self._tables)
-
-    def _meant(self, name: str, words: Collection[str]) -> _Table | None:
-        """Returns the table that a wrong name means: by columns among the words, then by likeness.
-
-        Never one with another number: data_2023 is not data_2024.
-        """
-        fitting: dict[_Table, tuple[int, float]] = {}
-        for each in self._tables:
-            if _has_numbers(each.path, name):
-                # That both end in `.csv` says nothing.
-                one, other = (PurePosixPath(at.casefold()).stem for at in (name, each.path))
-                likeness = SequenceMatcher(None, one, other).ratio()
-                fitting[each] = (len(each.columns.intersection(words)), likeness)
-        if not fitting:
-            return None
-        best, *others = sorted(fitting, key=lambda each: fitting[each], reverse=True)
-        # Tables that differ in their number alone, of which the name says nothing.
-        bare = _DIGITS.sub("", best.path)
-        if not _DIGITS.search(name) and any(_DIGITS.sub("", each.path) == bare for each in others):
-            return None
-        columns, likeness = fitting[best]
-        most = max((fitting[each][0] for each in others), default=0)
-        return best if likeness >= _ALIKE or columns > most else None
-
-    def _is_missing(self, path: str) -> bool:
-        """Whether a path is certainly none of the files here."""
-        if not self._all_files or re.search(r"[*?{,]", path):
-            return False
-        wanted = path.casefold().strip("./")
-        return not any(
-            wanted == each or each.startswith(f"{wanted}/") or each.endswith(f"/{wanted}")
-            for each in self._files
-        )
-
-
-def _has_numbers(path: str, name: str) -> bool:
-    """Whether the numbers in a name are those of a path; its folders may have more."""
-    wanted = _numbers_in(_ENDING.sub("", name))
-    if not wanted:
-        return True
-    stem = _numbers_in(PurePosixPath(path).stem)
-    return stem <= wanted <= stem + _numbers_in(str(PurePosixPath(path).parent))
-
-
-def _numbers_in(text: str) -> Counter[int]:
-    return Counter(map(int, _DIGITS.findall(text)))

@@ -47,15 +47,11 @@ _ENDING: Final = re.compile(
     r"(?<![\w*.])\.?(csv|tsv|json|md|txt|pdf|html|py|xml|yaml|log|svg|png)[ -]?(?:files?\b|文件)",
     re.IGNORECASE,
 )
-_FOLDER: Final = re.compile(
-    r"\b(?:folder|directory) ([\w./-]*\w)|(?<![\w./-])([\w./-]*\w) (?:folder|directory)\b"
-)
-_THIS: Final = frozenset({"this", "the", "current", "that", "my", "a", "working", "same", "here"})
 
 
 def read_values(text: str) -> Values:
     """Reads the values of a text by kind; part of a longer value does not count again."""
-    values: Values = {kind: [] for kind in (*_KINDS, "folders")}
+    values: Values = {kind: [] for kind in _KINDS}
     rest = text
     for kind, pattern in _KINDS.items():
         for found in pattern.finditer(rest):
@@ -70,20 +66,10 @@ def read_values(text: str) -> Values:
                 values[kind].append(plain.replace(",", "") if kind == "numbers" else plain)
         rest = pattern.sub(lambda found: " " * len(found[0]), rest)
     values["patterns"] += [f"*.{found[1].lower()}" for found in _ENDING.finditer(text)]
-    folders = [found[1] or found[2] for found in _FOLDER.finditer(text)]
-    values["folders"] += [each for each in folders if each.lower() not in _THIS]
     return values
 
 
-MOST_STEPS: Final = 4
 _LEAST_SCORE: Final = 0.2
-# Splits a request into actions; "and" only before an action word.
-_TURN: Final = re.compile(
-    r"[;；]\s*|,?(?<!\s)\s++(?:(?:and\s++)?then\s+|and\s+(?=(?:write|save|append|add|put|draw|plot"
-    r"|send|e?mail|post|replace|create|book)\b))"
-    "|，?(?:然后|接着|随后|并且|再)|，?并(?=[把将写画发存])",
-    re.IGNORECASE,
-)
 # The arguments that take values of a kind, by their names.
 _ARGUMENTS: Final = {
     "urls": re.compile(r"ur[il]|link|page|site|address", re.IGNORECASE),
@@ -91,17 +77,12 @@ _ARGUMENTS: Final = {
     "patterns": re.compile(r"pattern|glob", re.IGNORECASE),
     "dates": re.compile(r"date|day|time|when|start|end|since|until", re.IGNORECASE),
     "paths": re.compile(
-        r"path|file|table|document|image|source|target|input|output", re.IGNORECASE
+        r"path|file|table|document|image|source|target|input|output|^to$", re.IGNORECASE
     ),
 }
 _FOLDERS: Final = re.compile(r"folder|dir", re.IGNORECASE)
-_TARGET: Final = re.compile(r"^to$|dest|target|new_?(?:name|path)", re.IGNORECASE)
-_BEFORE_TARGET: Final = re.compile(
-    r"(?:\b(?:to|as|into)\s+|[到为成至]\s*)[\"'“‘`]?$", re.IGNORECASE
-)
 _WORDS: Final = re.compile(r"query|text|term|word|search|question|topic|^q$", re.IGNORECASE)
 _FILE_NAME: Final = re.compile(r"^path$|_path$|file_?name", re.IGNORECASE)  # no words of a text
-_RESULT: Final = re.compile(r"text|body|content|message|note|rows|data|items", re.IGNORECASE)
 
 
 class _Filled(NamedTuple):
@@ -127,39 +108,33 @@ def _terms(text: str) -> set[str]:
 
 
 def calls_for(request: str, tools: Sequence[Offered]) -> list[dict[str, Any]]:
-    """Returns the calls that fit the words of a request; none if they leave out one of them."""
+    """Returns the call that fits the words of a request; none if it leaves out one of them."""
     known = {tool.name: tool for tool in tools if not tool.is_agent}
     entries = {
         name: {"description": tool.about, "input_schema": tool.inputs}
         for name, tool in known.items()
     }
-    parts = [part.strip() for part in _TURN.split(request[:READ_BY_RULES]) if part.strip()]
-    if not entries or not 0 < len(parts) <= MOST_STEPS:
+    asked = request[:READ_BY_RULES]
+    picks = shortlist(asked, entries, k=len(entries)) if entries else []
+    filled = [_fill(known[each.name], asked, each.score) for each in picks if each.score > 0]
+    best = max(filled, key=lambda each: each.score, default=None)
+    if best is None or best.score < _LEAST_SCORE or not best.covers(asked):
         return []
-    calls: list[dict[str, Any]] = []
-    for clause in parts:
-        picks = shortlist(clause, entries, k=len(entries))
-        filled = [_fill(known[p.name], clause, len(calls), p.score) for p in picks if p.score > 0]
-        best = max(filled, key=lambda each: each.score, default=None)
-        if best is None or best.score < _LEAST_SCORE or not best.covers(clause):
-            return []
-        calls.append({"tool": best.tool.name, "args": best.args})
-    return calls
+    return [{"tool": best.tool.name, "args": best.args}]
 
 
-def _fill(tool: Offered, clause: str, place: int, score: float) -> _Filled:
+def _fill(tool: Offered, clause: str, score: float) -> _Filled:
     """Gives a tool the values of a clause; what finds no place or no value speaks against it."""
     values = read_values(clause)
-    kinds = ("folders", *_ARGUMENTS)
-    named = sum(len(values[kind]) for kind in kinds)
+    named = sum(len(values[kind]) for kind in _ARGUMENTS)
     args: dict[str, Json] = {}
     for name, schema in tool.fields.items():
         value = _value(name, schema, values, clause, tool.required)
         if value is None and name in tool.required:
-            value = _substitute(name, tool, values, clause, place)
+            value = _substitute(name, tool, values, clause)
         if value is not None:
             args[name] = value
-    left = sum(len(values[kind]) for kind in kinds)
+    left = sum(len(values[kind]) for kind in _ARGUMENTS)
     asked = sum(value == ASK for value in args.values())
     fit = score + 0.4 * (named - left) - 0.3 * left - 0.4 * asked
     # So does a change that nobody asked for.
@@ -171,20 +146,15 @@ def _value(name: str, schema: Schema, values: Values, clause: str, required: Seq
     """Returns the request's value for an argument by its name and type; None if there is none."""
     kind, paths = schema.get("type"), values["paths"]
     if schema.get("enum"):
-        words = [each for each in schema["enum"] if isinstance(each, str) and each.strip()]
-        whole = (rf"(?<!\w){re.escape(each)}(?!\w)" for each in words)
-        found = (re.search(each, clause, re.IGNORECASE) for each in whole)
-        return next((word for word, there in zip(words, found, strict=True) if there), None)
+        said = re.findall(r"\w+", clause.casefold())
+        return next((each for each in schema["enum"] if str(each).casefold() in said), None)
     if kind in ("integer", "number"):
         return _number(values, whole=kind == "integer") if name in required else None
     if kind is not None and "string" not in kind:
         return None
     if _FOLDERS.search(name):
         inner = [each for each in paths if "." not in each.rpartition("/")[2]]
-        return _take(paths, inner) or _take(values["folders"], values["folders"])
-    behind = [p for p in reversed(paths) if _BEFORE_TARGET.search(clause[: clause.rfind(p)])]
-    if behind and _TARGET.search(name) and not values["mails"]:
-        return _take(paths, behind)
+        return _take(paths, inner)
     for known, pattern in _ARGUMENTS.items():
         if values[known] and (pattern.search(name) or schema.get("format") == known.rstrip("s")):
             return values[known].pop(0)
@@ -207,7 +177,7 @@ def _number(values: Values, *, whole: bool) -> Json:
     return int(float(text)) if float(text).is_integer() else float(text)
 
 
-def _substitute(name: str, tool: Offered, values: Values, clause: str, place: int) -> Json:
+def _substitute(name: str, tool: Offered, values: Values, clause: str) -> Json:
     """Returns a substitute for a required value that has no value of its kind."""
     schema = tool.fields[name]
     is_text = schema.get("type") in (None, "string")
@@ -222,8 +192,6 @@ def _substitute(name: str, tool: Offered, values: Values, clause: str, place: in
         # A quoted text; for a searching tool the most notable word.
         word = keyword(clause) if tool.only_reads and _WORDS.search(name) else ""
         text = _take(values["quoted"], values["quoted"]) or ("" if word.isdecimal() else word)
-    if not text and place and _RESULT.search(name):
-        return f"${place}"
     if not text and is_text and tool.only_reads:
         text = _take(values["names"], values["names"])
     return text or ASK

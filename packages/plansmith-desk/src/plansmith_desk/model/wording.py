@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -13,7 +12,8 @@ from plansmith.errors import ModelFailed
 from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.report.result_text import facts
 from plansmith.text import HAN, clip
-from plansmith_desk.model.answer_rules import MOST_NAMES, Answer, Task, notes_of, rule_answer
+from plansmith_desk.model.answer_rules import Answer, Task, notes_of, rule_answer
+from plansmith_planner.context.documents import LexicalRanker, chunks
 from plansmith_planner.language.words import terms
 from plansmith_planner.models.fact_checked import strange_names, unfounded
 
@@ -48,7 +48,6 @@ _ASKS: Final = re.compile(
     r"|谁|什么|哪|几|多少|怎么|告诉我",
     re.IGNORECASE,
 )
-_KINDS: Final = {"files": "文件", "tables": "表", "columns": "列", "folders": "文件夹"}
 _QUOTED: Final = 400  # letters of a passage that is shown
 _MOST_QUOTED: Final = 3
 _SHOWN_TEXT: Final = 600  # letters of a text beside the file that it was written to
@@ -117,28 +116,13 @@ def _quoted(task: Task) -> str:
 
 
 def _listed(value: Any, text: str, task: Task) -> Answer | None:
-    """Tells the number and names of the items of a list, then the items themselves."""
+    """Tells the items of a list; None where there is none, or one that is to be read."""
     fields = cast("dict[str, Any]", value if isinstance(value, dict) else {"": value})
-    lists: dict[str, list[Any]] = {k: v for k, v in fields.items() if isinstance(v, list)}
-    kind = min(lists, key=lambda key: (not lists[key], key not in _KINDS), default="")
-    items = lists.get(kind)
-    if items is None or len(items) == 1:
+    counts = [len(each) for each in fields.values() if isinstance(each, list)]
+    if not counts or max(counts) == 1:
         return None
-    if not items:
-        return Answer(task.say("Nothing was found.", "没有找到。"))
-    names: list[str] = []
-    for each in items:
-        known = cast("dict[str, Any]", each if isinstance(each, dict) else {"name": each})
-        found = (known[key] for key in ("path", "name", "title") if key in known)
-        names += [name for name in found if isinstance(name, str)][:1]
-    below = facts(text, language=task.language)
-    if len(names) < len(items) or len(names) > MOST_NAMES:
-        return Answer(below)
-    said = task.say(
-        f"{len(names)} {kind or 'found'}: {', '.join(names)}.",
-        f"{len(names)} 个{_KINDS.get(kind, '结果')}：{'、'.join(names)}。",
-    )
-    return Answer(said if all(isinstance(each, str) for each in items) else f"{said}\n\n{below}")
+    nothing = task.say("Nothing was found.", "没有找到。")
+    return Answer(facts(text, language=task.language) if max(counts) else nothing)
 
 
 def _is_to_be_read(task: Task, parts: Sequence[_Part]) -> bool:
@@ -278,9 +262,7 @@ SYSTEM: Final = (
 )
 ROOM: Final = 2400  # letters of results that an answer is made from
 _WIDE: Final = 0.8  # how much more of the room a Chinese letter takes
-_SHORT: Final = 300  # letters that each of several texts gets at least
 _BREAK: Final = "\n…\n"
-_BLOCKS: Final = re.compile(r"\n\s*\n")
 _LONGEST_BLOCK: Final = 500
 _SUMMARY_WORDS: Final = re.compile(
     r"\b(?:summar\w+|overview|gist|outline|tl;?dr|recap|digest|key points|main points|highlights|"
@@ -328,15 +310,11 @@ def material(request: str, results: Sequence[str]) -> str:
     room = int(ROOM / (1 + _WIDE * len(HAN.findall(whole)) / max(len(whole), 1)))
     if len(whole) <= room:
         return whole
-    # The short texts are whole, and the first of the long ones has most of the room.
-    cut: list[str] = []
-    left = room
-    for place, each in enumerate(texts):
-        rest = sum(min(len(str(other)), _SHORT) for other in texts[place + 1 :])
-        share = max(min(len(str(each)), left - rest), min(_SHORT, left))
-        cut.append(str(each.cut(request, share)))
-        left = max(left - share - 2, 0)
-    return "\n\n".join(cut)[:room]
+    # What a short text does not need of its share goes to the long ones.
+    sizes = [len(str(each)) + 2 for each in texts]
+    long = [size for size in sizes if size > room // len(texts)]
+    share = (room - sum(sizes) + sum(long)) // len(long) - 2
+    return "\n\n".join(str(each.cut(request, share)) for each in texts)[:room]
 
 
 class _Text(NamedTuple):
@@ -379,41 +357,16 @@ def _file_texts(value: Any) -> list[_Text]:
 
 
 def best_blocks(request: str, text: str, room: int) -> str:
-    """Returns the paragraphs of a text that share most words with a request, in their order."""
-    blocks = [part for block in _BLOCKS.split(text) for part in _paragraphs(block.strip("\n"))]
-    wanted = {term for _, term in terms(request)}
-    held = [{term for _, term in terms(block)} & wanted for block in blocks]
-    known = Counter(term for each in held for term in each)
-    # A word that few paragraphs have tells more; of equal ones the first is taken.
-    worth = [sum(1 / known[term] for term in each) for each in held]
-    ranked = sorted(range(len(blocks)), key=lambda place: (-worth[place], place))
+    """Returns the parts of a text that share most words with a request, in their order."""
+    parts = chunks(text, size=_LONGEST_BLOCK, overlap=0, headings=False)
+    worth = LexicalRanker().scores(request, [each.text for each in parts])
     taken: list[int] = []
     left = room
-    for place in ranked:
-        cost = len(blocks[place]) + len(_BREAK)
+    for place in sorted(range(len(parts)), key=lambda place: (-worth[place], place)):
+        cost = len(parts[place].text) + len(_BREAK)
         if cost <= left:
             taken.append(place)
             left -= cost
     if not taken:
-        return blocks[ranked[0]][:room] if blocks else ""
-    lines: list[str] = []
-    for place in sorted(taken):
-        if lines:
-            lines.append("\n" if place - 1 in taken else _BREAK)
-        lines.append(blocks[place])
-    return "".join(lines)
-
-
-def _paragraphs(block: str) -> Iterator[str]:
-    """Yields a paragraph, or its lines together as far as they are short enough."""
-    part = ""
-    for line in block.split("\n"):
-        if part and len(part) + len(line) > _LONGEST_BLOCK:
-            yield part
-            part = ""
-        while len(line) > 2 * _LONGEST_BLOCK:
-            yield line[:_LONGEST_BLOCK]
-            line = line[_LONGEST_BLOCK:]  # noqa: PLW2901 - what is left of it
-        part = f"{part}\n{line}" if part else line
-    if part.strip():
-        yield part
+        return text[:room]
+    return _BREAK.join(parts[place].text for place in sorted(taken))

@@ -91,18 +91,3 @@ def test_a_table_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
         database.commit()
     blocks = gathered(path, "good", token_limit=200)
     assert [block.text for block in blocks] == ['table good\n- x TEXT; such as "\ufffdA"']
-
-
-def test_tables_of_any_database_become_blocks() -> None:
-    target = schema.Table(
-        "b", [schema.Column("id", "uuid", primary=True, comment="key\nof b")], comment="B's"
-    )
-    source = schema.Table(
-        "a", [schema.Column("b_id", required=True)], [schema.ForeignKey(["b_id"], "B", ["id"])]
-    )
-    blocks = schema.schema_blocks([target, source], "b_id of a", token_limit=200, source="postgres")
-    assert [block.text for block in blocks] == [
-        "table a\n- b_id not null\na(b_id) -> B(id)",
-        'table b -- "B\'s"\n- id uuid, primary key -- "key\\nof b"',
-    ]
-    assert {block.source for block in blocks} == {"postgres"}

@@ -40,15 +40,11 @@ from plansmith_desk.model.prompt import (
     Offered,
     chosen_tools,
     draft_prompt,
-    easiest,
-    folder_prefix,
     offered,
     offered_tools,
-    prompt_prefix,
     signature,
     slim,
 )
-from plansmith_desk.tables import DESCRIBE, SQL
 from plansmith_planner.parse.reply import parse
 
 FOLDER = """\
@@ -141,12 +137,6 @@ def test_a_tool_with_many_arguments_is_told_without_its_details() -> None:
     assert slim(TOOLS["files.search"]).fields == TOOLS["files.search"].fields
 
 
-def test_of_two_ways_to_ask_a_source_the_one_in_sql_is_offered() -> None:
-    tools = [offered(spec) for spec in (QUERY, SQL, DESCRIBE)]
-    assert [tool.name for tool in easiest(tools)] == ["tables.sql", "tables.describe"]
-    assert [tool.name for tool in easiest(tools[:1])] == ["tables.find"]
-
-
 def test_the_prompt_is_rules_tools_folder_time_and_request(specs: list[ToolSpec]) -> None:
     made = task("Which region sold most?", specs)
     made = replace(made, known=(ContextBlock("more of the folder", "old/a.txt: A"), *made.known))
@@ -162,26 +152,6 @@ def test_the_prompt_is_rules_tools_folder_time_and_request(specs: list[ToolSpec]
         "Now: Monday 2026-11-16 09:12\n"
         "Request: Which region sold most?"
     )
-
-
-def test_all_prompts_begin_alike_with_these_tools_and_further_so_in_one_folder(
-    specs: list[ToolSpec],
-) -> None:
-    asked = (
-        task("hello", specs),
-        task("你好", specs, remark="Change it"),
-        replace(task("x", specs), now="2027-01-01T00:00:00+00:00 (Friday, UTC)"),
-    )
-    system, start = folder_prefix(asked[0])
-    assert start.text.endswith(f"\nFolder:\n{FOLDER}\n")
-    for each in asked:
-        assert folder_prefix(each) == [system, start]
-        assert draft_prompt(each)[1].text.startswith(start.text)
-    [same, tools] = prompt_prefix(offered_tools(map(offered, specs)))
-    elsewhere = draft_prompt(task("hello", specs, ""))
-    assert same == elsewhere[0] == system
-    assert elsewhere[1].text.startswith(tools.text)
-    assert start.text.startswith(tools.text)
 
 
 def test_a_file_that_is_called_like_a_line_of_the_prompt_stays_a_file(

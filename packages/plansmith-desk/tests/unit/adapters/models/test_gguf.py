@@ -140,23 +140,14 @@ def scale_and_least(packed: bytes, place: int) -> tuple[int, int]:
     )
 
 
-def k_values(raw: bytes, quants: bytes, high: bytes) -> list[float]:
+def q4_k(raw: bytes) -> list[float]:
     found: list[float] = []
     for place in range(8):
         scale, least = scale_and_least(raw[4:16], place)
-        for at in range(32):
-            byte = quants[place // 2 * 32 + at]
-            value = (byte >> 4 if place % 2 else byte & 15) | (high[at] >> place & 1) << 4
+        for byte in raw[16 + place // 2 * 32 :][:32]:
+            value = byte >> 4 if place % 2 else byte & 15
             found.append(half(raw, 0) * scale * value - half(raw, 2) * least)
     return found
-
-
-def q4_k(raw: bytes) -> list[float]:
-    return k_values(raw, raw[16:], bytes(32))
-
-
-def q5_k(raw: bytes) -> list[float]:
-    return k_values(raw, raw[48:], raw[16:48])
 
 
 def q6_k(raw: bytes) -> list[float]:
@@ -170,7 +161,7 @@ def q6_k(raw: bytes) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("defined", [q8_0, q4_0, q5_0, q4_k, q5_k, q6_k])
+@pytest.mark.parametrize("defined", [q8_0, q4_0, q5_0, q4_k, q6_k])
 def test_quantised_values_are_those_of_the_definition(
     defined: Callable[[bytes], list[float]],
 ) -> None:
@@ -179,7 +170,7 @@ def test_quantised_values_are_those_of_the_definition(
     rng = np.random.default_rng(1)
     blocks = rng.integers(0, 256, (6, width), dtype=np.uint8)
     # The scales of a block are numbers, not any bits.
-    for place in {"Q6_K": (208,), "Q4_K": (0, 2), "Q5_K": (0, 2)}.get(kind, (0,)):
+    for place in {"Q6_K": (208,), "Q4_K": (0, 2)}.get(kind, (0,)):
         scales = rng.standard_normal((6, 1)).astype(np.float16)
         blocks[:, place : place + 2] = scales.view(np.uint8)
     expected = [defined(block.tobytes()) for block in blocks]

@@ -21,7 +21,7 @@ from tests.certificates import trust_as_the_machine_does
 
 from plansmith.errors import Misconfigured, Refused
 from plansmith_desk.model import files
-from plansmith_desk.model.download import find_in_caches, pull_local, pull_remote
+from plansmith_desk.model.download import pull_local, pull_remote
 
 CONTENT = bytes(range(256)) * 3000
 CUT = 500_000  # two pieces: the installer starts anew for each
@@ -44,7 +44,7 @@ def model(content: bytes = CONTENT, *, url: str = "", parts: int = 0) -> files.K
 
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> files.ModelFolder:
-    for name in ("PLANSMITH_OFFLINE", "HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME"):
+    for name in ("PLANSMITH_OFFLINE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     return files.ModelFolder(tmp_path / "models")
@@ -262,28 +262,6 @@ def test_a_given_file_is_taken_over_without_a_copy_unless_its_content_is_another
     assert shelf.remove(model().name) > len(CONTENT)
     assert not shelf.has(model())
     assert shelf.remove(model().name) == 0
-
-
-@pytest.mark.parametrize(
-    ("program", "place"),
-    [
-        ("Hugging Face", ".cache/huggingface/hub/models--q/blobs/abc"),
-        ("LM Studio", ".lmstudio/models/q/tiny.gguf"),
-        ("Ollama", ".ollama/models/blobs/sha256-abc"),
-    ],
-)
-def test_what_another_program_fetched_is_found_by_its_hash(
-    shelf: files.ModelFolder, tmp_path: Path, program: str, place: str
-) -> None:
-    file = tmp_path / "home" / place
-    file.parent.mkdir(parents=True)
-    file.with_name("same-size").write_bytes(CONTENT[::-1])
-    file.write_bytes(CONTENT)
-    assert find_in_caches(model()) == (program, file)
-    path = pull_local(model(), shelf)
-    assert path is not None
-    assert path.read_bytes() == CONTENT
-    assert pull_local(model(), shelf) == path
 
 
 def test_a_file_is_hashed_again_once_it_changed_and_a_damaged_one_is_not_used(

@@ -35,7 +35,6 @@ from plansmith_planner.model_calls import read_answer
         ("from 2026-05-02 to 2026年6月3日", "dates", ["2026-05-02", "2026-06-03"]),
         ("all *.csv and reports/**/x?.md", "patterns", ["*.csv", "reports/**/x?.md"]),
         ("Find all csv files", "patterns", ["*.csv"]),
-        ("what is in the letters folder", "folders", ["letters"]),
         ("for 3 nights at 1,200.50", "numbers", ["3", "1200.50"]),
         ("the weather in New York", "names", ["New York"]),
     ],
@@ -85,13 +84,7 @@ SHOP = (MAIL, BOOK, WEATHER, NOTES)
                 )
             ],
         ),
-        (
-            "Read the note todo.md, then mail it to kim@post.org",
-            [
-                ("notes.read", {"path": "todo.md"}),
-                ("mail.send", {"to": "kim@post.org", "body": "$1"}),
-            ],
-        ),
+        ("Read the note todo.md, then mail it to kim@post.org", []),
         ("Tell me a joke", []),
         ("Which hotel is the mail from?", []),
     ],

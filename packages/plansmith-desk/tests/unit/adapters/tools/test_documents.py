@@ -336,7 +336,7 @@ async def test_a_lookup_without_any_word_in_common_says_so(desk: Path) -> None:
     [
         ("files.lookup", {"question": "x", "path": ".secret"}, "hidden"),
         ("files.lookup", {"question": "x", "path": "link.txt"}, "is not a file"),
-        ("files.lookup", {"question": "x", "path": "leese.txt"}, "did you mean lease.txt"),
+        ("files.lookup", {"question": "x", "path": "leese.txt"}, "did you mean .lease.txt"),
         ("files.read_all", {"pattern": "*.doc"}, "no file fits"),
         ("files.count", {"path": "a.bin"}, "not a text file"),
         ("files.compare", {"first": "lease.txt", "second": "../outside.txt"}, "leads out"),
