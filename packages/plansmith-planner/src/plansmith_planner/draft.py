@@ -35,7 +35,7 @@ from plansmith_planner.context.fence import fence
 from plansmith_planner.context.gather import Context, time_text
 from plansmith_planner.context.history import RunOutcome
 from plansmith_planner.language.constraints import asked_constraints, read_constraint
-from plansmith_planner.language.left_out import made_up_values
+from plansmith_planner.language.made_up import made_up_values
 from plansmith_planner.language.recurrence import without_schedule_words
 from plansmith_planner.model_calls import ModelAnswer, read_answer, render
 from plansmith_planner.parse.normalize import assigned, with_results

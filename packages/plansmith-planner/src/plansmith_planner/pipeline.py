@@ -19,7 +19,6 @@ from plansmith_planner.context.history import TITLE, Summariser, recall
 from plansmith_planner.context.token_budget import clipped
 from plansmith_planner.draft import DraftLoop, Offer, OnText
 from plansmith_planner.instant import instant
-from plansmith_planner.language.left_out import left_out
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.ranking.pick import Pick, reader_picks, shortlist
 from plansmith_planner.stages import PlannerDeps, Watch
@@ -79,7 +78,7 @@ async def make_plan(
     said, facts = (m.text for m in request.history), (block.text for block in context.facts)
     given = "\n".join([request.text, request.feedback, *said, *facts])
     loop = DraftLoop(request, query, locale, deps, offer, context, watch, given)
-    planned = _reviewed(await loop.run(on_step, on_text), decided, request, deps)
+    planned = _finished(await loop.run(on_step, on_text), decided, request)
     usage = total(decided.usage, context.usage, planned.metrics.usage)
     return replace(
         planned,
@@ -166,24 +165,11 @@ def _shortlist(
     )
 
 
-def _reviewed(
-    planned: p.Planned, decided: Triage, request: p.PlanRequest, deps: PlannerDeps
-) -> p.Planned:
-    """Adds when to repeat a plan, and warnings of what it seems to leave out of the request.
-
-    One that first asks for something is not a plan yet.
-    """
+def _finished(planned: p.Planned, decided: Triage, request: p.PlanRequest) -> p.Planned:
+    """Adds when to repeat a plan; one that first asks for something is not a plan yet."""
     plan = planned.plan
     if plan is None:
         return planned
-    if not plan.degraded:
-        earlier = request.kept
-        if request.previous is not None and not request.changes:
-            earlier = earlier or request.previous.steps  # what a new round adds to
-        kept = (step for step in earlier if step.id not in plan.by_id)
-        whole = plan.replace(steps=(*kept, *plan.steps))
-        lacks = left_out([request.text, *request.changes], whole, deps.tools, deps.agents)
-        planned = replace(planned, problems=(*planned.problems, *lacks))
     asked = dialect(request.dialect).asks(plan) if request.dialect else ()
     if asked:
         text = "\n".join(asked)
