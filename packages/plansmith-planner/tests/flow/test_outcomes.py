@@ -14,7 +14,6 @@ from plansmith.report.build import load_report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import answer_markdown, to_markdown
 from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
-from plansmith_planner.threads.memory import RunDigest, why
 
 
 @tool(effect="read")
@@ -113,36 +112,6 @@ async def test_the_outcome_of_a_run_that_found_nothing_is_not_that_everything_wa
     for text in (answer_markdown(report), to_markdown(report), to_html(report)):
         assert (done in text) is not nothing
         assert (empty in text) is nothing
-
-
-@tool(effect="read")
-def count(word: str | int) -> dict[str, Any]:
-    return {"word": word, "count": 4711, "of": 4712}
-
-
-@pytest.mark.parametrize(
-    ("says", "step"),
-    [
-        ("There are {{b.count}}.", "b"),
-        ("There are {{c.word}}.", "a"),
-        ("There are 4711 of {{c.of}}. [step:b]", "b"),
-    ],
-)
-async def test_why_names_the_step_that_an_answer_was_made_of(says: str, step: str) -> None:
-    steps: list[dict[str, Any]] = [
-        {"id": "a", "tool": "count", "inputs": {"word": "x"}},
-        {"id": "b", "tool": "count", "inputs": {"word": "y"}, "after": ["a"]},
-        {"id": "c", "tool": "count", "inputs": {"word": "{{a.count}}"}, "after": ["b"]},
-        {"id": "say", "instruction": says, "style": "exact"},
-    ]
-    async with Plansmith(tools=[count]) as smith:
-        run = await smith.submit(Plan.model_validate({"goal": "Count", "steps": steps}))
-        run = await smith.run(run.id)
-        events = await smith.store.events(run.id)
-    told = why("why 4711?", [RunDigest(run, events)])
-    assert told is not None
-    assert told.step == step
-    assert f"step {step} (count)" in told.text
 
 
 KEEP_IT = {"tool": "keep", "inputs": {"word": "{{item}}"}}
