@@ -16,7 +16,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import SURROGATES
 from plansmith_planner.parse import tolerant as t
-from plansmith_planner.parse.scalars import clean, finite, number
+from plansmith_planner.parse.scalars import clean, finite
 from plansmith_planner.parse.tolerant import Escaped, Repaired, Tolerant, TooDeep
 
 Fits = Callable[[Json], float]
@@ -26,13 +26,11 @@ _LANDMARK: Final = re.compile(
     re.IGNORECASE,
 )
 _PARENTHESIS: Final = re.compile(r"\s*\(")
-_REGEX_LITERAL: Final = re.compile(r"/(?:[^/\\\n]|\\.){1,500}/[a-z]*")
 _BARE_START: Final = re.compile(
     r"\s*(?![\s\d\"'“‘`{\[\]}-]|true|false|null|True|False|None|//|/\*)"
 )
 _ESCAPED_ONCE: Final = re.compile(r"\\([\"'\\/])")
 _SENTENCE: Final = re.compile(r"[.!?。！？…]\Z|\A[^\w\"'“‘/+.-]+\Z")
-_NOISE: Final = re.compile(r"[\s,;)\]}]*")
 # Only white space, commas and comments.
 _BETWEEN: Final = re.compile(rf"(?>{t.GAP.pattern})(?:[,，;](?>{t.GAP.pattern}))*+")
 # Reads what is in no standard, and says where a value ends.
@@ -89,8 +87,6 @@ def _scrubbed(value: Json, text: str) -> Json:
 
 def _read(text: str, fits: Fits | None, *, again: bool = False) -> Json:
     body = text.strip()
-    if _REGEX_LITERAL.fullmatch(body):
-        return body
     if body and body[0] in t.OPENING_QUOTES and not body.startswith("```"):
         # A list of fields, or one quoted string.
         if t.QUOTED_KEY.match(body):
@@ -243,24 +239,15 @@ def _joined(group: Sequence[_Candidate], *, alone: bool) -> _Candidate:
 
 
 def _bare(text: str) -> Json:
-    """Returns the value of a text without brackets: a word, a number, or a list of them."""
-    body = re.sub(r"(?:```+|~~~+)\w*", "", text).strip()
-    if t.GROUPED.fullmatch(body):
-        return number(body.replace(",", ""))
-    values: list[Json] = []
-    words = 0
-    position = 0 if any(char.isalnum() or char in t.OPENING_QUOTES for char in body) else len(body)
-    while position < len(body):
-        found = Tolerant(body, position).read()
-        piece = body[position : found.end]
-        words = max(words, 1 if piece[:1] in t.OPENING_QUOTES else len(piece.split()))
-        values.append(found.value)
-        noise = _NOISE.match(body, max(found.end, position + 1))
-        position = noise.end() if noise else found.end
-    limit = 4 if len(values) == 1 else 1
-    if not values or words > limit or (words > 1 and _SENTENCE.search(body)):
-        raise UnreadableText(Sentence("there is no JSON value in the text"))
-    return values[0] if len(values) == 1 else values
+    """Returns the value of a text without brackets: a number, a quoted text, or a few words."""
+    body = re.sub(r"(?:```+|~~~+)\w*", "", text).strip(" \t\r\n,;")
+    if any(char.isalnum() or char in t.OPENING_QUOTES for char in body):
+        found = Tolerant(body).read()
+        words = 1 if body[0] in t.OPENING_QUOTES else len(body.split())
+        is_prose = words > 4 or (words > 1 and _SENTENCE.search(body))
+        if found.end == len(body) and not is_prose:
+            return found.value
+    raise UnreadableText(Sentence("there is no JSON value in the text"))
 
 
 _STEP_KEYS: Final = frozenset({"steps", "plan", "tasks", "execution_plan", "calls"})

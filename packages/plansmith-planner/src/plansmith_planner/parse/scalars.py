@@ -10,8 +10,6 @@ from plansmith.plan.data import Json
 from plansmith.text import SURROGATES
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d*)?([eE][+-]?\d+)?|-?\.\d+([eE][+-]?\d+)?")
-_OPEN_EXPONENT = re.compile(r"(-?(?:0|[1-9]\d*)(?:\.\d*)?)[eE][+-]?|-")
-_UNDERSCORED = re.compile(r"-?\d[\d_]*(?:\.[\d_]*\d)?")
 _LITERALS: Final[dict[str, Json]] = {"true": True, "false": False, "null": None, "none": None}
 _NO_VALUES: Final = ("undefined", "NaN", "-NaN", "Infinity", "-Infinity", "+Infinity")
 _ESCAPES: Final = dict(zip('bfnrt"\\/', '\b\f\n\r\t"\\/', strict=True))
@@ -40,10 +38,6 @@ def number(word: str) -> int | float | str:
         if word.lstrip("-").isdecimal() and len(word) <= 1000:
             return int(word)
         return finite(word)
-    if found := _OPEN_EXPONENT.fullmatch(word):
-        return number(found[1]) if found[1] else 0
-    if "_" in word and _UNDERSCORED.fullmatch(word):
-        return number(word.replace("_", ""))
     return word
 
 
