@@ -6,7 +6,6 @@ import asyncio
 import math
 import re
 import threading
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,10 +13,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from plansmith.ports import ContextBlock
-from plansmith.text import CJK_RANGE
 from plansmith_planner.context.files import FileLimits, Found, find_files, read_document
 from plansmith_planner.context.token_budget import clipped
-from plansmith_planner.language.words import COMMONEST
+from plansmith_planner.language.words import terms
 from plansmith_planner.models.tokens import count_tokens
 
 _HEADING: Final = re.compile(r"(#{1,6})\s+(\S.*)")
@@ -99,24 +97,8 @@ def _next_start(lines: Sequence[_Line], start: int, end: int, overlap: int) -> i
     return at
 
 
-_RUN: Final = re.compile(rf"[{CJK_RANGE}]+|[^\W_{CJK_RANGE}]+")
-_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _SATURATION: Final = 1.2
 _LENGTH_WEIGHT: Final = 0.6
-
-
-def terms(text: str) -> list[str]:
-    """Returns the index words of a text; Chinese gives characters and pairs."""
-    plain = unicodedata.normalize("NFKC", _CAMEL.sub(" ", text)).casefold()
-    found: list[str] = []
-    for run in _RUN.findall(plain):
-        if run[0] < "\u3040":
-            # The plural of a word is the word: enough of English for so small an index.
-            plural = len(run) > 3 and run.endswith("s") and not run.endswith("ss")
-            found.append(run[:-1] if plural else run)
-        else:
-            found += [*run, *(run[at : at + 2] for at in range(len(run) - 1))]
-    return [word for word in found if word not in COMMONEST]
 
 
 class LexicalRanker:
@@ -131,7 +113,7 @@ class LexicalRanker:
         if self._texts != tuple(texts):
             self._texts, self._postings = tuple(texts), _postings(texts)
         found = [0.0] * len(texts)
-        for term in dict.fromkeys(terms(query)):
+        for term in dict.fromkeys(term for _, term in terms(query)):
             entries = self._postings.get(term, ())
             rarity = math.log(1 + (len(found) - len(entries) + 0.5) / (len(entries) + 0.5))
             for at, weight in entries:
@@ -141,7 +123,7 @@ class LexicalRanker:
 
 def _postings(texts: Sequence[str]) -> dict[str, list[tuple[int, float]]]:
     """Returns for each word the texts that have it, with its weight in each."""
-    counts = [Counter(terms(text)) for text in texts]
+    counts = [Counter(term for _, term in terms(text)) for text in texts]
     mean = sum(count.total() for count in counts) / max(len(texts), 1) or 1.0
     found: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
     for at, count in enumerate(counts):

@@ -20,12 +20,6 @@ from plansmith_planner.language.numbers import HAN_NUMBER, SPELT, number
 Match = re.Match[str]
 Pattern = re.Pattern[str]
 Reader = Callable[[Match], "Phrase | None"]
-_CONFIRMED: Final = re.compile(
-    r"(?<![\s,;，。；])[\s,;，。；]*+(?:\b(?:yes,? )?(?:i confirm(?: (?:it|this|the schedule))?"
-    r"|(?:schedule )?confirmed)\b[.!]?"
-    r"|(?:我)?(?:已)?确认(?:无误|执行)?[。！]?$)",
-    re.IGNORECASE,
-)
 _EDGES: Final = " \t\r\n,;:，、；：-–—"
 _QUESTION: Final = re.compile(
     r"^\s*(?:what|which|who|whom|whose|why|how|when|where|is|are|do|does|did|can|could)\b"
@@ -35,9 +29,9 @@ _QUESTION: Final = re.compile(
 
 
 class Recurrence(NamedTuple):
-    """When to repeat what; `confirmed` if the request itself already confirms it.
+    """When to repeat what; `assumed` describes what the request leaves open.
 
-    `assumed` describes what the request leaves open. Without a timing, `flaw` says why.
+    Without a timing, `flaw` says why.
     """
 
     words: str
@@ -45,21 +39,18 @@ class Recurrence(NamedTuple):
     timing: Timing | None = None
     assumed: str = ""
     flaw: str = ""
-    confirmed: bool = False
 
 
 def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
     """Returns what a request says about repeating it; None if it says nothing."""
-    read = _CONFIRMED.sub(" ", text[:READ_BY_RULES])
-    bare = read + text[READ_BY_RULES:]
+    read = text[:READ_BY_RULES]
     english = _phrases(read, (_PHRASE, _english_at), (_INTERVAL, _english_interval))
     chinese = _phrases(read, (_CHINESE_PHRASE, _chinese_at), (_CHINESE_INTERVAL, _chinese_interval))
-    phrases = [each for each in (*english, *chinese) if _meant(each, bare)]
+    phrases = [each for each in (*english, *chinese) if _meant(each, text)]
     if not phrases:
         return None
     phrase = phrases[0]
-    words = " ".join(bare[phrase.start : phrase.end].split())
-    confirmed = bare != text
+    words = " ".join(text[phrase.start : phrase.end].split())
     flaw = phrase.flaw
     if len(phrases) > 1:
         flaw = "more than one time is named: make a schedule for each"
@@ -70,12 +61,12 @@ def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
         except Misconfigured as error:
             flaw = str(error)
         else:
-            before, after = bare[: phrase.start].rstrip(_EDGES), bare[phrase.end :].lstrip(_EDGES)
+            before, after = text[: phrase.start].rstrip(_EDGES), text[phrase.end :].lstrip(_EDGES)
             apart = before and after and after[0] not in ".。!！?？)）"
             wide = apart and min(before[-1], after[0]) >= "\u2e80"
             rest = (before + (" " if apart and not wide else "") + after).strip()
-            return Recurrence(words, rest, timing, phrase.assumed, "", confirmed)
-    return Recurrence(words, text, flaw=flaw, confirmed=confirmed)
+            return Recurrence(words, rest, timing, phrase.assumed)
+    return Recurrence(words, text, flaw=flaw)
 
 
 def without_schedule_words(plan: Plan) -> tuple[Plan, list[Problem]]:

@@ -65,22 +65,14 @@ def reads(tool: str) -> bool:
     return bool(_READING.intersection(said)) and not _ACTING.intersection(said)
 
 
-# Words in the names of tools that search the world, and how such tools describe themselves.
+# Words in the names of tools that search the world.
 _SEARCH_WORDS: Final = frozenset(
     {"search", "websearch", "tavily", "serper", "serpapi"}
     | {"duckduckgo", "ddg", "bing", "brave", "searxng", "exa"}
 )
 _SEARCH_ZH: Final = ("搜索", "检索", "搜一下")
-_SEARCHES: Final = lazy_pattern(
-    r"(?:search(?:es)?|look(?:s)? (?:things )?up on|find(?:s)? (?:\w+ ){0,3}on)\b.{0,40}"
-    r"\b(?:web|internet|online|news|google|bing|duckduckgo|tavily|wikipedia)\b"
-    r"|(?:搜索|检索|查找).{0,12}(?:网|互联网|新闻|资料)|(?:联网|网页|网络)(?:搜索|检索)",
-    re.IGNORECASE,
-)
 
 
-def says_it_searches(tool: str, description: str) -> bool:
-    """Whether a tool, by its name or the beginning of its description, searches the world."""
-    if not _SEARCH_WORDS.isdisjoint(words(tool)) or any(each in tool for each in _SEARCH_ZH):
-        return True
-    return bool(_SEARCHES.search(description[:200]))
+def says_it_searches(tool: str) -> bool:
+    """Whether a tool, by its name, searches the world."""
+    return not _SEARCH_WORDS.isdisjoint(words(tool)) or any(each in tool for each in _SEARCH_ZH)

@@ -24,7 +24,8 @@ def _rules(parsed: Parsed) -> dict[str, Json]:
 
 @pytest.mark.parametrize("name", ["condition", "if", "only_if", "run_if"])
 def test_a_rule_under_another_name_is_read_and_told(name: str) -> None:
-    parsed = _parsed(**{name: {"below": [_COUNT, 10]}, "retries": {"at_most": 2}})
+    written: dict[str, Json] = {name: {"below": [_COUNT, 10]}, "retries": {"at_most": 2}}
+    parsed = _parsed(**written)
     assert _rules(parsed) == {"when": {"below": [_COUNT, 10]}, "retry": {"at_most": 2}}
     assert {each.code for each in parsed.problems} == {"PS013"}
 
