@@ -15,7 +15,7 @@ from plansmith.ports import ContextBlock, Usage
 from plansmith.text import READ_BY_RULES
 from plansmith_planner.context import gather
 from plansmith_planner.context.background import HEADING
-from plansmith_planner.context.history import TITLE, Summariser, recall
+from plansmith_planner.context.history import TITLE, recall
 from plansmith_planner.context.token_budget import clipped
 from plansmith_planner.draft import DraftLoop, Offer, OnText
 from plansmith_planner.instant import instant
@@ -55,8 +55,6 @@ async def make_plan(
         done = p.Planned(decision, reason, locale=made.locale, plan=made)
         return replace(done, problems=found, metrics=spent)
     with watch("context", Sentence("{count} sources", count=len(deps.sources))):
-        model = deps.triage_model or deps.plan_model
-        summariser = Summariser(model, deps.clock, prompts=settings.prompts)
         context = await gather.gather_context(
             query,
             clock=deps.clock,
@@ -64,8 +62,6 @@ async def make_plan(
             earlier=[*deps.earlier.results.values()] if deps.earlier else (),
             sources=deps.sources,
             search=deps.search if settings.background_search else None,
-            # A thread keeps a summary of its own.
-            summariser=None if request.thread else summariser,
             settings=settings,
             tell=partial(watch.note, "context", begins=True),
         )
@@ -79,7 +75,7 @@ async def make_plan(
     given = "\n".join([request.text, request.feedback, *said, *facts])
     loop = DraftLoop(request, query, locale, deps, offer, context, watch, given)
     planned = _finished(await loop.run(on_step, on_text), decided, request)
-    usage = total(decided.usage, context.usage, planned.metrics.usage)
+    usage = total(decided.usage, planned.metrics.usage)
     return replace(
         planned,
         reason=reason,
@@ -114,7 +110,7 @@ async def _triage(request: p.PlanRequest, deps: PlannerDeps, locale: str) -> Tri
     if model is not None:
         # The conversation, shortened to a third of the context, and the time.
         room = settings.context_tokens // 3
-        said = await recall(request.history, tokens=room)
+        said = recall(request.history, tokens=room)
         results = gather.earlier_text([*deps.earlier.results.values()]) if deps.earlier else ""
         shown = clipped(results, tokens=room, keep_end=True)
         told = {TITLE: said.text, gather.EARLIER: shown}
