@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Final, cast
 
 import msgspec
@@ -217,22 +216,18 @@ def _choose(text: str, found: Sequence[_Candidate], fits: Fits | None) -> Json:
             groups[-1].append(one)
         else:
             groups.append([one])
-    alone = len(groups) == 1 and not text[: found[0].start].strip("`json \n")
-    joined = [_joined(group, alone=alone) for group in groups]
+    joined = [_joined(group) for group in groups]
     if fits is None:
         return max(joined, key=lambda one: one.merit).value
     pool = [*joined, *(one for one in found if not any(one is other for other in joined))]
     return max(pool, key=lambda one: (not one.thought, fits(one.value), one.merit)).value
 
 
-def _joined(group: Sequence[_Candidate], *, alone: bool) -> _Candidate:
-    least = 1 if alone else max(1, *(one.substance for one in group))
-    full = [one for one in group if one.substance >= least]
-    if len(full) < 2:
-        return full[0] if full else group[0]
-    adjacent = all(left.end == right.start for left, right in pairwise(full))
-    if adjacent and all(isinstance(one.value, list) for one in full):
-        return full[-1]  # an array directly after an array is a second attempt
+def _joined(group: Sequence[_Candidate]) -> _Candidate:
+    most = max(one.substance for one in group)  # beside an object, a list of numbers is a footnote
+    full = [one for one in group if one.substance == most]
+    if len(full) < 2 or not most:
+        return full[0]
     flaws = sum(one.flaws for one in full)
     values: list[Json] = [one.value for one in full]
     return replace(full[0], value=values, end=full[-1].end, flaws=flaws, closed=full[-1].closed)
