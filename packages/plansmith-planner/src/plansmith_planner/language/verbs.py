@@ -42,7 +42,7 @@ ORDERS_ZH: Final = (
 )
 # What words alone cannot do, at the beginning of a clause in English and anywhere in Chinese.
 _CHANGES: Final = lazy_pattern(
-    r"(?:^|[.!?;,:]\s|\b(?:and|then|please|you)\s)\s*+"
+    r"(?:^|[.!?;,:]\s|\b(?:and|then|please|you)\s)[ \t]?"
     r"(?:book|buy|cancel|delete|e-?mail|forward|move|order|pay|purchase|refund|rename|reserve|save"
     r"|send|transfer)\s|保存|另存|发送|发邮件|转发|重命名|删除|删掉|预订|订购|购买|支付|转账|退款",
     re.IGNORECASE | re.MULTILINE,

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 from plansmith import plugins
 from plansmith.errors import Misconfigured
-from plansmith.plan.briefs import ReplyBrief
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ChatModel, Delta, Prompt
 from plansmith_planner.models.wrappers import closing
@@ -375,7 +374,6 @@ class AutoModel:
         self._make = make
         self._report = tell
         self._model: ChatModel | None = None
-        self._untold = ""
         self._choosing = asyncio.Lock()
 
     @property
@@ -385,20 +383,16 @@ class AutoModel:
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Returns the answer of the chosen model."""
-        model = await self._chosen(is_planning=not isinstance(prompt.brief, ReplyBrief))
+        model = await self._chosen()
         pieces = model.stream(prompt)
         async with closing(pieces):
             async for delta in pieces:
                 yield delta
 
-    async def _chosen(self, *, is_planning: bool) -> ChatModel:
+    async def _chosen(self) -> ChatModel:
         async with self._choosing:
             if self._model is None:
                 choice = await self._choose()
                 self._model = self._make(choice)
-                self._untold = choice.shown
-            # Rules show results as well as any model: only their plans are worth a word.
-            if self._untold and (is_planning or self._model.name != RULES):
-                self._report(self._untold)
-                self._untold = ""
+                self._report(choice.shown)
             return self._model

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from plansmith.plan.capability import AgentSpec, Skill, ToolSpec
 from plansmith_planner.language.words import word_list
-from plansmith_planner.ranking.index import IndexCache
 from plansmith_planner.ranking.pick import Pick, shortlist
 
 WEATHER = ToolSpec(name="get_weather", description="Current weather and forecast for a city.")
@@ -210,37 +208,6 @@ def test_a_change_of_a_tool_is_seen_even_in_place() -> None:
     assert "three" in names(shortlist("pizza", tools, 2))
     del tools["two"]
     assert names(shortlist("pizza", tools, 2)) == ["three", "one"]
-
-
-def anew(monkeypatch: pytest.MonkeyPatch, cache: Path, mark: str = "kept") -> list[Pick]:
-    """What another program picks, which has no index in memory."""
-    monkeypatch.setattr("plansmith_planner.ranking.pick._SHELF", IndexCache())
-    tools = [ToolSpec(name=f"{mark}_{at}", description=f"weather {mark}") for at in range(5)]
-    return shortlist("weather", tools, cache=cache)
-
-
-def test_the_index_is_kept_on_disk_and_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = anew(monkeypatch, tmp_path)
-    (kept,) = tmp_path.iterdir()
-    before = kept.stat().st_mtime_ns
-    assert anew(monkeypatch, tmp_path) == first
-    assert kept.stat().st_mtime_ns == before
-    anew(monkeypatch, tmp_path, "another")
-    assert len([*tmp_path.iterdir()]) == 2
-
-
-@pytest.mark.parametrize("damage", [b"", b"{", b"4\n0\n{}", b"1\n", b"\xff\xfe"])
-def test_a_damaged_index_is_built_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes
-) -> None:
-    first = anew(monkeypatch, tmp_path)
-    (kept,) = tmp_path.iterdir()
-    whole = kept.read_bytes()
-    kept.write_bytes(damage)
-    assert anew(monkeypatch, tmp_path) == first
-    assert kept.read_bytes() == whole
 
 
 LIST = files("plansmith_planner.language").joinpath("neighbours.txt").read_text(encoding="utf-8")
