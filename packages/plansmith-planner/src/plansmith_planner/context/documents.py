@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 import threading
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,8 +13,9 @@ from typing import Final, NamedTuple
 from plansmith.ports import ContextBlock
 from plansmith_planner.context.files import FileLimits, Found, find_files, read_document
 from plansmith_planner.context.token_budget import clipped
-from plansmith_planner.language.words import terms
 from plansmith_planner.models.tokens import count_tokens
+from plansmith_planner.ranking.card import read_card, tool_source
+from plansmith_planner.ranking.lexical import LexicalIndex, read_request
 
 _HEADING: Final = re.compile(r"(#{1,6})\s+(\S.*)")
 _CODE_FENCE: Final = re.compile(r"\s*(```|~~~)")
@@ -97,40 +96,22 @@ def _next_start(lines: Sequence[_Line], start: int, end: int, overlap: int) -> i
     return at
 
 
-_SATURATION: Final = 1.2
-_LENGTH_WEIGHT: Final = 0.6
-
-
 class LexicalRanker:
     """Ranks texts by the words they share with a query; keeps the last texts indexed."""
 
     def __init__(self) -> None:
         self._texts: tuple[str, ...] = ()
-        self._postings: dict[str, list[tuple[int, float]]] = {}
+        self._index = LexicalIndex(())
 
     def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         """Returns one score per text; zero if no word is shared."""
         if self._texts != tuple(texts):
-            self._texts, self._postings = tuple(texts), _postings(texts)
-        found = [0.0] * len(texts)
-        for term in dict.fromkeys(term for _, term in terms(query)):
-            entries = self._postings.get(term, ())
-            rarity = math.log(1 + (len(found) - len(entries) + 0.5) / (len(entries) + 0.5))
-            for at, weight in entries:
-                found[at] += rarity * weight
-        return found
-
-
-def _postings(texts: Sequence[str]) -> dict[str, list[tuple[int, float]]]:
-    """Returns for each word the texts that have it, with its weight in each."""
-    counts = [Counter(term for _, term in terms(text)) for text in texts]
-    mean = sum(count.total() for count in counts) / max(len(texts), 1) or 1.0
-    found: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-    for at, count in enumerate(counts):
-        norm = 1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * count.total() / mean
-        for term, times in count.items():
-            found[term].append((at, times / (times + _SATURATION * norm)))
-    return found
+            self._texts = tuple(texts)
+            sources = (tool_source("", text, {}) for text in texts)
+            self._index = LexicalIndex([*map(read_card, sources)])
+        asked = read_request(query)
+        found = self._index.scores(asked, self._index.worth(asked), len(texts))
+        return [found.get(at, 0.0) for at in range(len(texts))]
 
 
 _WORTH: Final = 0.25  # of the best score; what fits less is noise

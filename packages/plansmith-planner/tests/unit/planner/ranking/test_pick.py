@@ -35,14 +35,6 @@ SUSHI = {"cuisine": {"enum": ["sushi", "pizza"], "description": "kind of kitchen
 TRANSLATOR = ToolSpec(name="translator", description="Translation between languages")
 REPORTS = "Write the weather report about the weather. Also check the stock market."
 FORECAST = "io.github.acme/forecast"
-FILMS: dict[str, Any] = {
-    "get_credits": {
-        "description": "Cast and crew of a film",
-        "input_schema": {"properties": {"film_id": {}}, "required": ["film_id"]},
-    },
-    **{f"other_{at}": {"description": "crew rota"} for at in range(9)},
-    "search_film": {"description": "By title"},
-}
 PUBLISHED = {
     "io.github.weather-fans/chess": {"description": "Play a game"},
     FORECAST: {"description": "Weather for a city"},
@@ -63,11 +55,6 @@ FITTING: dict[str, tuple[str, Any, list[str]]] = {
     ),
     "not who published it": ("weather in Oslo", PUBLISHED, [FORECAST]),
     "its whole name": (f"report with {FORECAST}", [*many(9), ToolSpec(name=FORECAST)], [FORECAST]),
-    "what finds an identifier": (
-        "who is in the cast of Titanic",
-        FILMS,
-        ["get_credits", "search_film"],
-    ),
     "a name in words": (
         "weather report, export ledger rows",
         [*many(50), ToolSpec(name="export_ledger_rows")],
