@@ -33,26 +33,21 @@ class Chunk(NamedTuple):
 _Line = tuple[int, str]  # its number, and its text or a piece of one that is longer than a chunk
 
 
-def chunks(
-    text: str, *, size: int = 1200, overlap: int = 150, headings: bool = True
-) -> list[Chunk]:
-    """Cuts a text into pieces of about `size` characters; neighbours overlap a little.
+def chunks(text: str, *, size: int = 1200, headings: bool = True) -> list[Chunk]:
+    """Cuts a text into pieces of about `size` characters.
 
     Without `headings` a line that begins with `#` is a line like any other, as in source code.
     """
     found: list[Chunk] = []
     for heading, lines in _sections(text, size, headings=headings):
-        start = 0
-        while start < len(lines):
-            end = _chunk_end(lines, start, size)
+        end = 0
+        while end < len(lines):
+            start, end = end, _chunk_end(lines, end, size)
             filled = [number for number, text in lines[start:end] if text.strip()]
             if filled:
                 first, last = filled[0], filled[-1]
                 kept = [text for number, text in lines[start:end] if first <= number <= last]
                 found.append(Chunk("\n".join(kept), first, last, heading))
-            if end >= len(lines):
-                break
-            start = _next_start(lines, start, end, overlap)
     return found
 
 
@@ -85,15 +80,6 @@ def _chunk_end(lines: Sequence[_Line], start: int, size: int) -> int:
         if not text.strip() and length > size // 2:
             empty = at + 1
     return len(lines)
-
-
-def _next_start(lines: Sequence[_Line], start: int, end: int, overlap: int) -> int:
-    """Returns where the next chunk starts: some lines back, but after the start of this one."""
-    length, at = 0, end
-    while at - 1 > start and length + len(lines[at - 1][1]) < overlap:
-        at -= 1
-        length += len(lines[at][1]) + 1
-    return at
 
 
 class LexicalRanker:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from plansmith import plugins
 from plansmith.errors import Misconfigured
+from plansmith.plan.briefs import ReplyBrief
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ChatModel, Delta, Prompt
 from plansmith_planner.models.wrappers import closing
@@ -374,6 +375,7 @@ class AutoModel:
         self._make = make
         self._report = tell
         self._model: ChatModel | None = None
+        self._untold = ""
         self._choosing = asyncio.Lock()
 
     @property
@@ -383,16 +385,20 @@ class AutoModel:
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Returns the answer of the chosen model."""
-        model = await self._chosen()
+        model = await self._chosen(is_planning=not isinstance(prompt.brief, ReplyBrief))
         pieces = model.stream(prompt)
         async with closing(pieces):
             async for delta in pieces:
                 yield delta
 
-    async def _chosen(self) -> ChatModel:
+    async def _chosen(self, *, is_planning: bool) -> ChatModel:
         async with self._choosing:
             if self._model is None:
                 choice = await self._choose()
                 self._model = self._make(choice)
-                self._report(choice.shown)
+                self._untold = choice.shown
+            # Rules show results as well as any model: only their plans are worth a word.
+            if self._untold and (is_planning or self._model.name != RULES):
+                self._report(self._untold)
+                self._untold = ""
             return self._model
