@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -9,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith.plan.capability import AgentSpec, Skill, ToolSpec
-from plansmith_planner.language.words import word_list
 from plansmith_planner.ranking.pick import Pick, shortlist
 
 WEATHER = ToolSpec(name="get_weather", description="Current weather and forecast for a city.")
@@ -135,23 +133,9 @@ def loop() -> dict[str, Any]:
     return schema
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        {},
-        {"description": None, "input_schema": None},
-        {"description": 7, "input_schema": True},
-        {"input_schema": {"properties": True}},
-        {"input_schema": {"properties": {"a": True, "b": None, "c": {"enum": 5, "items": False}}}},
-        {"input_schema": {"properties": {1: {"description": ["no"]}}, "required": "x"}},
-        {"input_schema": loop()},
-        {"description": "lone \ud800 surrogate"},
-    ],
-)
-def test_an_odd_tool_is_ranked_like_any_other(entry: Any) -> None:
-    tools = {"odd \udfff": entry, "get_weather": {"description": "weather"}}
-    assert names(shortlist("weather \ud83d", tools))[0] == "get_weather"
-    assert len(shortlist("", tools)) == 2
+def test_a_tool_whose_schema_holds_itself_is_ranked_like_any_other() -> None:
+    tools = {"odd \udfff": {"input_schema": loop()}, "get_weather": {"description": "weather"}}
+    assert names(shortlist("weather \ud83d", tools)) == ["get_weather", "odd \udfff"]
 
 
 def test_a_megabyte_of_request_is_read() -> None:
@@ -195,21 +179,6 @@ def test_a_change_of_a_tool_is_seen_even_in_place() -> None:
     assert "three" in names(shortlist("pizza", tools, 2))
     del tools["two"]
     assert names(shortlist("pizza", tools, 2)) == ["three", "one"]
-
-
-LIST = files("plansmith_planner.language").joinpath("neighbours.txt").read_text(encoding="utf-8")
-
-
-def test_the_list_of_neighbours_says_where_it_comes_from() -> None:
-    header = [line for line in LIST.splitlines() if line.startswith("#")]
-    assert "scripts/make_neighbours.py" in " ".join(header)
-    assert "Apache-2.0" in " ".join(header)
-
-
-def test_the_list_puts_the_commonest_terms_first() -> None:
-    places = [entry.place for entry in word_list().values()]
-    assert places == sorted(set(places))
-    assert len(places) == LIST.count("\n") - LIST.count("#")
 
 
 def test_meaning_weighs_more_where_words_answer_little() -> None:
