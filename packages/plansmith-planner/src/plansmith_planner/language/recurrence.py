@@ -8,11 +8,6 @@ from typing import Any, Final, NamedTuple
 
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_pattern
-from plansmith.plan.plan import Plan
-from plansmith.plan.problem import Problem, problem
-from plansmith.plan.schedules import timing_of
-from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AgentStep, AnyStep
 from plansmith.plan.timing import Timing, check_timing
 from plansmith.text import READ_BY_RULES
 from plansmith_planner.language.numbers import HAN_NUMBER, SPELT, number
@@ -67,24 +62,6 @@ def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
             rest = (before + (" " if apart and not wide else "") + after).strip()
             return Recurrence(words, rest, timing, phrase.assumed)
     return Recurrence(words, text, flaw=flaw)
-
-
-def without_schedule_words(plan: Plan) -> tuple[Plan, list[Problem]]:
-    """Returns a plan whose scheduled tasks do not say when they run, and a note on each change."""
-    steps: list[AnyStep] = []
-    notes: list[Problem] = []
-    message = Sentence(
-        "when it runs is the plan's schedule: the words for it are taken out of the task"
-    )
-    hint = Sentence("check that this is what was meant")
-    for step in plan.steps:
-        steps.append(step)
-        if isinstance(step, AgentStep) and timing_of(plan, step.id) is not None:
-            found = recurrence(step.task)
-            if found is not None and found.rest not in ("", step.task):
-                notes.append(problem("PS013", message, hint=hint, step=step.id, path=("task",)))
-                steps[-1] = step.replace(task=found.rest)
-    return (plan.replace(steps=tuple(steps)) if notes else plan), notes
 
 
 def _meant(phrase: Phrase, text: str) -> bool:

@@ -29,7 +29,6 @@ _BARE_START: Final = re.compile(
     r"\s*(?![\s\d\"'“‘`{\[\]}-]|true|false|null|True|False|None|//|/\*)"
 )
 _ESCAPED_ONCE: Final = re.compile(r"\\([\"'\\/])")
-_SENTENCE: Final = re.compile(r"[.!?。！？…]\Z|\A[^\w\"'“‘/+.-]+\Z")
 # Only white space, commas and comments.
 _BETWEEN: Final = re.compile(rf"(?>{t.GAP.pattern})(?:[,，;](?>{t.GAP.pattern}))*+")
 # Reads what is in no standard, and says where a value ends.
@@ -100,7 +99,9 @@ def _read(text: str, fits: Fits | None, *, again: bool = False) -> Json:
         raise Escaped
     if scanner.too_deep and not found:
         raise TooDeep
-    return _choose(text, found, fits) if found else _bare(text)
+    if not found:
+        raise UnreadableText(Sentence("there is no JSON value in the text"))
+    return _choose(text, found, fits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,18 +232,6 @@ def _joined(group: Sequence[_Candidate]) -> _Candidate:
     flaws = sum(one.flaws for one in full)
     values: list[Json] = [one.value for one in full]
     return replace(full[0], value=values, end=full[-1].end, flaws=flaws, closed=full[-1].closed)
-
-
-def _bare(text: str) -> Json:
-    """Returns the value of a text without brackets: a number, a quoted text, or a few words."""
-    body = re.sub(r"(?:```+|~~~+)\w*", "", text).strip(" \t\r\n,;")
-    if any(char.isalnum() or char in t.OPENING_QUOTES for char in body):
-        found = Tolerant(body).read()
-        words = 1 if body[0] in t.OPENING_QUOTES else len(body.split())
-        is_prose = words > 4 or (words > 1 and _SENTENCE.search(body))
-        if found.end == len(body) and not is_prose:
-            return found.value
-    raise UnreadableText(Sentence("there is no JSON value in the text"))
 
 
 _STEP_KEYS: Final = frozenset({"steps", "plan", "tasks", "execution_plan", "calls"})
