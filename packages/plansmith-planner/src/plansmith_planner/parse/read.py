@@ -24,7 +24,6 @@ _LANDMARK: Final = re.compile(
     r"|(?P<open>[{\[｛［])",
     re.IGNORECASE,
 )
-_PARENTHESIS: Final = re.compile(r"\s*\(")
 _BARE_START: Final = re.compile(
     r"\s*(?![\s\d\"'“‘`{\[\]}-]|true|false|null|True|False|None|//|/\*)"
 )
@@ -158,10 +157,8 @@ class _Scanner:
                 continue
             if mark["fence"]:
                 closes, self._fence = bool(self._fence), "" if self._fence else mark[0][:3]
-                at, position = (-1, mark.end("fence")) if closes else (position, position)
-                # A Python tuple; elsewhere than in a fence parentheses are prose.
-                if closes or not _PARENTHESIS.match(self.text, at):
-                    continue
+                position = mark.end("fence") if closes else position
+                continue
             one = self._at(at)
             if one is not None:
                 found.append(one)

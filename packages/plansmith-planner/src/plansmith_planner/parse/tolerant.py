@@ -13,8 +13,8 @@ from plansmith_planner.parse.scalars import bare_value, clean, unescape
 OPENING_QUOTES: Final = frozenset("\"“”„＂'‘’`´＇")
 _DOUBLE: Final = '"“”„‟″＂'
 _SINGLE: Final = "'‘’‛`´＇"
-_OPENERS: Final = {"{": "{", "[": "[", "(": "(", "｛": "{", "［": "["}
-_CLOSERS: Final = {"}": "{", "]": "[", ")": "(", "｝": "{", "］": "["}
+_OPENERS: Final = {"{": "{", "[": "[", "｛": "{", "［": "["}
+_CLOSERS: Final = {"}": "{", "]": "[", "｝": "{", "］": "["}
 _COMMAS: Final = frozenset(",，;；、")
 _STOPS: Final = _COMMAS | _CLOSERS.keys()
 _SPACE: Final = r"[\s\x00-\x20\u200b-\u200f\u2060\ufeff]"
@@ -66,14 +66,6 @@ class _Frame:
     items: list[Json] = field(default_factory=list[Json])
     key: str | None = None
     comma: bool = True
-
-    @property
-    def value(self) -> Json:
-        if self.kind == "{":
-            return self.fields
-        # Parentheses around one item are the item itself.
-        single = self.kind == "(" and len(self.items) == 1 and not self.comma
-        return self.items[0] if single else self.items
 
 
 class Tolerant:
@@ -139,7 +131,7 @@ class Tolerant:
         self._opened[frame.kind] -= 1
         if frame.key is not None:
             frame.fields[frame.key] = None
-        self._put(frame.value)
+        self._put(frame.fields if frame.kind == "{" else frame.items)
 
     def _put(self, value: Json) -> None:
         if not self._stack:
@@ -207,15 +199,9 @@ class Tolerant:
             self.pos += 1
             self._push(_OPENERS[char])
         elif char in OPENING_QUOTES:
-            parts = [self._string(role)]
-            while self._char(follow := self._after_gap(self.pos)) == "+":
-                self.flaws += 1
-                self.pos = self._after_gap(follow + 1)
-                if self._char(self.pos) not in OPENING_QUOTES:
-                    break
-                parts.append(self._string(role))
-            if any(parts) or not self._cut or role != "item":
-                self._put("".join(parts))
+            said = self._string(role)
+            if said or not self._cut or role != "item":
+                self._put(said)
         else:
             self._refuse_escaped()
             self._bare_word()
@@ -227,8 +213,6 @@ class Tolerant:
     def _bare_word(self) -> None:
         start, found = self.pos, _WORD.match(self.text, self.pos, self.end)
         word = found[0] if found else ""
-        if self._opened["("]:
-            word = word.partition(")")[0]
         self.flaws += 1
         self.pos = start + max(len(word), 1)
         word = word.strip()
@@ -276,9 +260,7 @@ class Tolerant:
             after_comma = self._after_gap(follow + 1)
             return even or role != "value" or self._is(QUOTED_KEY, after_comma)
         if char in _CLOSERS:
-            return char != ")" or bool(self._opened["("])
-        if char == "+":
-            return self._char(self._after_gap(follow + 1)) in ("", *OPENING_QUOTES)
+            return True
         lines, spaced = "\n" in self.text[at:follow], follow > at + 1
         if char in OPENING_QUOTES:
             return self._is(QUOTED_KEY, follow) or (role == "item" and spaced and even)
