@@ -83,14 +83,6 @@ def _scrubbed(value: Json, text: str) -> Json:
 
 
 def _read(text: str, fits: Fits | None, *, again: bool = False) -> Json:
-    body = text.strip()
-    if body and body[0] in t.OPENING_QUOTES and not body.startswith("```"):
-        # A list of fields, or one quoted string.
-        if t.QUOTED_KEY.match(body):
-            return Tolerant("{" + body).read().value
-        whole = Tolerant(body).read()
-        if not body[whole.end :].strip(" \n\t,;"):
-            return whole.value
     scanner = _Scanner(text)
     found = scanner.candidates()
     # Quotes with backslashes may also be in the prose around a valid value.

@@ -36,7 +36,7 @@ _STRUCTURE: Final = re.compile(r"(?:\s*+[}\]])*+(?:\s*+[,，]|[^\S\n]*+\n)\s*+(?
 _WINDOW: Final = 200
 
 # What a string or word is used for; it decides what may follow it.
-_Role = Literal["key", "value", "item", "root"]
+_Role = Literal["key", "value", "item"]
 
 
 class TooDeep(Exception):
@@ -69,7 +69,7 @@ class _Frame:
 
 
 class Tolerant:
-    """Reads one value at a given place of a text."""
+    """Reads one list or object at a given place of a text."""
 
     def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
         self.text = text
@@ -84,10 +84,8 @@ class Tolerant:
         self._budget = 8 * (self.end - start) + 4096
 
     def read(self) -> Repaired:
-        """Reads the value; closes open containers at the end of the text."""
-        self.pos = self._after_gap(self.pos)
-        if self.pos < self.end:
-            self._value("root")
+        """Reads the value at an opening bracket; closes open containers at the end of the text."""
+        self._value("item")
         while self._stack:
             self.pos = self._after_gap(self.pos)
             if self._is_over(self.pos):
