@@ -61,7 +61,7 @@ class TestRetrying(ChatModelContract):
 class TestTimed(ChatModelContract):
     def make_model(self) -> ChatModel:
         model = ScriptedModel("good day to you all")
-        return TimedModel(model, clock=FakeClock(), silence_s=1, total_s=10)
+        return TimedModel(model, clock=FakeClock(), silence_s=1)
 
 
 class TestLimited(ChatModelContract):
@@ -94,7 +94,7 @@ class BareStream:
 class TestWrappersOfABareModel(ChatModelContract):
     def make_model(self) -> ChatModel:
         clock = FakeClock()
-        timed = TimedModel(BareModel(), clock=clock, total_s=10)
+        timed = TimedModel(BareModel(), clock=clock, silence_s=10)
         return LimitedModel(RetryingModel(timed, clock=clock), context_tokens=8000)
 
 
@@ -150,7 +150,7 @@ async def test_every_wrapper_passes_the_prompt_on_as_it_is(tmp_path: Path) -> No
     wrappers: list[ChatModel] = [
         LimitedModel(inner, context_tokens=8000),
         RetryingModel(inner, clock=clock),
-        TimedModel(inner, clock=clock),
+        TimedModel(inner, clock=clock, silence_s=60),
         FactCheckedModel(inner),
         AutoModel(chosen, lambda _: inner),
         RecordingModel(inner, tmp_path / "calls.jsonl"),

@@ -15,11 +15,10 @@ from plansmith.ports import ContextBlock, Usage
 from plansmith.text import READ_BY_RULES
 from plansmith_planner.context import gather
 from plansmith_planner.context.background import HEADING
-from plansmith_planner.context.history import TITLE, Summariser, recall
+from plansmith_planner.context.history import TITLE, recall
 from plansmith_planner.context.token_budget import clipped
 from plansmith_planner.draft import DraftLoop, Offer, OnText
 from plansmith_planner.instant import instant
-from plansmith_planner.language.left_out import left_out
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.ranking.pick import Pick, reader_picks, shortlist
 from plansmith_planner.stages import PlannerDeps, Watch
@@ -56,8 +55,6 @@ async def make_plan(
         done = p.Planned(decision, reason, locale=made.locale, plan=made)
         return replace(done, problems=found, metrics=spent)
     with watch("context", Sentence("{count} sources", count=len(deps.sources))):
-        model = deps.triage_model or deps.plan_model
-        summariser = Summariser(model, deps.clock, prompts=settings.prompts)
         context = await gather.gather_context(
             query,
             clock=deps.clock,
@@ -65,8 +62,6 @@ async def make_plan(
             earlier=[*deps.earlier.results.values()] if deps.earlier else (),
             sources=deps.sources,
             search=deps.search if settings.background_search else None,
-            # A thread keeps a summary of its own.
-            summariser=None if request.thread else summariser,
             settings=settings,
             tell=partial(watch.note, "context", begins=True),
         )
@@ -79,8 +74,8 @@ async def make_plan(
     said, facts = (m.text for m in request.history), (block.text for block in context.facts)
     given = "\n".join([request.text, request.feedback, *said, *facts])
     loop = DraftLoop(request, query, locale, deps, offer, context, watch, given)
-    planned = _reviewed(await loop.run(on_step, on_text), decided, request, deps)
-    usage = total(decided.usage, context.usage, planned.metrics.usage)
+    planned = _finished(await loop.run(on_step, on_text), decided, request)
+    usage = total(decided.usage, planned.metrics.usage)
     return replace(
         planned,
         reason=reason,
@@ -115,7 +110,7 @@ async def _triage(request: p.PlanRequest, deps: PlannerDeps, locale: str) -> Tri
     if model is not None:
         # The conversation, shortened to a third of the context, and the time.
         room = settings.context_tokens // 3
-        said = await recall(request.history, tokens=room)
+        said = recall(request.history, tokens=room)
         results = gather.earlier_text([*deps.earlier.results.values()]) if deps.earlier else ""
         shown = clipped(results, tokens=room, keep_end=True)
         told = {TITLE: said.text, gather.EARLIER: shown}
@@ -166,24 +161,11 @@ def _shortlist(
     )
 
 
-def _reviewed(
-    planned: p.Planned, decided: Triage, request: p.PlanRequest, deps: PlannerDeps
-) -> p.Planned:
-    """Adds when to repeat a plan, and warnings of what it seems to leave out of the request.
-
-    One that first asks for something is not a plan yet.
-    """
+def _finished(planned: p.Planned, decided: Triage, request: p.PlanRequest) -> p.Planned:
+    """Adds when to repeat a plan; one that first asks for something is not a plan yet."""
     plan = planned.plan
     if plan is None:
         return planned
-    if not plan.degraded:
-        earlier = request.kept
-        if request.previous is not None and not request.changes:
-            earlier = earlier or request.previous.steps  # what a new round adds to
-        kept = (step for step in earlier if step.id not in plan.by_id)
-        whole = plan.replace(steps=(*kept, *plan.steps))
-        lacks = left_out([request.text, *request.changes], whole, deps.tools, deps.agents)
-        planned = replace(planned, problems=(*planned.problems, *lacks))
     asked = dialect(request.dialect).asks(plan) if request.dialect else ()
     if asked:
         text = "\n".join(asked)

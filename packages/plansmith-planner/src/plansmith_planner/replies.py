@@ -34,7 +34,7 @@ async def write_reply(
     """Returns the model's text; clips results that do not fit into the prompt, with a note."""
     prompt = _material(brief.instruction, brief.results, tokens)
     if said:  # the conversation before the request, so that a reply fits into it
-        recalled = await recall(said, tokens=1_500)
+        recalled = recall(said, tokens=1_500)
         prompt = f"{fence(TITLE, recalled.text)}\n\n{prompt}"
     prompt += _AS_RESULTS if brief.style == "results" else ""
     text = render("reply", folder=prompts, locale=brief.locale, instruction=prompt)

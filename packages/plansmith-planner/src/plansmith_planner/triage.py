@@ -16,8 +16,8 @@ from plansmith.plan.timing import Timing
 from plansmith.ports import ChatModel, ContextBlock, Message, Prompt, TriageBrief, Usage
 from plansmith.text import visible
 from plansmith_planner.context.fence import fence
-from plansmith_planner.language.left_out import find_changes
 from plansmith_planner.language.recurrence import recurrence
+from plansmith_planner.language.verbs import orders_change
 from plansmith_planner.model_calls import ModelAnswer, read_answer, render, text_fields
 from plansmith_planner.parse.read import read_json
 
@@ -78,7 +78,7 @@ async def triage(  # noqa: PLR0913 - all but the request by name
         failed = Sentence("triage failed: {reason}", reason=str(error))
         decided = Triage(Decision.PLAN, failed, asked)
     # The completed request counts too: "yes" may mean "yes, send it".
-    if decided.decision is Decision.ANSWER and find_changes(asked, decided.query):
+    if decided.decision is Decision.ANSWER and orders_change(f"{asked}\n{decided.query}"):
         reason = Sentence("words alone do not do what the request asks for")
         decided = decided._replace(decision=Decision.PLAN, reason=reason, answer="")
     if found is None or not repeats:

@@ -121,7 +121,7 @@ class SuperAgent:
 
     async def _known(self, conversation_id: str) -> list[ContextBlock]:
         history = await (self.conversations or self._alone).history(conversation_id)
-        said = await recall(history, tokens=_TOKENS, count=rough_count)
+        said = recall(history, tokens=_TOKENS, count=rough_count)
         blocks = [ContextBlock(TITLE, said.text)] if said.text else []
         return [*blocks, ContextBlock(TIME, time_text(SystemClock()))]
 

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
@@ -194,7 +194,7 @@ def need_of(
     if why == AUTH:
         question = text or f"{who} wants you to sign in"
         # Only these words are taken, so that nobody types a password into the journal.
-        words, link = (SIGNED_IN, CANNOT), _link([*_addresses(message), *links])
+        words, link = (SIGNED_IN, CANNOT), _link([*_LINK.findall(text_of(message)), *links])
         return InputNeeded(question[:_LONGEST], options=words, state=state, link=link)
     question = text or f"{who} waits for an answer but asks nothing"
     return InputNeeded(question[:_LONGEST], schema=schema, options=options, state=state)
@@ -243,16 +243,6 @@ def _options(value: Json) -> tuple[str, ...]:
         return ()
     texts = tuple(each for each in value if isinstance(each, str) and 0 < len(each.strip()) <= 200)
     return texts if len(texts) == len(value) else ()
-
-
-def _addresses(message: Body) -> Iterator[str]:
-    """Yields the addresses in a message: in its text, its links and its data."""
-    yield from _LINK.findall(text_of(message))
-    for part in message.get("parts", ()):
-        data = part.get("data")
-        fields = cast("Body", data) if isinstance(data, dict) else Body()
-        held = (part.get("url"), *fields.values())
-        yield from (each for each in held if isinstance(each, str))
 
 
 def _link(candidates: Iterable[str]) -> str:

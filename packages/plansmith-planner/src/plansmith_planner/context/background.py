@@ -99,10 +99,10 @@ def _marked_first(tools: Sequence[ToolSpec]) -> list[ToolSpec]:
 
 
 def is_search(tool: ToolSpec) -> bool:
-    """Whether a tool is marked as search, or by its name or description searches the world."""
+    """Whether a tool is marked as search, or by its name searches the world."""
     if tool.search or not tool.open_world:
         return tool.search
-    says_so = says_it_searches(tool.name, tool.description)
+    says_so = says_it_searches(tool.name)
     return says_so and query_argument(tool.input_schema) is not None
 
 

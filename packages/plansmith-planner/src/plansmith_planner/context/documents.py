@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 import threading
-import unicodedata
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from plansmith.ports import ContextBlock
-from plansmith.text import CJK_RANGE
 from plansmith_planner.context.files import FileLimits, Found, find_files, read_document
 from plansmith_planner.context.token_budget import clipped
-from plansmith_planner.language.words import COMMONEST
 from plansmith_planner.models.tokens import count_tokens
+from plansmith_planner.ranking.card import read_card, tool_source
+from plansmith_planner.ranking.lexical import LexicalIndex, read_request
 
 _HEADING: Final = re.compile(r"(#{1,6})\s+(\S.*)")
 _CODE_FENCE: Final = re.compile(r"\s*(```|~~~)")
@@ -36,26 +33,21 @@ class Chunk(NamedTuple):
 _Line = tuple[int, str]  # its number, and its text or a piece of one that is longer than a chunk
 
 
-def chunks(
-    text: str, *, size: int = 1200, overlap: int = 150, headings: bool = True
-) -> list[Chunk]:
-    """Cuts a text into pieces of about `size` characters; neighbours overlap a little.
+def chunks(text: str, *, size: int = 1200, headings: bool = True) -> list[Chunk]:
+    """Cuts a text into pieces of about `size` characters.
 
     Without `headings` a line that begins with `#` is a line like any other, as in source code.
     """
     found: list[Chunk] = []
     for heading, lines in _sections(text, size, headings=headings):
-        start = 0
-        while start < len(lines):
-            end = _chunk_end(lines, start, size)
+        end = 0
+        while end < len(lines):
+            start, end = end, _chunk_end(lines, end, size)
             filled = [number for number, text in lines[start:end] if text.strip()]
             if filled:
                 first, last = filled[0], filled[-1]
                 kept = [text for number, text in lines[start:end] if first <= number <= last]
                 found.append(Chunk("\n".join(kept), first, last, heading))
-            if end >= len(lines):
-                break
-            start = _next_start(lines, start, end, overlap)
     return found
 
 
@@ -90,65 +82,22 @@ def _chunk_end(lines: Sequence[_Line], start: int, size: int) -> int:
     return len(lines)
 
 
-def _next_start(lines: Sequence[_Line], start: int, end: int, overlap: int) -> int:
-    """Returns where the next chunk starts: some lines back, but after the start of this one."""
-    length, at = 0, end
-    while at - 1 > start and length + len(lines[at - 1][1]) < overlap:
-        at -= 1
-        length += len(lines[at][1]) + 1
-    return at
-
-
-_RUN: Final = re.compile(rf"[{CJK_RANGE}]+|[^\W_{CJK_RANGE}]+")
-_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_SATURATION: Final = 1.2
-_LENGTH_WEIGHT: Final = 0.6
-
-
-def terms(text: str) -> list[str]:
-    """Returns the index words of a text; Chinese gives characters and pairs."""
-    plain = unicodedata.normalize("NFKC", _CAMEL.sub(" ", text)).casefold()
-    found: list[str] = []
-    for run in _RUN.findall(plain):
-        if run[0] < "\u3040":
-            # The plural of a word is the word: enough of English for so small an index.
-            plural = len(run) > 3 and run.endswith("s") and not run.endswith("ss")
-            found.append(run[:-1] if plural else run)
-        else:
-            found += [*run, *(run[at : at + 2] for at in range(len(run) - 1))]
-    return [word for word in found if word not in COMMONEST]
-
-
 class LexicalRanker:
     """Ranks texts by the words they share with a query; keeps the last texts indexed."""
 
     def __init__(self) -> None:
         self._texts: tuple[str, ...] = ()
-        self._postings: dict[str, list[tuple[int, float]]] = {}
+        self._index = LexicalIndex(())
 
     def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         """Returns one score per text; zero if no word is shared."""
         if self._texts != tuple(texts):
-            self._texts, self._postings = tuple(texts), _postings(texts)
-        found = [0.0] * len(texts)
-        for term in dict.fromkeys(terms(query)):
-            entries = self._postings.get(term, ())
-            rarity = math.log(1 + (len(found) - len(entries) + 0.5) / (len(entries) + 0.5))
-            for at, weight in entries:
-                found[at] += rarity * weight
-        return found
-
-
-def _postings(texts: Sequence[str]) -> dict[str, list[tuple[int, float]]]:
-    """Returns for each word the texts that have it, with its weight in each."""
-    counts = [Counter(terms(text)) for text in texts]
-    mean = sum(count.total() for count in counts) / max(len(texts), 1) or 1.0
-    found: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-    for at, count in enumerate(counts):
-        norm = 1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * count.total() / mean
-        for term, times in count.items():
-            found[term].append((at, times / (times + _SATURATION * norm)))
-    return found
+            self._texts = tuple(texts)
+            sources = (tool_source("", text, {}) for text in texts)
+            self._index = LexicalIndex([*map(read_card, sources)])
+        asked = read_request(query)
+        found = self._index.scores(asked, self._index.worth(asked), len(texts))
+        return [found.get(at, 0.0) for at in range(len(texts))]
 
 
 _WORTH: Final = 0.25  # of the best score; what fits less is noise

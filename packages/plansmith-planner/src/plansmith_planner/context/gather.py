@@ -14,10 +14,10 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run_options import Profile
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Clock, ContextBlock, ContextSource, Message, Usage
+from plansmith.ports import Clock, ContextBlock, ContextSource, Message
 from plansmith_planner.context.background import HEADING, Search, investigate
 from plansmith_planner.context.fence import fence
-from plansmith_planner.context.history import TITLE, Summariser, recall
+from plansmith_planner.context.history import TITLE, recall
 from plansmith_planner.context.profile import about, constraints
 from plansmith_planner.context.timeouts import Failed, with_timeout
 from plansmith_planner.context.token_budget import Part, fit, rendered, rough_count
@@ -45,7 +45,6 @@ class Context(NamedTuple):
     blocks: tuple[ContextBlock, ...]
     text: str
     notes: tuple[str, ...]
-    usage: Usage = Usage()
 
     @property
     def facts(self) -> tuple[ContextBlock, ...]:
@@ -59,10 +58,9 @@ class _Gathered(NamedTuple):
     part: Part = Part(())
     notes: tuple[str, ...] = ()
     missing: str = ""
-    usage: Usage = Usage()
 
 
-async def gather_context(  # noqa: PLR0913 - all but the query by name
+async def gather_context(
     query: str,
     *,
     clock: Clock,
@@ -70,7 +68,6 @@ async def gather_context(  # noqa: PLR0913 - all but the query by name
     earlier: Sequence[EarlierResult] = (),
     sources: Sequence[ContextSource] = (),
     search: Search | None = None,
-    summariser: Summariser | None = None,
     settings: PlannerSettings | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Context:
@@ -102,19 +99,18 @@ async def gather_context(  # noqa: PLR0913 - all but the query by name
             "{count} sources to ask, {tokens} tokens for each", count=asking, tokens=f"{share:,}"
         )
     )
-    gathered = await asyncio.gather(
+    *asked, background = await asyncio.gather(
         *(_ask(source, query, share, settings.source_seconds, clock) for source in sources),
-        _conversation(known.history, share, summariser),
         _background(query, search, share, clock),
     )
+    gathered = [*asked, _conversation(known.history, share), background]
     missing = [each.missing for each in gathered if each.missing]
     parts = [*before, *(each.part for each in gathered), *behind]
     fitted = fit(parts, tokens=tokens, missing=missing)
     notes = (*(note for each in gathered for note in each.notes), *fitted.notes)
     for note in notes:
         tell(note)
-    usage = next((each.usage for each in gathered if each.usage != Usage()), Usage())
-    return Context(fitted.blocks, fitted.text, notes, usage)
+    return Context(fitted.blocks, fitted.text, notes)
 
 
 async def _ask(
@@ -134,19 +130,16 @@ async def _ask(
     return _Gathered(Part(found, _MAY))
 
 
-async def _conversation(
-    history: Sequence[Message], share: int, summariser: Summariser | None
-) -> _Gathered:
+def _conversation(history: Sequence[Message], share: int) -> _Gathered:
     if not history:
         return _Gathered()
-    model = summariser if share >= _LEAST_SHARE else None
-    said = await recall(history, tokens=share, summariser=model)
+    said = recall(history, tokens=share)
     if said.text:
         part = Part((ContextBlock(TITLE, said.text),), _MAY, newest_last=True)
-        return _Gathered(part, said.notes, usage=said.usage)
+        return _Gathered(part, said.notes)
     count = len(history)
     note = Sentence("no room is left for the {count} messages of the conversation", count=count)
-    return _Gathered(notes=(*said.notes, note), missing=TITLE, usage=said.usage)
+    return _Gathered(notes=(*said.notes, note), missing=TITLE)
 
 
 async def _background(query: str, search: Search | None, share: int, clock: Clock) -> _Gathered:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
+from plansmith.ports import ChatModel, Clock, Message, Prompt
 from plansmith_planner.context.fence import fence, indented, label
 from plansmith_planner.context.timeouts import Failed, with_timeout
 from plansmith_planner.context.token_budget import Count, clipped, rough_count
@@ -39,20 +39,13 @@ class RunOutcome(Message):
 
 
 class Recalled(NamedTuple):
-    """A conversation as text, and notes on what was left out or failed."""
+    """A conversation as text, and notes on what was left out."""
 
     text: str
     notes: tuple[str, ...] = ()
-    usage: Usage = Usage()
 
 
-async def recall(
-    history: Sequence[Message],
-    *,
-    tokens: int,
-    count: Count = rough_count,
-    summariser: Summariser | None = None,
-) -> Recalled:
+def recall(history: Sequence[Message], *, tokens: int, count: Count = rough_count) -> Recalled:
     """Returns the conversation, oldest message first, in at most so many tokens."""
     lines = _lines(history)
     whole = "\n".join(lines)
@@ -67,14 +60,10 @@ async def recall(
     if not newest:
         older, kept = lines[:-1], [clipped(lines[-1], tokens=tokens - for_older, count=count)]
         notes = [Sentence("the newest message of the conversation was clipped")]
-    shortened = Recalled("")
-    if older and summariser is not None:
-        shortened = await _summarised(older, for_older, count, summariser)
-    elif older:
-        shortened = _excerpts(older, for_older, count)
+    shortened = _excerpts(older, for_older, count) if older else Recalled("")
     text = "\n".join(part for part in [shortened.text, *kept] if part)
     text = clipped(text, tokens=tokens, count=count, keep_end=True)
-    return Recalled(text, (*notes, *shortened.notes), shortened.usage)
+    return Recalled(text, (*notes, *shortened.notes))
 
 
 async def summarise(
@@ -82,50 +71,19 @@ async def summarise(
 ) -> ModelAnswer | None:
     """Returns a conversation in short, as a model words it; None if it gives nothing."""
     read = clipped("\n".join(_lines(history)), tokens=summariser.reads_tokens, keep_end=True)
-    summary = await _summary(read, words, summariser)
-    return None if isinstance(summary, Failed) else summary
-
-
-def _lines(history: Sequence[Message]) -> list[str]:
-    return [f"{label(each.role)}: {indented(each.text)}" for each in history]
-
-
-async def _summarised(
-    older: Sequence[str], tokens: int, count: Count, summariser: Summariser
-) -> Recalled:
-    number, whole = _messages(len(older)), "\n".join(older)
-    read = clipped(whole, tokens=summariser.reads_tokens, count=count, keep_end=True)
-    summary = await _summary(read, tokens // 2, summariser)
-    if isinstance(summary, Failed):
-        excerpts, why = _excerpts(older, tokens, count), summary.reason
-        failed = Sentence(
-            "{messages} could not be summarised: {reason}", messages=number, reason=why
-        )
-        return Recalled(excerpts.text, (failed, *excerpts.notes))
-    by = label(summariser.model.name)
-    notes = [
-        Sentence("{messages} of the conversation summarised by {model}", messages=number, model=by)
-    ]
-    if read != whole:
-        notes.append(
-            Sentence("the summary covers only the last {size} characters of them", size=len(read))
-        )
-    text = f"[{number}, in short] {indented(summary.text)}"
-    return Recalled(clipped(text, tokens=tokens, count=count), tuple(notes), summary.usage)
-
-
-async def _summary(text: str, words: int, summariser: Summariser) -> ModelAnswer | Failed:
     prompt = render(
         "summary",
         folder=summariser.prompts,
         words=str(max(words, 20)),
-        conversation=fence("conversation", text),
+        conversation=fence("conversation", read),
     )
     answer = read_answer(summariser.model.stream(Prompt([Message("user", prompt)])))
-    summary = await with_timeout(answer, seconds=summariser.seconds, clock=summariser.clock)
-    if isinstance(summary, Failed) or summary.text.strip():
-        return summary
-    return Failed("the model's answer is empty")
+    found = await with_timeout(answer, seconds=summariser.seconds, clock=summariser.clock)
+    return None if isinstance(found, Failed) or not found.text.strip() else found
+
+
+def _lines(history: Sequence[Message]) -> list[str]:
+    return [f"{label(each.role)}: {indented(each.text)}" for each in history]
 
 
 def _excerpts(older: Sequence[str], tokens: int, count: Count) -> Recalled:
@@ -149,10 +107,8 @@ def _excerpts(older: Sequence[str], tokens: int, count: Count) -> Recalled:
         gone = _messages(len(older) - kept)
         notes.append(Sentence("{messages} of the conversation left out", messages=gone))
     if kept:
-        clipped_ones = Sentence(
-            "{messages} of the conversation clipped to a line each", messages=_messages(kept)
-        )
-        notes.append(clipped_ones)
+        told = {"messages": _messages(kept)}
+        notes.append(Sentence("{messages} of the conversation clipped to a line each", **told))
     return Recalled(text(kept), tuple(notes))
 
 

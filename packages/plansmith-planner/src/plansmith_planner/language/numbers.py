@@ -42,8 +42,10 @@ HAN_NUMBER: Final = r"(?:\d{1,6}|[零〇一二两兩三四五六七八九十百]
 
 def number(text: str) -> int:
     """Reads a number below a thousand that a pattern found: 15, twelve, 十五, 一百二十."""
+    if text.isdecimal():  # wide digits too
+        return int(text)
     if text.isascii():
-        return SPELT.get(text.lower()) or int(text)
+        return SPELT[text.lower()]
     total = digit = 0
     for each in text:
         if each in "十百":

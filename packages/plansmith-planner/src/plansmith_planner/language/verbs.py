@@ -7,6 +7,7 @@ from typing import Final
 
 from plansmith.check.names import words
 from plansmith.lazy import lazy_pattern
+from plansmith.text import READ_BY_RULES
 
 _READING_WORDS: Final = """
     analyse analyze browse calc calculate check compare compute convert count describe detect
@@ -39,6 +40,18 @@ ORDERS_ZH: Final = (
     "查|找|搜|列|显示|告诉|画|写|算|计算|统计|比较|发送?|订|买|删除?|重命名|移动|复制|保存"
     "|读|打开|总结|翻译|转换|解释|下载|研究|分析|做|生成|制定|安排|同样"
 )
+# What words alone cannot do, at the beginning of a clause in English and anywhere in Chinese.
+_CHANGES: Final = lazy_pattern(
+    r"(?:^|[.!?;,:]\s|\b(?:and|then|please|you)\s)[ \t]?"
+    r"(?:book|buy|cancel|delete|e-?mail|forward|move|order|pay|purchase|refund|rename|reserve|save"
+    r"|send|transfer)\s|保存|另存|发送|发邮件|转发|重命名|删除|删掉|预订|订购|购买|支付|转账|退款",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def orders_change(text: str) -> bool:
+    """Whether a text orders something that an answer in words would only claim to have done."""
+    return _CHANGES.search(text[:READ_BY_RULES]) is not None
 
 
 def reads(tool: str) -> bool:
@@ -52,22 +65,14 @@ def reads(tool: str) -> bool:
     return bool(_READING.intersection(said)) and not _ACTING.intersection(said)
 
 
-# Words in the names of tools that search the world, and how such tools describe themselves.
+# Words in the names of tools that search the world.
 _SEARCH_WORDS: Final = frozenset(
     {"search", "websearch", "tavily", "serper", "serpapi"}
     | {"duckduckgo", "ddg", "bing", "brave", "searxng", "exa"}
 )
 _SEARCH_ZH: Final = ("搜索", "检索", "搜一下")
-_SEARCHES: Final = lazy_pattern(
-    r"(?:search(?:es)?|look(?:s)? (?:things )?up on|find(?:s)? (?:\w+ ){0,3}on)\b.{0,40}"
-    r"\b(?:web|internet|online|news|google|bing|duckduckgo|tavily|wikipedia)\b"
-    r"|(?:搜索|检索|查找).{0,12}(?:网|互联网|新闻|资料)|(?:联网|网页|网络)(?:搜索|检索)",
-    re.IGNORECASE,
-)
 
 
-def says_it_searches(tool: str, description: str) -> bool:
-    """Whether a tool, by its name or the beginning of its description, searches the world."""
-    if not _SEARCH_WORDS.isdisjoint(words(tool)) or any(each in tool for each in _SEARCH_ZH):
-        return True
-    return bool(_SEARCHES.search(description[:200]))
+def says_it_searches(tool: str) -> bool:
+    """Whether a tool, by its name, searches the world."""
+    return not _SEARCH_WORDS.isdisjoint(words(tool)) or any(each in tool for each in _SEARCH_ZH)

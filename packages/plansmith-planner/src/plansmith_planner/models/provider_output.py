@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import json
 import re
@@ -13,7 +12,7 @@ from typing import Any, Final, Literal, cast
 
 from plansmith.errors import Misconfigured, ModelBusy, ModelFailed, ModelRefused, PromptTooLong
 from plansmith.plan.data import Json
-from plansmith.plan.sentence import Sentence, joined
+from plansmith.plan.sentence import Sentence, did_you_mean, joined
 from plansmith.ports import Message
 from plansmith.text import clip
 
@@ -277,14 +276,6 @@ _KEYED_NAMES: Final = """
 _KEYED: Final = frozenset(_KEYED_NAMES.split())
 _KEYLESS: Final = ("azure", "bedrock", "huggingface", "litellm", "ollama", "vllm")
 _OTHER_KEYS: Final[Mapping[str, str]] = {"alibaba": "ALIBABA_API_KEY", "google": "GEMINI_API_KEY"}
-# How the names of a provider's models begin.
-_FAMILIES: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("gpt", "o1", "o3", "o4"), "openai"),
-    "claude": "anthropic",
-    "gemini": "google",
-    "deepseek": "deepseek",
-    "mistral": "mistral",
-}
 
 
 def need_usable(name: str, *, environment: Mapping[str, str], has_server: bool = False) -> None:
@@ -294,19 +285,17 @@ def need_usable(name: str, *, environment: Mapping[str, str], has_server: bool =
     """
     provider, colon, rest = name.partition(":")
     if not colon or not rest:
-        plain = name.strip(":").lower()
-        meant = next((each for start, each in _FAMILIES.items() if plain.startswith(start)), "")
-        hint = f"write {meant}:{name}" if meant else _NAME_FORM
-        raise Misconfigured(Sentence("'{name}' is not the name of a model", name=name), hint=hint)
+        unnamed = Sentence("'{name}' is not the name of a model", name=name)
+        raise Misconfigured(unnamed, hint=_NAME_FORM)
     if find_spec("pydantic_ai") is None:
         missing = Sentence("{name} needs a library that is not installed", name=name)
         raise Misconfigured(missing, hint=INSTALL)
     known = {*_KEYED, *_KEYLESS}
     if provider not in known and not _library_knows(provider):
-        near = difflib.get_close_matches(provider.lower(), sorted(known), n=1)
-        meant = Sentence("did you mean {provider}:{name}?", provider="".join(near), name=rest)
         unknown = Sentence("no provider of models is called '{name}'", name=provider)
-        raise Misconfigured(unknown, hint=meant if near else _NAME_FORM)
+        raise Misconfigured(
+            unknown, hint=did_you_mean(provider, sorted(known), otherwise=_NAME_FORM)
+        )
     if provider in ("openai", "openai-chat") and environment.get("OPENAI_BASE_URL"):
         return
     key = key_variable(provider)

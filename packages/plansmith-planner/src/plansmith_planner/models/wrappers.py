@@ -106,50 +106,28 @@ class RetryingModel(Wrapper):
 
 
 class TimedModel(Wrapper):
-    """Passes calls on; raises `ModelBusy` when an answer takes too long.
+    """Passes calls on; raises `ModelBusy` when a model says nothing for too long.
 
-    Around a retrying model, `total_s` limits all its tries together; inside one, each try. The time
-    that the caller takes to handle a piece is no silence.
+    The time that the caller takes to handle a piece is no silence.
     """
 
-    def __init__(
-        self,
-        model: ChatModel,
-        *,
-        clock: Clock,
-        silence_s: float | None = None,
-        total_s: float | None = None,
-    ) -> None:
+    def __init__(self, model: ChatModel, *, clock: Clock, silence_s: float) -> None:
         super().__init__(model)
         self._clock = clock
         self._silence_s = silence_s
-        self._total_s = total_s
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """Yields the answer within the time limits."""
+        """Yields the answer within the time limit."""
         pieces = self._model.stream(prompt)
-        start = self._clock.monotonic()
         async with closing(pieces):
-            while (delta := await self._next(pieces, start)) is not None:
+            while (delta := await self._next(pieces)) is not None:
                 yield delta
 
-    async def _next(self, pieces: AsyncIterator[Delta], start: float) -> Delta | None:
+    async def _next(self, pieces: AsyncIterator[Delta]) -> Delta | None:
         """Waits for a piece in this very task, as some libraries demand; an alarm cancels it."""
-        limits: list[tuple[float, str]] = [(1e9, "")]
-        if self._total_s is not None:
-            left, seconds = start + self._total_s - self._clock.monotonic(), f"{self._total_s:g}"
-            slow = Sentence("{name} took longer than {seconds} s", name=self.name, seconds=seconds)
-            limits.append((left, slow))
-        if self._silence_s is not None:
-            seconds = f"{self._silence_s:g}"
-            mute = Sentence("{name} said nothing for {seconds} s", name=self.name, seconds=seconds)
-            limits.append((self._silence_s, mute))
-        left, reason = min(limits)
-        if left <= 0:
-            raise ModelBusy(reason)
         task = asyncio.current_task()
         assert task is not None  # noqa: S101
-        alarm = asyncio.ensure_future(self._clock.sleep(left))
+        alarm = asyncio.ensure_future(self._clock.sleep(self._silence_s))
         asked, late, waiting = task.cancelling(), False, True
 
         def ring(_: object) -> None:
@@ -164,7 +142,8 @@ class TimedModel(Wrapper):
             # Somebody else may have cancelled too; then that is what happened.
             if not late or task.uncancel() > asked:
                 raise
-            raise ModelBusy(reason) from None
+            told = {"name": self.name, "seconds": f"{self._silence_s:g}"}
+            raise ModelBusy(Sentence("{name} said nothing for {seconds} s", **told)) from None
         finally:
             waiting = False
             alarm.cancel()

@@ -1,19 +1,17 @@
 """Translates steps with other field names into the plan language; notes each change.
 
-A rule of a step that could mean two things stays as it was written: the reader of plans refuses it,
+The value of a rule of a step stays as it was written: what is no rule the reader of plans refuses,
 and the model is told.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, get_args
 
 from plansmith.formats.dialect import PRIMARY
 from plansmith.plan.capability import AgentSpec
-from plansmith.plan.conditions import LISTS, OPERATORS, PAIRS
 from plansmith.plan.data import Json, Path
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
@@ -32,7 +30,7 @@ from plansmith.plan.steps import (
 )
 from plansmith_planner.parse.habits import Ids, Notes
 
-# Other names of the fields of a step; those of `_NEGATED` hold the opposite of a condition.
+# Other names of the fields of a step.
 _ALIASES: Final = {
     "type": "kind",
     "step_id": "id",
@@ -45,13 +43,11 @@ _ALIASES: Final = {
     "items": "over",
     "step": "each",
     **dict.fromkeys(("condition", "if", "only_if", "run_if"), "when"),
-    **dict.fromkeys(("depends_on_condition", "unless", "skip_if"), "when"),
     **dict.fromkeys(("loop", "repeat_until"), "repeat"),
     **dict.fromkeys(("on_failure", "on_fail", "onError"), "on_error"),
     "retries": "retry",
     "compensate_with": "undo_with",
 }
-_NEGATED: Final = frozenset({"unless", "skip_if"})
 _NAMED: Final = {"tool": "tool", "agent": "agent", "plan": "template"}
 _TEXTS: Final = {"reply": "instruction", "ask": "question", "agent": "task"}
 _PLAN_ALIASES: Final = {
@@ -141,7 +137,7 @@ class Shape:
                 )
                 self._noted.leave_out(name, each, message, step=step)
                 continue
-            fields[known] = {name: each} if name in _NEGATED else each
+            fields[known] = each
             if known in RULES and name != known:
                 message = Sentence(
                     "the field '{name}' is read as '{known}'", name=name, known=known
@@ -173,13 +169,6 @@ class Shape:
         if after is not None:
             names = after if isinstance(after, list) else [after]
             step["after"] = [self._renamed.get(str(each), str(each)) for each in names]
-        for rule in sorted(RULES & step.keys()):
-            meant = _rule_as_meant(rule, step[rule], ids | self._renamed.keys())
-            if meant != step[rule]:
-                text = json.dumps(meant, ensure_ascii=False)
-                message = Sentence("'{rule}' is read as {text}", rule=rule, text=text)
-                self._noted.say(message, step=name, path=(rule,))
-            step[rule] = meant
         for field in _REFERRING:
             if field in step:
                 step[field] = self._references(step[field], ids, name, (field,))
@@ -255,127 +244,6 @@ def _field_name(name: str, kind: str | None, value: dict[str, Json]) -> str:
         return _TEXTS[kind]
     known = _ALIASES.get(name, name)
     return name if known in value else known
-
-
-# Rules of a step in other words.
-_OPERATORS: Final = {
-    **dict.fromkeys(("<", "lt", "less_than"), "below"),
-    **dict.fromkeys(("<=", "lte", "le"), "at_most"),
-    **dict.fromkeys((">", "gt", "greater_than"), "above"),
-    **dict.fromkeys((">=", "gte", "ge"), "at_least"),
-    **dict.fromkeys(("==", "=", "eq", "equal"), "equals"),
-    **dict.fromkeys(("!=", "<>", "ne", "neq", "not_equal"), "not_equals"),
-    **dict.fromkeys(("and", "&&"), "all"),
-    **dict.fromkeys(("or", "||"), "any"),
-    "!": "not",
-    "is_empty": "empty",
-    "includes": "contains",
-}
-_OPPOSITES: Final = {"not_in": "in", "not_contains": "contains", "not_empty": "empty"}
-_EVERY: Final = ("interval", "interval_s", "interval_seconds", "every_seconds", "every_s")
-_PAUSE: Final = ("delay", "delay_s", "delay_seconds", "wait_seconds", *_EVERY)
-_RETRY: Final = {"at_most": ("max", "max_retries", "retries", "times", "count"), "every": _PAUSE}
-_REPEAT: Final = {
-    "at_most": ("max", "max_rounds", "max_iterations", "max_times", "times", "limit"),
-    "every": _PAUSE,
-    "until": ("stop_when", "condition"),
-}
-_ON_ERROR: Final = {"ignore": "skip", "stop": "fail", "abort": "fail", "raise": "fail"}
-_SIDES: Final = re.compile(r"(.*[^<>=!\s])\s*+(<=|>=|==|!=|<>|<|>|=)\s*+([^<>=!]+)")
-_BARE: Final = re.compile(rf"({STEP_ID})((?:\.[\w-]+|\[\d+\])*)")
-_SECONDS: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|secs?|seconds?|min|minutes?|hours?)")
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600}
-
-
-def _rule_as_meant(rule: str, value: Json, ids: Collection[str]) -> Json:
-    """Returns the value of a rule as the plan language has it; `ids` are those of all steps."""
-    match rule, value:
-        case "when", _:
-            return _condition(value, ids)
-        case "repeat", dict():
-            found = _with_names(value, _REPEAT)
-            if "while" in found and "until" not in found:
-                found["until"] = {"unless": found.pop("while")}
-            return found | {name: _condition(found[name], ids) for name in {"until"} & found.keys()}
-        case "retry", dict():
-            return _with_names(value, _RETRY)
-        case "retry", int() if not isinstance(value, bool):
-            return {"at_most": value}
-        case "on_error", dict():
-            return {"value": value["default"]} if value.keys() == {"default"} else value
-        case "on_error", str():
-            return _ON_ERROR.get(value, value)
-        case _:
-            return (
-                {"value": value} if rule == "otherwise" and not isinstance(value, dict) else value
-            )
-
-
-def _with_names(value: dict[str, Json], others: Mapping[str, Collection[str]]) -> dict[str, Json]:
-    """Returns an object with its keys and times as meant; two names of one key stay as they are."""
-    found = dict(value)
-    for name, aliases in others.items():
-        given = [each for each in aliases if each in found]
-        if len(given) == 1 and name not in found:
-            found[name] = found.pop(given[0])
-    every = found.get("every")
-    read = _SECONDS.fullmatch(every.strip().lower()) if isinstance(every, str) else None
-    if read is not None:
-        seconds = float(read[1]) * _UNITS[read[2][0]]
-        found["every"] = int(seconds) if seconds.is_integer() else seconds
-    return found
-
-
-def _condition(value: Json, ids: Collection[str]) -> Json:
-    if not isinstance(value, dict):
-        return _comparison(value, ids) if isinstance(value, str) else value
-    spelled = _with_names(value, {"operator": ("op",)})
-    name = spelled.get("operator")
-    if spelled.keys() == {"operator", "left", "right"} and isinstance(name, str):
-        # A comparison with its parts named.
-        opposite = name in _OPPOSITES and _OPPOSITES[name] in PAIRS
-        known = name if opposite else _OPERATORS.get(name, name)
-        if opposite or known in PAIRS:
-            value = {known: [spelled["left"], spelled["right"]]}
-    if len(value) != 1:
-        return value
-    name, given = next(iter(value.items()))
-    if name in _OPPOSITES:
-        return {"not": {_OPPOSITES[name]: given}}
-    known = name if name in OPERATORS else _OPERATORS.get(name, name)
-    if known in LISTS and isinstance(given, list):
-        return {known: [_condition(each, ids) for each in given]}
-    if known == "not" or name in _NEGATED:
-        return {"not": _condition(given, ids)}
-    return {known: given}
-
-
-def _comparison(text: str, ids: Collection[str]) -> Json:
-    """Reads `{{stock.count}} < 10`; a text that is not one comparison stays as it is."""
-    sides = _SIDES.fullmatch(text.strip())
-    if sides is None:
-        return text
-    left, right = _operand(sides[1], ids), _operand(sides[3], ids)
-    if left is None or right is None:
-        return text
-    return {_OPERATORS[sides[2]]: [left[0], right[0]]}
-
-
-def _operand(text: str, ids: Collection[str]) -> tuple[Json] | None:
-    """Returns what one side of a comparison is, in a tuple; None if that is not certain."""
-    parts = pieces(text)
-    if len(parts) == 1 and isinstance(parts[0], Ref):
-        return (text,)
-    bare = _BARE.fullmatch(text.removeprefix("${").removesuffix("}"))
-    if bare is not None and bare[1] in ids:
-        return ("{{" + bare[0] + "}}",)
-    if len(text) > 1 and text[0] == text[-1] == "'" and "'" not in text[1:-1]:
-        text = json.dumps(text[1:-1])
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return None
-    return None if isinstance(value, (dict, list)) else (value,)
 
 
 class Assigned(NamedTuple):

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Final, cast
 
 import msgspec
@@ -16,7 +15,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import SURROGATES
 from plansmith_planner.parse import tolerant as t
-from plansmith_planner.parse.scalars import clean, finite, number
+from plansmith_planner.parse.scalars import clean, finite
 from plansmith_planner.parse.tolerant import Escaped, Repaired, Tolerant, TooDeep
 
 Fits = Callable[[Json], float]
@@ -25,14 +24,10 @@ _LANDMARK: Final = re.compile(
     r"|(?P<open>[{\[｛［])",
     re.IGNORECASE,
 )
-_PARENTHESIS: Final = re.compile(r"\s*\(")
-_REGEX_LITERAL: Final = re.compile(r"/(?:[^/\\\n]|\\.){1,500}/[a-z]*")
 _BARE_START: Final = re.compile(
     r"\s*(?![\s\d\"'“‘`{\[\]}-]|true|false|null|True|False|None|//|/\*)"
 )
 _ESCAPED_ONCE: Final = re.compile(r"\\([\"'\\/])")
-_SENTENCE: Final = re.compile(r"[.!?。！？…]\Z|\A[^\w\"'“‘/+.-]+\Z")
-_NOISE: Final = re.compile(r"[\s,;)\]}]*")
 # Only white space, commas and comments.
 _BETWEEN: Final = re.compile(rf"(?>{t.GAP.pattern})(?:[,，;](?>{t.GAP.pattern}))*+")
 # Reads what is in no standard, and says where a value ends.
@@ -88,16 +83,6 @@ def _scrubbed(value: Json, text: str) -> Json:
 
 
 def _read(text: str, fits: Fits | None, *, again: bool = False) -> Json:
-    body = text.strip()
-    if _REGEX_LITERAL.fullmatch(body):
-        return body
-    if body and body[0] in t.OPENING_QUOTES and not body.startswith("```"):
-        # A list of fields, or one quoted string.
-        if t.QUOTED_KEY.match(body):
-            return Tolerant("{" + body).read().value
-        whole = Tolerant(body).read()
-        if not body[whole.end :].strip(" \n\t,;"):
-            return whole.value
     scanner = _Scanner(text)
     found = scanner.candidates()
     # Quotes with backslashes may also be in the prose around a valid value.
@@ -105,7 +90,9 @@ def _read(text: str, fits: Fits | None, *, again: bool = False) -> Json:
         raise Escaped
     if scanner.too_deep and not found:
         raise TooDeep
-    return _choose(text, found, fits) if found else _bare(text)
+    if not found:
+        raise UnreadableText(Sentence("there is no JSON value in the text"))
+    return _choose(text, found, fits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +149,8 @@ class _Scanner:
                 continue
             if mark["fence"]:
                 closes, self._fence = bool(self._fence), "" if self._fence else mark[0][:3]
-                at, position = (-1, mark.end("fence")) if closes else (position, position)
-                # A Python tuple; elsewhere than in a fence parentheses are prose.
-                if closes or not _PARENTHESIS.match(self.text, at):
-                    continue
+                position = mark.end("fence") if closes else position
+                continue
             one = self._at(at)
             if one is not None:
                 found.append(one)
@@ -221,46 +206,21 @@ def _choose(text: str, found: Sequence[_Candidate], fits: Fits | None) -> Json:
             groups[-1].append(one)
         else:
             groups.append([one])
-    alone = len(groups) == 1 and not text[: found[0].start].strip("`json \n")
-    joined = [_joined(group, alone=alone) for group in groups]
+    joined = [_joined(group) for group in groups]
     if fits is None:
         return max(joined, key=lambda one: one.merit).value
     pool = [*joined, *(one for one in found if not any(one is other for other in joined))]
     return max(pool, key=lambda one: (not one.thought, fits(one.value), one.merit)).value
 
 
-def _joined(group: Sequence[_Candidate], *, alone: bool) -> _Candidate:
-    least = 1 if alone else max(1, *(one.substance for one in group))
-    full = [one for one in group if one.substance >= least]
-    if len(full) < 2:
-        return full[0] if full else group[0]
-    adjacent = all(left.end == right.start for left, right in pairwise(full))
-    if adjacent and all(isinstance(one.value, list) for one in full):
-        return full[-1]  # an array directly after an array is a second attempt
+def _joined(group: Sequence[_Candidate]) -> _Candidate:
+    most = max(one.substance for one in group)  # beside an object, a list of numbers is a footnote
+    full = [one for one in group if one.substance == most]
+    if len(full) < 2 or not most:
+        return full[0]
     flaws = sum(one.flaws for one in full)
     values: list[Json] = [one.value for one in full]
     return replace(full[0], value=values, end=full[-1].end, flaws=flaws, closed=full[-1].closed)
-
-
-def _bare(text: str) -> Json:
-    """Returns the value of a text without brackets: a word, a number, or a list of them."""
-    body = re.sub(r"(?:```+|~~~+)\w*", "", text).strip()
-    if t.GROUPED.fullmatch(body):
-        return number(body.replace(",", ""))
-    values: list[Json] = []
-    words = 0
-    position = 0 if any(char.isalnum() or char in t.OPENING_QUOTES for char in body) else len(body)
-    while position < len(body):
-        found = Tolerant(body, position).read()
-        piece = body[position : found.end]
-        words = max(words, 1 if piece[:1] in t.OPENING_QUOTES else len(piece.split()))
-        values.append(found.value)
-        noise = _NOISE.match(body, max(found.end, position + 1))
-        position = noise.end() if noise else found.end
-    limit = 4 if len(values) == 1 else 1
-    if not values or words > limit or (words > 1 and _SENTENCE.search(body)):
-        raise UnreadableText(Sentence("there is no JSON value in the text"))
-    return values[0] if len(values) == 1 else values
 
 
 _STEP_KEYS: Final = frozenset({"steps", "plan", "tasks", "execution_plan", "calls"})

@@ -105,9 +105,7 @@ CODES: Final[dict[str, Code]] = {
     "PS501": Code("policy", _E, "The plan breaks a rule of the policy."),
     "PS502": Code("hard-constraint", _E, "The plan breaks a constraint that must be kept."),
     "PS503": Code("soft-constraint", _W, "The plan may break a constraint that should be kept."),
-    "PS504": Code("missing-deed", _W, "The request asks for something that no step does."),
     "PS505": Code("made-up-value", _W, "A step acts with a value that nobody gave."),
-    "PS506": Code("dropped-condition", _W, "The request sets a condition that the plan ignores."),
 }
 
 

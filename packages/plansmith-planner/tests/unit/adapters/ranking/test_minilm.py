@@ -38,54 +38,46 @@ def test_a_missing_numpy_is_named(monkeypatch: pytest.MonkeyPatch, model: Path) 
         MiniLmRanker(model).scores("anything", ["text"])
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "vocab.txt"])
-def test_a_missing_file_is_named(model: Path, file: str) -> None:
-    (model / file).unlink()
-    with pytest.raises(Misconfigured, match=file) as caught:
+def _header(text: bytes) -> bytes:
+    return len(text).to_bytes(8, "little") + text
+
+
+DAMAGED: dict[str, Callable[[bytes], bytes | None]] = {
+    "missing": lambda _: None,
+    "empty": lambda _: b"",
+    "noise": lambda _: b"\xff" * 64,
+    "no table": lambda _: _header(b"[]"),
+    "no arrays": lambda _: _header(b"{}"),
+    "no text": lambda _: _header(b"\xff" * 9),
+    "cut short": lambda raw: raw[:-100],
+    "another shape": lambda raw: raw.replace(b"[256, 24]", b"[250, 24]"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_a_file_that_is_no_model_is_refused_by_name(model: Path, kind: str) -> None:
+    path = model / "model.safetensors"
+    made = DAMAGED[kind](path.read_bytes())
+    path.unlink()
+    if made is not None:
+        path.write_bytes(made)
+    with pytest.raises(Misconfigured, match=r"model\.safetensors") as caught:
         MiniLmRanker(model).scores("anything", ["text"])
     assert "pip install" in caught.value.hint
 
 
 @pytest.mark.parametrize(
-    "damage",
+    ("words", "told"),
     [
-        b"",
-        b"\x00" * 4,
-        b"\xff" * 64,
-        (2).to_bytes(8, "little") + b"[]",
-        (4).to_bytes(8, "little") + b"null",
-        (2).to_bytes(8, "little") + b"{}",
-        (9).to_bytes(8, "little") + b"\xff" * 9,
+        (("[UNK]", "weather"), r"\[CLS\], \[SEP\] not in it"),
+        ((*small_model.WORDS, "extra"), "fewer words"),
     ],
 )
-def test_a_file_that_is_no_model_is_refused(model: Path, damage: bytes) -> None:
-    (model / "model.safetensors").write_bytes(damage)
-    with pytest.raises(Misconfigured, match=r"model\.safetensors"):
-        MiniLmRanker(model).scores("anything", ["text"])
-
-
-@pytest.mark.parametrize(
-    "damaged",
-    [lambda raw: raw[:-100], lambda raw: raw.replace(b"[256, 24]", b"[250, 24]")],
-    ids=["cut short", "another shape"],
-)
-def test_a_model_whose_arrays_do_not_fit_is_refused(
-    model: Path, damaged: Callable[[bytes], bytes]
+def test_a_vocabulary_that_does_not_fit_is_refused(
+    tmp_path: Path, words: tuple[str, ...], told: str
 ) -> None:
-    path = model / "model.safetensors"
-    path.write_bytes(damaged(path.read_bytes()))
-    with pytest.raises(Misconfigured, match=r"model\.safetensors"):
-        MiniLmRanker(model).scores("anything", ["text"])
-
-
-def test_a_vocabulary_without_its_marks_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Misconfigured, match=r"\[CLS\], \[SEP\] not in it"):
-        Encoder(small_model.write(tmp_path, words=("[UNK]", "weather")))
-
-
-def test_a_vocabulary_larger_than_the_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Misconfigured, match="fewer words"):
-        Encoder(small_model.write(tmp_path, words=(*small_model.WORDS, "extra")))
+    with pytest.raises(Misconfigured, match=told):
+        Encoder(small_model.write(tmp_path, words=words))
 
 
 def test_a_request_in_a_script_the_model_cannot_read_gets_no_opinion(tmp_path: Path) -> None:

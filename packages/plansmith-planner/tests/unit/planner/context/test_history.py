@@ -3,15 +3,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.flow.smiths import Script
 
-from plansmith.errors import ModelBusy
-from plansmith.ports import Message, Usage
-from plansmith.testing import Answer, FakeClock
-from plansmith_planner.context.history import Summariser, recall
+from plansmith.ports import Message
+from plansmith.testing import FakeClock
+from plansmith_planner.context.history import Summariser, recall, summarise
 from plansmith_planner.context.token_budget import rough_count
 from plansmith_planner.models.tokens import count_tokens
 
@@ -21,8 +19,8 @@ TALK = [
 ]
 
 
-async def test_the_newest_stay_whole_and_the_older_are_a_line_each() -> None:
-    said = await recall(TALK, tokens=500)
+def test_the_newest_stay_whole_and_the_older_are_a_line_each() -> None:
+    said = recall(TALK, tokens=500)
     assert rough_count(said.text) <= 500
     assert f"user: {TALK[28].text.strip()}\nassistant: {TALK[29].text.strip()}" in said.text
     assert "… [clipped]" in said.text
@@ -32,34 +30,8 @@ async def test_the_newest_stay_whole_and_the_older_are_a_line_each() -> None:
     assert any("clipped" in note for note in said.notes)
 
 
-async def test_the_older_are_summarised_in_one_call(
-    scripted: Script, fake_clock: FakeClock
-) -> None:
-    model = scripted(Answer("Anna wants\nbolts.", usage=Usage(5, 2)))
-    said = await recall(TALK, tokens=500, summariser=Summariser(model, fake_clock))
-    assert "earlier messages, in short] Anna wants\n  bolts.\n" in said.text
-    assert said.text.endswith(f"assistant: {TALK[29].text.strip()}")
-    assert "summarised by scripted" in said.notes[0]
-    assert said.usage == Usage(5, 2)
-    [[prompt]] = model.prompts
-    assert "message 0" in prompt.text
-    assert "message 29" not in prompt.text
-
-
-@pytest.mark.parametrize("answer", [ModelBusy("overloaded"), " \n "])
-async def test_a_failing_summary_falls_back_to_lines(
-    scripted: Script, fake_clock: FakeClock, answer: object
-) -> None:
-    summariser = Summariser(scripted(answer), fake_clock)
-    said = await recall(TALK, tokens=500, summariser=summariser)
-    alone = await recall(TALK, tokens=500)
-    assert said.text == alone.text
-    assert "could not be summarised" in said.notes[0]
-    assert said.notes[1:] == alone.notes
-
-
-async def test_one_message_that_is_too_long_is_clipped_and_told() -> None:
-    said = await recall([Message("user", "x" * 9000)], tokens=100)
+def test_one_message_that_is_too_long_is_clipped_and_told() -> None:
+    said = recall([Message("user", "x" * 9000)], tokens=100)
     assert said.text.startswith("user: xxx")
     assert "characters left out]" in said.text
     assert said.notes == ("the newest message of the conversation was clipped",)
@@ -72,10 +44,10 @@ async def test_what_is_said_is_data_to_the_summariser_and_the_prompt_can_be_repl
     talk = [Message("user", evil), *TALK]
     model = scripted("ok", "ok")
     summariser = Summariser(model, fake_clock)
-    await recall(talk, tokens=700, summariser=summariser)
+    assert await summarise(talk, words=116, summariser=summariser)
     (tmp_path / "summary.md").write_text("短 <<words>>\n<<conversation>>", encoding="utf-8")
     own = Summariser(model, fake_clock, prompts=tmp_path)
-    await recall(talk, tokens=700, summariser=own)
+    assert await summarise(talk, words=116, summariser=own)
     [[ours], [theirs]] = model.prompts
     for prompt in (ours, theirs):
         head, inside = prompt.text.split("<data-", 1)
@@ -96,10 +68,10 @@ MESSAGES = st.builds(
     st.integers(0, 300),
     st.sampled_from([rough_count, count_tokens]),
 )
-async def test_the_limit_is_kept_and_nothing_goes_without_a_word(
+def test_the_limit_is_kept_and_nothing_goes_without_a_word(
     talk: list[Message], tokens: int, count: Callable[[str], int]
 ) -> None:
-    said = await recall(talk, tokens=tokens, count=count)
+    said = recall(talk, tokens=tokens, count=count)
     assert count(said.text) <= tokens
-    whole = await recall(talk, tokens=10**6, count=count)
+    whole = recall(talk, tokens=10**6, count=count)
     assert said.text == whole.text or said.notes
