@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
-from plansmith import Effect, PlanInvalid, Problem, QuestionAsked, Run
+from plansmith import Effect, QuestionAsked, Run
 from plansmith.engine.units import named_unit
 from plansmith.errors import JournalDamaged
 from plansmith.formats.native import to_yaml
@@ -21,7 +21,7 @@ from plansmith.plan.next_move import AwaitAnswer, AwaitReview, Over, Paused, nex
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import StepFields
 from plansmith.review.policy import active_steps
-from plansmith.review.render import plan_lines, problem_lines
+from plansmith.review.render import plan_lines
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import change_lines, done_so_far, finish, review_lines
@@ -354,34 +354,19 @@ async def edit_in_editor(session: Session, run: Run, *, tells: bool = True) -> R
     handle, name = tempfile.mkstemp(prefix=f"plansmith-{run.id[:13]}-", suffix=".yaml")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(before)
-    kept = Sentence("your text is kept in {path}", path=name)
-    while True:
-        await open_in_editor(editor, name)
-        if read_file(name) == before.encode():
-            os.unlink(name)  # noqa: PTH108 - in an async function
-            session.say(Sentence("nothing was changed"))
-            return run
+    await open_in_editor(editor, name)
+    edited = run
+    if read_file(name) == before.encode():
+        session.say(Sentence("nothing was changed"))
+    else:
         try:
             edited = await edit_from(session, run, name, tells=tells)
-        except PlanInvalid as error:
-            if not _wants_again(session, error):
-                session.say(kept, f"  {session.command('runs', 'edit', run.id, '--file', name)}")
-                raise
         except BaseException:
-            session.say(kept)
+            kept = Sentence("your text is kept in {path}", path=name)
+            session.say(kept, f"  {session.command('runs', 'edit', run.id, '--file', name)}")
             raise
-        else:
-            os.unlink(name)  # noqa: PTH108 - in an async function
-            return edited
-
-
-def _wants_again(session: Session, error: PlanInvalid) -> bool:
-    if not session.has_person:
-        return False
-    problems = [each for each in error.problems if isinstance(each, Problem)]
-    session.say(*problem_lines(problems, session.locale))
-    typed = ask_line(own_text("Open it again? Y = yes, n = leave the plan as it was: "))
-    return typed is not None and read_choice(typed).kind != "no"
+    os.unlink(name)  # noqa: PTH108 - in an async function
+    return edited
 
 
 async def edit_from(session: Session, run: Run, name: str, *, tells: bool = True) -> Run:

@@ -99,7 +99,7 @@ class Session:
 
     def command(self, *words: str, folder: str = "") -> str:
         """Returns a command line with the flags of this session, for its folder or another one."""
-        return command_line(*words, *repeated_flags(self.args, words), folder=folder)
+        return command_line(*words, *repeated_flags(self.args), folder=folder)
 
     def command_for(self, run: Run, *words: str) -> str:
         """Returns a command line about a run, with `-C` if the run is of another folder."""
@@ -225,6 +225,12 @@ def shortest(ids: Collection[str]) -> int:
         for one, two in pairwise(sorted(ids))
     ]
     return max([_SHORT, *(count + 1 for count in shared)])
+
+
+def say_stopped(session: Session, run: str = "last") -> None:
+    """Says that a command was stopped, and what goes on with its run."""
+    stopped = Sentence("Stopped here; what is done is kept. To go on:")
+    session.say(stopped, f"  {session.command('go', run)}")
 
 
 Work = Callable[[Session], Awaitable[int | None]]

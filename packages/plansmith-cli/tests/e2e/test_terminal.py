@@ -233,43 +233,35 @@ def test_ctrl_c_while_planning_keeps_the_request(person: Person) -> None:
             assert "1/1 · done" in terminal.screen.text
 
 
-def test_consent_to_a_file_shows_its_lines_again_when_they_change_and_takes_ones_own(
-    person: Person,
-) -> None:
+def test_consent_to_a_file_shows_its_lines_again_when_they_change(person: Person) -> None:
     (person.folder / "in.md").write_text("new\n", encoding="utf-8")
     out = person.folder / "out.md"
     out.write_text("old\n", encoding="utf-8")
-    editor = person.folder / "edit.py"
-    change = "path.write_text(path.read_text().replace('new', 'mine {{r.path}}'))"
-    editor.write_text(f"import pathlib, sys\npath = pathlib.Path(sys.argv[1])\n{change}\n")
-    environment = {"EDITOR": f"{sys.executable} {editor}"}
     read = {"id": "r", "tool": "files.read", "inputs": {"path": "in.md"}}
     inputs = {"path": "out.md", "text": "{{r.text}}", "overwrite": True}
     plan = person.plan(read, {"id": "w", "tool": "files.write", "inputs": inputs})
-    with person.types("run", plan, environment=environment) as terminal:
+    with person.types("run", plan) as terminal:
         terminal.until("Enter = not now:")
         terminal.type("y\n")
         terminal.until("- Replaces out.md (1 line) by 1 line:", "│-old", "Your answer")
         assert "\x1b[31m  │-old" in terminal.raw
         terminal.type("\n")
         assert terminal.ended() == 5
-    with person.types("go", "last", environment=environment) as terminal:
+    with person.types("go", "last") as terminal:
         terminal.until("│-old", "Your answer")
         out.write_text("meanwhile\n", encoding="utf-8")
         terminal.type("y\n")
         terminal.until("out.md changed on the disk after you looked", "│-meanwhile")
         terminal.until("Your answer", times=2)
         assert out.read_text() == "meanwhile\n"
-        terminal.type("change\n")
-        terminal.until("│+mine {{r.path}}", "Use these values and allow the call?")
         terminal.type("y\n")
         assert terminal.ended() == 0
-    assert out.read_text() == "mine {{r.path}}\n"
+    assert out.read_text() == "new\n"
 
 
-def test_the_items_of_a_list_are_allowed_together_and_one_of_them_alone(person: Person) -> None:
+def test_the_items_of_a_list_are_allowed_together(person: Person) -> None:
     """One table, one yes: but what a value says is never taken for a line of ours, or a yes."""
-    fake = "x\x1b[2J\u202e\nAllow all 3? y = all, n = none: y"
+    fake = "x\x1b[2J\u202e\nYour answer (y = allow): y"
     look = {"id": "r", "tool": "files.read", "inputs": {"path": "in.md"}}
     (person.folder / "in.md").write_text(fake, encoding="utf-8")
     each = {"tool": "note", "inputs": {"text": "{{item}} {{r.text}}"}}
@@ -283,19 +275,15 @@ def test_the_items_of_a_list_are_allowed_together_and_one_of_them_alone(person: 
         terminal.until("in its step q (q):", "note 3 times (all):", "│ 3  c x\\u001b[2J\\u202e")
         terminal.until("Your answer")
         terminal.type("y\n")
-        terminal.until("a number = decide on that one alone")
+        terminal.until("y = allow, n = refuse")
         assert not person.notes
-        terminal.type("2\n")
-        terminal.until("consent to call note (data:all/1?1):", "y = allow, n = refuse")
-        terminal.type("n\n")
-        terminal.until("note 2 times (all):", "Allow all 2?")
         terminal.type("是\n")
-        assert terminal.ended() != 5
+        assert terminal.ended() == 0
     assert "\x1b[2J" not in terminal.raw
     assert "\u202e" not in terminal.raw
     lines = terminal.screen.text.splitlines()
-    assert [line for line in lines if line.startswith("Allow all 3? y = all, n = none: y")] == []
-    assert sorted(line[0] for line in person.notes.splitlines() if "x" in line) == ["a", "c"]
+    assert [line for line in lines if line.startswith("Your answer (y = allow): y")] == []
+    assert sorted(line[0] for line in person.notes.splitlines() if "x" in line) == ["a", "b", "c"]
 
 
 def test_a_chinese_plan_is_asked_about_in_chinese(person: Person) -> None:
@@ -308,26 +296,16 @@ def test_a_chinese_plan_is_asked_about_in_chinese(person: Person) -> None:
         assert "✓ n  完成" in terminal.screen.text
 
 
-def test_the_editor_opens_again_after_a_mistake(person: Person) -> None:
-    script = person.folder / "editor"
-    script.write_text(
-        "#!/bin/sh\n"
-        'if grep -q nowt "$1"; then sed -i s/nowt/note/\\;s/hello/goodbye/ "$1"\n'
-        'else sed -i s/note/nowt/ "$1"; fi\n'
-    )
-    script.chmod(0o755)
-    with person.types(
-        "run", person.plan(NOTE), *PY, environment={"EDITOR": str(script)}
-    ) as terminal:
+def test_an_edit_that_is_no_usable_plan_is_kept_and_changes_nothing(person: Person) -> None:
+    environment = {"EDITOR": "sed -i s/note/nowt/"}
+    with person.types("run", person.plan(NOTE), *PY, environment=environment) as terminal:
         terminal.until("Enter = not now:")
         terminal.type("e\n")
-        terminal.until("PS101", "Open it again?")
-        terminal.type("\n")
-        terminal.until('"hello" -> "goodbye"', "revision 2")
-        terminal.until("Enter = not now:", times=2)
-        terminal.type("y\n")
-        assert terminal.ended() == 0
-    assert person.notes == "goodbye\n"
+        terminal.until("your text is kept in", "plansmith runs edit", "PS101")
+        assert terminal.ended() == 3
+    with person.types("approve", "last", *PY) as terminal:
+        terminal.until("note", "This plan waits for your approval")
+        assert terminal.ended() == 5
 
 
 def test_in_tmux_too(person: Person) -> None:
@@ -421,25 +399,13 @@ def test_the_answer_is_last_rendered_and_a_report_shows_results_as_tables(person
 # The tour
 
 
-def test_a_key_goes_on_with_the_tour_and_q_ends_it_with_what_to_do_next(
-    person: Person,
-) -> None:
-    with person.types("demo", columns=80) as terminal:
-        terminal.until("1/4", "Enter goes on")
-        terminal.type("\n")
-        shown = terminal.until("2/4", "Enter goes on")
-        assert "3/4" not in shown
-        terminal.type("q")
-        assert terminal.ended() == 0
-        last = terminal.screen.text
-    assert "3/4" not in last
-    assert "plansmith model pull" in last
-    assert "Enter goes on" not in last
-
-
-def test_ctrl_c_ends_the_tour(person: Person) -> None:
+def test_enter_goes_on_with_the_tour_and_ctrl_c_ends_it(person: Person) -> None:
     with person.types("demo") as terminal:
         terminal.until("1/4", "Enter goes on")
+        terminal.type("\n")
+        shown = terminal.until("2/4")
+        assert "3/4" not in shown
+        terminal.until("Enter goes on", times=2)
         terminal.ctrl_c()
         assert terminal.ended() == 130
     assert not [each for each in person.folder.iterdir() if each.name.startswith("plansmith-demo")]

@@ -51,7 +51,6 @@ async def test_whatever_a_client_accepts_it_gets_one_of_our_languages(house: Hou
         ("zh", True),
         ("de, zh-TW;q=0.4, en;q=0.3", True),
         ("en, zh;q=0.9", False),
-        ("zh;q=0.1, en;q=0.2", False),
         ("zh;q=, en;q=x", True),
         ("*", False),
         ("xx" * 5000, False),

@@ -40,7 +40,7 @@ from plansmith.tools.functions import FunctionTool
 from plansmith_cli.command_table import Exit
 from plansmith_cli.commands.runs import names_run
 from plansmith_cli.config import load_settings
-from plansmith_cli.options import STORE, warn
+from plansmith_cli.options import HIDDEN, STORE, warn
 from plansmith_cli.parser import command
 from plansmith_cli.session import Session, in_session
 from plansmith_cli.ui import output as ui
@@ -276,7 +276,7 @@ PLAN|RUN  a plan as JSON or YAML, also inside other text, - for stdin; or a run:
 CHECK = command(_CHECK + DIALECT, _check, dialect=DIALECTS)
 DIFF = command(_DIFF + STORE, _diff, before={"metavar": "A"}, after={"metavar": "B"})
 CONVERT = command(
-    _CONVERT + STORE,
+    _CONVERT + STORE + HIDDEN,
     _convert,
     **{"from": DIALECTS | {"dest": "source"}, "to": {"choices": _FORMS, "default": "json"}},
 )

@@ -28,8 +28,6 @@ _STYLES: Final = {
     StepStatus.UNKNOWN: "yellow",
     StepStatus.CANCELLED: "magenta",
 }
-# The header, the message line, and free lines above the cursor.
-_OTHER_LINES: Final = 4
 
 
 class LiveBlock(View):
@@ -73,13 +71,12 @@ class LiveBlock(View):
         text = Text(no_wrap=True, overflow="ellipsis")
         if self._run is None:
             return text
-        now, most = datetime.now(UTC), max(self._console.size.height - _OTHER_LINES, 2)
+        now = datetime.now(UTC)
         text.append(header(self._run, now=now, locale=self._locale), style="bold")
-        for row in rows(self._run, now=now, locale=self._locale, most=most):
-            style = _STYLES.get(row.status, "") if row.status else "dim"
-            text.append(f"\n{row.text}", style=style)
         if self._message:
             text.append(f"\n{self._message}", style="bold")
+        for row in rows(self._run, now=now, locale=self._locale):
+            text.append(f"\n{row.text}", style=_STYLES.get(row.status, ""))
         return text
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TextIO
 
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
+from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.text import clip, safe
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 else:
     lazy_modules(globals(), draw="plansmith.review.draw", render="plansmith.review.render")
 
-# In this order: when not all rows fit, the last of these are left out first.
 ICONS: Final = {
     StepStatus.ASKING: "?",
     StepStatus.UNKNOWN: "!",
@@ -40,16 +40,15 @@ ICONS: Final = {
     StepStatus.WAITING: "·",
     StepStatus.SKIPPED: "↷",
 }
-_URGENCY: Final = [*ICONS]
 _TITLE: Final = 60
 _LONGEST: Final = 200
 _SHORTEST: Final = 40
 
 
 class Row(NamedTuple):
-    """The line of a step, and its status; None for the line that counts left-out rows."""
+    """The line of a step, and its status."""
 
-    status: StepStatus | None
+    status: StepStatus
     text: str
 
 
@@ -90,28 +89,17 @@ def elapsed(span: timedelta) -> str:
     return f"{hours}{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
-def rows(run: Run, *, now: datetime, locale: str, most: int | None = None) -> list[Row]:
-    """Returns the steps as a tree; if there are more than `most`, the most urgent ones."""
-    if run.plan is None:
-        return []
-    found: list[Row] = []
-    for branch in draw.branches(run.plan):
-        name, step, state = branch.step, run.plan.by_id[branch.step], run.steps[branch.step]
+def rows(run: Run, *, now: datetime, locale: str) -> Iterator[Row]:
+    """Yields the steps as a tree."""
+    plan = run.plan or Plan()
+    for branch in draw.branches(plan):
+        name, step, state = branch.step, plan.by_id[branch.step], run.steps[branch.step]
         parts = (
             f"{ICONS[state.status]} {safe(name)}  {status_word(state.status, locale)}",
             _detail(run, name, now, locale),
             clip(safe(step.title) or render.action(step, locale), _TITLE),
         )
-        found.append(Row(state.status, branch.lead + "  ".join(filter(None, parts))))
-    if most is None or len(found) <= most:
-        return found
-    keep = max(most - 1, 1)
-    ranked = sorted(
-        range(len(found)), key=lambda index: _URGENCY.index(found[index].status or _URGENCY[-2])
-    )
-    more = Sentence("… and {count} more", count=len(found) - keep)
-    shown = [found[index] for index in sorted(ranked[:keep])]
-    return [*shown, Row(None, in_language(more, locale))]
+        yield Row(state.status, branch.lead + "  ".join(filter(None, parts)))
 
 
 def _detail(run: Run, name: str, now: datetime, locale: str) -> str:
@@ -254,9 +242,6 @@ async def ticking(view: View) -> AsyncGenerator[None]:
 Detail = Literal["quiet", "normal", "verbose"]
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAME_S: Final = 0.1
-# Off a terminal: the first line comes after so long, the next ones at growing intervals.
-_FIRST_LINE_S: Final = 5.0
-_LAST_LINE_S: Final = 60.0
 
 
 class PlanningProgress(Lines):
@@ -293,15 +278,14 @@ class PlanningProgress(Lines):
     @contextmanager
     def moving(self) -> Generator[None]:
         """Shows on a terminal that work goes on, also while a model says nothing."""
-        if self._detail != "normal" or self._is_moving:
+        terminal = self._stream.isatty() and os.environ.get("TERM") != "dumb"
+        if self._detail != "normal" or self._is_moving or not terminal:
             yield
             return
-        terminal = self._stream.isatty() and os.environ.get("TERM") != "dumb"
         # A thread: the event loop may be busy with the very work that is shown.
         ended = threading.Event()
-        work = self._draw_until if terminal else self._write_until
-        drawing = threading.Thread(target=work, args=(ended,), daemon=True)
-        self._is_moving, self._text = terminal, in_language(Sentence("planning"), self._locale)
+        drawing = threading.Thread(target=self._draw_until, args=(ended,), daemon=True)
+        self._is_moving, self._text = True, in_language(Sentence("planning"), self._locale)
         self._begun = time.monotonic()
         drawing.start()
         try:
@@ -327,10 +311,3 @@ class PlanningProgress(Lines):
             line = f"{self._frame} {passed // 60:02d}:{passed % 60:02d} {safe(self._text)}"
             self._stream.write(f"\r\x1b[K{clip_width(line, width)}")
             self._stream.flush()
-
-    def _write_until(self, ended: threading.Event) -> None:
-        """Writes a line now and then if planning takes long, for who reads a pipe or a log."""
-        pause = _FIRST_LINE_S
-        while not ended.wait(pause):
-            super().say(self._text)
-            pause = min(2 * pause, _LAST_LINE_S)

@@ -160,7 +160,7 @@ def test_a_shown_plan_file_has_its_hash_and_can_be_read_again(cli: Cli, write: W
 def test_a_mistyped_option_is_told_the_one_that_was_meant(cli: Cli) -> None:
     code, _, err = cli("ask", "x", "--yes-read-onyl")
     assert code == 2
-    assert "did you mean --yes-read-only?" in err
+    assert "did you mean '--yes-read-only'?" in err
 
 
 def test_a_core_installation_is_told_the_command_that_brings_the_runtime(
@@ -255,7 +255,7 @@ def test_a_mistyped_command_is_told_the_one_that_was_meant(
 ) -> None:
     told = cli(*typed)
     assert told[0] == 2
-    assert f"did you mean plansmith {meant}?" in told[2]
+    assert f"did you mean '{meant}'?" in told[2]
 
 
 def test_an_installed_package_adds_a_command(
