@@ -123,11 +123,7 @@ def _read(args: argparse.Namespace) -> Parsed:
     if args.dialect:
         return read_foreign(data, args.dialect)
     found = try_read_plan(data)
-    if isinstance(found, Plan):
-        return Parsed(found, [])
-    # What else is wrong is found in what can be read of it.
-    reading = read_text(data)
-    return Parsed(None if reading.problems else parse_value(reading.value).plan, found)
+    return Parsed(found, []) if isinstance(found, Plan) else Parsed(None, found)
 
 
 def _problems(plan: Plan, known: Known) -> list[Problem]:
