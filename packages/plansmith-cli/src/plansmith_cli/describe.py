@@ -243,6 +243,3 @@ def say_no_plan(session: Session, run: Run) -> None:
         Sentence("To have it planned again, perhaps with another --model:"),
         f"  {session.command('runs', 'retry', run.id)}",
     )
-    if ready := ", ".join(session.smith.templates.shipped()):
-        ready_made = Sentence("ready to use, for folders with CSV files: {names}", names=ready)
-        session.say(ready_made, f"  {session.command('templates', 'use', 'NAME')}")

@@ -29,7 +29,6 @@ from plansmith_cli.keyboard import Choice, ask_line, editor_of, open_in_editor, 
 from plansmith_cli.questions import ask_all
 from plansmith_cli.session import Session, exit_of, is_unusable
 from plansmith_cli.ui.output import load_plan, own_text, read_file, refused
-from plansmith_cli.ui.progress import Lines, View, is_stage, ticking
 
 # The time to press Ctrl-C a second time; reads that it cuts off are made again.
 _DETACH_S: Final = 2.0
@@ -62,7 +61,8 @@ class Watcher:
         self.session = session
         self.run_id = run_id
         self.prompts = prompts or Prompts()
-        self.view: View = session.view()
+        self.view = session.lines
+        self.view.restart(session.locale)
         self.stopped_elsewhere = asyncio.Event()
         self.run = Run(id=run_id)
         self.number = 0
@@ -132,27 +132,13 @@ async def stoppable(work: Coroutine[Any, Any, _T], *signals: signal.Signals) -> 
         return None
 
 
-@asynccontextmanager
-async def _planning_shown_in(watcher: Watcher) -> AsyncGenerator[None]:
-    """Shows messages of the planner in the view: other lines would break its block."""
-    planning, verbose = watcher.session.smith.runs.planning, watcher.session.detail == "verbose"
-
-    def say(text: str) -> None:
-        # Where lines are written one below the other, a stage is one only if it is wanted.
-        if verbose or not is_stage(text) or not isinstance(watcher.view, Lines):
-            watcher.view.say(text)
-
-    with planning.tell.instead(say):
-        yield
-
-
 async def execute(watcher: Watcher) -> Executed:
     """Executes a run until it is over or waits; Ctrl-C once detaches, twice cancels."""
     session, run_id = watcher.session, watcher.run_id
-    watcher.view = session.view()
+    watcher.view.restart(session.locale)
     watcher.stopped_elsewhere.clear()
     await watcher.catch_up()
-    async with ticking(watcher.view), interrupts() as hits, _planning_shown_in(watcher):
+    async with interrupts() as hits:
         following = asyncio.ensure_future(watcher.catch_up(follow=True))
         running = asyncio.ensure_future(session.smith.runs.run(run_id))
         try:
@@ -160,6 +146,7 @@ async def execute(watcher: Watcher) -> Executed:
         finally:
             await _cancelled(following)
             await watcher.catch_up()
+            watcher.view.stop()
     if stop is Stop.ITSELF:
         return Executed(await running, stop)
     # A read that was cut off must not go on in this process, which may live on.

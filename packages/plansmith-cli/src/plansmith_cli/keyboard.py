@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final, Literal, NamedTuple
 
+from plansmith.plan.sentence import Sentence
 from plansmith_cli.ui.output import wrong
 from plansmith_cli.ui.terminal import fitted_to
 
@@ -118,19 +119,16 @@ async def open_in_editor(editor: str, path: str) -> None:
     command = [*shlex.split(editor), path]
     try:
         process = await asyncio.create_subprocess_exec(*command)
+        code = await process.wait()
+        reason = Sentence("it ended with {code}", code=code) if code else ""
     except OSError as error:
+        reason = error.strerror or str(error)
+    if reason:
         raise wrong(
-            "{command} cannot be started: {reason}",
+            "{command} failed: {reason}",
             "set EDITOR to your editor",
             command=command[0],
-            reason=error.strerror,
-        ) from None
-    if code := await process.wait():
-        raise wrong(
-            "{command} ended with {code}",
-            "set EDITOR to your editor",
-            command=command[0],
-            code=code,
+            reason=reason,
         )
 
 

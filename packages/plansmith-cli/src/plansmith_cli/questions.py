@@ -432,26 +432,15 @@ def next_commands(run: Run, session: Session) -> Iterator[str]:
     yield session.command_for(run, "go", run.id)
 
 
-async def waiting_lines(
-    run: Run, session: Session, *, served: bool = False, asks: bool = True
-) -> list[str]:
+async def waiting_lines(run: Run, session: Session, *, asks: bool = True) -> list[str]:
     """Returns what the run waits for, and the commands to continue it.
 
-    `served`: a server or worker of the store lives, which continues what is decided. `asks`: with
-    the questions, which were not shown yet.
+    `asks`: with the questions, which were not shown yet.
     """
     *decisions, go_on = [*next_commands(run, session)] or [""]
     if not go_on:
         return []
-    lines = [
-        own_text(
-            "The run waits for you:"
-            if decisions
-            else "A server or worker that runs in this folder goes on with it. To go on here:"
-            if served
-            else "To go on:"
-        )
-    ]
+    lines = [own_text("The run waits for you:" if decisions else "To go on:")]
     for group in question_groups(run.questions.values()) if asks else ():
         lines += (await Asked.look(session, run, group)).lines()
     lines.append(f"  {safe(go_on)}")

@@ -148,7 +148,7 @@ async def test_with_own_values_in_the_plan_a_file_that_changed_is_not_overwritte
 ) -> None:
     (tmp_path / "in.md").write_text("new")
     (tmp_path / "out.md").write_text("old")
-    app = Plansmith(tools=builtin_sources(tmp_path), store=MemoryStore())
+    app = Plansmith(tools=builtin_sources(tmp_path), store=MemoryStore(), folder=tmp_path)
     save = write("save", "out.md", "{{read.text}}", overwrite=True)
     run = await app.submit(plan(READ, save), by="ann")
     assert run.plan is not None

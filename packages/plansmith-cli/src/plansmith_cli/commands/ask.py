@@ -43,7 +43,6 @@ from plansmith_cli.session import (
     session_command,
 )
 from plansmith_cli.ui import output as ui
-from plansmith_cli.ui.progress import ticking
 from plansmith_cli.ui.terminal import speak
 from plansmith_cli.wiring import rules_plan
 from plansmith_desk.model.demo import NOTICE
@@ -264,8 +263,8 @@ async def _watch(session: Session) -> int:
         return True
 
     await watcher.catch_up()
-    async with ticking(watcher.view):
-        ended = await stoppable(follow())
+    ended = await stoppable(follow())
+    watcher.view.stop()
     run = await session.smith.get(run.id)
     await finish(session, run)
     return exit_of(run) if ended else Exit.INTERRUPTED

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith import Misconfigured, PlansmithError, QuestionAsked, Run
-from plansmith.plan.data import Json
 from plansmith.plan.next_move import AwaitReview, Paused, next_move
 from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.report.build import load_report
@@ -100,7 +99,7 @@ class Chat:
 
     async def say(self, text: str) -> None:
         session, thread = self.session, self.thread
-        session.lines.restart()
+        session.lines.restart(session.locale)
         turn = await stoppable(threads.say_in(session, thread, text, self._options, undo="/undo"))
         # What others said since the last message here.
         since, self._seen = self._seen, (await thread.refresh()).state.last
@@ -137,10 +136,9 @@ class Chat:
         self.end(turn, run, code)
 
     def end(self, turn: Turn, run: Run | None, code: int) -> None:
-        """Notes how a message ended; prints it as JSON where that is wanted."""
-        self.code = code
-        if self.as_json:
-            ui.print_line_json(threads.turn_with_run(turn, run, self.session, code))
+        """Notes how a message ended."""
+        told = threads.turn_with_run(turn, run, self.session, code) if self.as_json else {}
+        self.print_json(code, **told)
 
     async def go_on(self, run: Run, *, fresh: bool = False) -> Executed:
         """Runs a run as far as it goes now, asks the person, and shows the result."""
@@ -167,39 +165,34 @@ class Chat:
             session.smith = smith
             SPOKEN.set(spoken)
 
-    def tell(self, code: int, line: Sentence) -> None:
+    def print_json(self, code: int, **told: Any) -> None:
+        """Notes how a line ended; prints it as JSON where that is wanted."""
         self.code = code
         if self.as_json:
-            ui.print_line_json({"thread": self.thread.id, "text": ui.own(line), "exit": int(code)})
-        else:
+            ui.print_line_json({**told, "exit": int(code)})
+
+    def tell(self, code: int, line: Sentence) -> None:
+        if not self.as_json:
             self.session.say(line)
+        self.print_json(code, thread=self.thread.id, text=ui.own(line))
 
     def show(self, name: str, lines: Sequence[str]) -> None:
-        if self.as_json:
-            ui.print_line_json({"command": name, "text": "\n".join(map(ui.own, lines)), "exit": 0})
-        else:
+        if not self.as_json:
             self.session.print(*lines)
+        self.print_json(Exit.OK, command=name, text="\n".join(map(ui.own, lines)))
 
     async def show_run(self, name: str, run: Run) -> None:
         done = await self.go_on(run)
-        self.code = done.code
-        if self.as_json:
-            shown = describe.run_json(done.run, self.session)
-            ui.print_line_json({"command": name, "run": shown, "exit": int(done.code)})
+        shown = describe.run_json(done.run, self.session) if self.as_json else None
+        self.print_json(done.code, command=name, run=shown)
 
     def failed(self, error: PlansmithError) -> None:
         """Shows why a line could not be taken; the conversation goes on."""
-        self.code = code = exit_for(error)
+        code = exit_for(error)
         sys.stderr.write(visible(f"plansmith: {ui.error_text(error, self.session.locale)}\n"))
-        if self.as_json:
-            told: dict[str, Json] = {
-                "code": code.name.lower(),
-                "kind": type(error).__name__,
-                "message": error.message,
-                "hint": error.hint,
-                "exit": int(code),
-            }
-            ui.print_line_json({"thread": self.thread.id, "error": told, "exit": int(code)})
+        told = {"code": code.name.lower(), "kind": type(error).__name__, "exit": int(code)}
+        told |= {"message": error.message, "hint": error.hint}
+        self.print_json(code, thread=self.thread.id, error=told)
 
     def come_back(self) -> list[str]:
         """Returns how to come back to a thread in which something was said."""

@@ -65,19 +65,16 @@ def offer_model(args: argparse.Namespace, settings: Settings) -> None:
 
 
 def _is_wanted(args: argparse.Namespace, model: KnownModel, models: ModelFolder) -> bool:
-    if is_offline(os.environ):
-        return False
     given = vars(args)
-    if given.get("yes"):
-        tell(_about_fetching(model, models))
-        return True
-    silent = any(given.get(name) for name in ("no_input", "jsonl"))
-    if silent or models.is_declined or not is_at_terminal():
+    silent = given.get("no_input") or given.get("jsonl") or not is_at_terminal()
+    if is_offline(os.environ) or (not given.get("yes") and (silent or models.is_declined)):
         return False
     none = Sentence(
         "There is no language model to plan with: no key, no server, none on this machine."
     )
     tell(none, _about_fetching(model, models))
+    if given.get("yes"):
+        return True
     typed = ask_line(own_text("Fetch it now? [Y/n] "))
     if typed is None or read_choice(typed).kind == "no":
         models.decline()

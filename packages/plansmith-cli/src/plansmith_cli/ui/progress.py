@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import os
-import shutil
 import sys
-import threading
 import time
-from collections.abc import AsyncGenerator, Generator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TextIO
@@ -22,7 +18,7 @@ from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.text import clip, safe
 from plansmith_cli.ui.output import print_line_json, status_word
-from plansmith_cli.ui.terminal import clip_width, fitted_to
+from plansmith_cli.ui.terminal import fitted_to
 
 if TYPE_CHECKING:
     from plansmith.review import draw, render
@@ -166,148 +162,72 @@ def is_stage(text: str) -> bool:
     return hasattr(text, "stage") or getattr(text, "key", "") == "planning.early_read"
 
 
-class View:
-    """Shows a run while it is executed; this one shows nothing, for `-q`."""
+Detail = Literal["quiet", "normal", "verbose"]
+
+
+class Lines:
+    """Writes what happens as lines on stderr, with the time since the start; none with `-q`.
+
+    Events come as JSON on stdout too if that is wanted.
+    """
+
+    def __init__(
+        self,
+        locale: str,
+        stream: TextIO | None = None,
+        *,
+        detail: Detail = "normal",
+        jsonl: bool = False,
+    ) -> None:
+        self._stream = stream or sys.stderr
+        self._detail, self._jsonl = detail, jsonl
+        self.restart(locale)
+
+    def restart(self, locale: str) -> None:
+        """Begins anew, for a run or a message in this language."""
+        self._locale, self._start = locale, time.monotonic()
 
     def show(self, run: Run, event: e.Event) -> None:
         """Shows an event and the run after it."""
+        if self._jsonl:
+            print_line_json(event.shown_json())
+        if text := line_of(run, event, self._locale):
+            self._write(text)
 
     def say(self, text: str) -> None:
-        """Shows a message."""
+        """Shows a message; a stage of planning only where all are wanted."""
+        if self._detail == "verbose" or not is_stage(text):
+            self._write(text)
 
-    def tick(self) -> None:
-        """Updates the times."""
+    def _write(self, text: str) -> None:
+        if self._detail == "quiet":
+            return
+        shown = safe(in_language(text, self._locale))
+        line = f"[{self._passed()}] {shown}"
+        self._stream.writelines(f"{part}\n" for part in fitted_to(self._stream, [line]))
+        self._stream.flush()
+
+    def _passed(self) -> str:
+        return elapsed(timedelta(seconds=time.monotonic() - self._start))
+
+    @contextmanager
+    def cleared(self) -> Generator[None]:
+        """Leaves stderr to others inside the `with` block."""
+        yield
+
+    @contextmanager
+    def moving(self) -> Generator[None]:
+        """Shows on a terminal that planning goes on, also while a model says nothing."""
+        yield
 
     def stop(self) -> None:
         """Stops drawing; leaves what was shown."""
 
 
-class Lines(View):
-    """Writes one line per event, with the time since the start; as JSON on stdout too if wanted."""
-
-    def __init__(
-        self, locale: str, stream: TextIO | None = None, *, jsonl: bool = False, quiet: bool = False
-    ) -> None:
-        self._locale = locale
-        self._stream = stream or sys.stderr
-        self._jsonl, self._quiet = jsonl, quiet
-        self.restart()
-
-    def restart(self) -> None:
-        self._start = time.monotonic()
-
-    def show(self, run: Run, event: e.Event) -> None:
-        if self._jsonl:
-            print_line_json(event.shown_json())
-        if text := line_of(run, event, self._locale):
-            self.say(text)
-
-    def say(self, text: str) -> None:
-        if self._quiet:
-            return
-        passed = int(time.monotonic() - self._start)
-        shown = safe(in_language(text, self._locale))
-        line = f"[{passed // 60:02d}:{passed % 60:02d}] {shown}"
-        self._stream.writelines(f"{part}\n" for part in fitted_to(self._stream, [line]))
-        self._stream.flush()
-
-
-def make_view(locale: str, *, jsonl: bool = False, quiet: bool = False) -> View:
-    """Makes the view that suits stderr: JSON lines, plain lines, a live block, or nothing."""
-    if quiet and not jsonl:
-        return View()
-    if jsonl or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        return Lines(locale, jsonl=jsonl, quiet=quiet)
-    block: View = resolve_name("plansmith_cli.ui.live:LiveBlock")(locale)
-    return block
-
-
-@asynccontextmanager
-async def ticking(view: View) -> AsyncGenerator[None]:
-    """Updates the times of a view four times a second inside the `with` block."""
-
-    async def tick() -> None:
-        while True:
-            view.tick()
-            await asyncio.sleep(0.25)
-
-    task = asyncio.create_task(tick())
-    try:
-        yield
-    finally:
-        task.cancel()
-        view.stop()
-
-
-Detail = Literal["quiet", "normal", "verbose"]
-_FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_FRAME_S: Final = 0.1
-
-
-class PlanningProgress(Lines):
-    """Tells what the planner does: each stage with -v, else one moving line on a terminal."""
-
-    def __init__(
-        self, locale: str, stream: TextIO | None = None, *, detail: Detail = "normal"
-    ) -> None:
-        super().__init__(locale, stream)
-        self._detail: Detail = detail
-        self._lock = threading.RLock()
-        self._text = in_language(Sentence("planning"), locale)
-        self._is_moving = False
-        self._frame, self._begun = _FRAMES[0], 0.0
-
-    def say(self, text: str) -> None:
-        """Writes a line; a stage of planning only where it is wanted, else into the moving line."""
-        if is_stage(text) and self._detail != "verbose":
-            self._text = text
-            # At once: loading a model may keep the drawing thread from its next turn for seconds.
-            self._draw()
-        elif self._detail != "quiet":
-            with self.cleared():
-                super().say(text)
-
-    @contextmanager
-    def cleared(self) -> Generator[None]:
-        with self._lock:
-            if self._is_moving:
-                self._stream.write("\r\x1b[K")
-                self._stream.flush()
-            yield
-
-    @contextmanager
-    def moving(self) -> Generator[None]:
-        """Shows on a terminal that work goes on, also while a model says nothing."""
-        terminal = self._stream.isatty() and os.environ.get("TERM") != "dumb"
-        if self._detail != "normal" or self._is_moving or not terminal:
-            yield
-            return
-        # A thread: the event loop may be busy with the very work that is shown.
-        ended = threading.Event()
-        drawing = threading.Thread(target=self._draw_until, args=(ended,), daemon=True)
-        self._is_moving, self._text = True, in_language(Sentence("planning"), self._locale)
-        self._begun = time.monotonic()
-        drawing.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            drawing.join()
-            with self.cleared():
-                self._is_moving = False
-
-    def _draw_until(self, ended: threading.Event) -> None:
-        for self._frame in itertools.cycle(_FRAMES):
-            self._draw()
-            if ended.wait(_FRAME_S):
-                return
-
-    def _draw(self) -> None:
-        with self._lock:
-            if not self._is_moving:
-                return
-            passed = int(time.monotonic() - self._begun)
-            width = shutil.get_terminal_size().columns - 1
-            line = f"{self._frame} {passed // 60:02d}:{passed % 60:02d} {safe(self._text)}"
-            self._stream.write(f"\r\x1b[K{clip_width(line, width)}")
-            self._stream.flush()
+def make_progress(locale: str, *, detail: Detail, jsonl: bool = False) -> Lines:
+    """Makes what suits stderr: a block that is drawn anew, or lines."""
+    draws = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    if jsonl or detail == "quiet" or not draws:
+        return Lines(locale, detail=detail, jsonl=jsonl)
+    board: Lines = resolve_name("plansmith_cli.ui.live:Board")(locale, detail=detail)
+    return board

@@ -187,7 +187,7 @@ def test_schedules_and_templates_and_codes_are_told_in_chinese(types: Typed, wri
     add = ("schedule", "add", "--plan", plan, "--name", "ri", "--daily", "09:00", *PY)
     assert types(*add) == 5
     assert types(*add, "--approve-plan", digest) == 0
-    for words in (
+    done: list[tuple[str, ...]] = [
         ("show", "ri"),
         ("run-now", "ri", *PY),
         ("history", "ri"),
@@ -195,10 +195,10 @@ def test_schedules_and_templates_and_codes_are_told_in_chinese(types: Typed, wri
         ("list",),
         ("keep", "--once", *PY),
         ("remove", "ri"),
-    ):
+    ]
+    for words in done:
         assert types("schedule", *words) == 0, words
-    for words in (("next",), ("add", "--every", "1h"), ("next", "--every", "soon")):
-        assert types("schedule", *words) == 2, words
+    assert types("schedule", "next", "--every", "soon") == 2
     assert types("run", plan, *PY) == 0
     saved = ("save", "last", "cheng", "--param", "name=kan.inputs.name", *PY)
     for action in (("list",), saved, ("show", "cheng"), ("list",), ("suggest", "烤面包")):

@@ -414,15 +414,3 @@ def test_a_noun_alone_lists_and_an_option_before_the_command_is_told_its_place(c
     for noun in ("tools", "model", "templates", "schedule"):
         assert cli(noun) == cli(noun, "list")
     assert "options follow the command" in cli("--lang", "zh", "runs")[2]
-
-
-def test_what_a_paused_run_needs_to_go_on_is_told(cli: Cli, write: Write) -> None:
-    cli("run", write({"id": "n", "tool": "note", "inputs": {"text": "x"}}), "--tools", "tools.py")
-    assert "that has it with --tools" in cli("runs", "pause", "last")[2]
-    assert "that has it with --tools" not in cli("runs", "pause", "last", "--tools", "tools.py")[2]
-
-
-def test_a_request_that_cannot_be_planned_is_told_what_is_ready(cli: Cli) -> None:
-    _, out, err = cli("ask", "sing me a song", "--model", "rules", "--no-input")
-    assert "is set up" not in out
-    assert "csv-overview" in err
