@@ -16,7 +16,6 @@ PACKAGES = {
     "initdb": "postgresql",
     "npm": "nodejs npm",
     "systemd-analyze": "systemd",
-    "tmux": "tmux",
     "unshare": "util-linux",
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -16,12 +15,12 @@ from plansmith.files import config_folder, data_folder
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Record
 from plansmith.plan.limits import BudgetLimits, Limits, why_invalid
-from plansmith.plan.sentence import Sentence, with_hint
+from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.protected_files import PROJECT_FILE, protect
 from plansmith.review.settings import ReviewPolicy
 from plansmith.secrets import SecretSource
 from plansmith.text import safe
-from plansmith_cli.trust import Project, Table, TrustBook, at, harmless, left_out, with_paths
+from plansmith_cli.trust import Project, Table, TrustBook, at, left_out, with_paths
 from plansmith_connect.a2a.settings import AgentSettings
 from plansmith_connect.mcp.settings import McpSettings
 from plansmith_connect.mcp.trusted_copy import read_regular_file
@@ -126,13 +125,11 @@ def load_settings(
 ) -> Settings:
     """Loads and merges all settings: later sources override earlier ones, `changes` all others.
 
-    Only the harmless settings of a project's file are used, unless the user trusts its content;
-    `tell` is called with a message about those that were ignored.
+    Those of a project's file count only if the user trusts its content; else `tell` is called with
+    a message about what was ignored.
     """
     merged = read_file(config_folder(environment) / _USER_FILE)
-    merged = merge_tables(
-        merged, _project_settings(folder or Path.cwd(), merged, environment, tell)
-    )
+    merged = merge_tables(merged, _project_settings(folder or Path.cwd(), environment, tell))
     merged = merge_tables(merged, _from_environment(environment))
     return parse_settings(merge_tables(merged, dict(changes or {})), Sentence("the settings"))
 
@@ -152,52 +149,32 @@ def read_file(path: Path) -> Table:
 
 
 def _project_settings(
-    folder: Path, base: Table, environment: Mapping[str, str], tell: Callable[[str], None]
+    folder: Path, environment: Mapping[str, str], tell: Callable[[str], None]
 ) -> Table:
-    """Returns the project's settings that may be used: all if trusted, else the harmless ones."""
-    project = read_project(folder, base, tell)
-    if project is None:
+    """Returns the settings of the project if they are trusted, else none."""
+    project = look_at(folder)
+    if project is None or not project.settings:
         return {}
-    if project.left:
-        book = TrustBook(data_folder(environment))
-        try:
-            # Files that the settings name are not read before the user has trusted the folder once.
-            known = book.get(folder)
-            content = project.content() if known else None
-        except Misconfigured as error:
-            known, content = None, None
-            tell(with_hint(error.message, error.hint))
-        if content is not None and book.trusts(content):
-            protect(content.files)
-            return book.settings(content, tell)
-        tell(left_out(project, changed=known is not None))
-    place = folder.resolve()
-    return with_paths(project.kept, lambda _, name: str(at(place, name).resolve()))
+    # Files that the settings name are not read before the user has trusted the folder once.
+    book = TrustBook(data_folder(environment))
+    known = book.get(folder)
+    content = project.content() if known else None
+    if content is not None and book.trusts(content):
+        protect(content.files)
+        return book.settings(content, tell)
+    tell(left_out(project, changed=known is not None))
+    return {}
 
 
-def read_project(folder: Path, base: Table, tell: Callable[[str], None]) -> Project | None:
-    """Reads a folder's settings file and tells its harmless settings from the others."""
+def look_at(folder: Path) -> Project | None:
+    """Reads a folder's settings file, if there is one; refuses a link or anything else."""
     path = folder.resolve() / PROJECT_FILE
-    try:
-        data = read_regular_file(path, links=False)
-    except Misconfigured as error:
-        tell(with_hint(error.message, error.hint))
-        return None
+    data = read_regular_file(path, links=False)
     if data is None:
         return None
     found = _read_table(data, path)
     parse_settings(found, safe(str(path)))
-    kept, left = harmless(found, parse_settings(base, Sentence("the settings")), folder)
-    return Project(folder.resolve(), data, found, kept, tuple(left))
-
-
-def look_at(folder: Path, environment: Mapping[str, str] = os.environ) -> Project | None:
-    """Reads a folder's settings file for a user who decides whether to trust it."""
-    notes: list[str] = []
-    found = read_project(folder, read_file(config_folder(environment) / _USER_FILE), notes.append)
-    if notes:
-        raise Misconfigured(notes[0], hint=Sentence("replace it by a regular file"))
-    return found
+    return Project(folder.resolve(), data, found)
 
 
 def _read_table(data: bytes, path: Path) -> Table:
@@ -242,15 +219,10 @@ def parse_settings(value: Mapping[str, Any], source: str) -> Settings:
         return Settings.model_validate(dict(value))
     except ValidationError as error:
         first = error.errors()[0]
-        hint = Sentence("correct it, or remove it to use the default")
+        hint: str = Sentence("correct it, or remove it to use the default")
         if first["type"] == "extra_forbidden":
             known = [name for part in _PARTS for name in part.model_fields]
-            near = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
-            hint = (
-                Sentence("did you mean {names}?", names=Sentence("ps.quoted", text=near[0]))
-                if near
-                else Sentence("remove it")
-            )
+            hint = did_you_mean(str(first["loc"][-1]), known, otherwise=Sentence("remove it"))
         problem = Sentence("{text}: {reason}", text=source, reason=why_invalid(error))
         raise Misconfigured(problem, hint=hint) from None
 

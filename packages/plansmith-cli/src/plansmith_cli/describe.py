@@ -16,7 +16,7 @@ from plansmith.report.markdown import answer_markdown, lacking_markdown, to_mark
 from plansmith.review import render
 from plansmith.text import clip, safe
 from plansmith_cli.questions import loses, next_commands, preview_lines, waiting_lines
-from plansmith_cli.session import Session, has_no_plan, is_unusable
+from plansmith_cli.session import Session, has_no_plan, is_unusable, say_stopped
 from plansmith_cli.ui import output as ui
 from plansmith_cli.ui.progress import header, rows
 from plansmith_cli.ui.terminal import own_locale
@@ -191,8 +191,7 @@ async def finish(session: Session, run: Run, *, detached: bool = False) -> None:
         ui.print_json(run_json(run, session))
     await print_end(session, run, silent=bool(session.given("json") or session.given("jsonl")))
     if detached:
-        stopped = Sentence("Stopped here; what is done is kept. To go on:")
-        session.say(stopped, f"  {session.command('go', run.id)}")
+        say_stopped(session, run.id)
     elif not run.status.over:
         session.say(*await waiting_lines(run, session))
 
@@ -219,26 +218,15 @@ def _print_outcome(session: Session, run: Run, report: Report | None) -> None:
 
     A run without an answer has only its results to show, and the report of a team is its answer.
     """
-    is_quiet, is_team = session.detail == "quiet", run.options.team is not None
     if report is None:
         ui.print_prose(run.report or ui.own(run.reason))
-    elif is_team or not (report.answer.text or is_quiet):
+    elif run.options.team is not None or not report.answer.text:
         ui.print_markdown(to_markdown(report, brief=True))
-    elif not is_quiet:
-        ui.print_answer(answer_markdown(report))
-    elif report.answer.text:
+    elif session.detail == "quiet":
         session.say(*ui.text_lines(lacking_markdown(report)))
         ui.print_answer(answer_markdown(report, alone=True))
     else:
-        if run.status is not RunStatus.DONE:
-            session.say(*ui.text_lines(lacking_markdown(report)))
-        ui.print_text(
-            ui.own_text(
-                "{status}; the plan has no reply, its results are in: {command}",
-                status=status_text(run),
-                command=session.command("report", run.id),
-            )
-        )
+        ui.print_answer(answer_markdown(report))
 
 
 def _no_plan(run: Run) -> Sentence:
@@ -255,6 +243,3 @@ def say_no_plan(session: Session, run: Run) -> None:
         Sentence("To have it planned again, perhaps with another --model:"),
         f"  {session.command('runs', 'retry', run.id)}",
     )
-    if ready := ", ".join(session.smith.templates.shipped()):
-        ready_made = Sentence("ready to use, for folders with CSV files: {names}", names=ready)
-        session.say(ready_made, f"  {session.command('templates', 'use', 'NAME')}")

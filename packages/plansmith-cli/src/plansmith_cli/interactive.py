@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
-from plansmith import Effect, PlanInvalid, Problem, QuestionAsked, Run
+from plansmith import Effect, QuestionAsked, Run
 from plansmith.engine.units import named_unit
 from plansmith.errors import JournalDamaged
 from plansmith.formats.native import to_yaml
@@ -21,7 +21,7 @@ from plansmith.plan.next_move import AwaitAnswer, AwaitReview, Over, Paused, nex
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import StepFields
 from plansmith.review.policy import active_steps
-from plansmith.review.render import plan_lines, problem_lines
+from plansmith.review.render import plan_lines
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import change_lines, done_so_far, finish, review_lines
@@ -29,7 +29,6 @@ from plansmith_cli.keyboard import Choice, ask_line, editor_of, open_in_editor, 
 from plansmith_cli.questions import ask_all
 from plansmith_cli.session import Session, exit_of, is_unusable
 from plansmith_cli.ui.output import load_plan, own_text, read_file, refused
-from plansmith_cli.ui.progress import Lines, View, is_stage, ticking
 
 # The time to press Ctrl-C a second time; reads that it cuts off are made again.
 _DETACH_S: Final = 2.0
@@ -62,7 +61,8 @@ class Watcher:
         self.session = session
         self.run_id = run_id
         self.prompts = prompts or Prompts()
-        self.view: View = session.view()
+        self.view = session.lines
+        self.view.restart(session.locale)
         self.stopped_elsewhere = asyncio.Event()
         self.run = Run(id=run_id)
         self.number = 0
@@ -132,27 +132,13 @@ async def stoppable(work: Coroutine[Any, Any, _T], *signals: signal.Signals) -> 
         return None
 
 
-@asynccontextmanager
-async def _planning_shown_in(watcher: Watcher) -> AsyncGenerator[None]:
-    """Shows messages of the planner in the view: other lines would break its block."""
-    planning, verbose = watcher.session.smith.runs.planning, watcher.session.detail == "verbose"
-
-    def say(text: str) -> None:
-        # Where lines are written one below the other, a stage is one only if it is wanted.
-        if verbose or not is_stage(text) or not isinstance(watcher.view, Lines):
-            watcher.view.say(text)
-
-    with planning.tell.instead(say):
-        yield
-
-
 async def execute(watcher: Watcher) -> Executed:
     """Executes a run until it is over or waits; Ctrl-C once detaches, twice cancels."""
     session, run_id = watcher.session, watcher.run_id
-    watcher.view = session.view()
+    watcher.view.restart(session.locale)
     watcher.stopped_elsewhere.clear()
     await watcher.catch_up()
-    async with ticking(watcher.view), interrupts() as hits, _planning_shown_in(watcher):
+    async with interrupts() as hits:
         following = asyncio.ensure_future(watcher.catch_up(follow=True))
         running = asyncio.ensure_future(session.smith.runs.run(run_id))
         try:
@@ -160,6 +146,7 @@ async def execute(watcher: Watcher) -> Executed:
         finally:
             await _cancelled(following)
             await watcher.catch_up()
+            watcher.view.stop()
     if stop is Stop.ITSELF:
         return Executed(await running, stop)
     # A read that was cut off must not go on in this process, which may live on.
@@ -354,34 +341,19 @@ async def edit_in_editor(session: Session, run: Run, *, tells: bool = True) -> R
     handle, name = tempfile.mkstemp(prefix=f"plansmith-{run.id[:13]}-", suffix=".yaml")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(before)
-    kept = Sentence("your text is kept in {path}", path=name)
-    while True:
-        await open_in_editor(editor, name)
-        if read_file(name) == before.encode():
-            os.unlink(name)  # noqa: PTH108 - in an async function
-            session.say(Sentence("nothing was changed"))
-            return run
+    await open_in_editor(editor, name)
+    edited = run
+    if read_file(name) == before.encode():
+        session.say(Sentence("nothing was changed"))
+    else:
         try:
             edited = await edit_from(session, run, name, tells=tells)
-        except PlanInvalid as error:
-            if not _wants_again(session, error):
-                session.say(kept, f"  {session.command('runs', 'edit', run.id, '--file', name)}")
-                raise
         except BaseException:
-            session.say(kept)
+            kept = Sentence("your text is kept in {path}", path=name)
+            session.say(kept, f"  {session.command('runs', 'edit', run.id, '--file', name)}")
             raise
-        else:
-            os.unlink(name)  # noqa: PTH108 - in an async function
-            return edited
-
-
-def _wants_again(session: Session, error: PlanInvalid) -> bool:
-    if not session.has_person:
-        return False
-    problems = [each for each in error.problems if isinstance(each, Problem)]
-    session.say(*problem_lines(problems, session.locale))
-    typed = ask_line(own_text("Open it again? Y = yes, n = leave the plan as it was: "))
-    return typed is not None and read_choice(typed).kind != "no"
+    os.unlink(name)  # noqa: PTH108 - in an async function
+    return edited
 
 
 async def edit_from(session: Session, run: Run, name: str, *, tells: bool = True) -> Run:

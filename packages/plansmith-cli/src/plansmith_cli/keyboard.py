@@ -1,38 +1,29 @@
-"""Reads a key, a line or an edited text from the person; plain lines from a pipe."""
+"""Reads a line or an edited text from the person; plain lines from a pipe."""
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import shlex
 import signal
 import sys
 import termios
 import threading
-import tty
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-from plansmith.files import replace_file
-from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
 from plansmith_cli.ui.output import wrong
 from plansmith_cli.ui.terminal import fitted_to
-
-if TYPE_CHECKING:
-    import readline
-else:
-    lazy_modules(globals(), readline="readline")
 
 _WORDS: Final[Mapping[Literal["yes", "no", "edit"], frozenset[str]]] = {
     "yes": frozenset({"y", "yes", "是", "是的", "好", "好的"}),
     "no": frozenset({"n", "no", "否", "不"}),
     "edit": frozenset({"e", "edit", "编辑"}),
 }
-_KEPT: Final = 1000
 
 
 class Choice(NamedTuple):
@@ -72,25 +63,6 @@ def ask_line(prompt: str) -> str | None:
         sys.stderr.flush()
         line = sys.stdin.readline()
     return line.rstrip("\n") if line else None
-
-
-def read_key(prompt: str) -> str:
-    """Shows a prompt, waits for a key and returns it, without showing it; Ctrl-C raises.
-
-    Drops what was typed before. The end of input counts as `q`.
-    """
-    handle = sys.stdin.fileno()
-    before = termios.tcgetattr(handle)
-    try:
-        # Before the prompt is shown: whoever sees it may press a key or Ctrl-C at once.
-        with interruptible():
-            tty.setcbreak(handle, termios.TCSAFLUSH)
-            sys.stdout.write(prompt)
-            sys.stdout.flush()
-            typed = os.read(handle, 16)  # the rest of an arrow key's sequence goes with it
-    finally:
-        termios.tcsetattr(handle, termios.TCSADRAIN, before)
-    return typed.decode("utf-8", "replace") if typed not in (b"", b"\x04") else "q"
 
 
 @contextmanager
@@ -147,140 +119,45 @@ async def open_in_editor(editor: str, path: str) -> None:
     command = [*shlex.split(editor), path]
     try:
         process = await asyncio.create_subprocess_exec(*command)
+        code = await process.wait()
+        reason = Sentence("it ended with {code}", code=code) if code else ""
     except OSError as error:
+        reason = error.strerror or str(error)
+    if reason:
         raise wrong(
-            "{command} cannot be started: {reason}",
+            "{command} failed: {reason}",
             "set EDITOR to your editor",
             command=command[0],
-            reason=error.strerror,
-        ) from None
-    if code := await process.wait():
-        raise wrong(
-            "{command} ended with {code}",
-            "set EDITOR to your editor",
-            command=command[0],
-            code=code,
+            reason=reason,
         )
 
 
-class LineHistory:
-    """The lines that were typed, in a file that only their person can read.
+def is_at_terminal() -> bool:
+    """Whether a person can be asked, and sees the question."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
-    A line that begins with a space is not kept, as in shells.
+
+def read_message(prompt: str, *, notice: str = "", drops: bool = False) -> str | None:
+    """Reads a line from the person, who may edit it, or from a pipe; None at the end.
+
+    Ctrl-C raises, from when the notice is shown. `drops` what was typed before.
     """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def lines(self) -> list[str]:
-        """Returns the lines, oldest first; a file that grew too long is cut."""
-        try:
-            found = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
-            if len(found) > 2 * _KEPT:
-                replace_file(self._path, "".join(f"{each}\n" for each in found[-_KEPT:]))
-        except OSError:
-            return []
-        return found[-_KEPT:]
-
-    def add(self, line: str) -> str:
-        """Keeps a line; returns it as it is kept, empty if it is not."""
-        kept = " ".join(line.split())
-        if line[:1].isspace() or not kept:
-            return ""
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-        handle = os.open(self._path, flags, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(f"{kept}\n")
-        return kept
-
-
-class LineEditor:
-    """Reads one line after the other from the person, or from a pipe."""
-
-    def __init__(
-        self,
-        history: LineHistory,
-        complete: Callable[[str], Iterable[str]],
-        *,
-        warn: Callable[[str], None],
-    ) -> None:
-        self._history: LineHistory | None = history
-        self._complete = complete
-        self._warn = warn
-        self._found: Sequence[str] = ()
-        self.asks = sys.stdin.isatty() and sys.stderr.isatty()
-        # Python edits lines only where it also writes them.
-        self._edits = self.asks and sys.stdout.isatty()
-        if not self._edits:
-            return
-        is_libedit = "libedit" in (readline.__doc__ or "")
-        readline.set_auto_history(False)  # answers to other prompts are not kept
-        readline.set_completer_delims(" \t\n")
-        readline.set_completer(self._completion)
-        readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
-        if not is_libedit:  # a pasted text of several lines is one message
-            readline.parse_and_bind("set enable-bracketed-paste on")
-        for line in history.lines():
-            readline.add_history(line)
-
-    def read(self, prompt: str, *, notice: str = "", drops: bool = False) -> str | None:
-        """Reads a line; None at the end; Ctrl-C raises, from when the notice is shown.
-
-        `drops` what was typed before.
-        """
-        if not self.asks:
+    if not is_at_terminal():
+        return _readable(sys.stdin.readline)
+    if drops:
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    edits = sys.stdout.isatty()  # Python edits lines only where it also writes them
+    with interruptible():
+        sys.stderr.write(notice if edits else notice + prompt)
+        sys.stderr.flush()
+        if not edits:
             return _readable(sys.stdin.readline)
-        if drops:
-            termios.tcflush(sys.stdin, termios.TCIFLUSH)
-        with interruptible():
-            sys.stderr.write(notice if self._edits else notice + prompt)
-            sys.stderr.flush()
-            if not self._edits:
-                return _readable(sys.stdin.readline)
-            sys.stdout.flush()
-            try:
-                line = _readable(lambda: f"{input(prompt)}\n")
-            except EOFError:
-                return None
+        sys.stdout.flush()
+        importlib.import_module("readline")  # has `input` edit
         try:
-            if self._history is not None and (kept := self._history.add(line or "")):
-                readline.add_history(kept)
-        except OSError as error:
-            self._warn(Sentence("what you type is not kept for later: {error}", error=error))
-            self._history = None
-        return line
-
-    def _completion(self, word: str, state: int) -> str | None:
-        if state == 0:
-            typed = readline.get_line_buffer()[: readline.get_endidx()]
-            start = len(typed) - len(word)
-            self._found = [each[start:] for each in self._complete(typed)]
-        return self._found[state] if state < len(self._found) else None
-
-
-def completions(typed: str, *, commands: Iterable[str], options: Iterable[str]) -> list[str]:
-    """Returns lines that begin as typed: with a command, an option or the name of a file."""
-    whole = [each for each in (*commands, *options) if each.isprintable()]
-    lowered = typed.casefold()
-    found = [each for each in whole if each.casefold().startswith(lowered)] if typed else whole
-    before, _, word = typed.rpartition(" ")
-    lead = f"{before} " if before or typed.startswith(" ") else ""
-    if word.startswith("/") or not word:
-        return found
-    folder, slash, start = word.rpartition("/")
-    try:
-        with os.scandir(folder or ".") as entries:
-            names = sorted((each.name, each.is_dir()) for each in entries)
-    except OSError:
-        return found
-    # A name with control characters would reach the terminal as it is.
-    return found + [
-        f"{lead}{folder}{slash}{name}{'/' * is_folder}"
-        for name, is_folder in names
-        if name.startswith(start) and name.isprintable() and (start or not name.startswith("."))
-    ]
+            return _readable(lambda: f"{input(prompt)}\n")
+        except EOFError:
+            return None
 
 
 def _readable(read: Callable[[], str]) -> str | None:

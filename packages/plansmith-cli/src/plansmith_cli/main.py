@@ -19,7 +19,6 @@ from plansmith_cli.parser import FOLDER, Parser, WrongUsage, help_text
 from plansmith_cli.ui.terminal import SPOKEN, own_locale, say_fitted, speak
 
 if TYPE_CHECKING:
-    import difflib
     from importlib import metadata
 
     from plansmith import files, plugins
@@ -30,7 +29,6 @@ else:
     lazy_modules(
         globals(),
         files="plansmith.files",
-        difflib="difflib",
         metadata="importlib.metadata",
         plugins="plansmith.plugins",
         sentence="plansmith.plan.sentence",
@@ -239,18 +237,13 @@ def load_command(name: str) -> Command:
 
 
 def _unknown(name: str) -> PlansmithError:
-    noun, _, word = name.rpartition(" ")
-    known = [each.removeprefix(f"{noun} ") for each in verbs(noun)] or [*COMMANDS, "--version"]
-    hint = sentence.Sentence("plansmith --help lists all")
+    hint = sentence.did_you_mean(
+        name, COMMANDS, otherwise=sentence.Sentence("plansmith --help lists all")
+    )
     if name.startswith("-"):
         hint = sentence.Sentence(
             "options follow the command, such as plansmith ask {name}", name=name
         )
-    elif near := difflib.get_close_matches(word, known, n=1):
-        meant = f"{noun} {near[0]}".lstrip()
-        hint = sentence.Sentence("did you mean plansmith {name}?", name=meant)
-    elif noun:
-        hint = sentence.Sentence("{command} --help lists the options", command=f"plansmith {noun}")
     return PlansmithError(sentence.Sentence("there is no command '{name}'", name=name), hint=hint)
 
 

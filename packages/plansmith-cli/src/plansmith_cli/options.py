@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.errors import Misconfigured
@@ -29,15 +29,6 @@ else:
 
 # Flags that the next command about the same run has to repeat.
 _REPEATED: Final = ("store", "tools", "model", "base_url", "docs", "profile")
-# Commands that only look at runs, or stop them, need the store alone; these need tools as well.
-_STORE_ALONE: Final = frozenset(
-    (
-        *("reject", "report", "show", "threads", "runs", "runs watch", "runs skip"),
-        *("runs pause", "runs cancel", "store repair"),
-    )
-)
-_TOOLS_ALONE: Final = frozenset(("convert", "runs edit", "runs undo", "runs replay"))
-_NOUNS: Final = frozenset(("runs", "store"))
 _LIMITS: Final[dict[str, type[int | float]]] = {
     "money": float,
     "tokens": int,
@@ -64,10 +55,10 @@ _MAKES_PLANS: Final = """
 --profile FILE  for whom the plan is, as YAML or TOML
 """
 # Scripts pass the same flags to every command, so none is refused; the help has those that matter.
-_HIDDEN: Final = "\n--model MODEL\n--base-url URL\n--docs PATH*\n--profile FILE\n"
+HIDDEN: Final = "\n--model MODEL\n--base-url URL\n--docs PATH*\n--profile FILE\n"
 PARTS: Final = STORE + _TOOLS + _MAKES_PLANS
-TOOLS: Final = STORE + _TOOLS + _HIDDEN  # for commands that make no plan
-STORE_ALONE: Final = STORE + "--tools FILE*" + _HIDDEN  # for those that look at runs, or stop them
+TOOLS: Final = STORE + _TOOLS + HIDDEN  # for commands that make no plan
+STORE_ALONE: Final = STORE + "--tools FILE*" + HIDDEN  # for those that look at runs, or stop them
 _FORM: Final = """
 --json  print the run as JSON at the end
 | --jsonl  print events as JSON, one per line
@@ -166,12 +157,10 @@ def read_budget(text: str) -> dict[str, Any]:
     return found
 
 
-def repeated_flags(args: argparse.Namespace, words: Sequence[str]) -> list[str]:
-    """Returns the flags to repeat in a command about the same run: those that it needs."""
+def repeated_flags(args: argparse.Namespace) -> list[str]:
+    """Returns the flags to repeat in a command about the same run; every command takes them."""
     flags: list[str] = []
-    command = " ".join(words[:2]) if words[0] in _NOUNS else words[0]
-    needed = 1 if command in _STORE_ALONE else 2 if command in _TOOLS_ALONE else len(_REPEATED)
-    for name in _REPEATED[:needed]:
+    for name in _REPEATED:
         value: str | list[str] | None = vars(args).get(name)
         for each in [value] if isinstance(value, str) else value or []:
             flags += [f"--{name.replace('_', '-')}", each]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,19 +14,19 @@ from plansmith import Plan, QuestionAsked, Refused, Run
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.provenance import allow_seen
 from plansmith.errors import StaleDecision
-from plansmith.plan.data import Json, content_hash, json_text, need_plain, same
+from plansmith.plan.data import Json, content_hash, json_text, need_plain
 from plansmith.plan.ids import root_of
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.question_options import ALLOW
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, MapStep, ToolStep
 from plansmith.review.render import BAR, named_lines, table_lines, text_lines, value_cell
-from plansmith.runs.decisions import changed_values, consent_values, may_change_values
+from plansmith.runs.decisions import changed_values, consent_values
 from plansmith.runs.files import UNSEEN, Content, FileChange, Preview, as_text
 from plansmith.text import clip, safe
-from plansmith_cli.keyboard import agrees, ask_line, editor_of, open_in_editor, read_choice
+from plansmith_cli.keyboard import ask_line, read_choice
 from plansmith_cli.session import Session, has_no_plan, is_unusable
-from plansmith_cli.ui.output import error_text, own, own_text, read_file, refused
+from plansmith_cli.ui.output import error_text, own, own_text, refused
 from plansmith_cli.ui.terminal import own_locale
 from plansmith_desk.files.run_files import WorkFiles
 
@@ -36,9 +34,7 @@ Group = tuple[QuestionAsked, ...]
 Values = Mapping[str, Json]
 _ITEM: Final = re.compile(r"/\d+(?=/|$)")
 _ALL: Final = frozenset({"all", "全部"})
-_CHANGE: Final = frozenset({"change", "修改"})
 _MOST_LINES: Final = 60
-_KEEP: Final = Sentence("keep all names, and change only their values")
 
 
 def read_answer(asked: QuestionAsked, typed: str) -> Json:
@@ -130,17 +126,14 @@ def _callee_of(plan: Plan | None, unit: str | None) -> str:
             return unit or ""
 
 
-def question_lines(
-    asked: QuestionAsked, run: Run, values: Values | None = None, effects: Iterable[str] = ()
-) -> Iterator[str]:
-    """Yields a question and who asks it; for consent, what the call does and its values."""
+def question_lines(asked: QuestionAsked, run: Run) -> Iterator[str]:
+    """Yields who asks, the text of a question, and its options."""
     yield head_line((asked,), run)
-    if values is None:
-        yield from _quoted(clip(own(asked.text), 4000))
-    else:
-        yield from (*effects, _origin_line(asked, run))
-        for name, value in values.items():
-            yield from (f"  {line}" for line in named_lines(name, value, own_locale()))
+    yield from _quoted(clip(own(asked.text), 4000))
+    yield from _option_lines(asked)
+
+
+def _option_lines(asked: QuestionAsked) -> Iterator[str]:
     for number, option in enumerate(asked.options, start=1):
         yield from _quoted(f"{number}. {clip(option)}")
 
@@ -272,6 +265,10 @@ class Asked:
         shown.previews = [await shown.preview(each) for each in group]
         return shown
 
+    @property
+    def is_consent(self) -> bool:
+        return self.values[0] is not None
+
     async def preview(self, asked: QuestionAsked, own: Values | None = None) -> Preview | None:
         return await WorkFiles(self.session.smith.runs).consent_preview(self.run, asked, own)
 
@@ -292,27 +289,33 @@ class Asked:
             raise StaleDecision(other, hint=Sentence("look at it again, then decide"))
 
     def lines(self, *, whole: bool = False) -> Iterator[str]:
-        """Yields the question, or the table of all items: what is lost first, then the values."""
-        if len(self.group) == 1:
-            values = {} if whole and self.values[0] is not None else self.values[0]
-            yield from question_lines(
-                self.group[0], self.run, values, preview_lines(self.previews[0])
-            )
+        """Yields the question; for consent what is lost first, then the values of all calls."""
+        first, is_alone = self.group[0], len(self.group) == 1
+        if not self.is_consent:
+            yield from question_lines(first, self.run)
+            return
+        yield head_line(self.group, self.run)
+        for seen in sorted(self.previews, key=lambda each: not loses(each)):
+            yield from preview_lines(seen, differences=is_alone)
+        yield _origin_line(first, self.run)
+        if whole:
+            for number, each in enumerate(self.values, start=1):
+                yield from () if is_alone else (f"  {number}.",)
+                yield from _whole_lines(each or {})
+        elif is_alone:
+            for name, value in (self.values[0] or {}).items():
+                yield from (f"  {line}" for line in named_lines(name, value, own_locale()))
         else:
-            yield head_line(self.group, self.run)
-            for seen in sorted(self.previews, key=lambda each: not loses(each)):
-                yield from preview_lines(seen, differences=False)
-            yield _origin_line(self.group[0], self.run)
-            names = dict.fromkeys(name for each in self.values for name in each or {})
-            rows = [
-                [str(number), *(value_cell((each or {}).get(name)) for name in names)]
-                for number, each in enumerate(self.values, start=1)
-            ]
-            yield from (f"  {BAR}{line}" for line in table_lines(["", *names], rows))
-        for number, each in enumerate(self.values, start=1):
-            if whole and each is not None:
-                yield from (f"  {number}.",) if len(self.group) > 1 else ()
-                yield from _whole_lines(each)
+            yield from (f"  {BAR}{line}" for line in self._table())
+        yield from _option_lines(first) if is_alone else ()
+
+    def _table(self) -> Iterable[str]:
+        names = dict.fromkeys(name for each in self.values for name in each or {})
+        rows = [
+            [str(number), *(value_cell((each or {}).get(name)) for name in names)]
+            for number, each in enumerate(self.values, start=1)
+        ]
+        return table_lines(["", *names], rows)
 
     async def answer(self, value: Json) -> Run:
         """Gives one answer to every question: a permit each, for its own values alone.
@@ -337,118 +340,40 @@ class Asked:
             answered = await answer_seen(self.session, self.run, asked, given)
         return answered
 
-    async def change(self, changes: Values, seen: Preview | None = None) -> Run:
+    async def change(self, changes: Values) -> Run:
         """Has the call made with a person's values, and with no others."""
         asked = self.group[0]
         own_values = await changed_values(self.session.smith.store, asked, changes)
-        seen = seen or await self.preview(asked, own_values)
+        seen = await self.preview(asked, own_values)
         value = allow_seen(seen.seen if seen else "", own_values)
         return await answer_seen(self.session, self.run, asked, value)
 
     async def ask(self) -> bool:
-        """Asks for answers until there is a decision on all; False if one stays open."""
-        count = len(self.group)
-        if count > 1:
+        """Asks for an answer until one is taken; False if the question stays open."""
+        session = self.session
+        prompt = own_text("Your answer (Enter = later): ")
+        if self.is_consent:
             prompt = own_text(
-                "Allow all {count}? y = all, n = none, a number = decide on that one "
-                "alone, all = see every value whole, Enter = later: ",
-                count=count,
+                "Your answer (y = allow, n = refuse, all = see every value whole, Enter = later): "
             )
-        elif self.values[0] is not None:
-            prompt = own_text(
-                "Your answer (y = allow, n = refuse, all = see every value whole, change "
-                "= use values of your own, Enter = later): "
-            )
-        else:
-            prompt = own_text("Your answer (Enter = later): ")
         while typed := (ask_line(prompt) or "").strip():
+            if typed in _ALL and self.is_consent:
+                session.say(*self.lines(whole=True))
+                continue
             try:
-                decided = await self._take(typed)
+                await self.answer(read_answer(self.group[0], typed))
             except Refused as error:
-                decided = await self._tell_refusal(error)
-            if decided is not None:
-                return decided
+                session.say(safe(error_text(error, session.locale)))
+                if self.is_consent:  # the files, or what is asked, may be another thing now
+                    return await self._ask_again()
+            else:
+                return True
         return False
 
-    async def _tell_refusal(self, error: Refused) -> bool | None:
-        """Tells why an answer was not taken, and shows anew what may be another thing now."""
-        first, *others = self.group
-        self.session.say(safe(error_text(error, self.session.locale)))
-        if others and isinstance(error, StaleDecision):
-            return await self._ask_again(self.group)
-        if not others and self.values[0] is not None:
-            self.previews = [await self.preview(first)]
-            self.session.say(*preview_lines(self.previews[0]))
-        return None
-
-    async def _take(self, typed: str) -> bool | None:
-        """Does what was typed: an answer, a look, a change, one of several; None to ask again."""
-        session, count, values = self.session, len(self.group), self.values[0]
-        if typed in _ALL and count > 1:
-            session.say(*self.lines(whole=True))
-            return None
-        if typed in _ALL and values is not None:
-            session.say(*_whole_lines(values))
-            return None
-        if typed in _CHANGE and count == 1 and values is not None:
-            return await self._change_by_hand(values) or None
-        if count > 1 and typed.isdecimal() and 0 < int(typed) <= count:
-            place = int(typed) - 1
-            alone = await Asked.look(session, self.run, (self.group[place],))
-            session.say(*alone.lines())
-            decided = await alone.ask()
-            rest = (*self.group[:place], *self.group[place + 1 :])
-            return await self._ask_again(rest if decided else self.group)
-        await self.answer(read_answer(self.group[0], typed))
-        return True
-
-    async def _ask_again(self, group: Group) -> bool:
+    async def _ask_again(self) -> bool:
         run = await self.session.smith.get(self.run.id)
-        left = [each.question for each in group if each.question in run.questions]
-        return await ask_all(self.session, run, [run.questions[name] for name in left])
-
-    async def _change_by_hand(self, values: Values) -> bool:
-        """Lets a person edit the values; returns whether they are used instead and allowed."""
-        session, asked = self.session, self.group[0]
-        if not may_change_values(self.run, asked, session.smith.runs.intake.policy.second_person):
-            raise refused(
-                "these values cannot be changed here, only in the plan",
-                "refuse, or change the plan",
-            )
-        changes = await _edited(session, values)
-        if not changes:
-            session.say(Sentence("No value was changed."))
-            return False
-        seen = await self.preview(asked, {**values, **changes})
-        session.say(*_whole_lines(changes), *preview_lines(seen))
-        if not agrees(own_text("Use these values and allow the call? [y/N] ")):
-            return False
-        await self.change(changes, seen)
-        return True
-
-
-async def _edited(session: Session, values: Values) -> dict[str, Json]:
-    handle, name = tempfile.mkstemp(prefix="plansmith-values-", suffix=".json")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(dict(values), file, ensure_ascii=False, indent=2)
-    try:
-        await open_in_editor(editor_of(has_person=session.has_person), name)
-        edited = cast("Json", json.loads(read_file(name)))
-    except ValueError as error:
-        raise refused(
-            "that is not JSON: {error}", "type change to try it again", error=str(error)
-        ) from None
-    finally:
-        os.unlink(name)  # noqa: PTH108 - in an async function
-    if not isinstance(edited, dict):
-        raise refused("that is not an object of values", hint=_KEEP)
-    if values.keys() - edited.keys():
-        raise refused("a value is missing", hint=_KEEP)
-    return {
-        name: value
-        for name, value in edited.items()
-        if name not in values or not same(values[name], value)
-    }
+        names = [each.question for each in self.group if each.question in run.questions]
+        return await ask_all(self.session, run, [run.questions[name] for name in names])
 
 
 def read_change(given: str) -> tuple[str, Json]:
@@ -507,26 +432,15 @@ def next_commands(run: Run, session: Session) -> Iterator[str]:
     yield session.command_for(run, "go", run.id)
 
 
-async def waiting_lines(
-    run: Run, session: Session, *, served: bool = False, asks: bool = True
-) -> list[str]:
+async def waiting_lines(run: Run, session: Session, *, asks: bool = True) -> list[str]:
     """Returns what the run waits for, and the commands to continue it.
 
-    `served`: a server or worker of the store lives, which continues what is decided. `asks`: with
-    the questions, which were not shown yet.
+    `asks`: with the questions, which were not shown yet.
     """
     *decisions, go_on = [*next_commands(run, session)] or [""]
     if not go_on:
         return []
-    lines = [
-        own_text(
-            "The run waits for you:"
-            if decisions
-            else "A server or worker that runs in this folder goes on with it. To go on here:"
-            if served
-            else "To go on:"
-        )
-    ]
+    lines = [own_text("The run waits for you:" if decisions else "To go on:")]
     for group in question_groups(run.questions.values()) if asks else ():
         lines += (await Asked.look(session, run, group)).lines()
     lines.append(f"  {safe(go_on)}")

@@ -29,7 +29,7 @@ from plansmith_cli.config import Settings
 from plansmith_cli.options import command_line, detail_of, repeated_flags, settings_of, warn
 from plansmith_cli.parser import command
 from plansmith_cli.team_smiths import TeamSmiths
-from plansmith_cli.ui.output import print_json, print_lines, shown_lines, wrong
+from plansmith_cli.ui.output import print_as, print_json, print_lines, shown_lines, wrong
 from plansmith_cli.ui.terminal import SPOKEN, own_locale
 from plansmith_cli.wiring import make_smith
 
@@ -59,7 +59,7 @@ class Session:
     settings: Settings
     args: argparse.Namespace
     teams: TeamSmiths
-    lines: progress.PlanningProgress  # where planning is told
+    lines: progress.Lines  # where planning and runs are shown
     by: str = field(default_factory=getpass.getuser)
     thread: str = ""  # of the run that is shown as JSON
     turn: dict[str, Any] = field(default_factory=dict[str, Any])  # what came of the message in it
@@ -99,7 +99,7 @@ class Session:
 
     def command(self, *words: str, folder: str = "") -> str:
         """Returns a command line with the flags of this session, for its folder or another one."""
-        return command_line(*words, *repeated_flags(self.args, words), folder=folder)
+        return command_line(*words, *repeated_flags(self.args), folder=folder)
 
     def command_for(self, run: Run, *words: str) -> str:
         """Returns a command line about a run, with `-C` if the run is of another folder."""
@@ -120,10 +120,7 @@ class Session:
         print_lines(lines)
 
     def print_as(self, value: object, lines: Iterable[str]) -> None:
-        if self.args.json:
-            print_json(value)
-        else:
-            print_lines(lines)
+        print_as(self.args, value, lines)
 
     def say_as(self, value: object, *lines: str) -> None:
         if self.args.json:
@@ -139,10 +136,6 @@ class Session:
 
     def planning(self) -> AbstractContextManager[None]:
         return self.lines.moving()
-
-    def view(self) -> progress.View:
-        jsonl = bool(self.given("jsonl"))
-        return progress.make_view(self.locale, jsonl=jsonl, quiet=self.detail == "quiet")
 
     async def find(self, name: str) -> str:
         return await find_run(name, self.journals)
@@ -227,6 +220,12 @@ def shortest(ids: Collection[str]) -> int:
     return max([_SHORT, *(count + 1 for count in shared)])
 
 
+def say_stopped(session: Session, run: str = "last") -> None:
+    """Says that a command was stopped, and what goes on with its run."""
+    stopped = Sentence("Stopped here; what is done is kept. To go on:")
+    session.say(stopped, f"  {session.command('go', run)}")
+
+
 Work = Callable[[Session], Awaitable[int | None]]
 
 
@@ -242,7 +241,9 @@ def in_session(
     A command that only reads runs needs no tool, agent or model. `make` makes it, as of a team.
     """
     settings = settings_of(args)
-    lines = progress.PlanningProgress(language_of(own_locale()), detail=detail_of(args))
+    jsonl = bool(vars(args).get("jsonl"))
+    locale, detail = language_of(own_locale()), detail_of(args)
+    lines = progress.make_progress(locale, detail=detail, jsonl=jsonl)
 
     async def go() -> int | None:
         parts: Parts = {"tell": lines.say}

@@ -1,6 +1,6 @@
-"""What the settings of a project folder may do: the harmless ones count, the others by trust.
+"""Whether the settings of a project folder count: only if a person trusts exactly their content.
 
-Trust is kept by the hash of their content, and of every file that they name.
+Trust is kept by the hash of that content, and of every file that it names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
-from zoneinfo import ZoneInfo
 
 from plansmith.errors import Misconfigured
 from plansmith.files import replace_file
@@ -65,13 +64,15 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A folder's settings: `kept` are the harmless ones, `left` the names of the others."""
+    """A folder's settings, and the bytes of the file that they were read from."""
 
     folder: Path
     data: bytes
     settings: Table
-    kept: Table
-    left: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        return [*_names(self.settings)]
 
     def content(self) -> Content:
         folder = self.folder
@@ -100,7 +101,7 @@ class Project:
 
 def left_out(project: Project, *, changed: bool) -> str:
     """Says which settings of a folder were ignored, why, and how to trust them."""
-    shown, more = [*map(safe, project.left[:_SHOWN])], len(project.left) - _SHOWN
+    shown, more = [*map(safe, project.names[:_SHOWN])], len(project.names) - _SHOWN
     names = Sentence("{names} and {count} more", names=shown, count=more) if more > 0 else shown
     why = (
         Sentence("it changed since you trusted it")
@@ -263,107 +264,23 @@ def _copied(server: Table, content: Content) -> Table:
     return server | {"folder": str(content.folder), "files": files}
 
 
+# Tables whose keys are names that the folder chose.
+_NAMED: Final = ("mcp.servers.", "agents.", "secrets.", "notices.")
 # Settings that name files; their paths are relative to the settings file.
 _PATHS: Final = (
     *(("tools",), ("documents",), ("profile",), ("planner", "prompts")),
     *(("mcp", "files"), ("mcp", "approvals"), ("agents", "*", "ca_file"), ("secrets", "*", "file")),
 )
-# Tables whose entries are reported by name and not key by key.
-_TABLES: Final = {("mcp", "servers"): 3, ("agents",): 2, ("secrets",): 2, ("notices",): 2}
-
 Table = dict[str, Any]
-Rule = Callable[[Any, Any, Path], bool]
 
 
-def _lower(value: Any, now: Any, _: Path) -> bool:
-    return bool(now is None or value <= now)
-
-
-def _stricter(value: Any, now: Any, _: Path) -> bool:
-    order = ("show", "ask", "deny")
-    return order.index(value) >= order.index(now)
-
-
-def _zone(value: Any, _: Any, __: Path) -> bool:
-    try:
-        return bool(ZoneInfo(value).key)
-    except (KeyError, ValueError, OSError):
-        return False
-
-
-def _inside(value: Any, _: Any, folder: Path) -> bool:
-    """Tells whether all documents are inside the folder, not behind a link and not hidden."""
-    root = folder.resolve()
-    try:
-        found = [at(root, each).resolve() for each in value]
-    except (ValueError, RuntimeError):
-        return False
-    return all(
-        each.is_relative_to(root) and not any(p[0] == "." for p in each.relative_to(root).parts)
-        for each in found
-    )
-
-
-# What an untrusted project may set: smaller and stricter values, by a rule or as the only value.
-# Anything else needs trust.
-_HARMLESS: Final[Mapping[tuple[str, ...], Rule | bool | str]] = {
-    ("planner", "timezone"): _zone,
-    **{
-        ("planner", each): _lower
-        for each in ("top_k", "max_steps", "repairs", "context_tokens", "source_seconds")
-    },
-    ("planner", "ask_for_missing"): True,
-    ("planner", "strict_shortlist"): True,
-    ("planner", "background_search"): False,
-    ("planner", "semantic"): False,
-    ("review", "ask"): "always",
-    **{("budget", each): _lower for each in ("money", "tokens", "steps", "seconds")},
-    **{
-        ("run", each): _lower
-        for each in ("width", "tries", "max_replans", "max_iterations", "max_rejections")
-    },
-    ("run", "per_tool", "*"): _lower,
-    ("run", "data"): _stricter,
-    ("run", "early_start"): False,
-    ("builtin", "enabled"): False,
-    ("builtin", "write"): False,
-    ("documents",): _inside,
-}
-
-
-def harmless(found: Table, base: object, folder: Path) -> tuple[Table, list[str]]:
-    """Returns the settings of a project that need no trust, and the names of all others."""
-    kept: Table = {}
-    left: list[str] = []
-    for path, value in _leaves(found):
-        rule = _HARMLESS.get(path, _HARMLESS.get((*path[:-1], "*")))
-        now = _at(base, path)
-        fits = rule(value, now, folder) if callable(rule) else value == rule
-        if value == now or (rule is not None and fits):
-            place = kept
-            for key in path[:-1]:
-                place = place.setdefault(key, {})
-            place[path[-1]] = value
-        else:
-            depth = next((n for at, n in _TABLES.items() if path[: len(at)] == at), len(path))
-            left.append(".".join(path[:depth]))
-    return kept, list(dict.fromkeys(left))
-
-
-def _leaves(found: Table, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _names(found: Table, place: str = "") -> Iterator[str]:
+    """Yields the dotted name of each setting; of what is named by the folder, its name alone."""
     for key, value in found.items():
-        if isinstance(value, dict):
-            yield from _leaves(cast("Table", value), (*path, key))
+        if isinstance(value, dict) and place not in _NAMED:
+            yield from _names(cast("Table", value), f"{place}{key}.")
         else:
-            yield (*path, key), value
-
-
-def _at(base: object, path: tuple[str, ...]) -> Any:
-    found: Any = base
-    for key in path:
-        held = isinstance(found, dict)
-        found = cast("Table", found).get(key) if held else getattr(found, key, None)
-    return list(cast("tuple[object, ...]", found)) if isinstance(found, tuple) else found
+            yield f"{place}{key}"
 
 
 def with_paths(found: Table, change: Callable[[tuple[str, ...], str], str]) -> Table:

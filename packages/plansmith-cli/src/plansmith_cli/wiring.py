@@ -94,18 +94,14 @@ def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plan
         folder = [folder_brief.FolderBrief(settings.folder())] if settings.builtin.enabled else []
         parts["context"] = [*documents, *cast("list[ContextSource]", telling), *folder]
 
-    def say(text: str) -> None:
-        smith.runs.planning.tell(text)  # by name: it changes while a run is shown
-
     models = settings.models
     roles = {"model": models.plan, "triage_model": models.triage, "report_model": models.report}
     given: dict[str, Any] = {
-        name: make_model(role, clock=clock, tell=say)
+        name: make_model(role, clock=clock, tell=tell)
         for name, role in roles.items()
         if name not in parts and role
     }
-    smith = Plansmith(settings=settings.planner, **parts, **given)
-    return smith
+    return Plansmith(settings=settings.planner, **parts, **given)
 
 
 def _started_with(settings: Settings) -> Iterator[Path]:

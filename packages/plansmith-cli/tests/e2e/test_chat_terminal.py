@@ -55,14 +55,14 @@ def test_the_five_turns_of_a_conversation(traveller: Traveller) -> None:
     with traveller.types(*CHAT, "Plan a trip") as terminal:
         terminal.until("The planner asks about your request", "Where to?", YOU)
         terminal.type("Rome\n")
-        terminal.until("Taken as the answer to “Where to?”", "✓ find  done")
+        terminal.until("Taken as: answer “Rome”", "✓ find  done")
         terminal.until("You could take AZ 123.")
         terminal.until(YOU, times=2)
         terminal.type("Now book it\n")
         shown = terminal.until("or say what to change:")
         assert "find" in shown
         terminal.type("cheaper, please\n")
-        terminal.until("Taken as a change of the plan")
+        terminal.until("Taken as: change of the plan")
         terminal.until("or say what to change:", times=2)
         terminal.type("why Rome?\n")
         terminal.until("You answered “Rome” to the question: Where to?")
@@ -94,12 +94,7 @@ def test_a_conversation_is_left_and_taken_up_again(traveller: Traveller) -> None
         shown = terminal.until("Where to?", YOU)
         assert "Plan a trip" in shown
         assert "→ request" in shown
-        terminal.type("/ru\t\n")  # completed
-        terminal.until("waiting for you  Plan a trip")
-        terminal.until(YOU, times=2)
-        terminal.type("\x1b[A\x1b[A")  # the line before, which is from the first time
-        terminal.until(f"{YOU} Plan a trip")
-        terminal.type("\x15Rome\n")
+        terminal.type("Rime\x7f\x7f\x7fome\n")  # edited
         shown = terminal.until(f"You could take AZ 123.\n{YOU}")
         assert "Everything was done." not in shown
         terminal.type("/report\n")
@@ -108,9 +103,6 @@ def test_a_conversation_is_left_and_taken_up_again(traveller: Traveller) -> None
         terminal.until("Ctrl-C again or Ctrl-D leaves")
         terminal.ctrl_c()
         assert terminal.ended() == 130
-    history = traveller.folder / ".local" / "state" / "plansmith" / "chat_history"
-    assert history.read_text().splitlines() == ["Plan a trip", "/runs", "Rome", "/report"]
-    assert history.stat().st_mode & 0o777 == 0o600
 
 
 def test_ctrl_c_and_kill_in_a_conversation_stop_the_run_which_stays(traveller: Traveller) -> None:

@@ -14,11 +14,9 @@ from tests.unit.server.house import House, tool_step
 
 from plansmith.app import Plansmith
 from plansmith.errors import Refused
-from plansmith.plan.data import Json
 from plansmith.testing import MemoryStore
 from plansmith_cli.questions import Asked
 from plansmith_desk.builtin import builtin_sources
-from plansmith_desk.files.changes import FILE_WRITERS, preview
 
 READ = tool_step("read", "files.read", inputs={"path": "in.md"})
 
@@ -150,18 +148,16 @@ async def test_with_own_values_in_the_plan_a_file_that_changed_is_not_overwritte
 ) -> None:
     (tmp_path / "in.md").write_text("new")
     (tmp_path / "out.md").write_text("old")
-    app = Plansmith(tools=builtin_sources(tmp_path), store=MemoryStore())
+    app = Plansmith(tools=builtin_sources(tmp_path), store=MemoryStore(), folder=tmp_path)
     save = write("save", "out.md", "{{read.text}}", overwrite=True)
     run = await app.submit(plan(READ, save), by="ann")
     assert run.plan is not None
     await app.decide(run.id, approve=run.plan.hash, by="ann")
     run = await app.run(run.id)
     [asked] = run.questions.values()
-    own: dict[str, Json] = {"path": "out.md", "text": "own", "overwrite": True}
-    seen = await preview(tmp_path, FILE_WRITERS["files.write"], own)  # as the terminal shows it
     session = cast("Any", SimpleNamespace(smith=app, by="ann"))
     try:
-        await Asked(session, run, (asked,), [], []).change({"text": "own"}, seen)
+        await Asked(session, run, (asked,), [], []).change({"text": "own"})
         (tmp_path / "out.md").write_text("precious")  # before another process goes on with it
         await app.run(run.id)
     except Refused:

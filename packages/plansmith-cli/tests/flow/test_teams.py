@@ -14,12 +14,11 @@ from tests.servers.kit import approved, raw
 from plansmith import Plansmith, Run, RunStatus
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
-from plansmith.plan.run_options import Team
 from plansmith.ports import Delta, Prompt
 from plansmith.secrets import SecretBox
 from plansmith.testing import Answer, ScriptedModel
 from plansmith_cli.config import Settings
-from plansmith_cli.teams import data, rebuild, research
+from plansmith_cli.teams import data, research
 from plansmith_cli.wiring import make_servers
 from plansmith_desk.sandbox.sandbox import Sandbox
 
@@ -328,25 +327,3 @@ async def test_a_question_that_needs_two_databases_gets_a_step_on_each(
     assert "invoices" in offered
     assert run.plan is not None
     assert not run.plan.by_id["sold"].needed | run.plan.by_id["owed"].needed
-
-
-async def test_another_process_goes_on_with_a_run_on_two_databases(
-    databases: dict[str, str], tmp_path: Path
-) -> None:
-    planner = Parts(ScriptedModel(COMPARED), ScriptedModel(), ScriptedModel())
-    given = settings(tmp_path, planner={"triage": False})
-    async with data(given, database=databases, model=planner, folder=tmp_path) as team:
-        run = await team.plan("Do orders and invoices match?")
-    record = run.options.team
-    assert isinstance(record, Team)
-    assert record.databases == databases
-    model = Parts(
-        ScriptedModel(),
-        ScriptedModel(written("orders", "shop")),
-        ScriptedModel(written("invoices", "crm")),
-    )
-    from_store = data(given, database=databases, model=model, folder=tmp_path).store
-    async with rebuild(record, given, store=from_store, model=model) as team:
-        run = await team.run(run.id)
-    await from_store.close()
-    assert run.status is RunStatus.DONE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -27,7 +26,6 @@ from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
-from plansmith_cli import questions
 from plansmith_cli.questions import Asked
 
 ASK = {"id": "ask", "question": "Go on?", "after": ["all"]}
@@ -163,17 +161,6 @@ async def test_values_as_shown_are_not_told_as_a_persons_own() -> None:
     run = await bank.say(run, "data:all/1?1", {"allow": BILLS[1]})
     assert bank.paid == [BILLS[1]]
     assert "values of their own" not in to_markdown(await load_report(bank.store, run.id))
-
-
-async def test_true_instead_of_one_is_a_change_in_the_editor(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def by_hand(_: object, path: str) -> None:
-        await asyncio.to_thread(Path(path).write_text, json.dumps({"final": True}))
-
-    monkeypatch.setattr(questions, "open_in_editor", by_hand)
-    session = cast("Any", SimpleNamespace(has_person=True))
-    assert json.dumps(await questions._edited(session, {"final": 1})) == '{"final": true}'
 
 
 # Answers against people who change the plan, other processes and unclear words

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from tests.unit.server.house import serving
 from plansmith import Plansmith
 from plansmith.errors import Misconfigured
 from plansmith.files import data_folder
-from plansmith.plan.data import Record
 from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.plan.timing import zone_of
 from plansmith.review.settings import ReviewPolicy
@@ -36,7 +34,7 @@ def settings(tmp_path: Path, text: str = "", **environment: str) -> Settings:
     places = {"HOME": str(tmp_path)} | environment
     if text:
         (tmp_path / "plansmith.toml").write_text(text, encoding="utf-8")
-        project = look_at(tmp_path, places)
+        project = look_at(tmp_path)
         assert project is not None
         TrustBook(data_folder(places)).put(project.content())
     return load_settings(folder=tmp_path, environment=places)
@@ -137,176 +135,36 @@ def test_a_wrong_setting_is_told_in_plain_words(tmp_path: Path, text: str, words
     assert "hunter2" not in str(caught.value)
 
 
-# Every setting there is, each with a value that would change something.
-DANGEROUS = {
-    "keep_runs": "'1h'",
-    "notices": "{x = {kind = 'webhook', url = 'https://evil.example'}}",
-    "oidc": "{issuer = 'https://evil.example', client_id = 'x'}",
-    "review.second_person": "'changes'",
-    "review.most_items": "100000",
-    "models.plan": "'openai:evil'",
-    "models.plan.model": "'openai:evil'",
-    "models.plan.base_url": "'http://evil'",
-    "models.plan.api_key_env": "'HOME'",
-    "models.plan.timeout_s": "1.0",
-    "models.plan.silence_s": "1.0",
-    "models.plan.tries": "1",
-    "models.plan.context_tokens": "300",
-    "models.plan.output": "'text'",
-    "models.triage": "'openai:evil'",
-    "models.agents": "'openai:evil'",
-    "models.report": "'openai:evil'",
-    "planner.top_k": "7",
-    "planner.max_steps": "13",
-    "planner.repairs": "3",
-    "planner.fallback": "'none'",
-    "planner.ask_for_missing": "false",
-    "planner.strict_shortlist": "false",
-    "planner.semantic": "true",
-    "planner.triage": "false",
-    "planner.background_search": "true",
-    "planner.context_tokens": "6001",
-    "planner.source_seconds": "11.0",
-    "planner.timezone": "'../../etc/passwd'",
-    "planner.prompts": "'prompts'",
-    "review.never_for": "['*']",
-    "budget.money": "2.0",
-    "budget.tokens": "2000",
-    "budget.steps": "20",
-    "budget.seconds": "20.0",
-    "run.width": "17",
-    "run.per_tool.x": "2",
-    "run.tries": "4",
-    "run.first_wait_s": "0.0",
-    "run.grace_s": "0.0",
-    "run.lease_s": "1.0",
-    "run.replan": "'after_each'",
-    "run.tool_texts": "'trust'",
-    "run.max_replans": "3",
-    "run.max_iterations": "2",
-    "run.max_rejections": "4",
-    "run.data": "'show'",
-    "run.data_free": "['*']",
-    "run.early_start": "true",
-    "builtin.enabled": "true",
-    "builtin.write": "true",
-    "builtin.hosts": "['*']",
-    "builtin.private": "['*']",
-    "builtin.databases": "{x='sqlite:////etc/x'}",
-    "builtin.writable": "['x']",
-    "mcp.servers": "{x={command='touch'}}",
-    "mcp.files": "['mcp.json']",
-    "mcp.approvals": "'approvals.json'",
-    "agents": "{x={url='http://evil'}}",
-    "secrets": "{x={env='HOME', tools=['*']}}",
-    "tools": "['tools.json']",
-    "documents": "['/etc']",
-    "profile": "'me.yaml'",
-    "store": "'sqlite:///runs.db'",
-    "workers.concurrency": "500",
-    "workers.total": "500",
-    "workers.starts": "500",
-    "workers.seconds": "0.1",
-}
-OWN = """
-[planner]
-strict_shortlist = true
-[budget]
-money = 1.0
-tokens = 1000
-steps = 10
-seconds = 10.0
-[run]
-per_tool = {x = 1}
-early_start = false
-[builtin]
-enabled = false
-write = false
-"""
-
-
-def _all_names(model: type[Record], path: str = "") -> Iterator[str]:
-    for name, field in model.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, Record):
-            yield from _all_names(kind, f"{path}{name}.")
-        else:
-            yield f"{path}{name}"
-
-
-@pytest.mark.parametrize("name", DANGEROUS)
-def test_no_setting_of_a_strange_folder_that_could_harm_counts(tmp_path: Path, name: str) -> None:
-    before = strange(tmp_path / "before", "", OWN)[0]
-    found, [told] = strange(tmp_path / "after", f"{name} = {DANGEROUS[name]}\n", OWN)
-    assert found == before
-    assert name in told
+def test_no_setting_of_a_strange_folder_counts_not_even_a_stricter_one(tmp_path: Path) -> None:
+    text = """
+    documents = ["/etc"]
+    store = "sqlite:///theirs.db"
+    models.plan.base_url = "http://evil"
+    review = {ask = "writes", never_for = ["*"]}
+    budget.money = 0.1
+    mcp.servers.x = {command = "touch"}
+    secrets.y = {env = "HOME", tools = ["*"]}
+    """
+    own = '[review]\nask = "always"\n'
+    found, [told] = strange(tmp_path / "after", text, own)
+    assert found == strange(tmp_path / "before", "", own)[0]
+    for name in ("documents", "models.plan.base_url", "review.never_for", "mcp.servers.x,"):
+        assert name in told
+    assert "secrets.y" in told or "more" in told
     assert "plansmith trust" in told
-
-
-def test_every_setting_was_thought_of_as_a_stranger_would() -> None:
-    known = {name.replace(".per_tool.x", ".per_tool") for name in DANGEROUS} | {"review.ask"}
-    assert set(_all_names(Settings)) <= known
-
-
-HARMLESS = """
-documents = ["docs"]
-[planner]
-timezone = "Asia/Shanghai"
-max_steps = 5
-[review]
-ask = "always"
-[budget]
-money = 0.5
-[run]
-width = 2
-data = "deny"
-early_start = false
-per_tool = {x = 1}
-[builtin]
-write = false
-"""
-
-
-def test_less_and_stricter_settings_of_a_strange_folder_count_at_once(tmp_path: Path) -> None:
-    found, told = strange(tmp_path, HARMLESS)
-    assert told == []
-    assert (found.planner.timezone, found.planner.max_steps) == ("Asia/Shanghai", 5)
-    assert (found.review.ask, found.run.data, found.run.width) == ("always", "deny", 2)
-    assert (found.run.early_start, found.builtin.write) == (False, False)
-    assert found.documents == ((tmp_path / "folder" / "docs").resolve(),)
-
-
-def test_a_stricter_review_of_the_person_is_not_loosened_by_a_strange_folder(
-    tmp_path: Path,
-) -> None:
-    found, [told] = strange(tmp_path, '[review]\nask = "writes"\n', '[review]\nask = "always"\n')
-    assert found.review.ask == "always"
-    assert "review.ask" in told
-
-
-@pytest.mark.parametrize("name", ["../x", "/etc", "~/x", ".env", "docs/../.git", "out", "in/out"])
-def test_documents_of_a_strange_folder_stay_in_it_and_unhidden(tmp_path: Path, name: str) -> None:
-    folder = tmp_path / "folder"
-    (folder / "in").mkdir(parents=True)
-    (folder / "out").symlink_to("/etc")
-    (folder / "in" / "out").symlink_to(tmp_path)
-    found, [told] = strange(tmp_path, f'documents = ["docs", "{name}"]\n')
-    assert found.documents == ()
-    assert "documents" in told
 
 
 def test_a_project_file_that_is_a_link_or_a_pipe_is_not_read(tmp_path: Path) -> None:
     for make in ("link", "pipe"):
-        folder, told = tmp_path / make, list[str]()
+        folder = tmp_path / make
         folder.mkdir()
         (tmp_path / "other.toml").write_text("[planner]\nmax_steps = 5\n")
         if make == "link":
             (folder / "plansmith.toml").symlink_to(tmp_path / "other.toml")
         else:
             os.mkfifo(folder / "plansmith.toml")
-        found = load_settings(folder=folder, environment={"HOME": str(tmp_path)}, tell=told.append)
-        assert found == Settings()
-        assert "was not read: it is" in told[0]
+        with pytest.raises(Misconfigured, match="was not read: it is"):
+            load_settings(folder=folder, environment={"HOME": str(tmp_path)})
 
 
 def test_keys_of_a_strange_file_steer_no_terminal(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os.path
 import sys
 from collections.abc import Iterator
@@ -49,15 +48,6 @@ def test_what_is_missing_says_what_to_install() -> None:
     with pytest.raises(Misconfigured) as caught:
         plugins.load("stores", "nowhere")
     assert "plansmith[postgres]" in caught.value.hint
-
-
-def test_the_first_package_on_the_path_wins_and_broken_files_are_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    install(tmp_path / "a", "[plansmith.models]\nbig = json:loads\n")
-    install(tmp_path / "b", "[plansmith.models]\nbig = json:dumps\nno line\n")
-    monkeypatch.setattr(sys, "path", [str(tmp_path / "a"), str(tmp_path / "b"), *sys.path])
-    assert plugins.load("models", "big") is json.loads
 
 
 def test_a_folder_that_one_works_in_brings_nothing(

@@ -13,7 +13,6 @@ from plansmith import errors as err
 from plansmith.app import Plansmith
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.ownership import Owners
-from plansmith.engine.processes import read_kind
 from plansmith.engine.run_queue import QueueLimits, RunQueue
 from plansmith.plan.next_move import UNDER_WAY, MakePlan, goes_on, next_move
 from plansmith.plan.run import Run, RunStatus
@@ -29,7 +28,6 @@ _LOOK_S: Final = 2.0
 _FIRST_WAIT_S: Final = 0.05
 _LONGEST_WAIT_S: Final = 2.0
 _TIDY_S: Final = 600.0
-_TELL_S: Final = 60.0
 _T = TypeVar("_T")
 
 
@@ -44,7 +42,7 @@ class RunCarrier:
         self.queue, self._clock, self._log = queue, clock, log
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
-        self._tidied = self._told = float("-inf")
+        self._tidied = float("-inf")
 
     async def open(self, limits: QueueLimits | None = None) -> None:
         """Opens the queue, waiting for a database that is away."""
@@ -91,15 +89,6 @@ class RunCarrier:
         if now - self._tidied > _TIDY_S:
             self._tidied = now
             await self.queue.tidy()
-        if taken or now - self._told <= _TELL_S:
-            return
-        # Runs that wait while no worker lives look as if they ran for ever.
-        waiting = await self.queue.waiting()
-        takes = [read_kind(each.beat.kind).runs for each in await owners.processes() if each.lives]
-        if waiting and not any(takes):
-            self._told = now
-            start = "plansmith serve worker --store URL"
-            self._log.warning("no_worker", runs=len(waiting), start=start)
 
     async def flush(self, seconds: float) -> None:
         """Waits until all runs have been sent, for so many seconds at most."""

@@ -43,27 +43,9 @@ async def test_a_review_and_events_are_told_in_the_language_of_the_reader(house:
         if event["event"] == "run_event" and event["data"]["body"]["type"] == "run_finished":
             assert event["data"]["body"]["reason"] == "计划被拒绝"
             break
-
-
-async def test_whatever_a_client_accepts_it_gets_one_of_our_languages(house: House) -> None:
-    run = await house.begin(MAIL)
-    for accepted, chinese in (
-        ("zh", True),
-        ("de, zh-TW;q=0.4, en;q=0.3", True),
-        ("en, zh;q=0.9", False),
-        ("zh;q=0.1, en;q=0.2", False),
-        ("zh;q=, en;q=x", True),
-        ("*", False),
-        ("xx" * 5000, False),
-        (",;q=;q=1,zh;q=nan", True),
-        ("{code}", False),
-    ):
-        told = await house.get(f"/v1/runs/{run['id']}", headers={"Accept-Language": accepted})
-        beginning = "步骤" if chinese else "Step"
-        assert told["review"]["reasons"][0].startswith(beginning), accepted
-    words = '{"text": "end.rejected"}'
+    words = '{"text": "end.rejected"}'  # a value is no sentence, whatever it looks like
     run = await house.finish(tool_step("a", inputs={"city": words}))
-    told = await house.get(f"/v1/runs/{run['id']}", headers=CHINESE)
+    told = await house.get(f"/v1/runs/{run['id']}", headers={"Accept-Language": "de, zh-TW;q=0.4"})
     assert told["steps"]["a"]["result"]["city"] == words
 
 
@@ -73,8 +55,6 @@ async def test_refusals_and_problems_are_told_in_the_language_of_the_reader(hous
     asked: list[tuple[str, str, dict[str, Any], str, str]] = [
         ("GET", "/v1/runs/nothing", {}, "there is no run 'nothing'", "没有名为“nothing”的运行"),
         ("POST", f"/v1/runs/{run}/cancel", {}, f"run {run} is over", f"运行 {run} 已经结束"),
-        ("GET", "/v1/runs?status=odd", {}, "there is no status 'odd'", "没有“odd”这个状态"),
-        ("GET", "/v1/runs?q=a&q=b", {}, "'q' is given twice", "“q”给了两次"),
         ("PUT", "/v1/runs", {}, "this address has no such method", "此地址不支持该方法"),
     ]
     for method, path, body, english, chinese in asked:

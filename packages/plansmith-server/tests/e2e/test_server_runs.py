@@ -16,11 +16,8 @@ from plansmith.testing import Answer, ScriptedModel
 
 BAD_BODIES = [
     (b"{", 400, "unreadable_json"),
-    (b"[1]", 422, "invalid_input"),
     (b'{"request": NaN}', 400, "unreadable_json"),
     (b'{"request": "\\ud800"}', 422, "invalid_input"),
-    (b'{"request": " "}', 422, "invalid_input"),
-    (b'{"request": "a", "approve": "b"}', 422, "invalid_input"),
     (b"{}", 422, "invalid_input"),
     (b'{"plan": {"steps": [{}]}}', 422, "invalid_plan"),
     (b"[" * 5000, 400, "unreadable_json"),
@@ -165,7 +162,7 @@ async def test_a_question_about_the_request_is_answered_and_then_planned(tmp_pat
         assert run["steps"]["a"]["inputs"] == {"city": "Rome"}
 
 
-async def test_a_run_is_paused_edited_resumed_and_cancelled(house: House) -> None:
+async def test_a_run_is_paused_resumed_and_cancelled(house: House) -> None:
     run = await house.begin(tool_step("a", "slow"), tool_step("b", after=["a"]))
     path = f"/v1/runs/{run['id']}"
     await house.approve(run)
@@ -184,24 +181,6 @@ async def test_a_run_is_paused_edited_resumed_and_cancelled(house: House) -> Non
     await house.post(f"/v1/runs/{run['id']}/cancel")
     assert (await house.get(f"/v1/runs/{run['id']}"))["status"] == "cancelled"
     await house.post(f"/v1/runs/{run['id']}/cancel", status=409)
-    house.tools.gate.clear()
-    house.tools.began.clear()
-    house.tools.calls.clear()
-    run = await house.begin(tool_step("a", "slow"), tool_step("b", after=["a"]))
-    path = f"/v1/runs/{run['id']}"
-    await house.approve(run)
-    await house.tools.began["slow"].wait()
-    await house.post(f"{path}/pause")
-    house.tools.gate.set()
-    while (paused := await house.get(path))["steps"]["a"]["status"] == "running":
-        await house.server_state.smith.store.wait(run["id"], after=paused["last"])
-    other = plan(tool_step("a", "slow"), tool_step("b", after=["a"], inputs={"city": "Rome"}))
-    match = {"If-Match": f'"{paused["hash"]}"'}
-    edited = await house.client.put(f"{path}/plan", json={"plan": other}, headers=match)
-    assert edited.status_code == 200
-    run = await house.post(f"{path}/resume")
-    assert run["review"]["asked"]
-    assert [name for name, _ in house.tools.calls] == ["slow"]
 
 
 async def test_planning_nobody_wants_any_more_is_stopped(tmp_path: Path) -> None:
@@ -238,13 +217,6 @@ async def test_a_failed_run_is_repeated_from_where_it_broke(house: House) -> Non
     refused = await house.client.post(f"/v1/runs/{run['id']}/retry", json={})
     assert refused.status_code == 409
     assert "every step is done" in refused.text
-    again = await house.post(f"/v1/runs/{run['id']}/rerun", status=202)
-    assert (again["status"], again["origin"]) == ("reviewing", {"kind": "run", "id": run["id"]})
-    assert any("m was done in run" in each for each in again["review"]["reasons"])
-    assert [name for name, _ in house.tools.calls] == ["weather", "mail"]
-    await house.approve(again)
-    again = await house.until(again["id"], "done")
-    assert [name for name, _ in house.tools.calls] == ["weather", "mail"] * 2
 
 
 async def test_a_run_is_reported_in_three_forms_and_kept_as_a_template(house: House) -> None:

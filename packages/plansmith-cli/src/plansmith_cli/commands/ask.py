@@ -27,7 +27,7 @@ from plansmith_cli.commands.model import offer_model
 from plansmith_cli.commands.plans import DIALECT, DIALECTS, load_foreign, print_foreign
 from plansmith_cli.commands.runs import names_run
 from plansmith_cli.commands.schedule_view import offer_schedule
-from plansmith_cli.commands.threads import THREAD, say_request, thread_name
+from plansmith_cli.commands.threads import THREAD, say_request
 from plansmith_cli.describe import continued_lines, finish, run_json, say_no_plan
 from plansmith_cli.interactive import Watcher, is_new, run_interactively, show_plan, stoppable
 from plansmith_cli.options import DETAIL, PARTS, RUN_OVER, RUNNING, WATCHING, positive, settings_of
@@ -39,10 +39,10 @@ from plansmith_cli.session import (
     has_no_plan,
     in_session,
     is_unusable,
+    say_stopped,
     session_command,
 )
 from plansmith_cli.ui import output as ui
-from plansmith_cli.ui.progress import ticking
 from plansmith_cli.ui.terminal import speak
 from plansmith_cli.wiring import rules_plan
 from plansmith_desk.model.demo import NOTICE
@@ -145,8 +145,7 @@ async def planned(session: Session, given: dict[str, Any]) -> Run:
         with session.planning():
             return await session.smith.plan(session.args.request, by=session.by, **given)
     except asyncio.CancelledError:
-        stopped = Sentence("Stopped here; what is done is kept. To go on:")
-        session.say(stopped, f"  {session.command('go', 'last')}")
+        say_stopped(session)
         raise
 
 
@@ -264,8 +263,8 @@ async def _watch(session: Session) -> int:
         return True
 
     await watcher.catch_up()
-    async with ticking(watcher.view):
-        ended = await stoppable(follow())
+    ended = await stoppable(follow())
+    watcher.view.stop()
     run = await session.smith.get(run.id)
     await finish(session, run)
     return exit_of(run) if ended else Exit.INTERRUPTED
@@ -285,7 +284,6 @@ TYPED: Final = {
     "top_k": positive,
     "max_steps": positive,
     "replan": {"choices": get_args(Replan)[1:]},
-    "thread": thread_name,
 }
 _REQUEST: Final = "REQUEST  what you want done, in your words; - for stdin\n"
 _PLAN: Final = """

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith import Misconfigured, PlansmithError, QuestionAsked, Run
-from plansmith.files import state_folder
-from plansmith.plan.data import Json
 from plansmith.plan.next_move import AwaitReview, Paused, next_move
 from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.report.build import load_report
@@ -20,7 +18,7 @@ from plansmith_cli.command_table import Exit, exit_for
 from plansmith_cli.commands import threads
 from plansmith_cli.commands.ask import PLANNING, TYPED, prepare, request_options
 from plansmith_cli.commands.schedule_view import offer_schedule
-from plansmith_cli.commands.threads import is_said, runs_of, taken_line, waiting_in, withdraw
+from plansmith_cli.commands.threads import is_said, runs_of, waiting_in
 from plansmith_cli.interactive import (
     Executed,
     Prompts,
@@ -30,8 +28,8 @@ from plansmith_cli.interactive import (
     show_plan,
     stoppable,
 )
-from plansmith_cli.keyboard import Choice, LineEditor, LineHistory, completions
-from plansmith_cli.options import RUNNING, warn
+from plansmith_cli.keyboard import Choice, is_at_terminal, read_message
+from plansmith_cli.options import RUNNING
 from plansmith_cli.parser import command
 from plansmith_cli.questions import waiting_lines
 from plansmith_cli.session import Session, in_session
@@ -99,42 +97,25 @@ class Chat:
             shown = last if state.messages else threads.run_lines(runs)
             self.session.say(clip(safe(state.title), 100), *shown, *waiting_in(self.open))
 
-    def options(self) -> Iterator[str]:
-        """Yields the options of questions that the next message may answer."""
-        for run in self.open:
-            for asked in run.questions.values():
-                yield from asked.options if is_said(asked) else ()
-
     async def say(self, text: str) -> None:
         session, thread = self.session, self.thread
-        session.lines.restart()
-        with session.planning():
-            turn = await stoppable(thread.say(text, by=session.by, plan=False, **self._options))
-        if turn is None:
-            await withdraw(session, thread)
+        session.lines.restart(session.locale)
+        turn = await stoppable(threads.say_in(session, thread, text, self._options, undo="/undo"))
+        # What others said since the last message here.
+        since, self._seen = self._seen, (await thread.refresh()).state.last
+        last = thread.history[-1] if thread.history else None
+        for said in thread.history[:-1]:
+            if not said.undone and said.number > since:
+                session.say(ui.dim(f"{safe(said.by.label)}: {clip(safe(said.text), 200)}"))
+        if turn is not None:
+            await self._come_of(turn)
+        elif last is None or last.undone:
             self.tell(
                 Exit.INTERRUPTED,
                 Sentence("Stopped. The message was taken back: nothing was done with it."),
             )
-            return
-        # What others said since the last message here, and what was left over.
-        since, self._seen = self._seen, thread.state.last
-        for said in thread.history:
-            if not said.undone and since < said.number < turn.number:
-                session.say(ui.dim(f"{safe(said.by.label)}: {clip(safe(said.text), 200)}"))
-        session.say(*waiting_in([each.run for each in turn.earlier if each.run is not None]))
-        if taken := await taken_line(session, thread, turn, undo="/undo"):
-            session.tell(ui.dim(taken))
-        with session.planning():
-            for each in turn.earlier:
-                await stoppable(thread.plan_left(each))
-            planned = await stoppable(thread.plan(turn))
-        if planned is not None:
-            await self._come_of(planned)
-            return
-        if turn.run is not None:
-            session.say(_kept(turn.run))
-        self.end(turn, turn.run, Exit.INTERRUPTED)
+        else:
+            self.tell(Exit.INTERRUPTED, _kept(last.run))
 
     async def _come_of(self, turn: Turn) -> None:
         """Shows the answer that a message got at once, and runs the run it is about."""
@@ -155,10 +136,9 @@ class Chat:
         self.end(turn, run, code)
 
     def end(self, turn: Turn, run: Run | None, code: int) -> None:
-        """Notes how a message ended; prints it as JSON where that is wanted."""
-        self.code = code
-        if self.as_json:
-            ui.print_line_json(threads.turn_with_run(turn, run, self.session, code))
+        """Notes how a message ended."""
+        told = threads.turn_with_run(turn, run, self.session, code) if self.as_json else {}
+        self.print_json(code, **told)
 
     async def go_on(self, run: Run, *, fresh: bool = False) -> Executed:
         """Runs a run as far as it goes now, asks the person, and shows the result."""
@@ -175,7 +155,7 @@ class Chat:
             if rest.run.status.over:
                 return rest
             if rest.stop is Stop.DETACHED:
-                session.say(_kept(rest.run))
+                session.say(_kept(rest.run.id))
             elif session.has_person and not self.prompts.typed:
                 session.say(*waiting_in([rest.run]))
             elif not self.prompts.typed:
@@ -185,39 +165,34 @@ class Chat:
             session.smith = smith
             SPOKEN.set(spoken)
 
-    def tell(self, code: int, line: Sentence) -> None:
+    def print_json(self, code: int, **told: Any) -> None:
+        """Notes how a line ended; prints it as JSON where that is wanted."""
         self.code = code
         if self.as_json:
-            ui.print_line_json({"thread": self.thread.id, "text": ui.own(line), "exit": int(code)})
-        else:
+            ui.print_line_json({**told, "exit": int(code)})
+
+    def tell(self, code: int, line: Sentence) -> None:
+        if not self.as_json:
             self.session.say(line)
+        self.print_json(code, thread=self.thread.id, text=ui.own(line))
 
     def show(self, name: str, lines: Sequence[str]) -> None:
-        if self.as_json:
-            ui.print_line_json({"command": name, "text": "\n".join(map(ui.own, lines)), "exit": 0})
-        else:
+        if not self.as_json:
             self.session.print(*lines)
+        self.print_json(Exit.OK, command=name, text="\n".join(map(ui.own, lines)))
 
     async def show_run(self, name: str, run: Run) -> None:
         done = await self.go_on(run)
-        self.code = done.code
-        if self.as_json:
-            shown = describe.run_json(done.run, self.session)
-            ui.print_line_json({"command": name, "run": shown, "exit": int(done.code)})
+        shown = describe.run_json(done.run, self.session) if self.as_json else None
+        self.print_json(done.code, command=name, run=shown)
 
     def failed(self, error: PlansmithError) -> None:
         """Shows why a line could not be taken; the conversation goes on."""
-        self.code = code = exit_for(error)
+        code = exit_for(error)
         sys.stderr.write(visible(f"plansmith: {ui.error_text(error, self.session.locale)}\n"))
-        if self.as_json:
-            told: dict[str, Json] = {
-                "code": code.name.lower(),
-                "kind": type(error).__name__,
-                "message": error.message,
-                "hint": error.hint,
-                "exit": int(code),
-            }
-            ui.print_line_json({"thread": self.thread.id, "error": told, "exit": int(code)})
+        told = {"code": code.name.lower(), "kind": type(error).__name__, "exit": int(code)}
+        told |= {"message": error.message, "hint": error.hint}
+        self.print_json(code, thread=self.thread.id, error=told)
 
     def come_back(self) -> list[str]:
         """Returns how to come back to a thread in which something was said."""
@@ -229,9 +204,9 @@ class Chat:
         return [Sentence("To come back to this conversation:"), f"  {safe(typed)}"]
 
 
-def _kept(run: Run) -> Sentence:
+def _kept(run: str) -> Sentence:
     return Sentence(
-        "Stopped. The run {run} is kept: /go goes on, Ctrl-C again or Ctrl-D leaves.", run=run.id
+        "Stopped. The run {run} is kept: /go goes on, Ctrl-C again or Ctrl-D leaves.", run=run
     )
 
 
@@ -241,13 +216,11 @@ HELP: Final = Sentence(
     "A plan is approved at its own prompt only; no message approves "
     "anything.\n"
     "/undo [NUMBER]  take back what a message was taken for\n"
-    "/why [WORDS]    ask why the plan or a result is as it is\n"
     "/plan           show the newest plan; the one that waits asks for your "
     "decision\n"
     "/report [RUN]   show all that was found, done and decided for an answer\n"
     "/go [RUN]       go on with a run that was stopped, or see what it asks\n"
-    "/runs           list the runs of this conversation\n"
-    "/thread         show what was said, with numbers\n"
+    "/thread         show what was said, with numbers, and the runs\n"
     "/new            begin another conversation\n"
     "/quit           leave (Ctrl-D, or Ctrl-C twice)\n"
     "A message that begins with a slash: type two."
@@ -285,12 +258,6 @@ async def _to_undo(chat: Chat, rest: str) -> int:
         if ours and not each.undone and each.kind not in ("why", "review"):
             return each.number
     raise ui.refused("there is nothing of yours to undo", "/undo NUMBER takes any message back")
-
-
-async def _why(chat: Chat, rest: str) -> None:
-    if not chat.thread.runs:
-        raise ui.refused("nothing was planned here yet", "say what should be done")
-    await chat.say(ui.own_text("why {about}?", about=rest).strip())
 
 
 async def _plan(chat: Chat, _: str) -> None:
@@ -334,10 +301,6 @@ async def _go(chat: Chat, rest: str) -> None:
     await chat.show_run("/go", run)
 
 
-async def _runs(chat: Chat, _: str) -> None:
-    chat.show("/runs", [*threads.run_lines((await chat.runs())[::-1])])
-
-
 async def _thread(chat: Chat, _: str) -> None:
     runs = (await chat.runs())[::-1]
     chat.show("/thread", [*threads.state_lines(chat.thread.state, runs)])
@@ -356,11 +319,9 @@ async def _quit(_: Chat, __: str) -> None:
 COMMANDS: Final[dict[str, Callable[[Chat, str], Awaitable[None]]]] = {
     "/help": _help,
     "/undo": _undo,
-    "/why": _why,
     "/plan": _plan,
     "/report": _report,
     "/go": _go,
-    "/runs": _runs,
     "/thread": _thread,
     "/new": _new,
     "/quit": _quit,
@@ -393,8 +354,9 @@ async def _take(chat: Chat, line: str) -> None:
         await chat.look()
 
 
-async def _take_lines(chat: Chat, editor: LineEditor, line: str | None) -> int | None:
+async def _take_lines(chat: Chat, line: str | None) -> int | None:
     """Takes lines until the person leaves; returns the exit code, None for that of the last."""
+    asks = is_at_terminal()
     hit = False  # whether Ctrl-C was pressed, and nothing else since
     notice = ""
     while line is not None:
@@ -404,18 +366,18 @@ async def _take_lines(chat: Chat, editor: LineEditor, line: str | None) -> int |
                 hit = chat.code == Exit.INTERRUPTED
             shown, notice = notice, ""
             line, chat.prompts.typed = chat.prompts.typed, ""
-            line = line or editor.read(ui.own_text("you> "), notice=shown, drops=bool(chat.open))
+            line = line or read_message(ui.own_text("you> "), notice=shown, drops=bool(chat.open))
             hit = False
         except KeyboardInterrupt:
-            if hit or not editor.asks:
+            if hit or not asks:
                 return Exit.INTERRUPTED
             hit, line = True, ""
             notice = f"\n{ui.own_text('Ctrl-C again or Ctrl-D leaves.')}\n"
         except EOFError:
-            return Exit.OK if editor.asks else None
-    if editor.asks:
+            return Exit.OK if asks else None
+    if asks:
         chat.session.say("")
-    return Exit.OK if editor.asks else None
+    return Exit.OK if asks else None
 
 
 def _main(args: argparse.Namespace) -> int | None:
@@ -423,18 +385,13 @@ def _main(args: argparse.Namespace) -> int | None:
         thread = await threads.open_thread(session, args.thread)
         as_json, args.json = args.json, False  # each turn prints its own
         chat = Chat(session, thread, options=request_options(session), as_json=as_json)
-        editor = LineEditor(
-            LineHistory(state_folder() / "chat_history"),
-            lambda typed: completions(typed, commands=COMMANDS, options=chat.options()),
-            warn=warn,
-        )
-        if editor.asks:
+        if is_at_terminal():
             await chat.show_last()
             told = ui.own_text(
                 "Say what you want. /help lists commands, Ctrl-C stops, Ctrl-D leaves."
             )
             session.tell(ui.dim(told))
-        code = await _take_lines(chat, editor, args.request or "")
+        code = await _take_lines(chat, args.request or "")
         session.tell(*chat.come_back())
         return chat.code if code is None else code
 

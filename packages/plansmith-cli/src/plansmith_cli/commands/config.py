@@ -16,11 +16,20 @@ from plansmith.protected_files import PROJECT_FILE
 from plansmith.text import padded, safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.config import look_at
-from plansmith_cli.keyboard import agrees
+from plansmith_cli.keyboard import agrees, is_at_terminal
 from plansmith_cli.options import AS_JSON, JSON, PARTS, command_line, loaded_settings, settings_of
 from plansmith_cli.parser import Verb, command, noun
 from plansmith_cli.trust import Content, Project, TrustBook
-from plansmith_cli.ui.output import own, own_text, print_as, print_json, print_lines, tell, wrong
+from plansmith_cli.ui.output import (
+    own,
+    own_text,
+    print_as,
+    print_json,
+    print_lines,
+    refused,
+    tell,
+    wrong,
+)
 from plansmith_planner.model_calls import places, prompt_names, prompt_text
 from plansmith_server.shown_settings import rows
 
@@ -128,16 +137,8 @@ def _trust(args: argparse.Namespace) -> int | None:
     if not folder.is_dir():
         raise wrong("there is no folder {folder}", "check the path", folder=args.folder)
     project = look_at(folder)
-    if project is None or not project.left:
-        place = str(folder.resolve())
-        if args.yes:
-            raise StaleDecision(Sentence("there is nothing to trust in {folder}", folder=place))
-        told = Sentence(
-            "{folder} needs no trust: all that it sets is harmless.", folder=safe(place)
-        )
-        found: dict[str, Any] = {"folder": place, "hash": "", "trusted": True, "allows": []}
-        print_as(args, found | {"files": dict[str, Any]()}, [told])
-        return None
+    if project is None or not project.settings:
+        raise refused("there is nothing to trust in {folder}", folder=str(folder.resolve()))
     content = project.content()
     agreed = _decided(args, project, content, known=book.trusts(content))
     if agreed:
@@ -168,7 +169,7 @@ def _decided(args: argparse.Namespace, project: Project, content: Content, *, kn
     if known:
         tell(Sentence("You trust exactly this."))
         return True
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not is_at_terminal():
         again = command_line("trust", str(project.folder), "--yes", content.hash)
         tell(
             Sentence(
@@ -219,7 +220,7 @@ def _is_binary(data: bytes | None) -> bool:
 def allows(project: Project) -> list[tuple[str, str]]:
     """Returns what trust would allow, each with the settings that it is about."""
     found: dict[str, list[str]] = {}
-    for name in project.left:
+    for name in project.names:
         fits = (key for key in _EXPLAINED if name == key or name.startswith(f"{key}."))
         found.setdefault(next(fits, "other"), []).append(safe(name))
     return [

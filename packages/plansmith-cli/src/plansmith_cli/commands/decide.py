@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from plansmith import Misconfigured
-from plansmith.engine.processes import read_kind
 from plansmith.plan.events import PlanningFailed, PlanProposed
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.question_options import ALLOW
@@ -21,8 +19,7 @@ from plansmith_cli.describe import review_lines, revision_lines, run_json, statu
 from plansmith_cli.interactive import edit_from, edit_in_editor, run_interactively
 from plansmith_cli.options import DETAIL, JSON, NO_INPUT, PARTS, RUN, STORE_ALONE, TOOLS
 from plansmith_cli.session import Session, session_command
-from plansmith_cli.ui.output import error_text, own, own_text, print_json, refused
-from plansmith_cli.ui.terminal import own_locale
+from plansmith_cli.ui.output import own, own_text, print_json, refused
 
 Action = Callable[[Session, Run], Awaitable[Run | None]]
 
@@ -44,15 +41,8 @@ def _about_run(act: Action, flags: str = STORE_ALONE, more: str = "", **typed: A
             return await run_interactively(session, run.id, fresh=False)
         if args.json:
             print_json(run_json(run, session))
-        processes = await session.smith.runs.journals.owners.processes()
-        kinds = {read_kind(each.beat.kind).kind for each in processes if each.lives}
-        served = not kinds.isdisjoint({"server", "worker"})
-        waits = await questions.waiting_lines(run, session, served=served)
+        waits = await questions.waiting_lines(run, session)
         session.tell(f"{run.id}: {status_text(run)}", *waits)
-        try:
-            await session.refuse_what_cannot_run(run.plan if waits else None)
-        except Misconfigured as error:
-            session.tell(error_text(error, own_locale()))
         return None
 
     return session_command(RUN + flags + DETAIL + JSON + NO_INPUT + more, work, **typed)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +16,7 @@ from plansmith import PlansmithError, read_plan
 from plansmith.plan.sentence import Sentence, language_of
 from plansmith.text import safe
 from plansmith_cli.command_table import Exit
-from plansmith_cli.keyboard import read_key
+from plansmith_cli.keyboard import ask_line, is_at_terminal
 from plansmith_cli.options import command_line
 from plansmith_cli.parser import command
 from plansmith_cli.ui.output import own, own_text, print_lines, styled
@@ -76,10 +75,6 @@ _STEPS: Final[tuple[dict[str, Any], ...]] = (
         ),
     },
 )
-
-
-class _Left(Exception):
-    """The person ends the tour."""
 
 
 class _Tour:
@@ -184,12 +179,8 @@ def _prose(text: Sentence) -> None:
 
 
 def _wait() -> None:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return
-    key = read_key(styled(sys.stdout, "2", own_text("— Enter goes on, q ends —")))
-    sys.stdout.write("\r\x1b[2K")
-    if key.lower() == "q":
-        raise _Left
+    if is_at_terminal():
+        ask_line(own_text("— Enter goes on, Ctrl-C ends —"))
 
 
 def _environment(root: Path) -> Mapping[str, str]:
@@ -207,7 +198,7 @@ def _environment(root: Path) -> Mapping[str, str]:
 
 
 def _main(_: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory(prefix="plansmith-demo-") as root, suppress(_Left):
+    with tempfile.TemporaryDirectory(prefix="plansmith-demo-") as root:
         _Tour(Path(root).resolve()).show()
     question = own_text("Which files here mention invoices?")
     commands = {

@@ -21,7 +21,7 @@ from plansmith.text import padded, safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.config import Settings
 from plansmith_cli.extras import has_runtime, install_runtime, missing_runtime
-from plansmith_cli.keyboard import agrees, ask_line, read_choice
+from plansmith_cli.keyboard import agrees, ask_line, is_at_terminal, read_choice
 from plansmith_cli.options import JSON
 from plansmith_cli.parser import Verb, noun
 from plansmith_cli.ui.output import own, own_text, print_as, refused, tell, wrong
@@ -65,19 +65,16 @@ def offer_model(args: argparse.Namespace, settings: Settings) -> None:
 
 
 def _is_wanted(args: argparse.Namespace, model: KnownModel, models: ModelFolder) -> bool:
-    if is_offline(os.environ):
-        return False
     given = vars(args)
-    if given.get("yes"):
-        tell(_about_fetching(model, models))
-        return True
-    silent = any(given.get(name) for name in ("no_input", "jsonl"))
-    if silent or models.is_declined or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    silent = given.get("no_input") or given.get("jsonl") or not is_at_terminal()
+    if is_offline(os.environ) or (not given.get("yes") and (silent or models.is_declined)):
         return False
     none = Sentence(
         "There is no language model to plan with: no key, no server, none on this machine."
     )
     tell(none, _about_fetching(model, models))
+    if given.get("yes"):
+        return True
     typed = ask_line(own_text("Fetch it now? [Y/n] "))
     if typed is None or read_choice(typed).kind == "no":
         models.decline()

@@ -14,7 +14,6 @@ from plansmith import (
     AgentSpec,
     Plan,
     PlanInvalid,
-    PlansmithError,
     Problem,
     Refused,
     Run,
@@ -30,7 +29,7 @@ from plansmith.formats.native import schema, to_json, to_yaml
 from plansmith.formats.text import read_text
 from plansmith.formats.tools import read_tools
 from plansmith.plan.problem import has_errors, problem
-from plansmith.plan.sentence import Sentence, in_language, joined, with_hint
+from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import Closing
 from plansmith.review.draw import mermaid
 from plansmith.review.render import diff_lines, problem_lines
@@ -40,7 +39,7 @@ from plansmith.tools.functions import FunctionTool
 from plansmith_cli.command_table import Exit
 from plansmith_cli.commands.runs import names_run
 from plansmith_cli.config import load_settings
-from plansmith_cli.options import STORE, warn
+from plansmith_cli.options import HIDDEN, STORE, warn
 from plansmith_cli.parser import command
 from plansmith_cli.session import Session, in_session
 from plansmith_cli.ui import output as ui
@@ -55,12 +54,11 @@ HERE: Final = Sentence("the tools of this folder")
 
 
 class Known(NamedTuple):
-    """The tools and agents a plan is checked against; `flaw` says why they are unknown."""
+    """The tools and agents a plan is checked against, and where they are from."""
 
-    tools: list[ToolSpec] | None
+    tools: list[ToolSpec]
     agents: list[AgentSpec] | None = None
     source: str = ""
-    flaw: str = ""
 
 
 def known_tools(name: str | None) -> Known:
@@ -84,10 +82,7 @@ def known_tools(name: str | None) -> Known:
                 if isinstance(each, Closing):
                     await each.close()
 
-    try:
-        return asyncio.run(of_folder())
-    except PlansmithError as error:
-        return Known(None, flaw=with_hint(error.message, error.hint))
+    return asyncio.run(of_folder())
 
 
 def _check(args: argparse.Namespace) -> int:
@@ -99,23 +94,16 @@ def _check(args: argparse.Namespace) -> int:
     plan, notes = _read(args)
     known = known_tools(args.tools)
     problems = [*notes, *(_problems(plan, known) if plan is not None else ())]
-    flaw = Sentence("tools were not checked: {flaw}; give --tools FILE", flaw=known.flaw)
-    unchecked = in_language(flaw, "en" if args.json else own_locale()) if known.flaw else ""
     found = {
         "ok": not has_errors(problems),
         "hash": plan.hash if plan is not None and not has_errors(notes) else None,
         "checked_against": known.source,
-        "not_checked": unchecked,
         "problems": [each.shown_json() | {"name": each.name} for each in problems],
     }
     here = HERE if known.source == HERE else safe(known.source)
     none = Sentence("no problems (checked against {source})", source=here)
-    fine = none if here else Sentence("no problems in its form")
-    lines = [*problem_lines(problems, own_locale())] if problems else [fine]
-    ui.print_as(args, found, [*lines, safe(unchecked)] if unchecked else lines)
-    if has_errors(problems):
-        return Exit.INVALID
-    return Exit.FAILED if unchecked else Exit.OK
+    ui.print_as(args, found, problem_lines(problems, own_locale()) if problems else [none])
+    return Exit.INVALID if has_errors(problems) else Exit.OK
 
 
 def _read(args: argparse.Namespace) -> Parsed:
@@ -123,24 +111,17 @@ def _read(args: argparse.Namespace) -> Parsed:
     if args.dialect:
         return read_foreign(data, args.dialect)
     found = try_read_plan(data)
-    if isinstance(found, Plan):
-        return Parsed(found, [])
-    # What else is wrong is found in what can be read of it.
-    reading = read_text(data)
-    return Parsed(None if reading.problems else parse_value(reading.value).plan, found)
+    return Parsed(found, []) if isinstance(found, Plan) else Parsed(None, found)
 
 
 def _problems(plan: Plan, known: Known) -> list[Problem]:
-    """Checks a plan; without known tools, not the names of its tools, else --tools names more."""
-    found = check_plan(plan, known.tools or [], agents=known.agents)
-    if known.tools is None:
-        return [each for each in found if each.code != "PS101"]
+    """Checks a plan; what is not known here may be named by --tools."""
     more = Sentence("other tools: --tools FILE")
     return [
         each.model_copy(update={"hint": joined([each.hint, more])})
         if each.code == "PS101" and known.source == HERE
         else each
-        for each in found
+        for each in check_plan(plan, known.tools, agents=known.agents)
     ]
 
 
@@ -276,7 +257,7 @@ PLAN|RUN  a plan as JSON or YAML, also inside other text, - for stdin; or a run:
 CHECK = command(_CHECK + DIALECT, _check, dialect=DIALECTS)
 DIFF = command(_DIFF + STORE, _diff, before={"metavar": "A"}, after={"metavar": "B"})
 CONVERT = command(
-    _CONVERT + STORE,
+    _CONVERT + STORE + HIDDEN,
     _convert,
     **{"from": DIALECTS | {"dest": "source"}, "to": {"choices": _FORMS, "default": "json"}},
 )

@@ -13,7 +13,7 @@ from plansmith.report.markdown import to_markdown
 from plansmith.runs.files import pictures
 from plansmith.text import safe
 from plansmith_cli.command_table import Exit
-from plansmith_cli.options import JSON, RUN, RUN_OVER, STORE, TOOLS
+from plansmith_cli.options import JSON, RUN, RUN_OVER, STORE_ALONE, TOOLS
 from plansmith_cli.session import Session, session_command
 from plansmith_cli.ui import output as ui
 from plansmith_desk.files.run_files import WorkFiles
@@ -63,6 +63,8 @@ _REPORT = """
 -o --output FILE  write it to a file instead
 """
 COMMAND = session_command(
-    RUN_OVER + _REPORT + STORE, _main, format={"choices": ["md", "html", "json"], "default": "md"}
+    RUN_OVER + _REPORT + STORE_ALONE,
+    _main,
+    format={"choices": ["md", "html", "json"], "default": "md"},
 )
 REPLAY = session_command(RUN + TOOLS + JSON, _replay)

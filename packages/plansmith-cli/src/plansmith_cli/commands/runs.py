@@ -15,7 +15,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OPEN_STATUSES, RunSummary
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, padded, safe
-from plansmith_cli.options import JSON, STORE, STORE_ALONE, positive
+from plansmith_cli.options import JSON, STORE_ALONE, positive
 from plansmith_cli.parser import command
 from plansmith_cli.session import Session, in_session, session_command, shortest
 from plansmith_cli.ui.output import json_of, load_plan, own_text, print_json, print_lines
@@ -122,4 +122,4 @@ COMMAND = session_command(
     status={"choices": ["open", *(status.value for status in RunStatus)]},
     limit={"type": positive, "default": _MOST},
 )
-SHOW = command(_SHOW + STORE, _show)
+SHOW = command(_SHOW + STORE_ALONE, _show)

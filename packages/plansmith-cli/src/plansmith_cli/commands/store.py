@@ -169,10 +169,6 @@ def _prune(args: argparse.Namespace) -> None:
         print_as(args, {"removed": not args.dry_run, **fields}, [joined([told, kept])])
 
     in_session(args, work, only_reads=True)
-    if args.vacuum and not args.dry_run:
-        sizes = backup.vacuum(_sqlite_store(args, "vacuum"))
-        if not args.json:
-            print_lines([_vacuumed(*sizes)])
 
 
 def _backup(args: argparse.Namespace) -> None:
@@ -226,13 +222,10 @@ def _vacuum(args: argparse.Namespace) -> None:
     if not store.is_file():
         raise wrong("there is no store {store}", "--store names another one", store=str(store))
     before, after = backup.vacuum(store)
-    print_as(args, {"before": before, "after": after}, [_vacuumed(before, after)])
-
-
-def _vacuumed(before: int, after: int) -> Sentence:
-    return Sentence(
+    told = Sentence(
         "the store takes {after}; before, {before}", after=_size(after), before=_size(before)
     )
+    print_as(args, {"before": before, "after": after}, [told])
 
 
 def _sqlite_store(args: argparse.Namespace, command: str) -> Path:
@@ -367,7 +360,6 @@ _PRUNE: Final = """
 --status LIST  only these, such as done,failed
 --dry-run  only tell what would be removed
 --yes  remove without asking
---vacuum  give the space back afterwards
 """
 _AUDIT: Final = """
 --since TIME  such as 2026-05-01 or 2026-05-01T12:00Z

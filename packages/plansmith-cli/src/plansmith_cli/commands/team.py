@@ -9,7 +9,7 @@ from typing import Final
 from plansmith.app import Plansmith
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith_cli.commands.ask import ask, planned, request_options
-from plansmith_cli.commands.threads import THREAD, thread_name
+from plansmith_cli.commands.threads import THREAD
 from plansmith_cli.config import Settings
 from plansmith_cli.describe import finish, run_json
 from plansmith_cli.interactive import run_interactively
@@ -72,10 +72,9 @@ _DATA: Final = f"""
 --db URL*  the database: {_URLS}; repeatable as NAME=URL, or a name of [builtin.databases]
 --sql-only  write the SQL and do not run it
 """
-RESEARCH = command(_REQUEST, lambda args: in_session(args, ask, make=research), thread=thread_name)
+RESEARCH = command(_REQUEST, lambda args: in_session(args, ask, make=research))
 DATA = command(
     _REQUEST + _DATA,
     lambda args: in_session(args, _sql if args.sql_only else ask, make=maker(args, "data")),
-    thread=thread_name,
     db={"required": True},
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
@@ -23,7 +22,7 @@ from plansmith_cli.keyboard import agrees
 from plansmith_cli.options import JSON, STORE_ALONE, TOOLS, positive
 from plansmith_cli.parser import Verb, noun
 from plansmith_cli.questions import question_lines, waiting_lines
-from plansmith_cli.session import Session, in_session, shortest
+from plansmith_cli.session import Session, in_session, say_stopped, shortest
 from plansmith_cli.ui import output as ui
 from plansmith_planner.threads.reading import ASKED_BY_PLANS
 from plansmith_planner.threads.store import ThreadHeadline, ThreadStore
@@ -46,14 +45,6 @@ _KINDS: Final = {
 THREAD: Final = (
     "--thread ID  say it in this conversation: the id of a thread or of a run, or last\n"
 )
-
-
-def thread_name(given: str) -> str:
-    """Returns the name of a thread; an empty one, as of an unset variable, names none."""
-    if not given.strip():
-        flaw = ui.own_text("the name is empty; without --thread a new one begins")
-        raise argparse.ArgumentTypeError(flaw)
-    return given
 
 
 async def open_thread(session: Session, name: str | None) -> Thread:
@@ -123,44 +114,46 @@ async def thread_of(session: Session, run: Run) -> str:
     return await ThreadStore(session.smith.store).thread_of(run.id)
 
 
-async def taken_line(session: Session, thread: Thread, turn: Turn, *, undo: str) -> str:
+def taken_line(thread: Thread, turn: Turn, *, undo: str) -> str:
     """Says what a message was taken for; empty where that is plain."""
-    said = thread.state.message(turn.number)
-    read, reason = said.reading if said else None, safe(ui.own(turn.reason))
-    plain = turn.kind == "review" or (turn.kind == "request" and not reason)
-    if said is None or read is None or plain:
+    said, reason = thread.state.message(turn.number), safe(ui.own(turn.reason))
+    read = said.reading if said else None
+    if read is None or turn.kind == "review" or (turn.kind == "request" and not reason):
         return ""
     judged = Sentence(
         " (the model judged: {reason})" if turn.judge == "model" else " ({reason})", reason=reason
     )
-    question = read.question
-    for each in await session.smith.store.events(read.run) if question else ():
-        if isinstance(each.body, QuestionAsked) and each.body.question == read.question:
-            question = each.body.text
-    fields = {
-        "because": judged if reason else "",
-        "question": clip(safe(ui.own(question)), 80),
-        "value": clip(safe(value_text(read.value)), 80),
-        "undo": undo,
-    }
-    match turn.kind:
-        case "answer" if read.value != said.text.strip():  # in other words than it was said
-            return ui.own_text(
-                "Taken as the answer “{value}” to “{question}”{because}; {undo} takes it back.",
-                **fields,
-            )
-        case "answer":
-            return ui.own_text(
-                "Taken as the answer to “{question}”{because}; {undo} takes it back.", **fields
-            )
-        case "change":
-            return ui.own_text(
-                "Taken as a change of the plan{because}; {undo} takes it back.", **fields
-            )
-        case "request":
-            return ui.own_text("Taken as a new request{because}; what waits stays open.", **fields)
-        case _:
-            return ui.own_text("Taken as a question about what was done{because}.", **fields)
+    value = clip(safe(value_text(read.value)), 80)
+    return ui.own_text(
+        "Taken as: {kind}{value}{because}; {undo} takes it back.",
+        kind=_KINDS[turn.kind],
+        value=f" “{value}”" if turn.kind == "answer" else "",
+        because=judged if reason else "",
+        undo=undo,
+    )
+
+
+async def say_in(
+    session: Session, thread: Thread, text: str, options: dict[str, Any], *, undo: str = ""
+) -> Turn:
+    """Says something in a thread, tells what it was taken for, and has it planned.
+
+    What is interrupted before it was read is taken back.
+    """
+    try:
+        with session.planning():
+            turn = await thread.say(text, by=session.by, plan=False, **options)
+    except asyncio.CancelledError:
+        await _withdraw(session, thread)
+        raise
+    session.say(*waiting_in([each.run for each in turn.earlier if each.run is not None]))
+    undo = undo or session.command("threads", "undo", turn.thread, str(turn.number))
+    if taken := taken_line(thread, turn, undo=undo):
+        session.tell(ui.dim(taken))
+    with session.planning():
+        for each in turn.earlier:
+            await thread.plan_left(each)
+        return await thread.plan(turn)
 
 
 async def runs_of(session: Session, state: ThreadState) -> list[Run]:
@@ -254,19 +247,9 @@ async def say_request(
     """
     thread = await open_thread(session, session.args.thread)
     try:
-        with session.planning():
-            turn = await thread.say(session.args.request, by=session.by, plan=False, **options)
-        undo = session.command("threads", "undo", turn.thread, str(turn.number))
-        if taken := await taken_line(session, thread, turn, undo=undo):
-            session.tell(ui.dim(taken))
-        with session.planning():
-            for each in turn.earlier:
-                await thread.plan_left(each)
-            turn = await thread.plan(turn)
+        turn = await say_in(session, thread, session.args.request, options)
     except asyncio.CancelledError:
-        await withdraw(session, thread)
-        stopped = Sentence("Stopped here; what is done is kept. To go on:")
-        session.say(stopped, f"  {session.command('go', 'last')}")
+        say_stopped(session)
         raise
     session.thread, session.turn = turn.thread, turn_json(turn)
     if turn.run is None or turn.kind == "why":
@@ -281,7 +264,7 @@ async def say_request(
     return await run(session, turn.run, fresh=turn.kind == "request")
 
 
-async def withdraw(session: Session, thread: Thread) -> None:
+async def _withdraw(session: Session, thread: Thread) -> None:
     """Takes back a message that was interrupted before anybody had read it."""
     await thread.refresh()
     last = thread.history[-1] if thread.history else None

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import getpass
 import json
-import sys
 from typing import Final
 
 from plansmith import Plan, ToolSpec
@@ -15,7 +14,7 @@ from plansmith.secrets import SecretBox
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.interactive import run_interactively
-from plansmith_cli.keyboard import agrees
+from plansmith_cli.keyboard import agrees, is_at_terminal
 from plansmith_cli.options import AS_JSON, JSON, PARTS, RUNNING, TOOLS, loaded_settings
 from plansmith_cli.parser import Verb, noun
 from plansmith_cli.session import Session, in_session
@@ -212,7 +211,7 @@ def _agrees(args: argparse.Namespace, standing: Standing) -> bool:
     if args.hash or standing.status == "approved":
         return bool(args.hash)
     tell(*_card_lines(standing))
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not is_at_terminal():
         return False
     return agrees(own_text("Approve this card? y = yes, Enter = not now: "))
 

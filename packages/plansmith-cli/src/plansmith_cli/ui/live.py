@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -14,8 +17,10 @@ from rich.text import Text
 
 from plansmith.plan.events import Event
 from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith.text import safe
 from plansmith_cli.ui.output import use_colour
-from plansmith_cli.ui.progress import View, header, rows
+from plansmith_cli.ui.progress import Detail, Lines, header, is_stage, rows
 
 if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderResult
@@ -28,58 +33,92 @@ _STYLES: Final = {
     StepStatus.UNKNOWN: "yellow",
     StepStatus.CANCELLED: "magenta",
 }
-# The header, the message line, and free lines above the cursor.
-_OTHER_LINES: Final = 4
 
 
-class LiveBlock(View):
-    """Shows a run as a tree of steps with their states and times, redrawn in place."""
+_FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_FRAMES_A_SECOND: Final = 10
 
-    def __init__(self, locale: str) -> None:
-        self._locale = locale
+
+class Board(Lines):
+    """Shows a run as a tree of steps with their states and times, redrawn in place.
+
+    While a plan is made it is one moving line, which goes away in the end.
+    """
+
+    def __init__(self, locale: str, *, detail: Detail) -> None:
+        super().__init__(locale, detail=detail)
+        self._live: Live | None = None
+
+    def restart(self, locale: str) -> None:
+        super().restart(locale)
         self._run: Run | None = None
-        self._message = ""
-        self._console = Console(
-            file=sys.stderr, no_color=not use_colour(sys.stderr), highlight=False
-        )
+        self._message: str = Sentence("planning")
+
+    def _begin(self, *, stays: bool) -> None:
+        # In a thread of its own: the event loop may be busy with the very work that is shown.
         self._live = Live(
-            console=self._console,
-            auto_refresh=False,
+            console=Console(file=sys.stderr, no_color=not use_colour(sys.stderr), highlight=False),
+            refresh_per_second=_FRAMES_A_SECOND,
             redirect_stdout=False,
             redirect_stderr=False,
+            transient=not stays,
             get_renderable=self._draw,
         )
+        self._live.start(refresh=True)
 
     def show(self, run: Run, event: Event) -> None:
         del event
         first, self._run = self._run is None, run
         if first:
-            self._live.start(refresh=True)
+            self._message = ""
+            self._begin(stays=True)
 
     def say(self, text: str) -> None:
-        self._message = text
-        self.tick()
+        if self._run is None and (self._detail == "verbose" or not is_stage(text)):
+            with self.cleared():
+                self._write(text)
+        else:
+            self._message = text
+            if self._live is not None:  # at once: the thread may wait for its turn for seconds
+                self._live.refresh()
 
-    def tick(self) -> None:
-        if self._live.is_started:
-            self._live.refresh()
+    @contextmanager
+    def cleared(self) -> Generator[None]:
+        is_moving = self._live is not None and self._run is None
+        self.stop()
+        yield
+        if is_moving:
+            self._begin(stays=False)
+
+    @contextmanager
+    def moving(self) -> Generator[None]:
+        if self._detail != "normal" or self._live is not None:
+            yield
+            return
+        self.restart(self._locale)
+        self._begin(stays=False)
+        try:
+            yield
+        finally:
+            self.stop()
 
     def stop(self) -> None:
-        self.tick()
-        if self._live.is_started:
+        if self._live is not None:
             self._live.stop()
+            self._live = None
 
     def _draw(self) -> Text:
         text = Text(no_wrap=True, overflow="ellipsis")
+        message = safe(in_language(self._message, self._locale))
         if self._run is None:
-            return text
-        now, most = datetime.now(UTC), max(self._console.size.height - _OTHER_LINES, 2)
+            frame = _FRAMES[int(time.monotonic() * _FRAMES_A_SECOND) % len(_FRAMES)]
+            return text.append(f"{frame} {self._passed()} {message}")
+        now = datetime.now(UTC)
         text.append(header(self._run, now=now, locale=self._locale), style="bold")
-        for row in rows(self._run, now=now, locale=self._locale, most=most):
-            style = _STYLES.get(row.status, "") if row.status else "dim"
-            text.append(f"\n{row.text}", style=style)
-        if self._message:
-            text.append(f"\n{self._message}", style="bold")
+        if message:
+            text.append(f"\n{message}", style="bold")
+        for row in rows(self._run, now=now, locale=self._locale):
+            text.append(f"\n{row.text}", style=_STYLES.get(row.status, ""))
         return text
 
 

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import os
-import shutil
 import sys
-import threading
 import time
-from collections.abc import AsyncGenerator, Generator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TextIO
 
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
+from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.text import clip, safe
 from plansmith_cli.ui.output import print_line_json, status_word
-from plansmith_cli.ui.terminal import clip_width, fitted_to
+from plansmith_cli.ui.terminal import fitted_to
 
 if TYPE_CHECKING:
     from plansmith.review import draw, render
 else:
     lazy_modules(globals(), draw="plansmith.review.draw", render="plansmith.review.render")
 
-# In this order: when not all rows fit, the last of these are left out first.
 ICONS: Final = {
     StepStatus.ASKING: "?",
     StepStatus.UNKNOWN: "!",
@@ -40,16 +36,15 @@ ICONS: Final = {
     StepStatus.WAITING: "·",
     StepStatus.SKIPPED: "↷",
 }
-_URGENCY: Final = [*ICONS]
 _TITLE: Final = 60
 _LONGEST: Final = 200
 _SHORTEST: Final = 40
 
 
 class Row(NamedTuple):
-    """The line of a step, and its status; None for the line that counts left-out rows."""
+    """The line of a step, and its status."""
 
-    status: StepStatus | None
+    status: StepStatus
     text: str
 
 
@@ -90,28 +85,17 @@ def elapsed(span: timedelta) -> str:
     return f"{hours}{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
-def rows(run: Run, *, now: datetime, locale: str, most: int | None = None) -> list[Row]:
-    """Returns the steps as a tree; if there are more than `most`, the most urgent ones."""
-    if run.plan is None:
-        return []
-    found: list[Row] = []
-    for branch in draw.branches(run.plan):
-        name, step, state = branch.step, run.plan.by_id[branch.step], run.steps[branch.step]
+def rows(run: Run, *, now: datetime, locale: str) -> Iterator[Row]:
+    """Yields the steps as a tree."""
+    plan = run.plan or Plan()
+    for branch in draw.branches(plan):
+        name, step, state = branch.step, plan.by_id[branch.step], run.steps[branch.step]
         parts = (
             f"{ICONS[state.status]} {safe(name)}  {status_word(state.status, locale)}",
             _detail(run, name, now, locale),
             clip(safe(step.title) or render.action(step, locale), _TITLE),
         )
-        found.append(Row(state.status, branch.lead + "  ".join(filter(None, parts))))
-    if most is None or len(found) <= most:
-        return found
-    keep = max(most - 1, 1)
-    ranked = sorted(
-        range(len(found)), key=lambda index: _URGENCY.index(found[index].status or _URGENCY[-2])
-    )
-    more = Sentence("… and {count} more", count=len(found) - keep)
-    shown = [found[index] for index in sorted(ranked[:keep])]
-    return [*shown, Row(None, in_language(more, locale))]
+        yield Row(state.status, branch.lead + "  ".join(filter(None, parts)))
 
 
 def _detail(run: Run, name: str, now: datetime, locale: str) -> str:
@@ -178,159 +162,72 @@ def is_stage(text: str) -> bool:
     return hasattr(text, "stage") or getattr(text, "key", "") == "planning.early_read"
 
 
-class View:
-    """Shows a run while it is executed; this one shows nothing, for `-q`."""
+Detail = Literal["quiet", "normal", "verbose"]
+
+
+class Lines:
+    """Writes what happens as lines on stderr, with the time since the start; none with `-q`.
+
+    Events come as JSON on stdout too if that is wanted.
+    """
+
+    def __init__(
+        self,
+        locale: str,
+        stream: TextIO | None = None,
+        *,
+        detail: Detail = "normal",
+        jsonl: bool = False,
+    ) -> None:
+        self._stream = stream or sys.stderr
+        self._detail, self._jsonl = detail, jsonl
+        self.restart(locale)
+
+    def restart(self, locale: str) -> None:
+        """Begins anew, for a run or a message in this language."""
+        self._locale, self._start = locale, time.monotonic()
 
     def show(self, run: Run, event: e.Event) -> None:
         """Shows an event and the run after it."""
+        if self._jsonl:
+            print_line_json(event.shown_json())
+        if text := line_of(run, event, self._locale):
+            self._write(text)
 
     def say(self, text: str) -> None:
-        """Shows a message."""
+        """Shows a message; a stage of planning only where all are wanted."""
+        if self._detail == "verbose" or not is_stage(text):
+            self._write(text)
 
-    def tick(self) -> None:
-        """Updates the times."""
+    def _write(self, text: str) -> None:
+        if self._detail == "quiet":
+            return
+        shown = safe(in_language(text, self._locale))
+        line = f"[{self._passed()}] {shown}"
+        self._stream.writelines(f"{part}\n" for part in fitted_to(self._stream, [line]))
+        self._stream.flush()
+
+    def _passed(self) -> str:
+        return elapsed(timedelta(seconds=time.monotonic() - self._start))
+
+    @contextmanager
+    def cleared(self) -> Generator[None]:
+        """Leaves stderr to others inside the `with` block."""
+        yield
+
+    @contextmanager
+    def moving(self) -> Generator[None]:
+        """Shows on a terminal that planning goes on, also while a model says nothing."""
+        yield
 
     def stop(self) -> None:
         """Stops drawing; leaves what was shown."""
 
 
-class Lines(View):
-    """Writes one line per event, with the time since the start; as JSON on stdout too if wanted."""
-
-    def __init__(
-        self, locale: str, stream: TextIO | None = None, *, jsonl: bool = False, quiet: bool = False
-    ) -> None:
-        self._locale = locale
-        self._stream = stream or sys.stderr
-        self._jsonl, self._quiet = jsonl, quiet
-        self.restart()
-
-    def restart(self) -> None:
-        self._start = time.monotonic()
-
-    def show(self, run: Run, event: e.Event) -> None:
-        if self._jsonl:
-            print_line_json(event.shown_json())
-        if text := line_of(run, event, self._locale):
-            self.say(text)
-
-    def say(self, text: str) -> None:
-        if self._quiet:
-            return
-        passed = int(time.monotonic() - self._start)
-        shown = safe(in_language(text, self._locale))
-        line = f"[{passed // 60:02d}:{passed % 60:02d}] {shown}"
-        self._stream.writelines(f"{part}\n" for part in fitted_to(self._stream, [line]))
-        self._stream.flush()
-
-
-def make_view(locale: str, *, jsonl: bool = False, quiet: bool = False) -> View:
-    """Makes the view that suits stderr: JSON lines, plain lines, a live block, or nothing."""
-    if quiet and not jsonl:
-        return View()
-    if jsonl or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        return Lines(locale, jsonl=jsonl, quiet=quiet)
-    block: View = resolve_name("plansmith_cli.ui.live:LiveBlock")(locale)
-    return block
-
-
-@asynccontextmanager
-async def ticking(view: View) -> AsyncGenerator[None]:
-    """Updates the times of a view four times a second inside the `with` block."""
-
-    async def tick() -> None:
-        while True:
-            view.tick()
-            await asyncio.sleep(0.25)
-
-    task = asyncio.create_task(tick())
-    try:
-        yield
-    finally:
-        task.cancel()
-        view.stop()
-
-
-Detail = Literal["quiet", "normal", "verbose"]
-_FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_FRAME_S: Final = 0.1
-# Off a terminal: the first line comes after so long, the next ones at growing intervals.
-_FIRST_LINE_S: Final = 5.0
-_LAST_LINE_S: Final = 60.0
-
-
-class PlanningProgress(Lines):
-    """Tells what the planner does: each stage with -v, else one moving line on a terminal."""
-
-    def __init__(
-        self, locale: str, stream: TextIO | None = None, *, detail: Detail = "normal"
-    ) -> None:
-        super().__init__(locale, stream)
-        self._detail: Detail = detail
-        self._lock = threading.RLock()
-        self._text = in_language(Sentence("planning"), locale)
-        self._is_moving = False
-        self._frame, self._begun = _FRAMES[0], 0.0
-
-    def say(self, text: str) -> None:
-        """Writes a line; a stage of planning only where it is wanted, else into the moving line."""
-        if is_stage(text) and self._detail != "verbose":
-            self._text = text
-            # At once: loading a model may keep the drawing thread from its next turn for seconds.
-            self._draw()
-        elif self._detail != "quiet":
-            with self.cleared():
-                super().say(text)
-
-    @contextmanager
-    def cleared(self) -> Generator[None]:
-        with self._lock:
-            if self._is_moving:
-                self._stream.write("\r\x1b[K")
-                self._stream.flush()
-            yield
-
-    @contextmanager
-    def moving(self) -> Generator[None]:
-        """Shows on a terminal that work goes on, also while a model says nothing."""
-        if self._detail != "normal" or self._is_moving:
-            yield
-            return
-        terminal = self._stream.isatty() and os.environ.get("TERM") != "dumb"
-        # A thread: the event loop may be busy with the very work that is shown.
-        ended = threading.Event()
-        work = self._draw_until if terminal else self._write_until
-        drawing = threading.Thread(target=work, args=(ended,), daemon=True)
-        self._is_moving, self._text = terminal, in_language(Sentence("planning"), self._locale)
-        self._begun = time.monotonic()
-        drawing.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            drawing.join()
-            with self.cleared():
-                self._is_moving = False
-
-    def _draw_until(self, ended: threading.Event) -> None:
-        for self._frame in itertools.cycle(_FRAMES):
-            self._draw()
-            if ended.wait(_FRAME_S):
-                return
-
-    def _draw(self) -> None:
-        with self._lock:
-            if not self._is_moving:
-                return
-            passed = int(time.monotonic() - self._begun)
-            width = shutil.get_terminal_size().columns - 1
-            line = f"{self._frame} {passed // 60:02d}:{passed % 60:02d} {safe(self._text)}"
-            self._stream.write(f"\r\x1b[K{clip_width(line, width)}")
-            self._stream.flush()
-
-    def _write_until(self, ended: threading.Event) -> None:
-        """Writes a line now and then if planning takes long, for who reads a pipe or a log."""
-        pause = _FIRST_LINE_S
-        while not ended.wait(pause):
-            super().say(self._text)
-            pause = min(2 * pause, _LAST_LINE_S)
+def make_progress(locale: str, *, detail: Detail, jsonl: bool = False) -> Lines:
+    """Makes what suits stderr: a block that is drawn anew, or lines."""
+    draws = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    if jsonl or detail == "quiet" or not draws:
+        return Lines(locale, detail=detail, jsonl=jsonl)
+    board: Lines = resolve_name("plansmith_cli.ui.live:Board")(locale, detail=detail)
+    return board

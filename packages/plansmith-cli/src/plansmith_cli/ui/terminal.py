@@ -97,12 +97,3 @@ def say_fitted(text: str) -> None:
     """Writes a text to stderr, in lines that fit a terminal."""
     lines = fitted_to(sys.stderr, visible(text).split("\n"))
     sys.stderr.writelines(f"{line}\n" for line in lines)
-
-
-def clip_width(text: str, width: int) -> str:
-    """Shortens a text to so many columns of a terminal; a cut text ends with `…`."""
-    if text_width(text) <= width:
-        return text
-    while text and text_width(text) >= width:
-        text = text[:-1]
-    return f"{text}…"

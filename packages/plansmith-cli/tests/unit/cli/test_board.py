@@ -59,14 +59,6 @@ def test_every_status_has_icon_text_and_row(status: StepStatus) -> None:
     assert len({*ICONS.values()}) == len(StepStatus)
 
 
-def test_what_matters_now_stays_when_not_all_fits() -> None:
-    statuses = [StepStatus.DONE] * 50 + [StepStatus.RUNNING] + [StepStatus.WAITING] * 50
-    shown = rows(run(*statuses), now=NOW, locale="en", most=5)
-    assert len(shown) == 5
-    assert any("s50" in row.text for row in shown)
-    assert shown[-1].text == "… and 97 more"
-
-
 @settings(max_examples=30)
 @given(st.text(max_size=80))
 def test_no_text_of_a_tool_steers_the_terminal(text: str) -> None:

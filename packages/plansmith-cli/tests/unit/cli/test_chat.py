@@ -19,7 +19,6 @@ from tests.unit.cli.travel_model import TOOLS, Travel
 from plansmith.plan.sentence import in_language
 from plansmith.testing import Reply
 from plansmith_cli.commands.chat import COMMANDS, HELP
-from plansmith_cli.keyboard import LineHistory
 from plansmith_cli.main import main
 
 PY = ("--tools", "travel.py")
@@ -93,7 +92,7 @@ def test_what_a_message_was_taken_for_is_told_and_undo_takes_it_back(
     travel: Travel, pipe: Pipe
 ) -> None:
     _, out, err = pipe("Plan a trip", "Rome", "/undo", "/thread", flags=PY)
-    assert "Taken as the answer to “Where to?” (a short reply to the question); /undo" in err
+    assert "Taken as: answer “Rome” (a short reply to the question); /undo" in err
     assert "The message was taken back." in out
     assert "→ taken back · answer" in out
     assert err.count("Where to?") >= 3  # it is asked again
@@ -157,13 +156,12 @@ def test_what_goes_wrong_in_a_chat_ends_no_chat_and_the_last_line_counts(
         "x" * 100_001,
         "/undo 99",
         f"/undo {'9' * 5000}",
-        "/why",
         "Plan a trip",
-        "/runs",
+        "/thread",
     )
     code, out, err = pipe(*lines, flags=("--json", *PY))
     told = turns(out)
-    assert [each["exit"] for each in told] == [2, 4, 4, 2, 4, 5, 0]
+    assert [each["exit"] for each in told] == [2, 4, 4, 2, 5, 0]
     assert told[0]["error"]["hint"] == "/help lists the commands"
     assert "Traceback" not in err
     assert code == 0
@@ -224,44 +222,18 @@ def test_a_hostile_message_and_title_reach_no_terminal_as_they_are(
 ) -> None:
     hostile = "Plan a trip \x1b]0;owned\x07\x1b[2J\u202e"
     pipe(hostile, "/thread", flags=PY)
-    shown = [*pipe("/thread", "/runs", "/plan", flags=("--thread", "last", *PY))[1:]]
+    shown = [*pipe("/thread", "/plan", flags=("--thread", "last", *PY))[1:]]
     shown += [*cli("threads")[1:], *cli("threads", "show", "last")[1:]]
     assert any("Plan a trip" in each for each in shown)
     assert not any(letter in each for each in shown for letter in ("\x1b", "\x07", "\u202e"))
     assert json.loads(cli("threads", "list", "--json")[1])[0]["title"].startswith("Plan a trip")
 
 
-def test_lines_of_a_chat_are_kept_for_their_person_alone(tmp_path: Path) -> None:
-    path = tmp_path / "state" / "chat_history"
-    history = LineHistory(path)
-    assert history.lines() == []
-    assert [history.add(line) for line in ("one", " a secret", "two\nlines", "")] == [
-        *("one", "", "two lines", "")
-    ]
-    assert history.lines() == ["one", "two lines"]
-    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    path.chmod(0o644)
-    history.add("three")
-    assert path.stat().st_mode & 0o777 == 0o600
-    path.write_text("".join(f"{number}\n" for number in range(2001)))
-    assert history.lines()[0] == "1001"
-    assert len(path.read_text().splitlines()) == 1000
-
-
-def test_history_of_a_chat_is_not_written_through_a_link(tmp_path: Path) -> None:
-    aim = tmp_path / "aim"
-    link = tmp_path / "chat_history"
-    link.symlink_to(aim)
-    with pytest.raises(OSError, match="symbolic"):
-        LineHistory(link).add("one")
-    assert not aim.exists()
-
-
 def test_two_turns_without_any_model(pipe: Pipe, intake: Path) -> None:
     (intake / "may.txt").write_text("three invoices", encoding="utf-8")
     which = "Which files here mention invoices?"
     flags = ("--model", "demo", "--yes-read-only", "--json")
-    code, out, _ = pipe(which, "/why", which, flags=flags)
+    code, out, _ = pipe(which, "why?", which, flags=flags)
     first, why, second = turns(out)
     assert code == first["exit"] == second["exit"] == 0
     assert "may.txt" in first["run"]["report"]

@@ -125,51 +125,19 @@ def test_what_goes_wrong_is_told_in_chinese(
         ("run", "missing.yaml"),
         ("check", "broken.json"),
         ("run", "last", *PY),
-        ("runs", "retry", "last", *PY),
         ("answer", "last", "yes"),
-        ("approve", "last"),
-        ("runs", "change", "last", "改一下"),
         ("ask", " "),
-        ("run", "plan.json", "--budget", "viel"),
-        ("help", "PS999"),
         ("runs", "--limit", "x"),
-        ("runs", "--status", "x"),
-        ("runs", "--nothing"),
-        ("approve",),
-        ("show", "x", "--json", "--graph"),
-        ("help", "PS40"),
         ("trust", "nowhere"),
-        ("trust", "--remove", "nowhere"),
         ("tokens", "create", "x", "--scope", "fly"),
-        ("tokens", "revoke", "x"),
         ("tenants", "create", "Acme!"),
-        ("tenants", "remove", "x"),
-        ("--tenant", "x", "runs"),
-        ("store", "prune", "--older-than", "long"),
-        ("store", "backup", "text.db"),
         ("store", "restore", "text.db", "--yes"),
-        ("store", "vacuum", "--store", "memory"),
-        ("runs", "--store", "mysql://x"),
         ("store", "doctor", "--store", "sqlite:///text.db"),
-        ("store", "verify", "0000ffff"),
-        ("store", "audit", "--since", "soon"),
         ("agents", "show", "x"),
-        ("config", "prompts", "show", "x"),
-        ("model", "use", "x"),
         ("model", "pull", "--offline"),
-        ("model", "remove", "smollm2-135m"),
-        ("config", "nothing"),
         ("serve", "--host", "0.0.0.0"),
-        ("serve", "--concurrency", "2"),
-        ("serve", "worker"),
-        ("store", "workers"),
-        ("store", "repair", "last"),
-        ("runs", "replay", "0000ffff"),
-        ("run", "plan.json", "--tools", "nowhere.py"),
         ("ask", "看一看", "--model", "x"),
-        ("convert", "plan.json", "--to", "x"),
         ("tools", "show", "x"),
-        ("team", "research", "看一看", "--model", "rules"),
     ):
         assert types(*words) != 0, words
 
@@ -219,23 +187,18 @@ def test_schedules_and_templates_and_codes_are_told_in_chinese(types: Typed, wri
     add = ("schedule", "add", "--plan", plan, "--name", "ri", "--daily", "09:00", *PY)
     assert types(*add) == 5
     assert types(*add, "--approve-plan", digest) == 0
-    for words in (
-        ("list",),
+    done: list[tuple[str, ...]] = [
         ("show", "ri"),
-        ("next", "ri"),
-        ("next", "--every", "90m"),
         ("run-now", "ri", *PY),
         ("history", "ri"),
         ("pause", "ri"),
-        ("resume", "ri"),
-        ("change", "ri", "--every", "1w"),
+        ("list",),
         ("keep", "--once", *PY),
         ("remove", "ri"),
-        ("list",),
-    ):
+    ]
+    for words in done:
         assert types("schedule", *words) == 0, words
-    for words in (("next",), ("add", "--every", "1h"), ("next", "--every", "soon")):
-        assert types("schedule", *words) == 2, words
+    assert types("schedule", "next", "--every", "soon") == 2
     assert types("run", plan, *PY) == 0
     saved = ("save", "last", "cheng", "--param", "name=kan.inputs.name", *PY)
     for action in (("list",), saved, ("show", "cheng"), ("list",), ("suggest", "烤面包")):
@@ -248,7 +211,7 @@ def test_schedules_and_templates_and_codes_are_told_in_chinese(types: Typed, wri
 
 
 def test_the_commands_of_operators_are_told_in_chinese(
-    types: Typed, write: Write, cli: Cli, intake: Path
+    types: Typed, write: Write, cli: Cli
 ) -> None:
     assert types("run", write(LOOK, SAYS, goal="看一看"), *PY) == 0
     assert types("run", write(LOOK, BROKEN, goal="会失败", name="b.json"), *PY) != 0
@@ -261,37 +224,21 @@ def test_the_commands_of_operators_are_told_in_chinese(
     assert types("trust", "--yes", "0") != 0
     for words in (
         ("trust", "--yes", digest),
-        ("trust",),
         ("trust", "--list"),
-        ("trust", "--remove", "."),
         ("tokens", "create", "ci", "--scope", "look,propose"),
         ("tokens", "list"),
-        ("tokens", "link", "--role", "admin"),
-        ("tokens", "revoke", "ci"),
         ("tenants", "create", "acme"),
-        ("tenants", "list"),
         ("tenants", "remove", "acme"),
         ("store", "verify", "--all"),
         ("store", "doctor", "--sample", "1"),
-        ("store", "prune", "--older-than", "90d", "--dry-run"),
         ("store", "prune", "--older-than", "90d", "--yes"),
-        ("store", "vacuum"),
         ("store", "backup", "../copy.db"),
         ("store", "restore", "../copy.db", "--yes"),
-        ("agents", "list"),
         ("config", "prompts", "list"),
-        ("config", "prompts", "export", "mine"),
         ("model", "list"),
-        ("config",),
         ("config", "--all"),
-        ("schedule", "list"),
-        ("show", "plan.json", "--graph"),
     ):
         assert types(*words) == 0, words
-    (intake / "export.jsonl").write_text(cli("store", "audit")[1], encoding="utf-8")
-    assert types("store", "audit", "--check", "export.jsonl") == 0
-    (intake / "bad.jsonl").write_text("{}\n", encoding="utf-8")
-    assert types("store", "audit", "--check", "bad.jsonl") == 1
 
 
 def test_a_damaged_run_and_a_failed_tool_are_told_in_chinese(

@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 from tests.unit.cli.conftest import Cli, Write
 
-from plansmith import Plansmith, plugins, read_plan
+from plansmith import plugins, read_plan
 from plansmith.errors import PlanInvalid
 from plansmith.plan.problem import CODES
 from plansmith.text import HAN
 from plansmith_cli.command_table import COMMANDS, DAILY, MORE
 from plansmith_cli.commands import plans
 from plansmith_cli.commands.help import problem_help
-from plansmith_cli.describe import revision_lines
 from plansmith_cli.main import main
 
 Capture = pytest.CaptureFixture[str]
@@ -56,6 +55,9 @@ def test_a_plan_is_shown_and_converted_and_means_the_same(put: Put, capsys: Capt
     again = put("again.json", capsys.readouterr().out)
     assert main(["diff", path, again]) == 0
     assert capsys.readouterr().out == "the plans are equal\n"
+    titled = {**PLAN, "steps": [PLAN["steps"][0] | {"title": "T"}, PLAN["steps"][1]]}
+    assert main(["diff", path, put("b.json", titled)]) == 0
+    assert capsys.readouterr().out == '~ a title: + "T"\nboth would run the same\n'
 
 
 def test_a_good_plan_checks_with_0_and_a_bad_one_with_3(put: Put, capsys: Capture) -> None:
@@ -68,15 +70,6 @@ def test_a_good_plan_checks_with_0_and_a_bad_one_with_3(put: Put, capsys: Captur
     assert main(["check", put("broken.json", "{"), "--json"]) == 3
     told = json.loads(capsys.readouterr().out)
     assert (told["ok"], told["hash"], told["problems"][0]["code"]) == (False, None, "PS002")
-
-
-def test_a_diff_is_told_and_whether_it_matters(put: Put, capsys: Capture) -> None:
-    titled = {**PLAN, "steps": [PLAN["steps"][0] | {"title": "T"}, PLAN["steps"][1]]}
-    before, after = put("a.json", PLAN), put("b.json", titled)
-    assert main(["diff", before, after]) == 0
-    assert capsys.readouterr().out == '~ a title: + "T"\nboth would run the same\n'
-    assert main(["diff", before, after, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["changed"][0]["id"] == "a"
 
 
 @pytest.mark.parametrize("typed", ["PS406", "ps406", "406"])
@@ -160,16 +153,7 @@ def test_a_shown_plan_file_has_its_hash_and_can_be_read_again(cli: Cli, write: W
 def test_a_mistyped_option_is_told_the_one_that_was_meant(cli: Cli) -> None:
     code, _, err = cli("ask", "x", "--yes-read-onyl")
     assert code == 2
-    assert "did you mean --yes-read-only?" in err
-
-
-def test_a_core_installation_is_told_the_command_that_brings_the_runtime(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("plansmith_cli.extras.find_spec", lambda _: None)
-    _, _, err = cli("model", "pull", "--offline")
-    assert "pip install" in err
-    assert "xllamacpp" in err
+    assert "did you mean '--yes-read-only'?" in err
 
 
 @pytest.mark.parametrize("option", ["--yes", "--yes-read", "--js"])
@@ -255,7 +239,7 @@ def test_a_mistyped_command_is_told_the_one_that_was_meant(
 ) -> None:
     told = cli(*typed)
     assert told[0] == 2
-    assert f"did you mean plansmith {meant}?" in told[2]
+    assert f"did you mean '{meant}'?" in told[2]
 
 
 def test_an_installed_package_adds_a_command(
@@ -375,30 +359,11 @@ def test_wrong_usage_of_every_command_is_told_as_json(name: str, cli: Cli) -> No
 
 REFUSALS: dict[str, list[str]] = {
     "run": ["nowhere.json"],
-    "runs watch": ["last"],
     "approve": ["last", "HASH"],
-    "reject": ["last"],
-    "answer": ["last", "yes"],
-    "runs edit": ["last", "--file", "nowhere.json"],
-    "runs change": ["last", "more"],
-    "runs undo": ["last"],
-    "runs pause": ["last"],
-    "go": ["last"],
-    "runs retry": ["last"],
-    "runs cancel": ["last"],
-    "report": ["last"],
-    "show": ["nowhere.json"],
-    "check": ["nowhere.json"],
-    "diff": ["nowhere.json", "nowhere.json"],
-    "runs replay": ["last"],
     "store verify": ["last"],
     "ask": [" "],
-    "plan": [" "],
     "chat": ["--thread", "last"],
-    "threads": ["show", "last"],
-    "tools": ["show", "nothing"],
     "agents": ["show", "nothing"],
-    "templates": ["show", "nothing"],
     "schedule": ["show", "nothing"],
 }
 
@@ -449,37 +414,3 @@ def test_a_noun_alone_lists_and_an_option_before_the_command_is_told_its_place(c
     for noun in ("tools", "model", "templates", "schedule"):
         assert cli(noun) == cli(noun, "list")
     assert "options follow the command" in cli("--lang", "zh", "runs")[2]
-
-
-def test_a_check_goes_on_behind_a_wrong_field(cli: Cli, write: Write) -> None:
-    wrong = {"id": "b", "tool": "lok", "input": {}}
-    code, out, _ = cli("check", write(LOOK, wrong), "--tools", "tools.py", "--json")
-    found = json.loads(out)
-    codes = [each["code"] for each in found["problems"]]
-    assert (code, found["hash"], codes[:2]) == (3, None, ["PS003", "PS101"])
-
-
-def test_what_a_paused_run_needs_to_go_on_is_told(cli: Cli, write: Write) -> None:
-    cli("run", write({"id": "n", "tool": "note", "inputs": {"text": "x"}}), "--tools", "tools.py")
-    assert "that has it with --tools" in cli("runs", "pause", "last")[2]
-    assert "that has it with --tools" not in cli("runs", "pause", "last", "--tools", "tools.py")[2]
-
-
-def test_a_request_that_cannot_be_planned_is_told_what_is_ready(cli: Cli) -> None:
-    _, out, err = cli("ask", "sing me a song", "--model", "rules", "--no-input")
-    assert "is set up" not in out
-    assert "csv-overview" in err
-
-
-def test_the_review_of_a_copy_names_both_files(cli: Cli, write: Write) -> None:
-    copy = {"id": "c", "tool": "files.copy", "inputs": {"path": "tools.py", "to": "b.py"}}
-    assert "changes `tools.py → b.py`" in cli("run", write(copy), "--no-input")[2]
-
-
-async def test_a_change_that_gives_the_same_plan_is_told() -> None:
-    async with Plansmith() as smith:
-        run = await smith.submit(read_plan({"steps": [{"id": "a", "say": "Hello!"}]}))
-        events = [
-            each for each in await smith.store.events(run.id) if each.body.type == "plan_proposed"
-        ]
-    assert [*revision_lines([*events, *events])][1] == "planning again gave the same plan"

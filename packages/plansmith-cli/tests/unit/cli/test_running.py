@@ -126,6 +126,7 @@ def test_the_settings_may_review_every_plan_and_a_flag_frees_what_only_reads(
     cli: Cli, write: Write, intake: Path
 ) -> None:
     (intake / "plansmith.toml").write_text('[review]\nask = "always"\n', encoding="utf-8")
+    cli("trust", "--yes", json.loads(cli("trust", "--json")[1])["hash"])
     assert cli("run", write(LOOK), *PY)[0] == 5
     assert cli("run", write(LOOK), *PY, "--yes-read-only")[0] == 0
     assert cli("run", write(NOTE), *PY, "--yes-read-only")[0] == 5

@@ -56,8 +56,7 @@ def test_nothing_is_scheduled_without_approval_of_its_hash(cli: Cli, write: Writ
     assert "It would run unattended, daily at 09:00 UTC; next:" in err
     assert "! Step `n` changes something: it calls `note`" in err
     code, out, _ = cli(*words, "--json")
-    told = json.loads(out)
-    assert (code, told["hash"], len(told["next"])) == (5, hash_of(NOTE), 3)
+    assert (code, json.loads(out)["hash"]) == (5, hash_of(NOTE))
     code, _, err = cli(*words, "--approve-plan", "0" * 64)
     assert (code, "names another plan" in err) == (5, True)
     asking = write({"id": "q", "question": "which?"}, name="ask.json")
@@ -78,7 +77,7 @@ def test_a_plan_with_several_times_becomes_a_schedule_for_each_under_one_approva
     words = ("schedule", "add", "--run", waiting["id"], *PY)
     code, out, err = cli(*words, "--json")
     told = json.loads(out)
-    assert (code, [len(each["next"]) for each in told["times"]]) == (5, [3, 3])
+    assert code == 5
     assert "n: It would run unattended, daily at 09:00 UTC" in err
     assert "m: It would run unattended, every hour" in err
     approval = ("--approve-plan", told["hash"])

@@ -38,12 +38,11 @@ _POLICY: Final = (
     "frame-ancestors 'none'; object-src 'none'"
 )
 _INTRO: Final = (
-    "<p>Every route wants a token with the scope that is named, as"
+    "<p>Every route wants a token with the scope that its <code>security</code> names, as"
     " <code>Authorization: Bearer …</code>; <code>plansmith tokens create</code> makes one. Errors"
     " are problem+json with <code>code</code>, <code>detail</code> and <code>hint</code>."
     ' The same as data: <a href="/openapi.json">/openapi.json</a>.</p>'
 )
-Schema = Mapping[str, Any]
 
 
 @route("GET /openapi.json", "look")
@@ -56,15 +55,15 @@ async def document(ask: Ask) -> Answer:
 async def api_page(ask: Ask) -> Answer:
     """This API as a page to read, without scripts, from here alone."""
     told = openapi(ask.request.app.state.routes)
-    shared, schemas = told["components"]["responses"], told["components"]["schemas"]
     parts: dict[str, str] = {}
     for path, item in told["paths"].items():
         for method, each in item.items():
-            shown = _operation(method.upper(), path, each, shared)
+            title = f"{method.upper()} {path}: {each['summary']}"
+            shown = _details(each["operationId"], title, each)
             parts[each["tags"][0]] = parts.get(each["tags"][0], "") + shown
-    parts["bodies and answers"] = "".join(
-        _details(name, name, _json(form)) for name, form in schemas.items()
-    )
+    for title, kind in (("bodies and answers", "schemas"), ("errors", "responses")):
+        named = told["components"][kind].items()
+        parts[title] = "".join(_details(name, name, form) for name, form in named)
     title = f"Plansmith API {escape(told['info']['version'])}"
     body = "".join(f"<h2>{name.capitalize()}</h2>{text}" for name, text in parts.items())
     text = (
@@ -75,35 +74,9 @@ async def api_page(ask: Ask) -> Answer:
     return web.HTMLResponse(text, headers={"Content-Security-Policy": _POLICY})
 
 
-def _operation(method: str, path: str, operation: Schema, shared: Schema) -> str:
-    """Returns what is to be known of an operation: scope, example, input, answers, errors."""
-    scopes = [scope for each in operation["security"] for scope in each["token"]]
-    needs = f"a token with the scope <code>{scopes[0]}</code>" if scopes else "no token"
-    content = operation.get("requestBody", {}).get("content", {})
-    place = re.sub(r"\{(\w+)\}", lambda found: found[1].upper(), path)
-    example = f'curl -X {method} -H "Authorization: Bearer $TOKEN" "$URL{place}"'
-    for form in content.values():
-        if "example" in form:
-            written = json.dumps(form["example"], ensure_ascii=False).replace("'", "'\\''")
-            example += f" \\\n  --json '{written}'"
-    known = {
-        "parameters": {each["name"]: each["schema"] for each in operation.get("parameters", ())},
-        "body": content,
-        "answers": {
-            status: shared[each["$ref"].rpartition("/")[2]] if "$ref" in each else each
-            for status, each in operation["responses"].items()
-        },
-    }
-    text = f"<p>Needs {needs}.</p><pre>{escape(example)}</pre>{_json(known)}"
-    return _details(operation["operationId"], f"{method} {path}: {operation['summary']}", text)
-
-
-def _details(name: str, title: str, text: str) -> str:
-    return f'<details id="{name}"><summary>{escape(title)}</summary>{text}</details>'
-
-
-def _json(value: Schema) -> str:
-    return f"<pre>{escape(json.dumps(value, indent=1, ensure_ascii=False))}</pre>"
+def _details(name: str, title: str, value: Mapping[str, Any]) -> str:
+    text = escape(json.dumps(value, indent=1, ensure_ascii=False))
+    return f'<details id="{name}"><summary>{escape(title)}</summary><pre>{text}</pre></details>'
 
 
 @route("GET /help", "look", media="text/html")

@@ -8,7 +8,6 @@ import os
 import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -32,6 +31,7 @@ from plansmith_server.team.tokens import Member
 
 # Only signatures with a public key: with `none` or a shared secret, anybody could sign.
 _ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA")
+_PUBLIC: Final = ("RSA", "EC", "OKP")
 _NEEDED: Final = ("exp", "iat", "iss", "aud", "sub")
 _KEPT_S: Final = 3600.0
 _KEYS_AGAIN_S: Final = 5.0
@@ -144,7 +144,11 @@ class OidcClient:
         if name not in self._keys and self._now() - self._keys_at >= _KEYS_AGAIN_S:
             self._keys_at = self._now()
             listed = await _fetch("GET", (await self._discovered())["jwks_uri"])
-            self._keys = _signing_keys(listed)
+            self._keys = {
+                str(each.key_id or ""): each
+                for each in jwt.PyJWKSet.from_dict(listed)
+                if each.public_key_use in (None, "sig") and each.key_type in _PUBLIC
+            }
         if name not in self._keys:
             why = Sentence("the id token is signed with a key that the provider does not list")
             raise Refused(why)
@@ -172,16 +176,6 @@ class OidcClient:
 def challenge(verifier: str) -> str:
     """Returns what is sent first, of which only we know the origin (PKCE, S256)."""
     return urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-
-
-def _signing_keys(listed: Mapping[str, Any]) -> dict[str, Any]:
-    keys: dict[str, Any] = {}
-    for found in cast("list[object]", listed.get("keys", [])):
-        each = cast("dict[str, Any]", found if isinstance(found, dict) else {})
-        if each.get("use", "sig") == "sig":
-            with suppress(jwt.PyJWTError):  # of a kind that we do not know
-                keys[str(each.get("kid", ""))] = jwt.PyJWK(each)
-    return {name: key for name, key in keys.items() if key.key_type in ("RSA", "EC", "OKP")}
 
 
 async def _fetch(method: str, url: str, **given: Any) -> dict[str, Any]:

@@ -78,9 +78,3 @@ def test_every_argument_of_an_untouched_plan_keeps_its_origin(inputs: dict[str, 
     known = origins(journal(e.RunCreated(request=""), proposed(made)), {})
     assert plan_origins(made, made, known) == known
     assert plan_origins(made, None, {}).keys() == known.keys()
-
-
-def test_of_an_argument_whose_schema_is_true_no_default_is_known() -> None:
-    loose = {"weather": ToolSpec(name="weather", input_schema={"properties": {"city": True}})}
-    found = origins(journal(e.RunCreated(request="weather"), proposed(plan(city="Oslo"))), loose)
-    assert found == {"a": {"inputs.city": "model"}}

@@ -207,18 +207,6 @@ def test_the_engine_works_with_the_adapter_where_nothing_can_be_written(toy: Kno
     assert engine.adapter == prepared.adapter
 
 
-def test_a_caller_who_leaves_ends_the_preparing_and_the_next_one_prepares(toy: KnownModel) -> None:
-    prepared = wanted()
-    engine = engine_of(prepared)
-    body = {"messages": [{"role": "user", "content": "the"}], "max_tokens": 1}
-    engine.submit(body, lambda _: True).result()
-    assert not engine.is_loaded
-    assert others(prepared) == set()
-    assert not prepared.path.exists()
-    heard(engine)
-    assert prepared.is_right()
-
-
 def test_the_commands_know_the_prepared_file(
     toy: KnownModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
