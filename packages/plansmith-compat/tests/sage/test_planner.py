@@ -219,9 +219,9 @@ def test_defect_the_repair_knows_the_tools_and_what_was_wrong() -> None:
 def test_the_shape_is_read_with_its_order_also_where_it_is_sloppy() -> None:
     sloppy = {
         "plan": [
-            {"name": "weather", "arguments": '{"city": "Oslo"}'},
+            {"type": "tool", "name": "weather", "arguments": '{"city": "Oslo"}'},
             {"type": "tool", "name": "mail"},
-            {"text": "Say it"},
+            {"type": "reply", "text": "Say it"},
         ],
         "answer": "old",
     }
