@@ -83,7 +83,7 @@ MANY = 1_000_000
 
 async def writer(url: str, name: str, count: int) -> asyncio.subprocess.Process:
     return await forked.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.crash.thread_writer", url, "trip", name, str(count)),
+        *(sys.executable, "-m", "tests.crash.store_writer", url, "talk", name, str(count)),
         stdout=asyncio.subprocess.PIPE,
         cwd=ROOT,
     )

@@ -269,11 +269,8 @@ def test_a_failed_step_is_planned_anew_and_what_was_done_is_not_repeated() -> No
     assert (result["reply"], result.status) == ("Mild in Bergen.", "done")
     assert mail.calls == [{"to": "Nora"}]
     assert tool.calls == [{"city": "Oslo"}, {"city": "Bergen"}]
-    assert [(each["tool"], each["ok"]) for each in result["observations"]] == [
-        ("mail", True),
-        ("weather", False),
-        ("weather", True),
-    ]
+    seen = [(each["tool"], each["ok"]) for each in result["observations"]]
+    assert seen == [("mail", True), ("weather", True)]
 
 
 def test_a_new_plan_that_changes_something_waits_for_a_decision() -> None:

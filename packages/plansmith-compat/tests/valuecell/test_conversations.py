@@ -448,10 +448,8 @@ async def test_the_task_manager_cancels_the_open_tasks_of_one_conversation() -> 
         await service.update_task(each)
     assert await service.cancel_conversation_tasks("c1") == 1
     assert await service.cancel_conversation_tasks("c1") == 0
-    assert [each.task_id for each in await store.list_tasks(status=vc.TaskStatus.CANCELLED)] == [
-        "a"
-    ]
-    assert len(await store.list_tasks(conversation_id="c2", user_id="u", limit=5)) == 1
+    statuses = {each.task_id: each.status for each in await store.list_tasks("c1")}
+    assert statuses == {"a": "cancelled", "b": "failed"}
     assert await store.delete_task("a") is True
     assert await store.task_exists("a") is False
 

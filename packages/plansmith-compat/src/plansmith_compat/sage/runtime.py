@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, SupportsIndex, cast
 
@@ -22,7 +21,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import Ref, escape_text
-from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import AnyStep, ReplyStep, ToolStep
 from plansmith.ports import ChatModel, PlanStore
@@ -214,23 +213,6 @@ def _questions(run: Run | None) -> dict[str, str]:
     return {name: in_language(each.text, run.locale) for name, each in run.questions.items()}
 
 
-async def failed_before(smith: Plansmith, run: Run) -> list[dict[str, Any]]:
-    """Returns an observation for each tool step that failed under an earlier plan of the run."""
-    plan: Plan | None = None
-    found: list[dict[str, Any]] = []
-    if not run.replans:
-        return found
-    async for event in smith.events(run.id):
-        body = event.body
-        if isinstance(body, e.PlanProposed):
-            plan = body.plan
-        elif isinstance(body, e.StepFailed) and plan is not None and plan != run.plan:
-            state = StepState(status=StepStatus.FAILED, error=in_language(body.error, run.locale))
-            seen = observations_of(in_order(plan), Run(id=run.id, steps={body.step: state}))
-            found += seen if not body.again else []
-    return found
-
-
 Review = Callable[[Run], bool | Awaitable[bool | None] | None]
 _REPLANS: Final = 2
 _CALLER: Final = "who called the runtime"
@@ -327,11 +309,7 @@ class AgentRuntime(MapFunction):
             raise ValueError("give a query, or a mapping with 'user_query' (or 'query')")
         most, profile = _positive(table.get("max_steps", self.max_steps)), self.profile
         if isinstance(overrides := table.get("profile_overrides"), dict):
-            try:
-                profile = profile.merged(**cast("dict[str, Any]", overrides))
-            except Exception as error:  # noqa: BLE001 - as in SAGE, the query goes on
-                message = "the profile stays as it is: %s"
-                logging.getLogger(__name__).warning(message, error)
+            profile = profile.merged(**cast("dict[str, Any]", overrides))
         with operators.changed(self, max_steps=most, profile=profile) as runtime:
             return runtime.step(query)
 
@@ -374,9 +352,8 @@ class AgentRuntime(MapFunction):
             request = (await smith.get(name)).request
         async with self._smith(request, self.profile) as smith:
             run = await self._go_on(smith, await act(smith, await smith.get(name)))
-            earlier = await failed_before(smith, run)
         steps = write(run.plan).value if run.plan else []
-        return self._ended(run, result_of(run, cast("list[PlanStep]", steps), earlier))
+        return self._ended(run, result_of(run, cast("list[PlanStep]", steps)))
 
     async def _turn(
         self, query: str, tell: Tell | None = None, *, profile: BaseProfile | None = None
@@ -406,8 +383,7 @@ class AgentRuntime(MapFunction):
             return self._ended(None, result_of(None, steps, unusable))
         async with self._smith(query, who) as smith:
             run = await self._ran(smith, plan, who, query, tell)
-            earlier = await failed_before(smith, run)
-        return self._ended(run, result_of(run, steps, [*unusable, *earlier]))
+        return self._ended(run, result_of(run, steps, unusable))
 
     def _ended(self, run: Run | None, result: StepResult) -> StepResult:
         self.run, self.result = run, result

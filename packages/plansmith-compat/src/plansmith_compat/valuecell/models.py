@@ -322,22 +322,9 @@ class InMemoryTaskStore:
     async def load_task(self, task_id: str) -> Task | None:
         return self._tasks.get(task_id)
 
-    async def list_tasks(
-        self,
-        conversation_id: str | None = None,
-        user_id: str | None = None,
-        status: TaskStatus | None = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> list[Task]:
-        found = [
-            task
-            for task in self._tasks.values()
-            if conversation_id in (None, task.conversation_id)
-            and user_id in (None, task.user_id)
-            and status in (None, task.status)
-        ]
-        return found[offset:] if limit is None else found[offset : offset + limit]
+    async def list_tasks(self, conversation_id: str | None = None) -> list[Task]:
+        tasks = self._tasks.values()
+        return [task for task in tasks if conversation_id in (None, task.conversation_id)]
 
     async def delete_task(self, task_id: str) -> bool:
         return self._tasks.pop(task_id, None) is not None
