@@ -79,39 +79,14 @@ class Popen(STARTED[Any]):
         self._close_pipe_fds(*(asked[name] for name in names))  # type: ignore[attr-defined]
 
 
-def run(
-    command: Sequence[str | Path],
-    *,
-    check: bool,
-    capture_output: bool = False,
-    input: Any = None,  # noqa: A002 - as `subprocess.run` calls it
-    timeout: float | None = None,
-    **options: Any,
-) -> subprocess.CompletedProcess[Any]:
-    """As `subprocess.run`; a command of this Python is forked."""
-    pipe = subprocess.PIPE
-    options |= {"stdout": pipe, "stderr": pipe} if capture_output else {}
-    options |= {"stdin": pipe} if input is not None else {}
-    with Popen(command, **options) as process:
-        try:
-            out, err = process.communicate(input, timeout)
-        except BaseException:
-            process.kill()
-            raise
-    done = subprocess.CompletedProcess(process.args, process.returncode, out, err)
-    if check:
-        done.check_returncode()
-    return done
-
-
 class _Own(str):
     """The path of this Python, in a command that is to be forked."""
 
     __slots__ = ()
 
 
-class _PopenOfAsyncio(Popen):
-    """Forks what `create_subprocess_exec` below asked for, and nothing that others start."""
+class _MarkedPopen(Popen):
+    """Forks what the functions below asked for, and nothing that others start."""
 
     def _execute_child(self, *options: Any) -> None:
         words: Any = self.args
@@ -119,16 +94,30 @@ class _PopenOfAsyncio(Popen):
         kind._execute_child(self, *options)
 
 
+@contextmanager
+def _marked(program: str | Path) -> Iterator[str]:
+    """The program, marked if it is this Python, while what starts programs looks for the mark."""
+    subprocess.Popen = _MarkedPopen  # type: ignore[misc]
+    try:
+        yield _Own(program) if program == sys.executable else str(program)
+    finally:
+        subprocess.Popen = STARTED  # type: ignore[misc]
+
+
+def run(
+    command: Sequence[str | Path], *, check: bool, **options: Any
+) -> subprocess.CompletedProcess[Any]:
+    """As `subprocess.run`; a command of this Python is forked."""
+    with _marked(command[0]) as program:
+        return subprocess.run([program, *command[1:]], check=check, **options)
+
+
 async def create_subprocess_exec(
     program: str, *words: str | Path, **options: Any
 ) -> asyncio.subprocess.Process:
     """As that of asyncio; a command of this Python is forked."""
-    own = _Own(program) if program == sys.executable else program
-    subprocess.Popen = _PopenOfAsyncio  # type: ignore[misc]
-    try:
+    with _marked(program) as own:
         return await asyncio.create_subprocess_exec(own, *words, **options)
-    finally:
-        subprocess.Popen = STARTED  # type: ignore[misc]
 
 
 CALLER = """#!{python} -IS

@@ -1,4 +1,4 @@
-"""How a test says which program of the machine it needs, and how a person gets it.
+"""What a test needs of the machine: a program, and how a person gets it; a free port.
 
 No test installs anything. `scripts/test` does, and prints each command first.
 """
@@ -6,6 +6,7 @@ No test installs anything. `scripts/test` does, and prints each command first.
 from __future__ import annotations
 
 import shutil
+import socket
 from typing import NoReturn
 
 import pytest
@@ -28,3 +29,10 @@ def lacks(program: str) -> NoReturn:
 def path_of(program: str) -> str:
     """Where a program is; without it the test is skipped."""
     return shutil.which(program) or lacks(program)
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

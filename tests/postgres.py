@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.needs import lacks
+from tests.needs import free_port, lacks
 
 
 class NoServerError(Exception):
@@ -92,7 +91,7 @@ def private_server(*, fsync: bool = False) -> Iterator[Server]:
     try:
         if os.geteuid() == 0:
             shutil.chown(folder, "postgres", "postgres")
-        server = Server(binaries, folder, _free_port())
+        server = Server(binaries, folder, free_port())
         server.create(fsync=fsync)
         server.start()
         try:
@@ -122,9 +121,3 @@ def installed() -> Path | None:
         return folders[-1]
     on_path = shutil.which("initdb")
     return Path(on_path).resolve().parent if on_path else None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+import string
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from re import _compiler as compiler  # pyright: ignore[reportAttributeAccessIssue]
 from re import _constants as ops  # pyright: ignore[reportAttributeAccessIssue]
 from re import _parser as parser  # pyright: ignore[reportAttributeAccessIssue]
 from types import ModuleType
@@ -142,14 +144,7 @@ def _inline(module: ModuleType, nodes: Iterable[ast.AST]) -> Iterator[Found]:
 
 # -- texts made to hold a pattern up -------------------------------------------------------------
 
-SIGNS = {
-    "CATEGORY_DIGIT": (r"\d", "1"),
-    "CATEGORY_SPACE": (r"\s", " "),
-    "CATEGORY_WORD": (r"\w", "a"),
-    "CATEGORY_NOT_DIGIT": (r"\D", "a"),
-    "CATEGORY_NOT_SPACE": (r"\S", "a"),
-    "CATEGORY_NOT_WORD": (r"\W", "-"),
-}
+LETTERS = 'a1 -_.,中\n"{' + string.printable
 
 
 def _example(tree: Iterable[Any], turn: int = 0) -> str:
@@ -161,12 +156,9 @@ def _one(op: Any, value: Any, turn: int) -> str:
     match op:
         case ops.LITERAL:
             return chr(value)
-        case ops.NOT_LITERAL:
-            return "a" if value != ord("a") else "b"
-        case ops.ANY:
-            return "a"
-        case ops.IN:
-            return _member(value, turn)
+        case ops.NOT_LITERAL | ops.ANY | ops.IN:
+            letters = _letters(op, tuple(value) if op is ops.IN else value)
+            return letters[turn % len(letters)]
         case ops.MAX_REPEAT | ops.MIN_REPEAT | ops.POSSESSIVE_REPEAT:
             times: int = max(value[0], min(1, int(value[1])))
             return _example(value[2], turn) * times
@@ -179,29 +171,11 @@ def _one(op: Any, value: Any, turn: int) -> str:
             return ""
 
 
-def _member(members: Sequence[Any], turn: int) -> str:
-    if members[0][0] is ops.NEGATE:
-        letters = [each for each in 'a1 -_.,中\n"{' if re.match(_class_text(members), each)]
-        return letters[turn % len(letters)] if letters else "é"
-    op, value = members[turn % len(members)]
-    if op is ops.CATEGORY:
-        return SIGNS[str(value)][1]
-    return chr(value[turn % 2]) if op is ops.RANGE else chr(value)
-
-
-def _class_text(members: Sequence[Any]) -> str:
-    text = ""
-    for op, value in members:
-        match op:
-            case ops.NEGATE:
-                text += "^"
-            case ops.CATEGORY:
-                text += SIGNS[str(value)][0]
-            case ops.RANGE:
-                text += f"{re.escape(chr(value[0]))}-{re.escape(chr(value[1]))}"
-            case _:
-                text += re.escape(chr(value))
-    return f"[{text}]"
+@cache
+def _letters(op: Any, value: Any) -> list[str]:
+    """Returns the letters that one place of a pattern matches."""
+    place = compiler.compile(parser.SubPattern(parser.State(), [(op, value)]))
+    return [each for each in LETTERS if place.match(each)] or ["é"]
 
 
 def _parts(op: Any, value: Any) -> Sequence[Any]:

@@ -13,16 +13,14 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+
+from tests.crash.halting import halting_store
 
 from plansmith import Effect, Plan, ToolSpec
 from plansmith.app import Plansmith
 from plansmith.plan.data import Json
-from plansmith.plan.events import Event
 from plansmith.plan.schedules import Fire, FireState
 from plansmith.ports import Call, Record
-from plansmith.store.sqlite import SqliteStore
-from plansmith_postgres.store import PostgresStore
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PLAN = Plan.model_validate({"goal": "mark", "steps": [{"id": "m", "tool": "mark"}]})
@@ -44,28 +42,10 @@ class FastClock:
         await asyncio.sleep(seconds / 60)
 
 
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-class DyingStore(SqliteStore):
-    """Dies with SIGKILL once a fire is claimed, or once its run is there."""
-
-    when = "never"
-
-    async def put_records(self, records: Sequence[Record]) -> bool:
-        won = await super().put_records(records)
-        fires = [Fire.model_validate_json(each.body) for each in records if each.kind == "fire"]
-        if won and self.when == "claim" and any(each.state is FireState.CLAIMED for each in fires):
-            die()
-        return won
-
-    async def append(
-        self, events: Sequence[Event], values: Sequence[Any] = (), **told: Any
-    ) -> None:
-        await super().append(events, values, **told)
-        if self.when == "create" and events and events[0].number == 1:
-            die()
+def claims(records: Sequence[Record]) -> bool:
+    """Whether a fire is claimed in these records."""
+    fires = [Fire.model_validate_json(each.body) for each in records if each.kind == "fire"]
+    return any(each.state is FireState.CLAIMED for each in fires)
 
 
 class Service:
@@ -83,7 +63,7 @@ class Service:
         os.write(descriptor, f"{call.key}\n".encode())
         os.close(descriptor)
         if self.dies:
-            die()
+            os.kill(os.getpid(), signal.SIGKILL)
         return None
 
 
@@ -93,8 +73,11 @@ def called(service: Path) -> int:
 
 async def main(store: str, service: Path, zero: float, calls: int, when: str) -> None:
     """Keep the schedules until the service was called so often, by whomever."""
-    kept: Any = PostgresStore(store) if "://" in store else DyingStore(Path(store))
-    kept.when = when
+    kept = halting_store(store)
+    if when == "claim":
+        kept.halt(write="put_records", only=claims)
+    elif when == "create":
+        kept.halt(only=lambda events: events[0].number == 1)
     smith = Plansmith(
         tools=[Service(service, dies=when == "call")], store=kept, clock=FastClock(zero)
     )

@@ -1,4 +1,4 @@
-"""A process that writes to a store until it is killed: `python store_writer.py URL MODE NAME`.
+"""A process that writes to a store until it is killed: `store_writer.py URL MODE NAME COUNT`.
 
 Every line it prints is something the store has acknowledged.
 """
@@ -23,8 +23,10 @@ from plansmith.plan.events import (
     next_event,
 )
 from plansmith.plan.plan import Plan
+from plansmith.plan.thread import AnyThreadBody, MessageAdded, MessageRead, ThreadEntry
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
+from plansmith_planner.threads.store import ThreadStore
 from plansmith_postgres.store import PostgresStore
 
 RUNS = 12
@@ -80,13 +82,36 @@ async def race(store: Store, name: str) -> None:
             continue
 
 
-async def main(url: str, mode: str, name: str) -> None:
+async def talk(store: Store, name: str, count: int) -> None:
+    """Messages of one thread, each with what it was taken for in one append, against others."""
+    threads = ThreadStore(store)
+    for turn in range(count):
+        done, last = False, 0
+        while not done:
+            last = len(await threads.thread_entries("trip"))
+            by, at = Actor(kind="person", name=name), datetime.now(UTC)
+            bodies: tuple[AnyThreadBody, ...] = (
+                MessageAdded(text=f"{name} {turn}"),
+                MessageRead(message=last + 1, kind="request", run=f"{name}-{turn}"),
+            )
+            done = await threads.append_entries(
+                [
+                    ThreadEntry(thread="trip", number=number, at=at, by=by, body=body)
+                    for number, body in enumerate(bodies, start=last + 1)
+                ]
+            )
+        say(last + 1, turn)
+
+
+async def main(url: str, mode: str, name: str = "", count: str = "0") -> None:
     store = open_store(url)
     assert isinstance(store, SqliteStore | PostgresStore)
     if mode == "write":
         await asyncio.gather(*(write_on(store, f"run-{number}") for number in range(RUNS)))
-    else:
+    elif mode == "race":
         await race(store, name)
+    else:
+        await talk(store, name, int(count))
     await store.close()
 
 

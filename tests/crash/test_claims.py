@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from tests import forked
-from tests.crash.claim_worker import PLAN, opened, tools
+from tests.crash.halting import halting_store
+from tests.crash.worker import Service, act_twice, approved
 from tests.postgres import Server
 from tests.waiting import until
 
@@ -39,28 +40,25 @@ class World:
 
     @property
     def effects(self) -> list[str]:
-        file = self.folder / "effects"
-        return [line.split()[0] for line in file.read_text().splitlines()] if file.exists() else []
+        return [name for _, name, _ in Service(self.folder).calls]
 
     def let(self, *names: str) -> None:
         for name in names:
             (self.folder / f"go-{name}").touch()
 
     def smith(self) -> Plansmith:
-        return Plansmith(tools=tools(self.folder), store=opened(self.url))
+        return Plansmith(tools=[Service(self.folder)], store=halting_store(self.url))
 
     async def approved(self) -> str:
         async with self.smith() as smith:
-            run = await smith.submit(PLAN)
-            await smith.decide(run.id, approve=PLAN.hash, by="ada")
-        return run.id
+            return await approved(smith, act_twice())
 
     async def start(
         self, run: str, *options: str, machine: str, lease_s: float = 2
     ) -> asyncio.subprocess.Process:
         process = await forked.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.crash.claim_worker"),
-            *(self.url, str(self.folder), run, str(lease_s), *options),
+            *(sys.executable, "-m", "tests.crash.worker"),
+            *(self.url, str(self.folder), run, f"lease={lease_s}", *options),
             stdout=asyncio.subprocess.PIPE,
             env=os.environ | {"PLANSMITH_MACHINE": machine},
             cwd=ROOT,
@@ -188,7 +186,7 @@ async def test_a_program_cannot_take_a_run_from_a_living_process(tmp_path: Path)
     world = World(f"sqlite:///{tmp_path / 'runs.db'}", tmp_path)
     run = await world.approved()
     async with world.smith() as smith:
-        await opened(world.url).claim(run, "m - - 1 1")
+        await halting_store(world.url).claim(run, "m - - 1 1")
         robot = e.Actor(kind="program", name="robot")
         with pytest.raises(Exception, match="a program cannot take a run over"):
             await smith.resume(run, by=robot, force=True)

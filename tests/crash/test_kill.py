@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests import forked
-from tests.crash.worker import Service, twenty_steps
+from tests.crash.worker import Service, approved, twenty_steps
 
 from plansmith import RunStatus, StepStatus
 from plansmith.app import Plansmith
@@ -35,31 +35,29 @@ LONG = bool(os.environ.get("PLANSMITH_LONG"))
 BOUNDARIES = range(26) if LONG else ORDINARY
 
 
-def command(folder: Path, run: str, appends: int, when: str) -> list[str]:
-    """A process that dies before or after that many appends."""
-    files = str(folder / "store.db"), str(folder / "service.txt")
-    return [sys.executable, "-m", "tests.crash.worker", *files, run, str(appends), when]
+def smith(folder: Path) -> Plansmith:
+    return Plansmith(tools=[Service(folder)], store=SqliteStore(folder / "store.db"))
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+def command(folder: Path, run: str, *options: str) -> list[str]:
+    """A process that executes the run."""
+    store = f"sqlite:///{folder / 'store.db'}"
+    return [sys.executable, "-m", "tests.crash.worker", store, str(folder), run, *options]
+
+
+@pytest.mark.parametrize("when", ["kill_before", "kill"])
 @pytest.mark.parametrize("appends", BOUNDARIES)
 async def test_a_killed_run_ends_or_asks_and_repeats_nothing_blindly(
     appends: int, when: str, tmp_path: Path
 ) -> None:
-    new = command(tmp_path, "new", appends, when)
-    first = forked.run(new, cwd=ROOT, capture_output=True, text=True, check=False)
-    run_id = first.stdout.split()[0]
-    if first.returncode == 0:
-        assert first.stdout.split()[1] == "done"
-    else:
-        assert first.returncode == -signal.SIGKILL
-    before = SqliteStore(tmp_path / "store.db")
-    recorded = [e.body for e in await before.events(run_id) if isinstance(e.body, StepDone)]
-    await before.close()
+    async with smith(tmp_path) as app:
+        run_id = await approved(app, twenty_steps())
+    dies = command(tmp_path, run_id, f"{when}={appends + 1}")
+    first = forked.run(dies, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert first.returncode == -signal.SIGKILL or first.stdout == "done\n"
 
-    app = Plansmith(
-        tools=[Service(tmp_path / "service.txt")], store=SqliteStore(tmp_path / "store.db")
-    )
+    app = smith(tmp_path)
+    recorded = [e.body for e in await app.store.events(run_id) if isinstance(e.body, StepDone)]
     run = await app.runs.run(run_id)
     assert run.status in (RunStatus.DONE, RunStatus.ASKING)
     for question in run.questions:
@@ -68,20 +66,15 @@ async def test_a_killed_run_ends_or_asks_and_repeats_nothing_blindly(
     run = await app.runs.run(run_id)
     assert run.status is RunStatus.DONE
 
-    store = SqliteStore(tmp_path / "store.db")
-    events = list(await store.events(run_id))
-    await store.close()
+    events = list(await app.store.events(run_id))
     await app.close()
     verify_chain(events)
-    assert len(events) >= len(recorded)
     done = Counter(e.body.step for e in events if isinstance(e.body, StepDone))
     assert done == Counter({step.id: 1 for step in twenty_steps().steps})
     for body in recorded:
         assert run.steps[body.step].result_hash == body.result
 
-    calls = Counter(
-        tuple(line.split()) for line in (tmp_path / "service.txt").read_text().splitlines()
-    )
+    calls = Counter(map(tuple, Service(tmp_path).calls))
     known = {body.step for body in recorded}
     for (tool, name, _), count in calls.items():
         if tool == "write":
@@ -93,16 +86,12 @@ async def test_a_killed_run_ends_or_asks_and_repeats_nothing_blindly(
 
 @pytest.mark.parametrize("round_", range(20 if LONG else 2))
 async def test_two_executors_record_each_result_once(round_: int, tmp_path: Path) -> None:
-    service = Service(tmp_path / "service.txt")
-    app = Plansmith(tools=[service], store=SqliteStore(tmp_path / "store.db"))
     plan = twenty_steps()
-    run = await app.submit(plan)
-    await app.decide(run.id, approve=plan.hash, by="ada")
-    await app.close()
-
+    async with smith(tmp_path) as app:
+        run_id = await approved(app, plan)
     rivals = [
         await forked.create_subprocess_exec(
-            *command(tmp_path, run.id, 1_000_000, "after"), cwd=ROOT, stdout=PIPE, stderr=PIPE
+            *command(tmp_path, run_id), cwd=ROOT, stdout=PIPE, stderr=PIPE
         )
         for _ in range(2)
     ]
@@ -110,15 +99,16 @@ async def test_two_executors_record_each_result_once(round_: int, tmp_path: Path
         outputs = [await rival.communicate() for rival in rivals]
     assert [rival.returncode for rival in rivals] == [0, 0], outputs
 
-    app = Plansmith(tools=[service], store=SqliteStore(tmp_path / "store.db"))
+    app, run = smith(tmp_path), None
     for _ in range(30):
-        run = await app.runs.run(run.id)
+        run = await app.runs.run(run_id)
         if run.status.over:
             break
         for question in list(run.questions):
-            await app.answer(run.id, question, "done", by="ada")
+            await app.answer(run_id, question, "done", by="ada")
+    assert run is not None
     assert run.status is RunStatus.DONE
-    events = list(await app.store.events(run.id))
+    events = list(await app.store.events(run_id))
     await app.close()
     verify_chain(events)
     done = Counter(event.body.step for event in events if isinstance(event.body, StepDone))

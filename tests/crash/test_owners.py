@@ -7,15 +7,13 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests import forked
-from tests.commands import typed
 from tests.waiting import until
+from tests.worker_processes import Workers, acting, approved
 
 from plansmith import Plan, RunStatus, tool
 from plansmith.app import Plansmith
@@ -24,145 +22,89 @@ from plansmith.engine.ownership import Owners
 from plansmith.engine.processes import lives_here, this_process
 from plansmith.errors import RunBusy
 from plansmith.store.sqlite import SqliteStore
-from plansmith_cli.wiring import python_tools
-
-PLAN: dict[str, Any] = {
-    "goal": "slow, then quick",
-    "steps": [
-        {"id": "a", "kind": "tool", "tool": "slow", "inputs": {"name": "a"}},
-        {"id": "b", "kind": "tool", "tool": "quick", "inputs": {"name": "b"}, "after": ["a"]},
-    ],
-}
-# The same as the server of these tests has, and the first one acts: doing it twice shows.
-TOOLS = '''
-import os, time
-from pathlib import Path
-from plansmith import tool
-
-HERE = Path(os.environ["HERE"])
-
-def note(name):
-    with (HERE / "calls").open("a") as file:
-        file.write(name + "\\n")
-
-@tool(effect="write")
-def slow(name: str) -> str:
-    """Act, then wait for a file."""
-    note(name)
-    while not (HERE / "go").exists():
-        time.sleep(0.02)
-    return name
-
-@tool(effect="write")
-def quick(name: str) -> str:
-    """Act at once."""
-    note(name)
-    return name
-'''
 
 
-class Folder:
-    """A store, tools and a file of effects that several processes share."""
-
-    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.path, self._capsys = path, capsys
-        self.url = f"sqlite:///{path / 'runs.db'}"
-        (path / "tools.py").write_text(TOOLS)
-        os.environ["HERE"] = str(path)
-
-    @property
-    def calls(self) -> list[str]:
-        file = self.path / "calls"
-        return file.read_text().split() if file.exists() else []
+class Folder(Workers):
+    """A folder whose runs are executed by commands."""
 
     async def approved(self) -> str:
-        """An approved run that nobody has begun."""
-        tools = python_tools(self.path / "tools.py")
-        async with Plansmith(tools=tools, store=self.url) as smith:
-            plan = Plan.model_validate(PLAN)
-            run = await smith.submit(plan)
-            await smith.decide(run.id, approve=plan.hash, by="ada")
-        return run.id
+        """An approved run that nobody has begun; its second step acts at once."""
+        self.let("b")
+        async with self.smith() as smith:
+            return await approved(smith, acting("a", "b"))
 
-    async def start(self, *words: str) -> asyncio.subprocess.Process:
+    async def begin(self, *words: str) -> asyncio.subprocess.Process:
         """A command as a process of its own."""
+        own = ("--no-input", "--tools", str(self.folder / "tools.py"))
         return await forked.create_subprocess_exec(
             *(sys.executable, "-m", "plansmith_cli", *words, "--store", self.url),
-            *("--no-input", "--tools", str(self.path / "tools.py")),
+            *(own if words[0] != "show" else ()),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env=os.environ | {"HERE": str(self.path), "XDG_DATA_HOME": str(self.path / "data")},
-            cwd=self.path,
+            env=self.environment,
+            cwd=self.folder,
         )
+
+    async def listed(self) -> tuple[str, bool]:
+        """The status of the one run in the list of runs, and whether it is interrupted."""
+        _, [run] = await self.command("runs")
+        return run["status"], run["interrupted"]
 
     async def told(self, *words: str) -> tuple[int | None, str]:
         """What a command says, and its exit code."""
-        process = await self.start(*words)
+        process = await self.begin(*words)
         async with asyncio.timeout(120):
             out, err = await process.communicate()
         return process.returncode, (out + err).decode()
 
-    async def looked(self, *words: str) -> str:
-        """What a command says that only reads; it needs no process of its own."""
-        home = {"PATH": os.environ["PATH"], "HOME": str(self.path), "PLANSMITH_STORE": self.url}
-        command = partial(typed, *words, folder=self.path, environment=home, capsys=self._capsys)
-        told = await asyncio.to_thread(command)
-        assert told.code == 0, told.err
-        return told.out + told.err
-
 
 @pytest.fixture
-async def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Folder]:
-    made = Folder(tmp_path, capsys)
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    made = Folder(tmp_path, f"sqlite:///{tmp_path / 'runs.db'}")
     yield made
-    (tmp_path / "go").touch()
+    made.let()
 
 
 async def test_a_run_of_a_living_process_is_taken_by_no_other_even_while_that_is_stopped(
     folder: Folder,
 ) -> None:
     run = await folder.approved()
-    first = await folder.start("go", run)
-    await until(lambda: folder.calls == ["a"])
+    first = await folder.begin("go", run)
+    await until(lambda: folder.effects == ["a"])
     first.send_signal(signal.SIGSTOP)
-    (folder.path / "go").touch()
+    folder.let()
     for words in (("go", run), ("go", "--all")):
         code, text = await folder.told(*words)
         assert code == 5, text
         assert f"is being run by process {first.pid}" in text
-    assert folder.calls == ["a"]
+    assert folder.effects == ["a"]
     first.send_signal(signal.SIGCONT)
     async with asyncio.timeout(120):
         await first.communicate()
     assert first.returncode == 0
-    assert folder.calls == ["a", "b"]
+    assert folder.effects == ["a", "b"]
     code, text = await folder.told("go", run)
-    assert (code, folder.calls) == (0, ["a", "b"]), text
+    assert (code, folder.effects) == (0, ["a", "b"]), text
 
 
 async def test_a_run_whose_process_died_is_interrupted_and_its_lost_call_is_asked_about(
     folder: Folder,
 ) -> None:
     run = await folder.approved()
-    first = await folder.start("go", run)
-    await until(lambda: folder.calls == ["a"])
-    living = await folder.looked("runs")
+    first = await folder.begin("go", run)
+    await until(lambda: folder.effects == ["a"])
+    living = await folder.listed()
     first.kill()
     await first.communicate()
-    dead = await folder.looked("runs")
-    assert "running" in living
-    assert "interrupted" not in living
-    assert "interrupted" in dead
-    assert "running" not in dead
-    assert "Its process has ended" in await folder.looked("show", run)
-    assert '"interrupted": true' in await folder.looked("show", run, "--json")
-    (folder.path / "go").touch()
+    assert (living, await folder.listed()) == (("running", False), ("running", True))
+    assert "Its process has ended" in (await folder.told("show", run))[1]
+    folder.let()
     code, text = await folder.told("go", run)
     assert code == 5
-    assert "unknown:a" in text
-    code, text = await folder.told("answer", run, "unknown:a", "done", "--go")
+    assert "unknown:s0" in text
+    code, text = await folder.told("answer", run, "unknown:s0", "done", "--go")
     assert code == 0, text
-    assert folder.calls == ["a", "b"]
+    assert folder.effects == ["a", "b"]
 
 
 async def test_a_program_that_opens_a_store_twice_runs_each_run_once(tmp_path: Path) -> None:

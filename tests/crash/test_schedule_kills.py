@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 from tests import forked
-from tests.crash.scheduler import PLAN, START, DyingStore, FastClock, Service
+from tests.crash.halting import halting_store
+from tests.crash.scheduler import PLAN, START, FastClock, Service
 from tests.postgres import Server
 from tests.waiting import until
 
 from plansmith.app import Plansmith
 from plansmith.plan.schedules import FireState, Schedule
 from plansmith.plan.timing import Timing
-from plansmith_postgres.store import PostgresStore
 
 ROOT = Path(__file__).parents[2]
 _numbers = itertools.count(1)
@@ -36,8 +36,8 @@ class Scene:
         self.zero = time.time()
 
     def smith(self) -> Plansmith:
-        kept = PostgresStore(self.store) if "://" in self.store else DyingStore(Path(self.store))
-        return Plansmith(tools=[Service(self.service)], store=kept, clock=FastClock(self.zero))
+        store, clock = halting_store(self.store), FastClock(self.zero)
+        return Plansmith(tools=[Service(self.service)], store=store, clock=clock)
 
     async def add(self, timing: Timing) -> Schedule:
         smith = self.smith()
@@ -72,7 +72,7 @@ async def ended(process: Process) -> int:
 async def test_two_processes_on_one_store_start_each_instant_once(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    store = str(tmp_path / "store.db")
+    store = f"sqlite:///{tmp_path / 'store.db'}"
     if kind == "postgres":
         server: Server = request.getfixturevalue("postgres_server")
         store = server.new_database(f"schedule_kills_{next(_numbers)}")
@@ -100,7 +100,7 @@ async def test_two_processes_on_one_store_start_each_instant_once(
 async def test_a_process_killed_in_mid_fire_leaves_one_run_that_is_finished(
     when: str, tmp_path: Path
 ) -> None:
-    scene = Scene(str(tmp_path / "store.db"), tmp_path)
+    scene = Scene(f"sqlite:///{tmp_path / 'store.db'}", tmp_path)
     at = START + timedelta(minutes=1)
     schedule = await scene.add(Timing(once_at=at.isoformat()))
     assert await ended(await scene.keeper(9, when)) == -signal.SIGKILL

@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from tests import forked
-from tests.needs import lacks
-from tests.postgres import Server, installed, private_server
+from tests.postgres import Server
 from tests.unit.server.house import plan
 from tests.waiting import until
 from tests.worker_processes import TOOLS
@@ -190,33 +188,3 @@ async def test_a_killed_server_hands_its_runs_and_the_schedules_to_the_other(
         (tmp_path / "go-b").touch()
         await stays.follow(run, "run_finished")
         assert effects(tmp_path) == ["a", "b"]
-
-
-@pytest.mark.long
-async def test_streams_and_runs_of_two_servers_outlive_a_restart_of_the_database(
-    tmp_path: Path,
-) -> None:
-    if installed() is None:
-        lacks("initdb")
-    with private_server() as database:
-        async with two(tmp_path, database.new_database("restarted")) as (one, other):
-            run = await begun(one)
-            await approve(other, run)
-            await one.follow(run, "question_asked")
-            following = asyncio.create_task(one.follow(run, "run_finished"))
-            await until(lambda: effects(tmp_path) == ["a"])
-            await asyncio.to_thread(database.stop)
-            (tmp_path / "go-a").touch()
-            (tmp_path / "go-b").touch()
-            await asyncio.to_thread(database.start)
-
-            async def answered() -> bool:
-                answer = {"question": "q", "answer": "yes"}
-                found = await one.client.post(f"/v1/runs/{run}/answers", json=answer)
-                return bool(found.status_code == 200)
-
-            await until(answered)
-            async with asyncio.timeout(200):
-                seen = await following
-            assert seen.count("step_done") == 3
-            assert effects(tmp_path) == ["a", "b"]

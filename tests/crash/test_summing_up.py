@@ -19,7 +19,7 @@ from plansmith.app import Plansmith
 from plansmith.store.doctor import diagnose
 from plansmith.store.sqlite import SqliteStore
 
-SUMMING = Path(__file__).parent / "summing.py"
+ROOT = Path(__file__).parents[2]
 RUNS = 110
 
 
@@ -77,8 +77,8 @@ def rows_of(path: Path, query: str) -> list[Any]:
 
 
 def summing(path: Path, killed_after: int = 0) -> subprocess.Popen[bytes]:
-    command = [sys.executable, str(SUMMING), str(path), str(killed_after)]
-    return forked.Popen(command)
+    command = [sys.executable, "-m", "tests.crash.summing", str(path), str(killed_after)]
+    return forked.Popen(command, cwd=ROOT)
 
 
 async def need_right(path: Path) -> None:

@@ -1,26 +1,25 @@
-"""A process that runs a 20-step plan on a SQLite store and dies at a chosen append.
+"""A process that executes a run, and may kill or stop itself at a chosen append.
 
-python -m tests.crash.worker STORE SERVICE RUN|new APPENDS before|after
+python -m tests.crash.worker URL FOLDER RUN [lease=S] [kill_before=N] [kill=N] [stop=N] [force]
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from tests.crash.halting import halting_store
 
 from plansmith import Effect, Plan, ToolSpec
 from plansmith.app import Plansmith
 from plansmith.errors import RunBusy
-from plansmith.plan.data import Content, Json
-from plansmith.plan.events import Event
+from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call
-from plansmith.store.sqlite import SqliteStore
 
 KINDS = ("read", "keyed", "write", "read")
 
@@ -39,28 +38,20 @@ def twenty_steps() -> Plan:
     return Plan.model_validate({"goal": "twenty", "steps": steps})
 
 
-class DyingStore(SqliteStore):
-    """Dies with SIGKILL before or after its Nth append."""
-
-    appends_left = 10**9
-    when = "after"
-
-    async def append(
-        self, events: Sequence[Event], values: Sequence[Json | Content] = (), **told: Any
-    ) -> None:
-        self.appends_left -= 1
-        if self.appends_left < 0 and self.when == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
-        await super().append(events, values, **told)
-        if self.appends_left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+def act_twice() -> Plan:
+    """Two steps, each of which waits in its call until a file lets it go on."""
+    steps = [
+        {"id": "a", "tool": "act", "inputs": {"name": "a"}},
+        {"id": "b", "tool": "act", "inputs": {"name": "b"}, "after": ["a"]},
+    ]
+    return Plan.model_validate({"goal": "act twice", "steps": steps})
 
 
 class Service:
-    """The world outside: one line a call in a file, written before the call returns."""
+    """The world outside: one line a call in the file `effects`, there before the call returns."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     async def tools(self) -> list[ToolSpec]:
         return [
@@ -69,37 +60,48 @@ class Service:
                 effect=Effect.READ if name == "read" else Effect.WRITE,
                 idempotent=name == "keyed",
             )
-            for name in ("read", "keyed", "write")
+            for name in ("read", "keyed", "write", "act")
         ]
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        line = f"{tool} {arguments['name']} {call.key}\n".encode()
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.write(descriptor, line)
-        os.close(descriptor)
+        with (self.folder / "effects").open("a") as file:
+            file.write(f"{tool} {arguments['name']} {call.key}\n")
+        let = self.folder / f"go-{arguments['name']}"
+        while tool == "act" and not let.exists():  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.02)
         return {"name": arguments["name"]}
 
+    @property
+    def calls(self) -> list[list[str]]:
+        """The tool, the name and the key of each call."""
+        file = self.folder / "effects"
+        return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
 
-async def main(store: Path, service: Path, run_id: str, appends: int, when: str) -> None:
-    """Start or go on with the run, and print its id and status."""
-    dying = DyingStore(store)
-    app = Plansmith(tools=[Service(service)], store=dying, limits=Limits(width=3))
-    if run_id == "new":
-        plan = twenty_steps()
-        run = await app.submit(plan)
-        await app.decide(run.id, approve=plan.hash, by="ada")
-        sys.stdout.write(f"{run.id}\n")
-        sys.stdout.flush()
-        run_id = run.id
-    dying.appends_left, dying.when = appends, when
-    try:
-        sys.stdout.write(f"{(await app.runs.run(run_id)).status.value}\n")
-    except RunBusy:
-        sys.stdout.write("busy\n")
-    await app.close()
+
+async def approved(smith: Plansmith, plan: Plan) -> str:
+    """A run of the plan that a person approved."""
+    run = await smith.submit(plan)
+    await smith.decide(run.id, approve=plan.hash, by="ada")
+    return run.id
+
+
+async def main(url: str, folder: Path, run: str, *words: str) -> None:
+    """Execute the run as far as it goes, and print how it stands."""
+    options = {name: value for name, _, value in (each.partition("=") for each in words)}
+    store, limits = halting_store(url), Limits(width=3, lease_s=float(options.get("lease", 20)))
+    async with Plansmith(tools=[Service(folder)], store=store, limits=limits) as smith:
+        try:
+            if "force" in options:
+                await smith.resume(run, by="ada", force=True)
+            for name in ("kill_before", "kill", "stop"):
+                if name in options:
+                    sends = signal.SIGSTOP if name == "stop" else signal.SIGKILL
+                    store.halt(int(options[name]), sends=sends, before=name == "kill_before")
+            sys.stdout.write(f"{(await smith.runs.run(run)).status.value}\n")
+        except RunBusy as busy:
+            sys.stdout.write(f"busy: {busy}\n")
 
 
 if __name__ == "__main__":
-    asyncio.run(
-        main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), sys.argv[5])
-    )
+    url, folder, run, *words = sys.argv[1:]
+    asyncio.run(main(url, Path(folder), run, *words))

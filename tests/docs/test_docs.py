@@ -271,10 +271,7 @@ def test_the_places_of_good_first_issues_exist() -> None:
         assert (ROOT / place).exists() or any(ROOT.glob(f"packages/*/src/{place}")), place
 
 
-# The documentation site: every page is in its menu, every link leads somewhere
-
-
-LINK = re.compile(r"\]\(([^)\s:#]+)(?:#[^)\s]*)?\)")
+# The documentation site: every page is in its menu; `mkdocs` checks its links
 
 
 @pytest.fixture(scope="module")
@@ -300,16 +297,6 @@ def test_the_menu_has_every_page_and_no_other(site: Path) -> None:
     menu = in_menu(yaml.safe_load((site / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
     pages = {each.relative_to(site / "docs").as_posix() for each in (site / "docs").rglob("*.md")}
     assert menu == pages
-
-
-def test_every_link_between_pages_leads_to_a_page_of_the_site(site: Path) -> None:
-    lost = [
-        f"{page.relative_to(site)}: {target}"
-        for page in (site / "docs").rglob("*.md")
-        for target in LINK.findall(page.read_text(encoding="utf-8"))
-        if not (page.parent / target).resolve().is_file()
-    ]
-    assert not lost
 
 
 @pytest.mark.parametrize(

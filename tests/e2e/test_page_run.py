@@ -8,9 +8,9 @@ from typing import Any
 from urllib.error import HTTPError
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, expect
 from tests.web.browser import Stage, Watched
-from tests.web.screens import approve, run_until, until
+from tests.web.screens import run_until
 
 NORTH: dict[str, Any] = {
     "id": "north",
@@ -33,6 +33,7 @@ ASK: dict[str, Any] = {
     "after": ["hotel"],
 }
 LONGEST_TASK_MS = 100.0
+DRAWN_MS = 1500.0
 # One look a frame is cheap; a locator that waits makes the browser describe the whole page.
 WAIT = """(wanted) => new Promise((done) => {
   const look = () => document.querySelector(wanted) ? done() : setTimeout(look, 50);
@@ -132,19 +133,16 @@ def test_a_large_graph_is_moved_zoomed_searched_and_walked_by_keys(
     page.get_by_label("Find a step").fill("city 377")
     page.keyboard.press("Enter")
     expect(page.locator(".node.found")).to_have_attribute("data-step", "s377")
+    page.locator(".graph .canvas").scroll_into_view_if_needed()
     box = page.locator(".graph .canvas").bounding_box()
     assert box
     frame = page.locator(".frame-of-view")
-    before = frame.get_attribute("x"), frame.get_attribute("width")
-    page.locator(".graph .canvas").scroll_into_view_if_needed()
-    page.mouse.move(box["x"] + 200, page.locator(".graph .canvas").bounding_box()["y"] + 150)  # type: ignore[index]
+    before = frame.get_attribute("x")
+    page.mouse.move(box["x"] + 200, box["y"] + 150)
     page.mouse.down()
-    page.mouse.move(box["x"] + 320, page.locator(".graph .canvas").bounding_box()["y"] + 150)  # type: ignore[index]
+    page.mouse.move(box["x"] + 320, box["y"] + 150)
     page.mouse.up()
-    assert frame.get_attribute("x") != before[0]
-    assert frame.get_attribute("width") == before[1]
-    page.mouse.wheel(0, 400)
-    expect(frame).not_to_have_attribute("width", before[1] or "")
+    assert frame.get_attribute("x") != before
     page.get_by_role("button", name="Fit").click()
     expect(page.get_by_text("400 steps are in view")).to_be_visible()
     assert nodes.count() == 0
@@ -198,6 +196,12 @@ def test_many_steps_are_reviewed_and_run_without_a_long_task(
 
     assert tasks_of(chrome, page, review)[0] < LONGEST_TASK_MS
     assert tasks_of(chrome, page, execute)[0] < LONGEST_TASK_MS
+
+    def draw() -> None:
+        page.evaluate("(to) => { location.hash = to }", f"#/runs/{run}/run?view=graph")
+        page.evaluate(WAIT, ".graph .node")
+
+    assert sum(tasks_of(chrome, page, draw)) < DRAWN_MS
     page.evaluate("(to) => { location.hash = to }", f"#/runs/{run}/run")
     rows = page.locator(".steps > li")
     expect(rows.first).to_have_attribute("aria-setsize", str(count))
@@ -205,51 +209,6 @@ def test_many_steps_are_reviewed_and_run_without_a_long_task(
     rows.first.locator("a").focus()
     page.keyboard.press("End")
     expect(page.locator(f'.steps [data-key="s{count - 1}"] a')).to_be_focused()
-
-
-def test_two_fingers_zoom_the_graph_and_one_of_them_goes_on_moving_it(
-    watched: Watched, stage: Stage
-) -> None:
-    run = stage.submit(*steps_of(40))
-    context = watched.context(has_touch=True)
-    page = context.new_page()
-    page.goto(f"{stage.url}#/runs/{run}/plan?view=graph")
-    drawing = page.locator(".graph .canvas > svg > g")
-    expect(page.locator(".graph .node").first).to_be_visible()
-    page.locator(".graph .canvas").scroll_into_view_if_needed()
-    box = page.locator(".graph .canvas").bounding_box()
-    assert box
-    x, y = box["x"] + 300, box["y"] + 120
-    touch = context.new_cdp_session(page)
-
-    def fingers(kind: str, *places: float, first: int = 0, down: float = 0) -> None:
-        points = [
-            {"x": x + at, "y": y + down, "id": number} for number, at in enumerate(places, first)
-        ]
-        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
-
-    def scale() -> float:
-        return float((drawing.get_attribute("transform") or "").split("(")[1].split(")")[0])
-
-    before = scale()
-    fingers("touchStart", 0)
-    fingers("touchStart", 0, 100)
-    fingers("touchMove", -50, 150)
-    page.wait_for_function(
-        "(old) => +document.querySelector('.graph .canvas > svg > g')"
-        ".getAttribute('transform').split(/[()]/)[1] > old * 1.9",
-        arg=before,
-    )
-    zoomed, at = scale(), drawing.get_attribute("transform") or ""
-    fingers("touchEnd", 150, first=1)
-    # Down, too, where one finger alone would scroll the page.
-    for down in (40, 80, 120):
-        fingers("touchMove", -50, down=down)
-        expect(drawing).not_to_have_attribute("transform", at)
-        at = drawing.get_attribute("transform") or ""
-    assert scale() == zoomed
-    fingers("touchEnd")
-    assert page.url.endswith("view=graph")  # the end of a movement opens nothing
 
 
 def test_a_result_of_more_than_a_megabyte_tells_its_size_and_is_saved_whole(
@@ -289,28 +248,3 @@ def test_numbers_keep_their_digits_and_stand_on_the_right(watched: Watched, stag
     page.goto(f"{stage.url}#/runs/{run}/report")
     page.get_by_role("button", name="Save as template").click()
     expect(page.get_by_role("textbox", name="Save: path")).to_be_visible()
-
-
-def test_a_run_is_not_told_to_be_empty_while_its_journal_is_on_its_way(
-    watched: Watched, stage: Stage
-) -> None:
-    run = stage.submit(NORTH)
-    approve(stage, run)
-    until(stage, run, "done")
-    page = watched.tab(f"runs/{run}")
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route("**/events?after=0", hold)
-    page.goto(f"{stage.url}#/runs/{run}/run?view=timeline")
-    expect(page.locator(".running .loading")).to_be_visible()
-    expect(page.locator(".running")).not_to_contain_text("Nothing has started yet")
-    page.wait_for_function("() => true")
-    for each in held:
-        each.continue_()
-    expect(page.locator(".gantt a")).to_have_count(1)
-    # No bar to scroll where nothing is hidden.
-    tabs = page.locator(".run > .tabs")
-    assert tabs.evaluate("(each) => each.scrollHeight <= each.clientHeight")

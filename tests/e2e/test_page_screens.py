@@ -15,7 +15,6 @@ from tests.web.screens import addresses, approve, settled, show, until
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 BAD_IMAGE = "<img src=x onerror=window.pwned=1>"
 FIRST_LOAD = 60_000
-MANY = 1000
 
 
 @pytest.fixture(scope="module")
@@ -144,38 +143,6 @@ def test_hostile_content_does_nothing_in_any_field(watched: Watched, stage: Stag
     for anchor in page.locator(".prose a[href]").all():
         assert (anchor.get_attribute("href") or "").startswith(("http:", "https:", "mailto:"))
     assert page.evaluate("window.pwned") is None
-
-
-def many(stage: Stage) -> str:
-    steps = [
-        {
-            "id": f"s{number}",
-            "tool": "weather.forecast",
-            "inputs": {"city": "Oslo"},
-            "after": [f"s{number * 7 % number}"] if number else [],
-        }
-        for number in range(MANY)
-    ]
-    return stage.submit(*steps, goal="a thousand steps")
-
-
-@pytest.mark.long
-def test_a_thousand_steps_are_drawn_in_time(watched: Watched, stage: Stage) -> None:
-    page = watched.tab(f"runs/{many(stage)}")
-    expect(page.locator(".steps > li").first).to_have_attribute("aria-setsize", str(MANY))
-    expect(page.get_by_text(f"This plan has {MANY} steps")).to_be_visible()
-    taken = page.evaluate(
-        """async () => {
-          const start = performance.now();
-          const views = [...document.querySelectorAll('.switch a')];
-          views.find((each) => each.href.includes('graph')).click();
-          while (!document.querySelector('.graph .node'))
-            await new Promise(requestAnimationFrame);
-          await new Promise(requestAnimationFrame);
-          return performance.now() - start;
-        }"""
-    )
-    assert taken < 1500
 
 
 def test_the_first_load_is_small_and_only_the_report_brings_a_markdown_reader(

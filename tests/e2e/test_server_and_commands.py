@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +57,13 @@ class Desk:
         self.folder = folder
         self.client = client
 
+    def _parts(self, words: Sequence[str]) -> list[str]:
+        own = ["--store", "sqlite:///runs.db", "--tools", "tools.py", "--model", "demo"]
+        return [sys.executable, "-m", "plansmith_cli", *words, *own]
+
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
-        parts = ["--store", "sqlite:///runs.db", "--tools", "tools.py", "--model", "demo"]
         return forked.run(
-            [sys.executable, "-m", "plansmith_cli", *words, *parts],
+            self._parts(words),
             cwd=self.folder,
             env=_environment(self.folder),
             capture_output=True,
@@ -69,11 +72,17 @@ class Desk:
             check=False,
         )
 
-    def killed(self, *words: str, before: Callable[[], None] = lambda: None) -> None:
+    def approved(self, *steps: dict[str, Any]) -> list[str]:
+        """The words of a command that approves and executes a plan, which a command submitted."""
+        (self.folder / "plan.json").write_text(json.dumps({"goal": "g", "steps": [*steps]}))
+        made = self.command("run", "plan.json", "--no-input")
+        run, digest = re.findall(r"plansmith approve (\S+) (\S+)", made.stdout + made.stderr)[0]
+        return ["approve", run, digest, "--go"]
+
+    def killed(self, words: Sequence[str], before: Callable[[], None]) -> None:
         """A command that is stopped in the middle of the call that takes for ever, then killed."""
-        parts = ["--store", "sqlite:///runs.db", "--tools", "tools.py", "--model", "demo"]
         with forked.Popen(
-            [sys.executable, "-m", "plansmith_cli", *words, *parts],
+            self._parts(words),
             cwd=self.folder,
             env=_environment(self.folder),
             stdin=subprocess.DEVNULL,
@@ -157,48 +166,36 @@ def intake(served: Desk) -> Desk:
     return served
 
 
-def test_a_plan_approved_on_the_command_line_goes_on_in_the_server(intake: Desk) -> None:
-    run = intake.begin(NOTE)
+def test_what_is_decided_and_answered_on_the_command_line_goes_on_once_in_the_server(
+    intake: Desk,
+) -> None:
+    run = intake.begin(ASK, {**NOTE, "after": ["which"]})
     said = intake.command("approve", run["id"], run["hash"])
     assert said.returncode == 0, said.stderr
-    assert intake.until(run["id"], "done")["steps"]["n"]["attempts"] == 1
-    assert intake.notes == ["once"]
-
-
-def test_an_answer_on_the_command_line_goes_on_in_the_server(intake: Desk) -> None:
-    run = intake.begin(ASK, {**NOTE, "after": ["which"]})
-    decided = intake.client.post(f"/v1/runs/{run['id']}/decision", json={"approve": run["hash"]})
-    assert decided.status_code == 200
     intake.until(run["id"], "asking")
     said = intake.command("answer", run["id"], "this one")
     assert said.returncode == 0, said.stderr
     told = intake.until(run["id"], "done")
     assert told["steps"]["which"]["result"] == "this one"
-    assert intake.notes == ["once"]
-
-
-def test_a_plan_approved_and_run_on_the_command_line_runs_once(intake: Desk) -> None:
-    for count in (1, 2):
-        run = intake.begin(NOTE)
-        said = intake.command("approve", run["id"], run["hash"], "--go")
-        assert said.returncode == 0, said.stderr
-        intake.until(run["id"], "done")
-        assert len(intake.notes) == count
+    assert told["steps"]["n"]["attempts"] == 1
+    run = intake.begin(NOTE)
+    said = intake.command("approve", run["id"], run["hash"], "--go")  # both could execute it
+    assert said.returncode == 0, said.stderr
+    intake.until(run["id"], "done")
+    assert intake.notes == ["once", "once"]
 
 
 def test_a_run_of_a_command_that_is_killed_beside_a_server_is_taken_over_and_asks(
     intake: Desk,
 ) -> None:
-    plan = {"goal": "g", "steps": [{**NOTE, "tool": "hang"}, {**NOTE, "id": "m", "after": ["n"]}]}
-    (intake.folder / "plan.json").write_text(json.dumps(plan))
-    made = intake.command("run", "plan.json", "--no-input")
-    run, approved = re.findall(r"plansmith approve (\S+) (\S+)", made.stdout + made.stderr)[0]
+    words = intake.approved({**NOTE, "tool": "hang"}, {**NOTE, "id": "m", "after": ["n"]})
+    run = words[1]
 
     def refused() -> None:
         answer = intake.client.post(f"/v1/runs/{run}/resume", json={})
         assert (answer.status_code, answer.json()["code"]) == (409, "run_busy")
 
-    intake.killed("approve", run, approved, "--go", before=refused)
+    intake.killed(words, refused)
     # Nobody restarts anything: a run that nobody runs is not left standing as "running".
     told = intake.until(run, "asking")
     assert [each["question"] for each in told["questions"]] == ["unknown:n"]
@@ -212,10 +209,8 @@ def test_a_run_of_a_command_that_is_killed_beside_a_server_is_taken_over_and_ask
 def test_a_run_that_another_process_is_at_is_not_deleted_and_then_leaves_a_tombstone(
     intake: Desk,
 ) -> None:
-    plan = {"goal": "g", "steps": [{**NOTE, "tool": "hang", "inputs": {"text": "paid"}}]}
-    (intake.folder / "plan.json").write_text(json.dumps(plan))
-    made = intake.command("run", "plan.json", "--no-input")
-    run, approved = re.findall(r"plansmith approve (\S+) (\S+)", made.stdout + made.stderr)[0]
+    words = intake.approved({**NOTE, "tool": "hang", "inputs": {"text": "paid"}})
+    run = words[1]
 
     def refused() -> None:
         answer = intake.client.delete(f"/v1/runs/{run}")
@@ -223,7 +218,7 @@ def test_a_run_that_another_process_is_at_is_not_deleted_and_then_leaves_a_tombs
         assert "wait for it, or stop that process" in answer.json()["hint"]
         assert intake.client.get(f"/v1/runs/{run}").json()["status"] == "cancelled"
 
-    intake.killed("approve", run, approved, "--go", before=refused)
+    intake.killed(words, refused)
     assert intake.client.delete(f"/v1/runs/{run}").status_code == 204
     assert intake.client.get(f"/v1/runs/{run}").status_code == 404
     # It happened, and although the journal is gone somebody is told that it may have.

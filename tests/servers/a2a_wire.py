@@ -9,7 +9,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from tests.servers.a2a_desk import free_port
+from tests.needs import free_port
 
 
 class Doors:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -75,16 +74,5 @@ async def is_cancelled(source: McpServers, tool: str, record: Path) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return _can_be_signalled(pid) if not Path("/proc/self").exists() else False
-    return state.rpartition(")")[2].split()[0] != "Z"
-
-
-def _can_be_signalled(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    file = Path(f"/proc/{pid}/stat")
+    return file.exists() and file.read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"

@@ -25,7 +25,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
 from playwright.sync_api import sync_playwright as playwright_of
 from tests import forked
-from tests.needs import path_of
+from tests.needs import free_port, path_of
 from tests.time_limits import NEXT_TEST
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +76,7 @@ class Stage:
         # The folder that plans work in; the page shows its files and puts some into it.
         self.work = folder / "work"
         self.work.mkdir()
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}/"
         self.link = ""
         self._process: subprocess.Popen[str] | None = None
@@ -238,12 +238,6 @@ class Watched:
     def _asked(self, request: Request) -> None:
         if not request.url.startswith((self._stage.url, "data:", "blob:", "about:")):
             self.faults.append(f"outside request: {request.url}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 _open = ExitStack()

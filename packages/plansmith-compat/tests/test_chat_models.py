@@ -1,8 +1,10 @@
+"""What every chat model does: scripted, recorded, of a provider, and wrapped."""
+
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -24,49 +26,6 @@ from plansmith_planner.models.provider import ProviderModel
 from plansmith_planner.models.wrappers import LimitedModel, RetryingModel, TimedModel
 
 HELLO = [ports.Message("user", "hello")]
-
-
-class TestScripted(ChatModelContract):
-    def make_model(self) -> ChatModel:
-        return ScriptedModel("good day to you all", "and again")
-
-
-class TestRecorded(ChatModelContract):
-    @pytest.fixture(autouse=True)
-    def recording(self, tmp_path: Path) -> None:
-        self.path = tmp_path / "calls.jsonl"
-        asyncio.run(said(RecordingModel(ScriptedModel("good day to you all"), self.path)))
-
-    def make_model(self) -> ChatModel:
-        return RecordedModel(self.path)
-
-
-class TestProvider(ChatModelContract):
-    @pytest.fixture(autouse=True)
-    def servers(self) -> Iterator[None]:
-        with ExitStack() as self.open, override_allow_model_requests(True):
-            yield
-
-    def make_model(self) -> ChatModel:
-        server = ModelServer(then=Reply("good day to you all", chunk=3))
-        url = self.open.enter_context(server.in_thread())
-        return ProviderModel("openai:test", base_url=url)
-
-
-class TestRetrying(ChatModelContract):
-    def make_model(self) -> ChatModel:
-        return RetryingModel(ScriptedModel("good day to you all"), clock=FakeClock())
-
-
-class TestTimed(ChatModelContract):
-    def make_model(self) -> ChatModel:
-        model = ScriptedModel("good day to you all")
-        return TimedModel(model, clock=FakeClock(), silence_s=1)
-
-
-class TestLimited(ChatModelContract):
-    def make_model(self) -> ChatModel:
-        return LimitedModel(ScriptedModel("good day to you all"), context_tokens=8000)
 
 
 class BareModel:
@@ -91,11 +50,37 @@ class BareStream:
         return self.deltas.pop(0)
 
 
-class TestWrappersOfABareModel(ChatModelContract):
+WORDS = "good day to you all"
+MODELS: dict[str, Callable[[], ChatModel]] = {
+    "scripted": lambda: ScriptedModel(WORDS, "and again"),
+    "retrying": lambda: RetryingModel(ScriptedModel(WORDS), clock=FakeClock()),
+    "timed": lambda: TimedModel(ScriptedModel(WORDS), clock=FakeClock(), silence_s=1),
+    "limited": lambda: LimitedModel(ScriptedModel(WORDS), context_tokens=8000),
+    "wrapped, bare": lambda: LimitedModel(
+        RetryingModel(TimedModel(BareModel(), clock=FakeClock(), silence_s=10), clock=FakeClock()),
+        context_tokens=8000,
+    ),
+}
+
+
+class TestChatModels(ChatModelContract):
+    @pytest.fixture(autouse=True, params=[*MODELS, "recorded", "provider"])
+    def _kind(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+        self.kind, self.path = request.param, tmp_path / "calls.jsonl"
+        if self.kind == "recorded":
+            asyncio.run(said(RecordingModel(ScriptedModel(WORDS), self.path)))
+        with ExitStack() as self.open, override_allow_model_requests(True):
+            yield
+
     def make_model(self) -> ChatModel:
-        clock = FakeClock()
-        timed = TimedModel(BareModel(), clock=clock, silence_s=10)
-        return LimitedModel(RetryingModel(timed, clock=clock), context_tokens=8000)
+        if self.kind == "recorded":
+            return RecordedModel(self.path)
+        if self.kind == "provider":
+            server = ModelServer(then=Reply(WORDS, chunk=3))
+            return ProviderModel(
+                "openai:test", base_url=self.open.enter_context(server.in_thread())
+            )
+        return MODELS[self.kind]()
 
 
 async def said(model: ChatModel, schema: dict[str, Json] | None = None) -> list[Delta]:
@@ -150,7 +135,7 @@ async def test_every_wrapper_passes_the_prompt_on_as_it_is(tmp_path: Path) -> No
     wrappers: list[ChatModel] = [
         LimitedModel(inner, context_tokens=8000),
         RetryingModel(inner, clock=clock),
-        TimedModel(inner, clock=clock, silence_s=60),
+        TimedModel(inner, clock=clock),
         FactCheckedModel(inner),
         AutoModel(chosen, lambda _: inner),
         RecordingModel(inner, tmp_path / "calls.jsonl"),

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from tests import forked
-from tests.servers.a2a_desk import Desk, free_port
+from tests.needs import free_port
+from tests.servers.a2a_desk import Desk
 from tests.servers.a2a_wire import Wire
 
 from plansmith import Plan, RunStatus

@@ -190,7 +190,7 @@ def test_a_plan_is_taken_out_of_a_text_a_message_blocks_a_table_or_an_object(
     assert deerflow.extract_plan_content(7) == "7"
     assert get_message_content(message) == text
     assert get_message_content({"content": [{"type": "image_url", "image_url": "x"}]}) != ""
-    llm = SimpleNamespace(stream=lambda _: [message])
+    llm = SimpleNamespace(invoke=lambda _: message)
     monkeypatch.setattr("plansmith_compat.deerflow.nodes.get_llm_by_type", lambda *_: llm)
     made = planner_node(asked(), {"configurable": {"enable_deep_thinking": True}})
     assert json.loads(made.update["current_plan"]) == table

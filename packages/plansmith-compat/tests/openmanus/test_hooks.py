@@ -259,7 +259,7 @@ async def test_a_call_of_another_function_is_no_plan(scripted: Script) -> None:
         worker = Worker("w", "1", "2", "3")
         flow = PlanningFlow(worker, **options)
         assert "The default plan was run" in await flow.execute("go")
-        assert "steal" not in await flow.plan_text()
+        assert "steal" not in await flow._get_plan_text()
 
 
 async def test_a_flow_asks_for_milestones_and_describes_its_agents(scripted: Script) -> None:
@@ -278,8 +278,6 @@ def test_one_store_and_one_model_are_all_that_a_flow_takes(scripted: Script) -> 
         PlanningFlow(Worker("a"), planning_tool=PlanningTool(), store="memory")
     with pytest.raises(Misconfigured, match="one model"):
         PlanningFlow(Worker("a"), llm=PlanningLLM(), model=scripted())
-    with pytest.raises(Misconfigured, match="max_input_tokens"):
-        PlanningFlow(Worker("a"), llm=PlanningLLM(), max_input_tokens=5)
     with pytest.raises(ValueError, match="colour"):
         PlanningFlow(Worker("a"), colour="red")
 

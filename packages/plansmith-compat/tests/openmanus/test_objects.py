@@ -103,7 +103,8 @@ async def test_what_a_program_writes_into_plans_is_stored() -> None:
     assert other.plans["p"]["step_statuses"] == ["completed", "not_started"]
     assert other.plans["p"]["step_notes"] == ["by hand", ""]
     del tool.plans["p"]
-    assert "• p" not in (await tool.execute(command="list")).output
+    for each in (tool, other):
+        assert "• p" not in (await each.execute(command="list")).output
     assert list(other.plans) == ["q"]
 
 
@@ -193,8 +194,6 @@ def test_messages_are_formatted_and_wrong_ones_refused() -> None:
         {"role": "user", "content": "look"},
         {"role": "assistant", "content": "yes"},
     ]
-    [first, _] = LLM.format_messages(given, supports_images=True)
-    assert [part["type"] for part in first["content"]] == ["text", "image_url"]
     with pytest.raises(ValueError, match="role"):
         LLM.format_messages([{"content": "x"}])
     with pytest.raises(ValueError, match="Invalid role"):

@@ -16,7 +16,6 @@ from plansmith.errors import Misconfigured, PlanInvalid, Refused, ToolFailed
 from plansmith.formats.dialect import dialect
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
-from plansmith.plan.timing import make_timing
 from plansmith.ports import Call, ChatModel, Delta, Prompt
 from plansmith.testing import Answer, FakeClock, MemoryStore, ScriptedModel
 from plansmith_compat.spring import (
@@ -285,23 +284,6 @@ async def test_a_form_with_a_time_limit_ends_in_no_answer_and_never_in_a_choice(
     run = await smith.run(run.id)
     assert run.steps["form"].error == "nobody answered in time"
     assert run.steps["form"].result is None
-
-
-async def test_schedules_are_made_read_changed_removed_and_run_now() -> None:
-    looks = browser()
-    jmanus = manus(looks, Slow(free=True), clock=FakeClock())
-    await jmanus.templates.save(TEMPLATE)
-    plan, schedules = await jmanus.templates.plan("prices", INPUTS), jmanus.smith.schedules
-    timing = make_timing(cron="30 9 * * MON-FRI")
-    made = await schedules.create(timing=timing, plan=plan, approve=plan.hash, by="ada")
-    assert [each.id for each in await schedules.all()] == [made.id]
-    changed = await schedules.change(made.id, timing=make_timing(cron="0 10 * * *"))
-    assert changed.timing.cron == "0 10 * * *"
-    await schedules.fire_now(made.id)
-    await schedules.carried()
-    assert looks.tasks == [LOOKED]
-    await schedules.remove(made.id)
-    assert await schedules.all() == []
 
 
 # Templates

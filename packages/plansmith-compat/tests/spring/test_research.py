@@ -123,8 +123,8 @@ async def told(**state: Any) -> dict[str, Any]:
 async def test_research_feedback_approves_sends_back_or_ends() -> None:
     yes = await told(feedback=True)
     assert (yes["human_next_node"], yes["plan_iterations"]) == ("research_team", 1)
-    old = {"human_feedback": {"feed_back": False, "feed_back_content": "prices"}}
-    for said in ({"feedback": False, "feedback_content": "prices"}, old):
+    words = {"feedback": False, "feedback_content": "prices"}
+    for said in (words, {"human_feedback": words}):
         no = await told(**said)
         assert (no["human_next_node"], no["feedback_content"]) == ("planner", "prices")
     assert (await told(terminate=True))["human_next_node"] == "END"
@@ -243,7 +243,7 @@ def test_the_three_shapes_are_recognised_read_and_written_back(value: Any, shape
 def test_sloppy_nl2sql_plans_are_read_with_notes() -> None:
     sloppy = drafted(
         step("2", "python_generate_node", description="compare"),
-        step("1", "sql", instruction="sum", sql_query="SELECT 1"),
+        step("1", "sql_generate_node", instruction="sum", sql_query="SELECT 1"),
         step("3", "REPORT_GENERATOR_NODE", summaryAndRecommendations="say"),
     )
     found = dialect("spring").read(sloppy)

@@ -225,7 +225,6 @@ async def test_the_next_message_answers_the_pending_question(scripted: Script) -
     desk = orchestrator(smith_of(model, settings=PlannerSettings()))
     told = await said(desk, asked("look at it"))
     assert told[-2:] == [("plan_require_user_input", "Which stock?"), ("done", "")]
-    await asyncio.wait_for(desk.settled(), timeout=30)
     told = await said(desk, asked("Apple"))
     assert told[0][0] == "thread_started"
     assert [name for name, _ in told][-3:] == ["task_completed", "message", "done"]
@@ -365,12 +364,10 @@ def test_user_input_without_a_conversation_begins_one_and_an_unknown_name_is_ref
 
 
 async def test_the_super_agent_service_passes_on_what_its_agent_says(scripted: Script) -> None:
-    service = vc.SuperAgentService(SuperAgent(scripted(HELLO, HELLO)))
+    service = vc.SuperAgentService(SuperAgent(scripted(HELLO)))
     assert service.name == "ValueCellAgent"
     [outcome] = [each async for each in service.run(asked("hi"))]
     assert isinstance(outcome, vc.SuperAgentOutcome)
-    awaited: Any = service.run(asked("hi"))
-    assert (await awaited) == outcome
 
     class Streaming:
         name = "Mine"
@@ -451,10 +448,8 @@ async def test_the_task_manager_cancels_the_open_tasks_of_one_conversation() -> 
         await service.update_task(each)
     assert await service.cancel_conversation_tasks("c1") == 1
     assert await service.cancel_conversation_tasks("c1") == 0
-    assert [each.task_id for each in await store.list_tasks(status=vc.TaskStatus.CANCELLED)] == [
-        "a"
-    ]
-    assert len(await store.list_tasks(conversation_id="c2", user_id="u", limit=5)) == 1
+    statuses = {each.task_id: each.status for each in await store.list_tasks("c1")}
+    assert statuses == {"a": "cancelled", "b": "failed"}
     assert await store.delete_task("a") is True
     assert await store.task_exists("a") is False
 

@@ -35,28 +35,6 @@ from plansmith_planner.context.fence import fence
 from plansmith_planner.context.token_budget import rough_count
 from plansmith_planner.language.locales import normal_tag
 
-# What DeerFlow's module of this name has is found here too.
-__all__ = [
-    "Configuration",
-    "Plan",
-    "apply_prompt_template",
-    "background_investigation_node",
-    "coordinator_node",
-    "direct_response",
-    "extract_plan_content",
-    "get_llm_by_type",
-    "handoff_after_clarification",
-    "handoff_to_planner",
-    "human_feedback_node",
-    "needs_clarification",
-    "planner_node",
-    "preserve_state_meta_fields",
-    "repair_json_output",
-    "reporter_node",
-    "research_team_node",
-    "validate_and_fix_plan",
-]
-
 ROUNDS: Final = 3  # of questions about the topic
 _CLARIFY: Final = "If the topic is not clear, ask one question; else hand it over."
 logger: Final = logging.getLogger("plansmith")
@@ -131,16 +109,8 @@ def _planner_answer(state: _State, config: RunnableConfig, configurable: Configu
     if state.get("enable_background_investigation") and found:
         known.append(fence(HEADING, str(found)))
     messages.append({"role": "user", "content": "\n\n".join(known)})
-    kind = (
-        "reasoning" if configurable.enable_deep_thinking is True else llms.AGENT_LLM_MAP["planner"]
-    )
-    llm = get_llm_by_type(kind, config)
-    if kind != "basic":
-        return "".join(llms.get_message_content(chunk) for chunk in llm.stream(messages))
-    answer: Any = llm.invoke(messages)
-    if hasattr(answer, "model_dump_json"):  # a model that answers with the plan itself
-        return str(answer.model_dump_json())
-    return llms.get_message_content(answer)
+    kind = "reasoning" if configurable.enable_deep_thinking else llms.AGENT_LLM_MAP["planner"]
+    return llms.get_message_content(get_llm_by_type(kind, config).invoke(messages))
 
 
 def _as_plan(given: object, configurable: Configuration) -> dict[str, Any]:
@@ -156,7 +126,7 @@ def _as_plan(given: object, configurable: Configuration) -> dict[str, Any]:
     fields: dict[str, Any] = {"steps": value}
     if not isinstance(value, list):
         fields = cast("dict[str, Any]", value)
-    return validate_and_fix_plan(fields, configurable.enforces_search is True)
+    return validate_and_fix_plan(fields, configurable.enforces_search)
 
 
 def _json(given: object) -> Any:

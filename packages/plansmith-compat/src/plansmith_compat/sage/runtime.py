@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, Protocol, SupportsIndex, cast
+from typing import Any, Final, Literal, Protocol, SupportsIndex, cast
 
 from plansmith.app import Plansmith
 from plansmith.check.autofix import autofix
@@ -22,7 +21,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import Ref, escape_text
-from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import AnyStep, ReplyStep, ToolStep
 from plansmith.ports import ChatModel, PlanStore
@@ -55,13 +54,6 @@ _DECIDE: Final = {
 _NOTHING: Final = "（没有可执行的步骤或工具返回空结果）"
 
 
-class Runnable(NamedTuple):
-    """A plan, None if nothing can run, and an observation for each step that cannot."""
-
-    plan: Plan | None
-    unusable: list[dict[str, Any]]
-
-
 def runnable(
     steps: Sequence[PlanStep],
     tools: Mapping[str, Any],
@@ -70,11 +62,12 @@ def runnable(
     most: int,
     words: bool,
     sums: bool,
-) -> Runnable:
+) -> tuple[Plan | None, list[dict[str, Any]]]:
     """Returns the plan of a list of steps, at most so many; what is missing is asked for.
 
-    With `words` a model words the replies from the results, else they are said as they are
-    written. With `sums` a list without a reply gets one that sums the results up.
+    The plan is None if nothing can run; each step that cannot has an observation. With `words` a
+    model words the replies from the results, else they are said as they are written. With `sums`
+    a list without a reply gets one that sums the results up.
     """
     # A planner of another make may put anything into its list; place by place, as data.
     listed = _cut([_step(each) for each in steps], most)
@@ -82,7 +75,7 @@ def runnable(
     if not isinstance(whole, Plan) or write(whole).value != list(steps):
         whole = read(cast("Json", listed)).plan
     if whole is None:
-        return Runnable(None, [])
+        return None, []
     specs = tool_specs(tools)
     locale = locale_of(query)
     plan = autofix(whole.replace(goal=query, locale=locale), specs).plan
@@ -90,7 +83,7 @@ def runnable(
     usable = salvage(plan, errors, max_steps=len(plan.steps)) if errors else plan
     unusable = _unusable(listed, errors)
     if usable is None:
-        return Runnable(None, unusable)
+        return None, unusable
     said = [_said(step, words=words) for step in usable.steps]
     if sums and not any(isinstance(step, ReplyStep) for step in said):
         results = "\n".join(str(Ref(step.id)) for step in said if isinstance(step, ToolStep))
@@ -98,7 +91,7 @@ def runnable(
         name = next(each for each in ("summary", "summary_of_all") if each not in taken)
         instruction = f"{_SUM_UP[locale.startswith('zh')]}\n\n{results}"
         said.append(ReplyStep(id=name, instruction=instruction))
-    return Runnable(usable.replace(steps=tuple(said)), unusable)
+    return usable.replace(steps=tuple(said)), unusable
 
 
 def _step(entry: Any) -> PlanStep:
@@ -220,23 +213,6 @@ def _questions(run: Run | None) -> dict[str, str]:
     return {name: in_language(each.text, run.locale) for name, each in run.questions.items()}
 
 
-async def failed_before(smith: Plansmith, run: Run) -> list[dict[str, Any]]:
-    """Returns an observation for each tool step that failed under an earlier plan of the run."""
-    plan: Plan | None = None
-    found: list[dict[str, Any]] = []
-    if not run.replans:
-        return found
-    async for event in smith.events(run.id):
-        body = event.body
-        if isinstance(body, e.PlanProposed):
-            plan = body.plan
-        elif isinstance(body, e.StepFailed) and plan is not None and plan != run.plan:
-            state = StepState(status=StepStatus.FAILED, error=in_language(body.error, run.locale))
-            seen = observations_of(in_order(plan), Run(id=run.id, steps={body.step: state}))
-            found += seen if not body.again else []
-    return found
-
-
 Review = Callable[[Run], bool | Awaitable[bool | None] | None]
 _REPLANS: Final = 2
 _CALLER: Final = "who called the runtime"
@@ -272,7 +248,7 @@ class AgentRuntime(MapFunction):
         model: ChatModel | str | None = None,
         store: str | PlanStore = "memory",
         review: Review | None = None,
-        replan: Literal["never", "on_failure", "after_each"] = "never",
+        replan: Literal["on_failure", "after_each"] = "on_failure",
         replans: int = 0,
     ) -> None:
         self.profile = profile if profile is not None else BaseProfile()
@@ -283,12 +259,10 @@ class AgentRuntime(MapFunction):
         self.memory = memory
         if memory is not None and self._own is not None:
             self._own.memory = memory
-        if (replans or replan != "never") and self._own is None:
+        self.replans = replans or (_REPLANS if replan == "after_each" else 0)
+        if self.replans and self._own is None:
             raise TypeError("new plans while a plan runs need an LLMPlanner")
-        self.replans = replans or (0 if replan == "never" else _REPLANS)
-        self._replan: Literal["on_failure", "after_each"] = (
-            "after_each" if replan == "after_each" else "on_failure"
-        )
+        self._replan: Literal["on_failure", "after_each"] = replan
         self.run: Run | None = None
         self.result: StepResult | None = None
         # Kept open, so that a question can still be answered.
@@ -335,11 +309,7 @@ class AgentRuntime(MapFunction):
             raise ValueError("give a query, or a mapping with 'user_query' (or 'query')")
         most, profile = _positive(table.get("max_steps", self.max_steps)), self.profile
         if isinstance(overrides := table.get("profile_overrides"), dict):
-            try:
-                profile = profile.merged(**cast("dict[str, Any]", overrides))
-            except Exception as error:  # noqa: BLE001 - as in SAGE, the query goes on
-                message = "the profile stays as it is: %s"
-                logging.getLogger(__name__).warning(message, error)
+            profile = profile.merged(**cast("dict[str, Any]", overrides))
         with operators.changed(self, max_steps=most, profile=profile) as runtime:
             return runtime.step(query)
 
@@ -350,11 +320,6 @@ class AgentRuntime(MapFunction):
         self, value: Any, question: str = "", *, run_id: str = "", by: str = _CALLER
     ) -> StepResult:
         """Answers a question of the last query, or of a stored run, and goes on with it."""
-        return in_own_loop(self.aanswer_question(value, question, run_id=run_id, by=by))
-
-    async def aanswer_question(
-        self, value: Any, question: str = "", *, run_id: str = "", by: str = _CALLER
-    ) -> StepResult:
 
         async def answered(smith: Plansmith, run: Run) -> Run:
             name = question or next(iter(run.questions), "")
@@ -362,13 +327,10 @@ class AgentRuntime(MapFunction):
                 raise Refused(f"run {run.id} has no open question", hint="see result.questions")
             return await smith.answer(run.id, name, value, by=by)
 
-        return await self._resumed(run_id, answered)
+        return in_own_loop(self._resumed(run_id, answered))
 
     def decide(self, *, approve: bool, run_id: str = "", by: str = _CALLER) -> StepResult:
         """Approves a new plan that waits, or rejects it, and goes on."""
-        return in_own_loop(self.adecide(approve=approve, run_id=run_id, by=by))
-
-    async def adecide(self, *, approve: bool, run_id: str = "", by: str = _CALLER) -> StepResult:
 
         async def decided(smith: Plansmith, run: Run) -> Run:
             shown = self.run if self.run is not None and self.run.id == run.id else run
@@ -378,7 +340,7 @@ class AgentRuntime(MapFunction):
                 raise StaleDecision(f"run {run.id} has another plan by now", hint=hint)
             return await _decided(smith, run, approve=approve, by=by)
 
-        return await self._resumed(run_id, decided)
+        return in_own_loop(self._resumed(run_id, decided))
 
     async def _resumed(
         self, run_id: str, act: Callable[[Plansmith, Run], Awaitable[Run]]
@@ -390,9 +352,8 @@ class AgentRuntime(MapFunction):
             request = (await smith.get(name)).request
         async with self._smith(request, self.profile) as smith:
             run = await self._go_on(smith, await act(smith, await smith.get(name)))
-            earlier = await failed_before(smith, run)
         steps = write(run.plan).value if run.plan else []
-        return self._ended(run, result_of(run, cast("list[PlanStep]", steps), earlier))
+        return self._ended(run, result_of(run, cast("list[PlanStep]", steps)))
 
     async def _turn(
         self, query: str, tell: Tell | None = None, *, profile: BaseProfile | None = None
@@ -410,7 +371,7 @@ class AgentRuntime(MapFunction):
             reply = "\n".join(dict.fromkeys([str(steps[0].get("text", "")), own.failure]))
             failed = f"Planning failed: {own.failure}"
             return self._ended(None, StepResult(reply, plan=steps, error=failed))
-        given = runnable(
+        plan, unusable = runnable(
             steps,
             manifest,
             query,
@@ -418,12 +379,11 @@ class AgentRuntime(MapFunction):
             words=self._wording(query, who) is not None,
             sums=self.summarizer is not None,
         )
-        if given.plan is None:
-            return self._ended(None, result_of(None, steps, given.unusable))
+        if plan is None:
+            return self._ended(None, result_of(None, steps, unusable))
         async with self._smith(query, who) as smith:
-            run = await self._ran(smith, given.plan, who, query, tell)
-            earlier = await failed_before(smith, run)
-        return self._ended(run, result_of(run, steps, [*given.unusable, *earlier]))
+            run = await self._ran(smith, plan, who, query, tell)
+        return self._ended(run, result_of(run, steps, unusable))
 
     def _ended(self, run: Run | None, result: StepResult) -> StepResult:
         self.run, self.result = run, result
@@ -477,13 +437,11 @@ class AgentRuntime(MapFunction):
         self, profile: BaseProfile, query: str, tools: Mapping[str, Any], tell: Tell | None
     ) -> list[PlanStep]:
         """Has the planner plan; by `plan`, which a subclass may have overridden."""
-        given: Any = (profile.render_system_prompt(), query, tools)
-        steps: object = None
+        prompt, steps = profile.render_system_prompt(), cast("object", None)
         if tell is None or self._own is None or type(self._own).plan is not LLMPlanner.plan:
-            names = ("profile_system_prompt", "user_query", "tools")
-            steps = self.planner.plan(**dict(zip(names, given, strict=True)))
+            steps = self.planner.plan(profile_system_prompt=prompt, user_query=query, tools=tools)
         else:
-            for event in self._own.plan_stream(*given):
+            for event in self._own.plan_stream(prompt, query, tools):
                 if event["type"] == "plan":
                     steps = event["steps"]
                 else:

@@ -25,7 +25,7 @@ from plansmith.plan.question_options import GO_ON, LIMIT
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
-from plansmith.ports import ChatModel, Clock, ContextBlock
+from plansmith.ports import ChatModel, ContextBlock
 from plansmith.runs.intake import SEEN_FIRST
 from plansmith_compat.calling import Known
 from plansmith_compat.spring import keys
@@ -76,12 +76,10 @@ class PlanningNode(ABC):
         *,
         agents: Sequence[AgentSpec] | None = None,
         settings: PlannerSettings | None = None,
-        clock: Clock | None = None,
     ) -> None:
         self.model = model_of(model)
         self.agents = self.usual_agents if agents is None else agents
         self.settings = settings or PlannerSettings()
-        self.clock = clock or SystemClock()
 
     async def apply(self, state: State) -> Updates:
         """Returns the updates of the state: the plan as JSON text, or why there is none."""
@@ -113,7 +111,7 @@ class PlanningNode(ABC):
         """Calls the model once; what is wrong with its plan goes back through the graph."""
         deps = PlannerDeps(
             plan_model=self.model,
-            clock=self.clock,
+            clock=SystemClock(),
             agents=self.agents,
             sources=[Known(lambda: blocks)],
             settings=self.settings.replace(triage=False, repairs=0),
@@ -121,17 +119,11 @@ class PlanningNode(ABC):
         return await make_plan(request, deps=deps, on_text=on_text)
 
 
-def value_in(output: object) -> Json:
-    """Returns a planner's output as JSON: text, or a plan as an object."""
-    if isinstance(output, Bean):
-        return output.to_json()
-    return read_plan_value(output) if isinstance(output, str) else cast("Json", output)
-
-
 def read_output(output: object, title: str, read: Callable[[Json], Reading]) -> Reading:
-    """Reads the plan in a planner's output."""
+    """Reads the plan in a planner's output: text, or a plan as an object."""
+    given = output.to_json() if isinstance(output, Bean) else output
     try:
-        return read(value_in(output))
+        return read(read_plan_value(given) if isinstance(given, str) else cast("Json", given))
     except UnreadableText as error:
         message = Sentence(
             "no plan of {title} was found: {reason}", title=title, reason=error.message
@@ -221,12 +213,6 @@ def _done(plan: Json) -> Updates:
 MAX_REPAIRS: Final = 2
 MAX_REJECTIONS: Final = 3
 REJECTED: Final = "Plan rejected by user"
-# What a node calls the field that it misses; for SQL, also by the name that it had once.
-_MISSES: Final = {
-    nl2sql.SQL: "the SQL generation node is missing description: the field 'instruction'",
-    nl2sql.PYTHON: "the Python generation node is missing instruction",
-    nl2sql.REPORT: "the report node is missing summary_and_recommendations",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -240,7 +226,7 @@ class PlanExecutorNode:
         output = state.get(keys.PLANNER_NODE_OUTPUT)
         reading = self.validate(output)
         if reading.plan is None or has_errors(list(reading.problems)):
-            why = "\n".join(filter(None, (_headline(output), error_text(reading.problems))))
+            why = error_text(reading.problems)
             if not output and state.get(keys.PLAN_VALIDATION_STATUS) is False:
                 # The planner has no plan, and says why.
                 why = text_of(state.get(keys.PLAN_VALIDATION_ERROR) or why)
@@ -280,30 +266,6 @@ def _unsupported(step: ToolStep) -> Problem:
     return problem("PS101", message, hint=hint, step=step.id, path=("tool_to_use",))
 
 
-def _headline(output: object) -> str:
-    try:
-        steps = _snaked(value_in(output)).get("execution_plan")
-    except UnreadableText:
-        return ""
-    if isinstance(steps, list) and not steps:
-        return "Validation failed: the plan has no execution steps."
-    for place, each in enumerate(steps if isinstance(steps, list) else (), start=1):
-        step = _snaked(each)
-        given = step.get("tool_parameters")
-        if given is None:
-            return f"Validation failed: Tool parameters are missing in step {place}."
-        tool, words = str(step.get("tool_to_use")), _snaked(given)
-        if tool in nl2sql.PARAMETERS and not (
-            words.get(nl2sql.PARAMETERS[tool]) or words.get("description")
-        ):
-            return f"Validation failed in step {place}: {_MISSES[tool]}."
-    return ""
-
-
-def _snaked(value: Json) -> dict[str, Json]:
-    return {snake(name): each for name, each in value.items()} if isinstance(value, dict) else {}
-
-
 def _after_repairs(repairs: int, rejections: int) -> str:
     """Returns where an invalid plan goes; a person's rejections leave the repairs as they are."""
     return keys.PLANNER_NODE if repairs - rejections <= MAX_REPAIRS else keys.END
@@ -321,10 +283,9 @@ def _next(plan: Plan, state: State) -> Updates:
 
 
 def feedback_data(given: object) -> dict[str, Any]:
-    """Returns a person's feedback under its present names; `feed_back…` are the earlier ones."""
+    """Returns what a person said in their feedback."""
     data = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {})
-    said = {name: each for name, each in data.items() if each is not None}
-    return {name.replace("feed_back", "feedback"): each for name, each in said.items()} | said
+    return {name: each for name, each in data.items() if each is not None}
 
 
 def decision_in(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, Protocol, cast
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Protocol
 
 from plansmith import plugins
 from plansmith.app import Plansmith
@@ -75,34 +75,13 @@ class RemoteConnections:
         return list(self.get_all_agent_cards())
 
 
-# Ours, or connections of a program's own, with `get_all_agent_cards` and `get_agent_card`.
-Connections = Any
-
-
-def smith_of(connections: Connections) -> Plansmith:
-    """Returns the Plansmith of the connections; for foreign ones, one without model and agents."""
-    found = getattr(connections, "smith", None)
-    return found if isinstance(found, Plansmith) else Plansmith()
-
-
-def planable(connections: Connections) -> Mapping[str, Any]:
-    """Returns the cards a planner may use; older connections do not tell them apart."""
-    everything = getattr(connections, "get_all_agent_cards", dict)
-    return cast("Mapping[str, Any]", getattr(connections, "get_planable_agent_cards", everything)())
-
-
-def agentcard_to_prompt(card: Any) -> str:
+def agentcard_to_prompt(card: AgentSpec) -> str:
     """Returns a card as Markdown: description, skills, examples and tags."""
-    if isinstance(card, Mapping):
-        return str(cast("object", card))
     lines = [f"# Agent: {card.name}", "", f"**Description:** {card.description}"]
-    skills: Sequence[Any] = getattr(card, "skills", None) or ()
-    if skills:
+    if card.skills:
         lines += ["", "## Available Skills"]
-    for number, skill in enumerate(skills, start=1):
-        name = getattr(skill, "id", "")
-        lines += ["", f"### {number}. {skill.name}" + (f" (`{name}`)" if name else "")]
-        lines += ["", f"**Description:** {skill.description}"]
+    for number, skill in enumerate(card.skills, start=1):
+        lines += ["", f"### {number}. {skill.name}", "", f"**Description:** {skill.description}"]
         if skill.examples:
             lines += ["", "**Examples:**", *(f"- {example}" for example in skill.examples)]
         if skill.tags:
@@ -146,11 +125,11 @@ class ExecutionPlanner:
     """
 
     def __init__(
-        self, agent_connections: Connections, *, agent: PlanningAgent | None = None
+        self, agent_connections: RemoteConnections, *, agent: PlanningAgent | None = None
     ) -> None:
         self.agent_connections = agent_connections
         self.agent = agent
-        self.conversations = Conversations(smith_of(agent_connections))
+        self.conversations = Conversations(agent_connections.smith)
 
     async def create_plan(
         self, user_input: UserInput, user_input_callback: Ask, thread_id: str
@@ -162,13 +141,12 @@ class ExecutionPlanner:
                 return await self._by_agent(self.agent, user_input, user_input_callback, thread_id)
             card = self.agent_connections.get_agent_card(target) if target else None
             if target and card is None:
-                known = ", ".join(planable(self.agent_connections)) or "none"
+                known = ", ".join(self.agent_connections.get_planable_agent_cards()) or "none"
                 refusal = f"The agent {target!r} is not available. Available agents: {known}."
                 return await self._told(user_input, refusal)
             plan = None
-            if target:
-                name = card.name if isinstance(card, AgentSpec) else target
-                plan = agent_plan(name, user_input.query, locale_of(user_input.query))
+            if card is not None:
+                plan = agent_plan(card.name, user_input.query, locale_of(user_input.query))
             else:
                 self.conversations.smith.runs.planning.need_planner()
             run = await self.conversations.begin(user_input, thread_id, plan)
@@ -221,7 +199,8 @@ class ExecutionPlanner:
             own = content.guidance_message
             return await self._told(user_input, own or _rejected(found.problems, model, locale))
         steps = [step for step in found.plan.steps if isinstance(step, AgentStep)]
-        missing = sorted({step.agent for step in steps} - planable(self.agent_connections).keys())
+        known = self.agent_connections.get_planable_agent_cards()
+        missing = sorted({step.agent for step in steps} - known.keys())
         if missing:
             told = _UNSUPPORTED.format(what=", ".join(missing), model=model)
             return await self._told(user_input, told)
@@ -300,7 +279,7 @@ class ExecutionPlanner:
         """Returns the cards of all agents that plans may use, as Markdown."""
         return "\n".join(
             f"<{name}>\n{agentcard_to_prompt(card)}\n</{name}>\n"
-            for name, card in planable(self.agent_connections).items()
+            for name, card in self.agent_connections.get_planable_agent_cards().items()
         )
 
 
@@ -395,7 +374,7 @@ class PlanService:
 
     def __init__(
         self,
-        agent_connections: Connections,
+        agent_connections: RemoteConnections,
         execution_planner: ExecutionPlanner | None = None,
         user_input_registry: models.UserInputRegistry | None = None,
     ) -> None:
