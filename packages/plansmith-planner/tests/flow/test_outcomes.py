@@ -14,6 +14,7 @@ from plansmith.report.build import load_report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import answer_markdown, to_markdown
 from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
+from plansmith_planner.threads.memory import RunDigest, why
 
 
 @tool(effect="read")
@@ -76,6 +77,36 @@ def write_up(word: str) -> dict[str, Any]:
 @tool(effect="write")
 def keep(word: str) -> dict[str, Any]:
     return {"kept": word, "tags": []}
+
+
+@tool(effect="read")
+def count(word: str | int) -> dict[str, Any]:
+    return {"word": word, "count": 4711, "of": 4712}
+
+
+@pytest.mark.parametrize(
+    ("says", "step"),
+    [
+        ("There are {{b.count}}.", "b"),
+        ("There are {{c.word}}.", "a"),
+        ("There are 4711 of {{c.of}}. [step:b]", "b"),
+    ],
+)
+async def test_why_names_the_step_that_an_answer_was_made_of(says: str, step: str) -> None:
+    steps: list[dict[str, Any]] = [
+        {"id": "a", "tool": "count", "inputs": {"word": "x"}},
+        {"id": "b", "tool": "count", "inputs": {"word": "y"}, "after": ["a"]},
+        {"id": "c", "tool": "count", "inputs": {"word": "{{a.count}}"}, "after": ["b"]},
+        {"id": "say", "instruction": says, "style": "exact"},
+    ]
+    async with Plansmith(tools=[count]) as smith:
+        run = await smith.submit(Plan.model_validate({"goal": "Count", "steps": steps}))
+        run = await smith.run(run.id)
+        events = await smith.store.events(run.id)
+    told = why("why 4711?", [RunDigest(run, events)])
+    assert told is not None
+    assert told.step == step
+    assert f"step {step} (count)" in told.text
 
 
 KEEP_IT = {"tool": "keep", "inputs": {"word": "{{item}}"}}

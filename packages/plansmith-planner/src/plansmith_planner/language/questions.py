@@ -175,6 +175,12 @@ def _today(_: Given, language: Language) -> InstantCall:
     return _date("time.now", {}, f"今天是{_found('spoken.zh')}。" if language == "zh" else says)
 
 
+def _week(_: Given, language: Language) -> InstantCall:
+    week = _found("week")
+    says = f"今天在 {week} 周（ISO 8601）。" if language == "zh" else f"It is ISO week {week}."
+    return _date("time.now", {}, says)
+
+
 def _weekday(given: Given, language: Language) -> InstantCall:
     day = given["date"]
     said = escape_text(day)
@@ -193,8 +199,14 @@ def _until(given: Given, language: Language) -> InstantCall:
     return _date("time.until", {"date": day}, says)
 
 
+def _year_end(_: Given, language: Language) -> InstantCall:
+    days = _found("days")
+    says = f"今年还剩 {days} 天。" if language == "zh" else f"Days left in this year: {days}."
+    return _date("time.until", {"date": "31 December"}, says)
+
+
 def _between(given: Given, language: Language) -> InstantCall:
-    first, last = given["first"], given["last"]
+    first, last = given["first"], given.get("last", "today")
     start, end, days = escape_text(first), escape_text(last), _found("days")
     chinese = f"从{start}到{end}相差 {days} 天。"
     says = chinese if language == "zh" else f"Days from {start} to {end}: {days}."
@@ -212,23 +224,28 @@ _SPANS: Final = {
     "天": "days",
     "月": "months",
     "年": "years",
+    "小时": "hours",
+    "分钟": "minutes",
 }
 
 
 def _moved(given: Given, language: Language) -> InstantCall:
-    """Adds to a day; `back` says that it goes back."""
+    """Adds to a day, or to the time of day; `back` says that it goes back."""
     count, said = given["count"], given["unit"]
     name = said.lower().removesuffix("s")
-    unit, back = _SPANS.get(name, f"{name}s"), "back" in given
-    start = given.get("date", "today")
+    unit = _SPANS.get(name, f"{name}s")
+    clock, back = unit in ("hours", "minutes"), "back" in given
+    start = given.get("date", "now" if clock else "today")
     if language == "zh":
-        measure = "个" if said in ("月", "星期", "工作日") else ""
-        says = f"{count} {measure}{said}{'前' if back else '后'}是{_found('spoken.zh')}。"
+        measure = "个" if said in ("月", "星期", "工作日", "小时") else ""
+        at = f" {_found('clock')}" if clock else ""
+        says = f"{count} {measure}{said}{'前' if back else '后'}是{_found('spoken.zh')}{at}。"
     else:
         shown = escape_text(f"{count} {said} {'before' if back else 'from'} {start}")
-        says = f"{shown} is {_found('spoken.en')}."
+        at = f"{_found('clock')} on " if clock else ""
+        says = f"{shown} is {at}{_found('spoken.en')}."
     inputs: dict[str, Json] = {"time": start, unit: -int(count) if back else int(count)}
-    return _date("time.add", inputs, says)
+    return InstantCall("time" if clock else "date", "time.add", inputs, says)
 
 
 _D: Final = r"(?:the )?(?P<date>\S.{0,40}?)"
@@ -259,15 +276,18 @@ _FORMS: Final = tuple(
             rf"what(?:'s| is) (?:today's date|the date){_NOW_TOO}",
             rf"今天(?:是)?{_HAN_WHICH}",
         ),
+        (_week, r"(?:what|which) week is it(?: now)?", r"(?:今天|现在|本周)(?:是)?第几周"),
         (
             _moved,
             rf"(?:{_DATE_IS} )?{_SPAN} (?:from now|from today|(?:after|from) {_D})",
             rf"(?:{_DATE_IS} )?{_SPAN} (?P<back>ago|before {_D})",
             rf"(?:{_DATE_IS}|what will the (?:date|day) be) in {_SPAN}",
+            r"what time (?:is it|will it be) in (?P<count>\d{1,6}) (?P<unit>(?:hour|minute)s?)",
             (
                 r"(?P<count>\d{1,6})\s?个?(?P<unit>天|周|星期|月|年|工作日)"
                 rf"(?:[之以]?后|(?P<back>[之以]?前))(?:是)?{_HAN_WHICH}"
             ),
+            r"(?P<count>\d{1,6})\s?个?(?P<unit>小时|分钟)(?:[之以]?后|(?P<back>[之以]?前))(?:是)?几点",
         ),
         (
             _weekday,
@@ -275,6 +295,7 @@ _FORMS: Final = tuple(
             rf"when is {_D}",
             rf"{_D}\s?(?:是)?{_HAN_WHICH}",
         ),
+        (_year_end, r"how many days are left in (?:the|this) year", rf"今年{_HAN_DAYS}"),
         (
             _until,
             rf"(?:(?:how many )?days(?: are left| left)?|how long) (?:until|till|to) {_D}",
@@ -287,6 +308,8 @@ _FORMS: Final = tuple(
                 r"(?:how many )?days (?:are there )?(?:between|from) (?P<first>.{3,40}?)"
                 r" (?:and|to|until) (?P<last>.{3,40})"
             ),
+            # Without its year a day would be the next one.
+            r"(?:how many )?days since (?P<first>.{0,20}\d{4}.{0,20})",
             rf"从?\s?(?P<first>.{{3,15}}?)\s?(?:到|至)\s?(?P<last>.{{3,15}}?)\s?{_HAN_DAYS}",
         ),
     )
@@ -295,7 +318,7 @@ _FORMS: Final = tuple(
 
 
 # Every form has one of these: most requests have none, and no form is compiled for them.
-_CUE: Final = re.compile(r"\d|time|date|day|when|how long|[\u4e00-\u9fff]", re.IGNORECASE)
+_CUE: Final = re.compile(r"\d|time|date|day|week|when|how long|[\u4e00-\u9fff]", re.IGNORECASE)
 
 
 def _time(text: str, language: Language) -> InstantCall | None:
@@ -405,6 +428,16 @@ _CLOSING: Final = re.compile(
     r"|(?<![\d)])!|[呢呀啊哦])$",
     re.IGNORECASE,
 )
+# "(tell me) what time it is", as the question itself.
+_INDIRECT: Final = (
+    (
+        re.compile(r"^(what (?:time|day|date|week)(?: of the week)?) it is\b", re.IGNORECASE),
+        r"\1 is it",
+    ),
+    (re.compile(r"^what the (time|date) is\b", re.IGNORECASE), r"what is the \1"),
+    (re.compile(r"^what (\S.*\S) (is|are|was)$", re.IGNORECASE), r"what \2 \1"),
+    (re.compile(r"^(how many days) (?:there are|it is)\b", re.IGNORECASE), r"\1"),
+)
 
 
 def without_courtesies(text: str) -> str:
@@ -418,4 +451,6 @@ def without_courtesies(text: str) -> str:
         if not shorter or shorter == bare:
             break
         bare = shorter
+    for pattern, direct in _INDIRECT:
+        bare = pattern.sub(direct, bare)
     return bare

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plansmith.errors import JournalDamaged
+from plansmith.errors import JournalDamaged, ReferenceFailed
 from plansmith.plan import events as e
-from plansmith.plan.data import leaves
 from plansmith.plan.earlier import results_of
+from plansmith.plan.refs import CITATION, lookup
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, ReplyStep, ToolStep
@@ -227,7 +227,7 @@ def _reason(text: str) -> str:
 
 
 def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answer]:
-    """Yields who said each word and which steps returned it, in the order in which it came up."""
+    """Yields where each word comes from, a person or a result, in the order in which it came up."""
     run, bodies = digest.run, [event.body for event in digest.events]
     asked = {each.question: each for each in bodies if isinstance(each, e.QuestionAsked)}
     steps = run.plan.by_id if run.plan and words else {}
@@ -236,12 +236,13 @@ def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answe
         for name, state in run.steps.items()
         if state.status is StepStatus.DONE
         and name in steps
-        and not isinstance(steps[name], AskStep | ReplyStep)
+        and not isinstance(steps[name], AskStep)
     }
     for word in words:
         if _has(run.request, word):
             quoted = _snippet(run.request, word)
             yield _Answer(Sentence("Your request says so: “{text}”.", text=quoted))
+        sources = _sources(word, run, steps, texts)
         for body in bodies:
             match body:
                 case e.QuestionAnswered(question=name, answer=given) if name in asked:
@@ -252,9 +253,10 @@ def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answe
                 case e.ChangesAsked(text=text) if _has(text, word):
                     quoted = _snippet(text, word)
                     yield _Answer(Sentence("You asked for this change: “{text}”.", text=quoted))
-                case e.StepDone(step=name) if _has(texts.get(name, ""), word):
+                case e.StepDone(step=name) if name in sources:
+                    sources.remove(name)
                     found = Sentence(
-                        "The step {step} ({callee}) returned it: “{text}”.",
+                        "It comes from the step {step} ({callee}), whose result has: “{text}”.",
                         step=name,
                         callee=run.steps[name].callee or _callee(steps[name]) or steps[name].kind,
                         text=_snippet(texts[name], word),
@@ -262,6 +264,33 @@ def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answe
                     yield _Answer(_all(found, _reason(steps[name].why)), name)
                 case _:
                     continue
+
+
+def _sources(
+    word: str, run: Run, steps: Mapping[str, AnyStep], texts: Mapping[str, str]
+) -> set[str]:
+    """Returns the steps that a word comes from: along the references, from the last answer back.
+
+    A reply that no reference gave the word may still cite a step for it.
+    """
+    results = {name: run.steps[name].result for name in texts}
+    holders = [name for name in texts if _has(texts[name], word)]
+    replies = [name for name in holders if isinstance(steps[name], ReplyStep)]
+    todo, seen, found = replies[-1:] or holders, set[str](), set[str]()
+    while todo:
+        name = todo.pop()
+        given: set[str] = set()
+        for ref in steps[name].refs() if name not in seen else ():
+            with suppress(ReferenceFailed):  # one of several that may be missing
+                if ref.step in texts and _has(_text(lookup(ref, results)), word):
+                    given.add(ref.step)
+        if name in replies and not given:
+            lines = [line for line in texts[name].splitlines() if _has(line, word)]
+            given = {each for line in lines for each in CITATION.findall(line) if each in texts}
+        todo += given
+        seen.add(name)
+        found |= set() if given or name in replies else {name}
+    return found
 
 
 def _of_plan(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answer]:
@@ -274,8 +303,10 @@ def _of_plan(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answe
             yield _Answer(_reason(plan.thought))
         for step in plan.steps:
             fields = {key: value for key, value in step.to_json().items() if key != "id"}
-            phrase = next((each for each in map(_text, leaves(fields)) if _has(each, word)), "")
-            if phrase:
+            if _has(_text(fields), word):
+                phrase = next(
+                    (each for each in _phrases(fields) if _has(each, word)), _text(fields)
+                )
                 told = {"step": step.id, "text": _snippet(phrase, word)}
                 found = Sentence("The plan itself has it, in the step {step}: “{text}”.", **told)
                 yield _Answer(_all(found, _reason(step.why)), step.id)
@@ -290,6 +321,15 @@ def _callee(step: AnyStep) -> str:
 
 def _text(value: Json) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _phrases(value: Json) -> Iterator[str]:
+    """Yields the texts in a value that are more than one word: these can be read by themselves."""
+    if isinstance(value, str):
+        yield from [value] if " " in value else []
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _phrases(each)
 
 
 def _has(text: str, word: str) -> bool:

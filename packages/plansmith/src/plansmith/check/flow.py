@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, cast
 
 from plansmith.check.arguments import Placeholders
 from plansmith.check.names import Catalogue, KnownTool, Names
@@ -242,6 +242,7 @@ class _Rules:
             hint = Sentence("refer to a result, such as {example}", example='{"$from": "step"}')
             found = self._problem("PS318", message, hint, path)
             yield found.model_copy(update={"severity": Severity.WARNING})
+        yield from self._orders(condition, path)
         if path == ("repeat", "until") and self.step.id not in names:
             message = Sentence(
                 "`until` does not look at the result of '{step}', so that no round can change it",
@@ -250,6 +251,37 @@ class _Rules:
             example = f'{{"$from": "{self.step.id}"}}'
             hint = Sentence("refer to a result, such as {example}", example=example)
             yield self._problem("PS319", message, hint, path)
+
+    def _orders(self, condition: Json, path: Path) -> Iterator[Problem]:
+        """Yields comparisons of values that have no order, such as a number and a text."""
+        name, given = next(iter(cast("dict[str, Json]", condition).items()))
+        here, items = (*path, name), given if isinstance(given, list) else [given]
+        if name == "not" or name in cond.LISTS:
+            for each in items:
+                yield from self._orders(each, here)
+        elif name in cond.ORDER:
+            left, right = map(self._types_of, items)
+            if left and right and not left & right & {"number", "string"}:
+                message = Sentence(
+                    "{condition}: {left} and {right} are never compared that way",
+                    condition=cond.condition_text(condition),
+                    left=joined([Sentence(f"type.{each}") for each in sorted(left)], "text.or"),
+                    right=joined([Sentence(f"type.{each}") for each in sorted(right)], "text.or"),
+                )
+                hint = Sentence("compare numbers with numbers and texts with texts")
+                yield self._problem("PS318", message, hint, here)
+
+    def _types_of(self, operand: Json) -> frozenset[str]:
+        """Returns the JSON types that an operand may have; none if they are not known."""
+        refs = cond.refs_alone(operand)
+        if isinstance(operand, dict) and not refs:
+            return frozenset()
+        if not refs:
+            return frozenset({kind_of_value(operand)})
+        shapes = [self.flow.output(ref, self.within) for ref in refs]
+        kinds = {kind for shape in shapes for kind in shape.types}
+        is_known = all(shape.known for shape in shapes)
+        return frozenset("number" if each == "integer" else each for each in kinds if is_known)
 
     def _problem(self, code: str, message: str, hint: str, path: Path) -> Problem:
         return problem(code, message, hint=hint, step=self.name, path=(*self.place, *path))

@@ -40,6 +40,7 @@ def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
         *linter.unbounded_fan_out(),
         *linter.writes_without_review(),
         *linter.missing_reply(),
+        *linter.rival_writers(),
         *(linter.passed_over_changes() if "rules" in plan.features else ()),
     ]
 
@@ -231,3 +232,31 @@ class _Linter:
             for other in edges[name]:
                 reached[name] |= reached[other] | self.bit[other]
         return reached
+
+    def rival_writers(self) -> Iterator[Problem]:
+        """Yields steps that write the same file as another step, in no order."""
+        writers: dict[str, list[str]] = {}
+        for step in self.steps:
+            if step.kind != "tool" or step.id in self.reading or step.id in self.ruled:
+                continue
+            path = step.inputs.get("path")
+            if not isinstance(path, str):
+                continue
+            for first in writers.setdefault(path, []):
+                if (
+                    not self.above[step.id] & self.bit[first]
+                    | self.above[first] & self.bit[step.id]
+                ):
+                    message = Sentence(
+                        "'{step}' and '{first}' both write {path}, in no order",
+                        step=step.id,
+                        first=first,
+                        path=path,
+                    )
+                    hint = Sentence(
+                        "put '{step}' into its `after`, or write another file", step=first
+                    )
+                    place = ("inputs", "path")
+                    yield problem("PS410", message, hint=hint, step=step.id, path=place)
+                    break
+            writers[path].append(step.id)

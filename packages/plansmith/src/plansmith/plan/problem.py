@@ -86,7 +86,9 @@ CODES: Final[dict[str, Code]] = {
         "earlier-result", _E, "A step uses a result of an earlier run that it may not use."
     ),
     "PS317": Code("from-earlier-run", _N, "A step uses a result of an earlier run."),
-    "PS318": Code("bad-condition", _E, "A condition cannot be read."),
+    "PS318": Code(
+        "bad-condition", _E, "A condition cannot be read, or compares what has no order."
+    ),
     "PS319": Code("bad-rule", _E, "A rule of a step cannot be kept by that step."),
     "PS401": Code("dead-step", _W, "No reply and no change uses what a step finds out."),
     "PS402": Code("hidden-serialisation", _N, "A step waits for another one without need."),
@@ -102,6 +104,7 @@ CODES: Final[dict[str, Code]] = {
     "PS408": Code(
         "passed-over-change", _N, "If a change fails, the plan goes on as if nothing was wrong."
     ),
+    "PS410": Code("rival-writers", _W, "Two steps write the same file, in no order."),
     "PS501": Code("policy", _E, "The plan breaks a rule of the policy."),
     "PS502": Code("hard-constraint", _E, "The plan breaks a constraint that must be kept."),
     "PS503": Code("soft-constraint", _W, "The plan may break a constraint that should be kept."),

@@ -453,6 +453,10 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     interrupted: bool = False
     damage: str = ""
 
+    def __dir__(self) -> list[str]:
+        """Lists what programs use; the other fields are what the engine goes on with."""
+        return [name for name in super().__dir__() if name not in _OF_ENGINE]
+
     def __repr__(self) -> str:
         steps = [each.status for name, each in self.steps.items() if not is_part(name)]
         done = [each is StepStatus.DONE for each in steps]
@@ -576,3 +580,14 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         """The steps whose call has begun and not ended, without map and plan steps."""
         index = Steps.of(self.steps).index
         return tuple(name for name in index.names(_RUNNING) if name not in index.wholes)
+
+
+# Written by `fold` and read by the engine.
+_OF_ENGINE: Final = frozenset(
+    (
+        *("acts", "advice", "approved_tools", "asked_at", "calls_open", "changing", "closing"),
+        *("covered", "dropped", "drops", "earlier", "edited_by", "grants", "iterations", "left"),
+        *("metrics", "phase", "prefetches", "rejections", "replans", "report_hash", "report_text"),
+        *("revisions", "running_hash", "templates"),
+    )
+)

@@ -36,6 +36,10 @@ MAIL: dict[str, Any] = {"id": "m", "tool": "mail", "inputs": {"text": "{{a}}"}}
 ASK: dict[str, Any] = {"id": "q", "question": "Send {{a}}?"}
 
 
+def written(name: str, path: str = "a.md", **fields: Any) -> dict[str, Any]:
+    return {"id": name, "tool": "save", "inputs": {"path": path, "text": name}} | fields
+
+
 @pytest.mark.parametrize(
     ("steps", "found"),
     [
@@ -65,6 +69,10 @@ ASK: dict[str, Any] = {"id": "q", "question": "Send {{a}}?"}
         # Readings at the end without a reply are reported once, and a ring not at all.
         ([look("a"), look("b")], ["PS407 warning a"]),
         ([look("a", after=["b"]), look("b", after=["a"])], []),
+        # Two steps that write one file in no order.
+        ([written("a"), written("b")], ["PS410 warning b"]),
+        ([written("a", after=["b"]), written("b")], []),
+        ([written("a"), written("b", "b.md")], []),
     ],
 )
 def test_what_looks_like_a_mistake_is_told_and_nothing_else(

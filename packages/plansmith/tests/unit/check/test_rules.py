@@ -74,6 +74,8 @@ def test_a_plan_with_all_rules_has_no_problems() -> None:
     ("rules", "code", "path"),
     [
         ({"when": {"smaller": [1, 2]}}, "PS318", ("when",)),
+        ({"when": {"below": ["{{stock.name}}", 10]}}, "PS318", ("when", "below")),
+        ({"when": {"not": {"below": [1, "{{stock.items}}"]}}}, "PS318", ("when", "not", "below")),
         ({"when": {"equals": [1, 1]}}, "PS318", ("when",)),
         ({"when": {"below": ["{{stock.cuont}}", 10]}}, "PS208", ("when", "below", 0)),
         ({"when": {"below": ["{{shop.count}}", 10]}}, "PS302", ("when", "below", 0)),
