@@ -63,9 +63,7 @@ class PostgresStore(DatabaseStore):
         await self._queue.submit(request)
 
     async def _commit(self, batch: Sequence[Request]) -> None:
-        rest: Sequence[Append] = [
-            each for each in batch if isinstance(each, Append) and each.is_sound()
-        ]
+        rest: Sequence[Append] = [each for each in batch if isinstance(each, Append)]
         while rest:
             units, puts, rest = units_of(rest)
             won = await self._write(units, puts)

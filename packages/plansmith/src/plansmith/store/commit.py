@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from plansmith.errors import JournalDamaged, JournalError
+from plansmith.errors import JournalError
 from plansmith.plan.events import Event
 from plansmith.plan.sentence import Sentence
-from plansmith.store.rows import Cells, rows_of
+from plansmith.store.rows import rows_of
 from plansmith.store.sql import Parameters
 from plansmith.store.summaries import SummaryCells
 
@@ -36,18 +36,10 @@ class Append:
     ) -> None:
         self.run, self.events, self.values = run, events, values
         self.status, self.summary, self.term = status, summary, term
-        self.rows: Sequence[Cells] = ()
+        self.rows = rows_of(events)
         self.result: Any = None
         self.error: Exception | None = None
         self.future: asyncio.Future[Any] = asyncio.Future()  # of the event loop that runs now
-
-    def is_sound(self) -> bool:
-        """Makes the rows; sets the error if an event is not what was hashed."""
-        try:
-            self.rows = rows_of(self.events)
-        except JournalDamaged as altered:
-            self.error = altered
-        return self.error is None
 
 
 class ChangeClaim:

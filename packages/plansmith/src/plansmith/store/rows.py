@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
 from plansmith.plan.data import Json, parse_json
-from plansmith.plan.event_body import hash_of, moment_text, run_text
+from plansmith.plan.event_body import hash_of, moment, run_text
 from plansmith.plan.events import Event, stored_event
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Sound
@@ -37,15 +37,18 @@ def need_following(events: Sequence[Event]) -> None:
 
 
 def rows_of(events: Sequence[Event]) -> list[Cells]:
-    """Converts events to the cells of rows; refuses an event whose text is not the one hashed."""
-    rows: list[Cells] = []
-    for event in events:
-        at, by, body, number = moment_text(event.at), event.by_text, event.body_text, event.number
-        digest = hash_of(at, event.before.encode(), body, by, number, run_text(event.run))
-        if digest != event.hash:
-            raise _altered(event.run, number)
-        rows.append((number, at.decode(), by.decode(), event.body.type, digest, body.decode()))
-    return rows
+    """Converts events to the cells of rows."""
+    return [
+        (
+            each.number,
+            moment(each.at),
+            each.by_text.decode(),
+            each.body.type,
+            each.hash,
+            each.body_text.decode(),
+        )
+        for each in events
+    ]
 
 
 def read_journal(run: str, rows: Sequence[Sequence[Any]], *, after: int) -> list[Event]:

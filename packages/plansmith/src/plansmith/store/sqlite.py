@@ -312,7 +312,7 @@ class Ledger:
         contents: dict[str, tuple[object, ...]] = {}
         summaries: dict[str, tuple[object, ...]] = {}
         for request in appends:
-            if not request.is_sound() or (request.events and not self._place(request, heads)):
+            if request.events and not self._place(request, heads):
                 continue
             for row in request.rows:
                 self._last_event += 1
