@@ -68,7 +68,7 @@ COMMANDS: Final = {
     "config": Entry("config:COMMAND", "show the settings that count here, and their origin"),
     "config prompts": Entry("config:PROMPTS", "list, show or export the prompts"),
     "serve": Entry("serve:COMMAND", "serve the web page and the HTTP API"),
-    "serve mcp": Entry("serve:MCP", "offer plans and runs as MCP tools, over stdio"),
+    "serve mcp": Entry("mcp:COMMAND", "offer plans and runs as MCP tools, over stdio"),
     "serve worker": Entry("serve:WORKER", "execute the runs of a shared store, without HTTP"),
     "tokens": Entry("tokens:COMMAND", "create and revoke tokens for your server"),
     "tenants": Entry("tokens:TENANTS", "create and remove the tenants of a server"),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import resource
+import sys
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+if sys.platform != "win32":
+    import resource
 
 _MOST: Final = 512
 _FEWEST: Final = 16
@@ -38,6 +41,8 @@ def connection_limit(head_s: float = 10.0, *, most: int = 0) -> ConnectionLimit:
 
 def _open_files() -> int:
     """Returns how many files this process may open, after raising that as far as it helps."""
+    if sys.platform == "win32":
+        return _WANTED_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return _WANTED_FILES

@@ -12,6 +12,7 @@ from typing import Any, Final
 from plansmith import ports as p
 from plansmith.app import Plansmith
 from plansmith.errors import PlansmithError, StoreAway
+from plansmith.plan.data import json_text
 from plansmith.plan.events import Event
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep
@@ -30,6 +31,7 @@ class EventReader:
     def __init__(self, store: p.JournalStore) -> None:
         self._store = store
         self._events: dict[tuple[str, int], Event] = {}
+        self._texts: dict[tuple[str, int, str], str] = {}
         self._bytes = 0
         self._reading = asyncio.Lock()
 
@@ -50,12 +52,24 @@ class EventReader:
     async def _read_on(self, run: str, number: int) -> None:
         if self._bytes > MOST_BYTES // 2:
             self._events.clear()
+            self._texts.clear()
             self._bytes = 0
         for event in await self._store.events(run, after=number - 1):
             self._events[run, event.number] = event
             self._bytes += len(event.body_text) + _EVENT_BYTES
             if self._bytes > MOST_BYTES:
                 return
+
+    def text(self, event: Event, position: int, language: str) -> str:
+        place = event.run, event.number, language
+        if place not in self._texts:
+            data = event.shown_json(language) | {"position": position}
+            text = json_text(data)
+            if (event.run, event.number) not in self._events:
+                return text
+            self._texts[place] = text
+            self._bytes += len(text)
+        return self._texts[place]
 
 
 async def followed(

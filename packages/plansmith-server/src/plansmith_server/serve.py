@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import os
 import signal
 import socket
 import threading
@@ -32,7 +33,7 @@ from plansmith_server.connections import Connection, connection_limit
 from plansmith_server.errors import HttpProblem
 from plansmith_server.middleware import GateRules, RequestGate, host_names, is_loopback
 from plansmith_server.news import ConversationNews, Drafts, EventReader
-from plansmith_server.ops.logs import Log
+from plansmith_server.ops.logs import Log, watched_loop
 from plansmith_server.ops.metrics import Metrics, Spans, tracer
 from plansmith_server.ops.tasks import end
 from plansmith_server.ports import Wiring
@@ -156,7 +157,7 @@ class Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Generator[None]:
         """Handles signals so that the process exits with its own code, not as if killed."""
-        if threading.current_thread() is not threading.main_thread():
+        if threading.current_thread() is not threading.main_thread() or os.name != "posix":
             with super().capture_signals():
                 yield
             return
@@ -210,7 +211,7 @@ def make_server(state: ServerState, serve: Serve, sock: socket.socket) -> tuple[
     tenants = Tenants(book, tenant_app, log=state.log) if book else None
     state.kind = state.kind._replace(at=base)
     routes, during = protocol_routes(state, base)
-    during.append(partial(telling, state, base))
+    during += [partial(telling, state, base), partial(watched_loop, state.log)]
     during += [tenants.running] if tenants else []
     during += [partial(working, state, serve.executes)] if serve.executes else []
     app = make_app(state, auth=auth, more=routes, during=during, spans=spans)

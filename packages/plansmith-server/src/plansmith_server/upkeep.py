@@ -15,11 +15,12 @@ from plansmith.errors import PlansmithError
 from plansmith.housekeeping import prune, read_age
 from plansmith.plan import events as e
 from plansmith.plan.next_move import goes_on
+from plansmith.plan.run import Run
 from plansmith.ports import News
 from plansmith_planner.threads.store import needed_by_threads
 from plansmith_server.ops.tasks import beside, in_role
 from plansmith_server.state import ServerState
-from plansmith_server.team.notices import Key, Waiting, notice_of, waiting_items
+from plansmith_server.team.notices import Key, notice_of, waiting_items
 
 # `plansmith approve --go` decides and then runs the plan itself: give it time to start.
 GRACE_S: Final = 0.5
@@ -239,43 +240,74 @@ async def telling(state: ServerState, base: str) -> AsyncGenerator[None]:
 
 
 class _Waiters:
-    """Tells each channel once of what has waited long enough for it."""
+    """Keeps what waits, and when each channel is to be told of it."""
 
     def __init__(self, state: ServerState, base: str) -> None:
         self._state, self._base = state, base
-        # When each thing that waits was seen first, and of which a channel was told.
-        self._seen: dict[Key, datetime] = {}
-        self._told: set[tuple[str, Key]] = set()
+        # The oldest first, which are forgotten when there are too many.
+        self._known: dict[Key, None] = {}
+        # By the channel and the key of what waits.
+        self._due: dict[tuple[str, Key], datetime] = {}
 
     async def follow(self) -> None:
         store = self._state.smith.store
-        tells = False  # what was due before this server began was told by another one
+        after = await store.wait_news(-1)
+        for listed in await self._state.open_runs.all():
+            self._note(listed.run, begun_before=True)
         while True:
-            after = await store.wait_news(-1)
-            await self._look(tells=tells)
-            tells = True
+            news = await store.news(after, limit=500)
+            asked = {
+                each.run
+                for each, event in (await self._state.events.read(news)).items()
+                if isinstance(event.body, e.ReviewAsked | e.QuestionAsked)
+            }
+            for run in await self._runs(asked):
+                self._note(run)
+            after = news[-1].position if news else after
+            await self._tell()
+            if news:
+                continue
+            left = None
+            if self._due:
+                due = min(self._due.values()) - self._state.clock.now()
+                left = max(0.0, due.total_seconds())
             with suppress(TimeoutError):
-                async with asyncio.timeout(1.0 if self._seen else None):
+                async with asyncio.timeout(left):
                     await store.wait_news(after)
 
-    async def _look(self, *, tells: bool) -> None:
-        now, notices, waits = self._state.clock.now(), self._state.notices, dict[Key, Waiting]()
-        for listed in await self._state.open_runs.all():
-            if self._state.smith.runs.journals.is_here(listed.run.folder):
-                waits |= {one.key: one for one in waiting_items(listed.run)}
-        begun = {key: now if tells else one.since or now for key, one in waits.items()}
-        self._seen = {key: self._seen.get(key, at) for key, at in begun.items()}
-        self._told = {each for each in self._told if each[1] in waits}
+    async def _runs(self, names: set[str]) -> list[Run]:
+        found: list[Run] = []
+        for name in sorted(names):
+            with suppress(PlansmithError):  # removed meanwhile, or damaged: the page shows it
+                found.append((await self._state.smith.runs.journals.load(name)).run)
+        return found
+
+    def _note(self, run: Run, *, begun_before: bool = False) -> None:
+        """Notes what waits; what was due before this server began was told by another one."""
+        if not self._state.smith.runs.journals.is_here(run.folder):
+            return
+        now = self._state.clock.now()
+        for one in waiting_items(run):
+            if one.key in self._known:
+                continue
+            self._known[one.key] = None
+            if len(self._known) > 10_000:
+                del self._known[next(iter(self._known))]
+            for channel in self._state.notices.channels.values():
+                start = (one.since or now) if begun_before else now
+                due = start + timedelta(seconds=channel.settings.after_s)
+                if one.kind in channel.settings.about and (due > now or not begun_before):
+                    self._due[channel.name, one.key] = due
+
+    async def _tell(self) -> None:
+        """Tells each channel once of all that is due and still waits."""
+        now, notices = self._state.clock.now(), self._state.notices
+        ready = [each for each, due in self._due.items() if due <= now]
+        runs = await self._runs({key[1] for _, key in ready})
+        waits = {one.key: one for run in runs for one in waiting_items(run)}
+        for each in ready:
+            del self._due[each]
         for channel in notices.channels.values():
-            given = channel.settings
-            due = now - timedelta(seconds=given.after_s)
-            mine = [
-                one
-                for key, one in waits.items()
-                if one.kind in given.about
-                and self._seen[key] <= due
-                and (channel.name, key) not in self._told
-            ]
-            self._told |= {(channel.name, one.key) for one in mine}
-            if mine and tells:
-                notices.tell(channel, notice_of(given, mine, self._base))
+            mine = [waits[key] for name, key in ready if name == channel.name and key in waits]
+            if mine:
+                notices.tell(channel, notice_of(channel.settings, mine, self._base))

@@ -21,6 +21,7 @@ import httpx
 import pytest
 from tests.unit.server.house import House, serving, tool_step
 
+from plansmith_server.ops import logs
 from plansmith_server.routes import events
 
 FILES = 1024
@@ -163,6 +164,24 @@ def test_no_text_of_a_request_or_a_tool_holds_the_server(server: Flooded) -> Non
     before = processor_ticks(process)
     assert client.get(f"/v1/runs/{run}/report").status_code == 200
     assert processor_ticks(process) - before <= 10 * usual
+
+
+def _hold(seconds: float) -> None:
+    """Holds the event loop, as a long computation does."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+
+async def test_a_held_event_loop_is_logged_with_what_held_it(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        while "event loop held" not in house.log.getvalue():
+            _hold(2 * logs.LIMIT_S)
+            await asyncio.sleep(0)
+        line = next(each for each in house.log.getvalue().splitlines() if "loop held" in each)
+    told = json.loads(line)
+    assert told["held_ms"] >= logs.LIMIT_S * 1000
+    assert "_hold(2 * logs.LIMIT_S)" in told["stack"]
 
 
 async def test_a_head_that_does_not_come_in_time_ends_the_connection(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import shlex
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from tests import forked
 from tests.unit.server.house import House, plan, serving, tool_step
 from tests.unit.server.trip import FLIGHT, TripModel, TripTools
@@ -25,6 +27,7 @@ from tests.unit.server.trip import FLIGHT, TripModel, TripTools
 from plansmith.plan.events import Actor
 from plansmith.store.urls import open_store
 from plansmith.testing import ScriptedModel
+from plansmith_server.handshake import handshake_answer
 
 TOOLS = {
     "plan_create",
@@ -234,6 +237,7 @@ async def test_a_program_over_pipes_is_journaled_as_one(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     name = Implementation(name="ann\n\u202ea person", version="1")
+    # In the older era, whose handshake is answered before the server is loaded.
     async with Client(stdio_client(parameters), client_info=name, mode="legacy") as made:
         assert {each.name for each in (await made.list_tools()).tools} == TOOLS
         writes = {"path": "new.txt", "text": "x"}
@@ -262,3 +266,43 @@ async def test_a_program_over_pipes_is_journaled_as_one(tmp_path: Path) -> None:
     )
     assert told.returncode == 5, told.stderr
     assert "new.txt" in told.stderr
+
+
+def _initialize(protocol: str) -> bytes:
+    client = {"name": "x", "version": "1"}
+    params = {"protocolVersion": protocol, "capabilities": {}, "clientInfo": client}
+    request = {"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": params}
+    return json.dumps(request).encode()
+
+
+async def test_the_early_handshake_says_what_the_server_itself_would_say(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house, client(house, "legacy") as made:
+        about = made.server_info
+        assert about is not None
+        own: dict[str, Any] = {
+            "protocolVersion": made.protocol_version,
+            "capabilities": made.server_capabilities.model_dump(by_alias=True, exclude_none=True),
+            "instructions": made.instructions,
+            "serverInfo": about.model_dump(by_alias=True, exclude_none=True),
+        }
+    for protocol in (*HANDSHAKE_PROTOCOL_VERSIONS, "1999-01-01"):
+        answer = json.loads(handshake_answer(_initialize(protocol)))
+        known = {"protocolVersion": protocol} if protocol in HANDSHAKE_PROTOCOL_VERSIONS else {}
+        assert answer == {"jsonrpc": "2.0", "id": 7, "result": own | known}
+    for other in (b"", b"[]", b"{", b'{"method": "initialize"}', b'{"id": 1, "method": "ping"}'):
+        assert handshake_answer(other) == b""
+
+
+def test_the_handshake_is_answered_before_libraries_and_the_server_are_loaded() -> None:
+    code = (
+        "import sys, json\n"
+        "import plansmith_cli.main\n"
+        "from plansmith_cli.commands.mcp import COMMAND\n"
+        "from plansmith_server.handshake import handshake_answer\n"
+        f"assert handshake_answer({_initialize('2025-06-18')!r})\n"
+        "print(json.dumps([*sys.modules]))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    heavy = {"mcp", "mcp_types", "anyio", "asyncio", "starlette", "httpx2", "plansmith.app"}
+    heavy |= {"plansmith_cli.wiring", "plansmith_server.serve", "plansmith.engine.executor"}
+    assert not heavy & set(json.loads(told.stdout))

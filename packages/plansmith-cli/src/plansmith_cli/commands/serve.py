@@ -1,12 +1,10 @@
-"""`plansmith serve` runs the HTTP server, `serve mcp` one over pipes, `serve worker` only runs."""
+"""`plansmith serve` runs the HTTP server; `serve worker` executes the runs of a shared store."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import html
-import os
-import sys
 import threading
 import webbrowser
 from pathlib import Path
@@ -49,7 +47,7 @@ def _main(args: argparse.Namespace) -> None:
             "--concurrency needs --engine",
             "add --engine dbos, or set run.width and run.per_tool in the settings",
         )
-    run = _loaded("serve:run_server", "serve.needs_package", "server")
+    run = _loaded("run_server", "serve.needs_package", "server")
     wanted = Serve(
         token_file=Path(args.token_file or data_folder() / "server.token").expanduser(),
         tokens_file=data_folder() / "tokens.json",
@@ -85,11 +83,11 @@ def _open(link: str) -> None:
     webbrowser.open(page.as_uri())
 
 
-def _loaded(name: str, problem: str, *extras: str) -> Any:
+def _loaded(name: str, problem: str, extra: str) -> Any:
     try:
-        return resolve_name(f"plansmith_server.{name}")
+        return resolve_name(f"plansmith_server.serve:{name}")
     except ModuleNotFoundError as error:
-        raise wrong(problem, hint=install_hint(*extras), name=error.name) from None
+        raise wrong(problem, hint=install_hint(extra), name=error.name) from None
 
 
 _PORT: Final = f"--port PORT  0 takes any free port (default: {PORT})\n"
@@ -137,7 +135,7 @@ def _work(args: argparse.Namespace) -> int:
             ),
         )
 
-    run = _loaded("serve:run_worker", "worker.needs_package", "scale")
+    run = _loaded("run_worker", "worker.needs_package", "scale")
     tell(Sentence("Connecting to {address}", address=address(settings.store_url())))
     wiring = server_wiring.ServerWiring(settings)
     left = asyncio.run(run(wiring, drain_s=args.drain, announce=announce))
@@ -162,15 +160,3 @@ WORKER = command(
     concurrency={"dest": "runs_at_once", "type": positive},
     drain={"type": float, "default": 30.0},
 )
-
-
-def _serve_mcp(args: argparse.Namespace) -> None:
-    # From here on no other code reads or writes messages: descriptor 0 is empty, and 1 is stderr.
-    sys.stdin, sys.stdout = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(2, 1)
-    run = _loaded("protocols.mcp:run_stdio", "serve.needs_package", "mcp", "server")
-    asyncio.run(run(server_wiring.ServerWiring(settings_of(args))))
-
-
-MCP = command(PARTS, _serve_mcp)

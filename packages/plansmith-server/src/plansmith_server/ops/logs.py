@@ -1,12 +1,17 @@
-"""Writes logs as one JSON object per line on stderr, without secrets."""
+"""Writes logs as one JSON object per line on stderr, without secrets; tells what holds the loop."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
 import sys
-from collections.abc import Callable
+import threading
+import time
+import traceback
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
@@ -16,6 +21,7 @@ _HIDDEN: Final = "[hidden]"
 _KEYS: Final = re.compile(r"(?i)(authorization|cookie|token|secret|password|api[-_]?key)")
 _VALUES: Final = re.compile(r"(?i)(\bbearer\s+|[?&;]token=|\bsk-|\bps[tl]_)[\w.~+/=-]+")
 _LONGEST: Final = 2000
+LIMIT_S: Final = 0.25
 
 
 class Log:
@@ -89,3 +95,31 @@ class _Handler(logging.Handler):
             text = f"{text}: {record.exc_info[1]!r}"
         write = self._log.failure if record.levelno >= logging.ERROR else self._log.warning
         write("library", logger=record.name, text=text)
+
+
+@asynccontextmanager
+async def watched_loop(log: Log) -> AsyncGenerator[None]:
+    """Logs each time that the event loop takes no turn for a quarter of a second."""
+    loop, thread, ended = asyncio.get_running_loop(), threading.get_ident(), threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(LIMIT_S / 2):
+            asked = time.monotonic()
+            turn = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop)
+            try:
+                turn.result(LIMIT_S)
+            except TimeoutError:
+                # No public function returns the stack of another thread.
+                frames = sys._current_frames()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+                stack = traceback.format_stack(frames[thread])[-6:]
+                turn.result()
+                held_ms = int((time.monotonic() - asked) * 1000)
+                log.warning("event loop held", held_ms=held_ms, stack="".join(stack))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        await asyncio.to_thread(watcher.join)

@@ -25,6 +25,7 @@ from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith_server.bodies import DialectName
 from plansmith_server.errors import HttpProblem, problem_view
+from plansmith_server.handshake import ABOUT
 from plansmith_server.ops.logs import Log
 from plansmith_server.ports import Wiring
 from plansmith_server.protocols.programs import ProgramAccess, program, program_of
@@ -40,12 +41,6 @@ _READS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 # They add a run, and nothing outside changes by them: that takes a plan that a person approved.
 _BEGINS: Final = _READS.model_copy(update={"read_only_hint": False, "destructive_hint": False})
 _PLANNING: Final = "openmanus_planning"
-_ABOUT: Final = (
-    "Plansmith turns a request into a checked plan and runs it. plan_create plans, run_start "
-    "starts it, run_status and run_result return its state and results. With a conversation, "
-    "plan_create knows what came before. A plan that changes anything waits until a person "
-    "approves it; no tool here can approve."
-)
 P = ParamSpec("P")
 Ctx = Context[Any, Any]
 Run = Annotated[str, Field(description="the id of a run")]
@@ -76,7 +71,7 @@ def make_mcp(state: ServerState) -> MCPServer[Any]:
     made = [Tool.from_function(_with_errors(each), annotations=_READS) for each in reads]
     made += [Tool.from_function(_with_errors(each), annotations=_BEGINS) for each in begins]
     return MCPServer(
-        "plansmith", "Plansmith", instructions=_ABOUT, version=version("plansmith"), tools=made
+        "plansmith", "Plansmith", instructions=ABOUT, version=version("plansmith"), tools=made
     )
 
 

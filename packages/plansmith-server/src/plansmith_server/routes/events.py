@@ -156,8 +156,8 @@ class _Stream:
                 mine = [each for each in news if self.run in ("", each.run)]
                 for each, event in (await reader.read(mine)).items():
                     self.state.metrics.events += 1
-                    data = event.shown_json(self.language) | {"position": each.position}
-                    await queue.put(_text("run_event", data, at=each.position))
+                    text = reader.text(event, each.position, self.language)
+                    await queue.put(f"id: {each.position}\nevent: run_event\ndata: {text}\n\n")
         except PlansmithError as error:
             # The client reconnects, and then gets events again or an error.
             self.state.log.warning("stream_ended", error=str(error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hmac
 import json
+import os
 import re
 import secrets
 import stat
@@ -273,7 +274,7 @@ def _hash(secret: str) -> str:
 
 def need_private(path: Path) -> None:
     """Refuses a file of secrets that other users can read."""
-    if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if os.name == "posix" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         why = Sentence("other users can read {path}", path=path)
         raise Misconfigured(why, hint=f"chmod 600 {path}")
 

@@ -134,6 +134,8 @@ async def test_followers_read_each_event_once_and_keep_a_bounded_part(
     assert store.read <= parts * count
     await asyncio.gather(*(reader.read(news[-50:]) for _ in range(50)))
     assert store.read <= parts * count
+    text = reader.text(events[-1], news[-1].position, "en")
+    assert reader.text(events[-1], news[-1].position, "en") is text
     await store.delete_run("a")
     assert await EventReader(store).read(news[:3]) == {}
 
