@@ -8,6 +8,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain
@@ -19,14 +20,14 @@ from plansmith.plan import refs
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json, json_text
 from plansmith.plan.sentence import Sentence, joined, read_sentence, stored_sentence
-from plansmith.text import is_formula
+from plansmith.text import clip, is_formula
 from plansmith.tools import toolset as ts
 from plansmith.tools.toolset import whole
 from plansmith_desk.folder import Folder
 from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith_desk.sql import rows as sql_rows
 from plansmith_desk.tables import query as queries
-from plansmith_desk.tables.catalogue import Catalogue, column_of
+from plansmith_desk.tables.catalogue import Catalogue, Fits, TableUnclear, column_of
 from plansmith_desk.tables.read import ENCODINGS, TableLimits, from_values, is_number
 from plansmith_desk.tool_specs import COUNT, YES, record, spec
 
@@ -83,15 +84,29 @@ class TableTools(ts.ToolSet):
         rows, reading_s = self._rows, _READING_S
         if job is None:
             rows, reading_s = replace(rows, seconds=min(_REHEARSAL_S, rows.seconds)), 1.0
+        meant: dict[str, Json] = {}
         arguments = {
             "root": str(self._folder.root),
             "limits": asdict(self._limits),
             "rows": asdict(rows),
+            "request": job.call.request if job else "",
+            "meant": meant,
             "act": act,
             "given": given,
         }
         limits = ProcessLimits(seconds=rows.seconds + reading_s, memory_bytes=rows.memory_bytes)
-        return SUBPROCESSES.call(f"{__name__}:read_here", arguments, limits=limits, job=job)
+        here = f"{__name__}:read_here"
+        while True:
+            found: Any = SUBPROCESSES.call(here, arguments, limits=limits, job=job)
+            unclear = found.get("unclear")
+            if unclear is None or job is None:
+                return cast("Json", found["done"])
+            question = Sentence(
+                "There are several tables called {name}:\n{listed}\nWhich one is meant?",
+                name=clip(unclear["name"], 60),
+                listed=unclear["listed"],
+            )
+            meant[unclear["name"]] = job.call.ask(question, options=unclear["options"])
 
     def _write(self, given: ts.Arguments, _: ts.Job) -> Json:
         if given["rows"] or "columns" not in given:
@@ -131,16 +146,22 @@ def read_here(job: ts.Job, *, act: str, given: ts.Arguments, **reading: Any) -> 
     reading["limits"] = TableLimits(**reading["limits"])
     reading["rows"] = sql_rows.RowLimits(**reading["rows"])
     with _Reader(job=job, **reading) as reader:
-        return cast("Json", getattr(reader, act)(given))
+        try:
+            return {"done": cast("Json", getattr(reader, act)(given))}
+        except TableUnclear as error:
+            shown: dict[str, Json] = {"options": [*error.options], "listed": error.listed}
+            return {"done": "", "unclear": {"name": error.name, **shown}}
 
 
 class _Reader(Catalogue):
     """What each tool does with the tables of a folder, in this process."""
 
-    def _data(self, table: Any, given: ts.Arguments, name: str = "table") -> sql_rows.Data:
+    def _data(
+        self, table: Any, given: ts.Arguments, name: str = "table", fits: Fits = lambda _: None
+    ) -> sql_rows.Data:
         if not isinstance(table, str):
             return from_values(table, name, limits=self.limits)
-        return self.table(table, given)
+        return self.table(table, given, fits)
 
     def describe(self, given: ts.Arguments) -> Json:
         """Tells what is useful to know of a table before a query."""
@@ -162,13 +183,23 @@ class _Reader(Catalogue):
         """Returns the query as SQLite understands it, and the tables it names."""
         named: dict[str, Any] = given.get("tables") or {}
         tables = {name: self._data(each, given, name) for name, each in named.items()}
-        query = queries.prepared(
-            given["query"], tables, lambda name: self._data(name, given), self.job, self.rows
-        )
+        query = self._mended(given["query"], tables, given)
         if not tables:
             hint = self.unknown("").hint
             raise ToolFailed(Sentence("the query names no table of this folder"), hint=hint)
         return query, tables
+
+    def _mended(self, query: str, tables: dict[str, sql_rows.Data], given: ts.Arguments) -> str:
+        """Returns a query whose tables and columns are there; adds the tables."""
+
+        def load(name: str) -> sql_rows.Data:
+            def fits(data: sql_rows.Data) -> None:
+                with suppress(TableUnclear):
+                    self._mended(query, {**tables, name: data}, given)
+
+            return self._data(name, given, fits=fits)
+
+        return queries.prepared(query, tables, load, self.job, self.rows)
 
     def _asked(self, query: str, tables: Mapping[str, sql_rows.Data], limit: int) -> Json:
         with queries.memory(tables, self.job, self.rows) as database:
@@ -186,16 +217,18 @@ class _Reader(Catalogue):
         return sql_rows.as_result(found, self.rows)
 
     def top(self, given: ts.Arguments) -> Json:
-        data = self._data(given["table"], given)
+        data = self._data(given["table"], given, fits=partial(column_of, given["column"]))
         column = column_of(given["column"], data)
         count = int(given.get("count", 10))
         found = queries.top_rows(data, column, count, lowest=given.get("lowest", False))
         return sql_rows.as_result(found, self.rows)
 
     def group(self, given: ts.Arguments) -> Json:
-        data = self._data(given["table"], given)
-        query = queries.grouped(data, given["by"], given.get("value"), given.get("how"))
-        return self._asked(query, {"rows": data}, self.rows.most_rows)
+        query_of = partial(
+            queries.grouped, by=given["by"], value=given.get("value"), how=given.get("how")
+        )
+        data = self._data(given["table"], given, fits=query_of)
+        return self._asked(query_of(data), {"rows": data}, self.rows.most_rows)
 
     def rehearse(self, given: ts.Arguments) -> Json:
         """Tells what is wrong with a call, without making it."""

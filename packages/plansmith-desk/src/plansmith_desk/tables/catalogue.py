@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +25,8 @@ _MOST_FILES: Final = 500
 _MOST_DATABASES: Final = 20
 _MOST_BYTES: Final = 50_000_000  # of databases that are opened only to see what they have
 _MOST_NAMED: Final = 12
+_ROWS_SHOWN: Final = 2
+Fits = Callable[[Data], object]  # fails with `ToolFailed` if a table is not meant
 
 
 def loose(name: str) -> str:
@@ -68,12 +70,42 @@ def _fitting(name: str, places: Iterable[Place]) -> list[Place]:
     return []
 
 
-class Catalogue:
-    """The tables of one folder; SQLite files are copied at most once. Close it after use."""
+class TableUnclear(Exception):
+    """A name that several tables have, all of which fit."""
 
-    def __init__(self, *, root: str, limits: TableLimits, rows: RowLimits, job: Job) -> None:
+    def __init__(self, name: str, tables: Sequence[Data]) -> None:
+        super().__init__(name)
+        self.name = name
+        self.options = [each.source for each in tables]
+        lines: list[str] = []
+        for each in tables:
+            lines.append(f"{each.source}:")
+            for row in (each.names, *each.rows[:_ROWS_SHOWN]):
+                cells = ("" if cell is None else str(cell) for cell in row)
+                lines.append(f"  {clip(', '.join(cells))}")
+        self.listed = "\n".join(lines)
+
+
+class Catalogue:
+    """The tables of one folder; SQLite files are copied at most once. Close it after use.
+
+    Where several tables have a name, `meant` says which one a person chose, and `request` may.
+    """
+
+    def __init__(
+        self,
+        *,
+        root: str,
+        limits: TableLimits,
+        rows: RowLimits,
+        job: Job,
+        request: str,
+        meant: Mapping[str, str],
+    ) -> None:
         self.limits, self.rows, self.job = limits, rows, job
         self._folder = folder = Folder(Path(root))
+        self._request = request.casefold()
+        self._meant = meant
         self._stack = ExitStack()
         self._copies: dict[str, DatabaseCopy] = {}
         self._skipped: list[str] = []
@@ -114,13 +146,30 @@ class Catalogue:
             self._copies[path] = self._stack.enter_context(made)
         return self._copies[path]
 
-    def table(self, name: str, given: Arguments) -> Data:
-        """Reads the table of a name; a file of any extension counts if it is named exactly."""
+    def table(self, name: str, given: Arguments, fits: Fits = lambda _: None) -> Data:
+        """Reads the table of a name; a file of any extension counts if it is named exactly.
+
+        Of several the one counts whose file the request names, else the one that `fits`.
+        """
         places = _fitting(name, self._places) or self._begun_by(name) or [Place(name)]
         if len(places) > 1:
-            listed = ", ".join(map(str, places[:_MOST_NAMED]))
-            message = Sentence("several tables are called {name}", name=clip(name, 60))
-            raise ToolFailed(message, hint=Sentence("name one by its path: {names}", names=listed))
+            said = [place for place in places if str(place) == self._meant.get(name)]
+            said = said or [place for place in places if self._is_requested(place)]
+            failed: ToolFailed | None = None
+            fitting: list[Data] = []
+            for place in said if len(said) == 1 else places[:_MOST_NAMED]:
+                data = self._read(place, given)
+                try:
+                    fits(data)
+                    fitting.append(data)
+                except ToolFailed as error:
+                    failed = failed or error
+            if not fitting and failed is not None:
+                raise failed
+            if len(fitting) > 1:
+                raise TableUnclear(name, fitting)
+            fitting[0].notes.append(f"{clip(name, 60)} is {fitting[0].source}")
+            return fitting[0]
         try:
             return self._read(places[0], given)
         except NoSuchFile:
@@ -141,6 +190,10 @@ class Catalogue:
         if name.casefold() == path.casefold():
             raise ToolFailed(f"{path} has {len(places)} tables", hint=hint)
         raise ToolFailed(Sentence("there is no table {name}", name=clip(name, 60)), hint=hint)
+
+    def _is_requested(self, place: Place) -> bool:
+        file = re.escape(place.path.casefold().rpartition("/")[2])
+        return re.search(rf"(?<![\w.-]){file}(?![\w-])", self._request) is not None
 
     def _read(self, place: Place, given: Arguments) -> Data:
         if place.table:

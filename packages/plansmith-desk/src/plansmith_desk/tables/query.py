@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import sqlite3
 import statistics
@@ -324,7 +325,9 @@ def _dates(data: rows.Data) -> list[str]:
 
 
 _COMPARED: Final = re.compile(
-    rf"(?P<column>{NAME})\s*(?:==?|<>|!=|<=?|>=?)\s*(?P<value>{TEXT})(?!\s*(?:\|\||collate))",
+    rf"(?P<column>{NAME})\s*(?:"
+    rf"(?P<sign>==?|<>|!=|<=?|>=?)\s*(?P<value>{TEXT})(?!\s*(?:\|\||collate))"
+    rf"|(?:\bnot\s+)?\bin\s*\(\s*(?P<values>{TEXT}(?:\s*,\s*{TEXT})*)\s*\))",
     re.IGNORECASE,
 )
 _ADDED: Final = re.compile(
@@ -332,7 +335,10 @@ _ADDED: Final = re.compile(
     rf"(?:{NAME}\s*\.\s*)?(?P<column>{NAME})\s*\)",
     re.IGNORECASE,
 )
+_CASED: Final = re.compile(r"\b(?:lower|upper|trim|collate)\b", re.IGNORECASE)
+_MOST_VALUES: Final = 20_000
 _MOST_COMPARED: Final = 40
+_NEAR: Final = 0.8
 
 
 def flaw_of_values(query: str, tables: Mapping[str, rows.Data]) -> str:
@@ -341,9 +347,13 @@ def flaw_of_values(query: str, tables: Mapping[str, rows.Data]) -> str:
     for found in [*_ADDED.finditer(query)][:_MOST_COMPARED]:
         for data, place in _owner(found["column"], query, tables):
             flaws.append(_flaw_of_sum(data, place, found["function"].lower()))
-    for found in [*_COMPARED.finditer(query)][:_MOST_COMPARED]:
+    # A query that changes the case of texts looks after its spelling.
+    compared = [] if _CASED.search(query) else [*_COMPARED.finditer(query)][:_MOST_COMPARED]
+    for found in compared:
         for data, place in _owner(found["column"], query, tables):
-            flaws.append(_flaw(data, place, found["value"][1:-1].replace("''", "'")))
+            for text in re.findall(TEXT, found["value"] or found["values"]):
+                value = text[1:-1].replace("''", "'")
+                flaws.append(_flaw(data, place, found["sign"] or "=", value))
     return next(filter(None, flaws), "")
 
 
@@ -364,21 +374,49 @@ def _owner(column: str, query: str, tables: Mapping[str, rows.Data]) -> list[tup
 def _flaw_of_sum(data: rows.Data, place: int, function: str) -> str:
     """Says where SQLite would count texts as numbers by how they begin, without a word."""
     name, kind = data.columns[place]
-    texts = (row[place] for row in data.rows if isinstance(row[place], str))
-    if kind not in ("text", "date", "datetime", "json") or all(is_number(t.strip()) for t in texts):
+    is_text = kind in ("text", "date", "datetime", "json")
+    if not is_text or all(is_number(each.strip()) for each in _texts(data, place)):
         return ""
     numbers = [each for each, kind in data.columns if kind in ("integer", "number")]
     hint = f": columns of numbers are {', '.join(numbers)}" if numbers else ""
     return f"{name} holds texts, and {function}() needs numbers{clip(hint, 200)}"
 
 
-def _flaw(data: rows.Data, place: int, value: str) -> str:
-    """Says where a date or a number is compared with a text that is written otherwise."""
+def _flaw(data: rows.Data, place: int, sign: str, value: str) -> str:
     name, kind = data.columns[place]
-    if kind in ("integer", "number") and not is_number(value.strip()):
-        return f"{name} holds numbers, and {clip(value, 60)!r} is none"
-    is_date = re.match(r"\d{4}-\d{2}|\d{4}$", value) or not re.search(r"\d", value)
-    if kind not in ("date", "datetime") or is_date:
+    if kind in ("date", "datetime"):
+        if re.match(r"\d{4}-\d{2}|\d{4}$", value) or not re.search(r"\d", value):
+            return ""
+        shown = next((str(row[place]) for row in data.rows if row[place] is not None), "2026-01-31")
+        return f"{name} holds dates as {shown}: write {value!r} that way"
+    if kind in ("integer", "number"):
+        return "" if is_number(value.strip()) else f"{name} holds numbers, and {value!r} is none"
+    if kind != "text" or sign not in ("=", "=="):
         return ""
-    shown = next((str(row[place]) for row in data.rows if row[place] is not None), "2026-01-31")
-    return f"{name} holds dates as {shown}: write {clip(value, 60)!r} that way"
+    values = _texts(data, place)
+    same = [each for each in values if each.casefold() == value.casefold()]
+    if len(same) > 1 and in_several_cases(data, place):
+        listed = " and ".join(map(repr, same))
+        return f"{name} has {listed}: write lower({name}) = {value.lower()!r} for all of them"
+    return "" if same or not values else _flaw_of_spelling(data, place, value, values)
+
+
+def _flaw_of_spelling(data: rows.Data, place: int, value: str, values: Sequence[str]) -> str:
+    absent = f"{data.names[place]} never is {clip(value, 60)!r}"
+    for other, (column, kind) in enumerate(data.columns):
+        there = _texts(data, other) if kind == "text" and other != place else []
+        for each in there:
+            if each.casefold() == value.casefold():
+                return f"{absent}, but {column} is: compare {column} with {clip(each, 60)!r}"
+    near = [each for each in values if loose(each) == loose(value)]
+    if not near:
+        folded = {each.casefold(): each for each in values}
+        close = difflib.get_close_matches(value.casefold(), folded, n=2, cutoff=_NEAR)
+        near = [folded[each] for each in close]
+    return f"{absent}: did you mean {clip(near[0], 60)!r}?" if len(near) == 1 else ""
+
+
+def _texts(data: rows.Data, place: int) -> list[str]:
+    """Returns the different texts of a column; none if they are too many to be sure."""
+    found = dict.fromkeys(row[place] for row in data.rows if isinstance(row[place], str))
+    return list(found) if len(found) <= _MOST_VALUES else []

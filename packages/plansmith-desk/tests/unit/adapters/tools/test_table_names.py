@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 from tests.unit.adapters.tools.test_tables import use
 
-from plansmith.errors import ToolFailed
+from plansmith import Plan, Plansmith
+from plansmith.errors import InputNeeded, ToolFailed
+from plansmith.ports import Call
+from plansmith_desk.tables import TableTools
 
 SALES = """Order ID,region,unit_price,units,day,paid
 1,North,10.50,2,2026-01-02,true
@@ -211,14 +214,58 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_a_name_of_two_tables_is_refused_with_both_paths(shop: Path) -> None:
-    both = "several tables are called orders.*data/orders.csv, shop.db/orders"
-    for tool, words in (
-        ("sql", {"query": "SELECT count(*) AS n FROM orders"}),
-        ("top", {"table": "orders", "column": "customer"}),
-        ("export", {"table": "orders", "path": "out.csv"}),
-    ):
-        with pytest.raises(ToolFailed, match=both):
-            await use(shop, tool, **words)
-    query = 'SELECT count(*) AS n FROM "shop.db/orders"'
-    assert (await use(shop, "sql", query=query))["rows"] == [{"n": 2}]
+COUNT = {"query": "SELECT count(*) AS n FROM orders"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "words", "request_text", "value"),
+    [
+        ("sql", COUNT, "How many orders in shop.db?", 2),
+        ("sql", COUNT, "How many orders are in data/orders.csv?", 1),
+        ("sql", {"query": "SELECT id FROM orders WHERE status = 'open'"}, "Which are open?", 1),
+        ("sql", {"query": "SELECT o.id FROM orders o WHERE o.customer = 'Ann'"}, "", 7),
+        ("sql", {"query": "SELECT town FROM orders JOIN people USING (customer)"}, "", "Oslo"),
+        ("top", {"table": "orders", "column": "customer"}, "", 7),
+        ("group", {"table": "orders", "by": "status", "how": "count"}, "", "open"),
+        # A file that the request names counts more than its columns.
+        ("sql", COUNT, "Not the orders.csv of last year, those of the shop.", 1),
+    ],
+)
+async def test_a_name_of_two_tables_means_the_one_of_the_request_or_with_the_columns(
+    shop: Path, tool: str, words: dict[str, Any], request_text: str, value: object
+) -> None:
+    call = Call(key="k", request=request_text)
+    found: Any = await TableTools(shop).call(f"tables.{tool}", words, call)
+    assert next(iter(found["rows"][0].values())) == value
+    assert any(note.startswith("orders is ") for note in found["notes"])
+
+
+async def test_a_person_is_asked_which_table_is_meant_and_sees_both(shop: Path) -> None:
+    for words in (COUNT, {"query": "SELECT sum(amount) AS n FROM orders"}):
+        steps = [{"id": "q", "tool": "tables.sql", "inputs": words}]
+        plan = Plan.model_validate({"goal": "Count them", "steps": steps})
+        async with Plansmith(tools=[TableTools(shop)]) as smith:
+            run = await smith.run((await smith.submit(plan)).id)
+            [asked] = run.questions.values()
+            assert asked.options == ("data/orders.csv", "shop.db/orders")
+            told = ("id, amount, customer", "7, 5.50, Ann", "id, amount, status", "2, 20.0, paid")
+            assert all(each in asked.text for each in told), asked.text
+            await smith.answer(run.id, asked.question, "shop.db/orders", by="ada")
+            run = await smith.run(run.id)
+        assert run.status == "done"
+        result: Any = run.steps["q"].result
+        assert result["rows"] == [{"n": 2 if words is COUNT else 30.0}]
+
+
+async def test_every_tool_asks_about_a_name_of_two_tables_and_a_rehearsal_does_not(
+    shop: Path,
+) -> None:
+    tools = TableTools(shop)
+    for tool, words in (("describe", {}), ("export", {"path": "out.csv"})):
+        with pytest.raises(InputNeeded, match="several tables called orders"):
+            await tools.call(f"tables.{tool}", {"table": "orders", **words}, Call(key="k"))
+    assert await tools.rehearse("tables.sql", COUNT) == ""
+    wrong = {"query": "SELECT nowhere FROM orders"}
+    assert "nowhere" in await tools.rehearse("tables.sql", wrong)
+    with pytest.raises(ToolFailed, match="nowhere"):
+        await tools.call("tables.sql", wrong, Call(key="k"))
