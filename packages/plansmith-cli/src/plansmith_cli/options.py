@@ -6,6 +6,7 @@ import argparse
 import os
 import shlex
 from collections.abc import Callable, Mapping
+from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.errors import Misconfigured
@@ -155,6 +156,16 @@ def read_budget(text: str) -> dict[str, Any]:
             )
             raise Misconfigured(Sentence("'{part}' is not a limit", part=part), hint=hint) from None
     return found
+
+
+def read_time(text: str, zone: tzinfo) -> datetime:
+    """Reads a time; without an offset it is in the given zone."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        hint = Sentence("such as 2026-12-01T09:00 or 2026-12-01T08:00:00Z")
+        raise Misconfigured(Sentence("{text} is not a time", text=repr(text)), hint=hint) from None
+    return at if at.tzinfo is not None else at.replace(tzinfo=zone)
 
 
 def repeated_flags(args: argparse.Namespace) -> list[str]:

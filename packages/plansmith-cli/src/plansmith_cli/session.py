@@ -138,7 +138,29 @@ class Session:
         return self.lines.moving()
 
     async def find(self, name: str) -> str:
-        return await find_run(name, self.journals)
+        """Returns the id of a run, given `last` (of this folder), its id, or how the id begins."""
+        if name == "last":
+            return await self._last_run()
+        known = await self.smith.store.runs()
+        found = [each for each in known if each.startswith(name.lower())]
+        if name.lower() in found:
+            return name.lower()
+        if len(found) == 1 and len(name) >= 4:
+            return found[0]
+        if not found:
+            raise wrong("there is no run '{name}'", "plansmith runs lists them", name=name)
+        more = Sentence("give more of the id: {ids}", ids=found[-3:])
+        raise wrong("{count} runs begin with '{name}'", hint=more, count=len(found), name=name)
+
+    async def _last_run(self) -> str:
+        before, hint = "", Sentence("plansmith ask starts one")
+        while page := await RunLists(self.journals).newest(before=before, limit=20):
+            for each in page:
+                if each.folder in ("", self.journals.folder):
+                    return each.run
+            before = page[-1].run
+            hint = Sentence("plansmith runs lists those of other folders, too")
+        raise Misconfigured(Sentence("there is no run in this folder"), hint=hint)
 
     async def run(self, name: str) -> Run:
         """Returns a run by its name; the session then uses the agents of its team."""
@@ -183,32 +205,6 @@ class Session:
                     tool=step.tool,
                     step=step.id,
                 )
-
-
-async def find_run(name: str, journals: Journals) -> str:
-    """Returns the id of a run, given `last` (of this folder), its id, or how the id begins."""
-    if name == "last":
-        return await _last_run(journals)
-    found = [each for each in await journals.store.runs() if each.startswith(name.lower())]
-    if name.lower() in found:
-        return name.lower()
-    if len(found) == 1 and len(name) >= 4:
-        return found[0]
-    if not found:
-        raise wrong("there is no run '{name}'", "plansmith runs lists them", name=name)
-    more = Sentence("give more of the id: {ids}", ids=found[-3:])
-    raise wrong("{count} runs begin with '{name}'", hint=more, count=len(found), name=name)
-
-
-async def _last_run(journals: Journals) -> str:
-    before, hint = "", Sentence("plansmith ask starts one")
-    while page := await RunLists(journals).newest(before=before, limit=20):
-        for each in page:
-            if each.folder in ("", journals.folder):
-                return each.run
-        before = page[-1].run
-        hint = Sentence("plansmith runs lists those of other folders, too")
-    raise Misconfigured(Sentence("there is no run in this folder"), hint=hint)
 
 
 def shortest(ids: Collection[str]) -> int:

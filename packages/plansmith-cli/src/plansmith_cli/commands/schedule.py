@@ -21,10 +21,10 @@ from plansmith_cli.commands.schedule_view import Offer, fire_json, instant, loca
 from plansmith_cli.commands.templates import inputs_of
 from plansmith_cli.describe import finish
 from plansmith_cli.interactive import stoppable
-from plansmith_cli.options import JSON, PARTS, STORE_ALONE, TOOLS, read_budget, settings_of
+from plansmith_cli.options import JSON, PARTS, STORE_ALONE, TOOLS, read_budget, read_time
 from plansmith_cli.parser import Verb, noun
-from plansmith_cli.session import Session, Work, exit_of, in_session
-from plansmith_cli.ui.output import load_plan, own, own_text, print_as, print_json, wrong
+from plansmith_cli.session import Session, exit_of, in_session
+from plansmith_cli.ui.output import load_plan, own, own_text, print_json, wrong
 from plansmith_planner.language.recurrence import recurrence
 
 _UNITS: Final = {"m": 1, "h": 60, "d": 1440, "w": 10080}
@@ -44,19 +44,6 @@ def _timing_of(args: argparse.Namespace, zone: str) -> Timing | None:
     return make_timing(**fields, timezone=args.tz or zone) if fields else None
 
 
-def _moment_of(text: str, zone: str) -> datetime:
-    """Reads a time; without an offset it is in the given zone."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise wrong(
-            "{text} is not a time",
-            "such as 2026-12-01T09:00 or 2026-12-01T08:00:00Z",
-            text=repr(text),
-        ) from None
-    return at if at.tzinfo is not None else at.replace(tzinfo=zone_of(zone))
-
-
 def _behaviour_of(args: argparse.Namespace) -> dict[str, Any]:
     given = {
         "overlap": args.overlap,
@@ -73,34 +60,27 @@ def _behaviour_of(args: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def _next_of_times(args: argparse.Namespace) -> None:
-    zone = settings_of(args).planner.timezone
-    timing = _timing_of(args, zone)
+async def _next(session: Session) -> None:
+    args, schedules = session.args, session.smith.schedules
+    schedule = await schedules.get(args.name) if args.name else None
+    zone = session.settings.planner.timezone
+    timing = schedule.timing if schedule else _timing_of(args, zone)
     if timing is None:
         raise wrong(
             "no times are given", "--cron, --daily, --every or --at, or the name of a schedule"
         )
-    after = _moment_of(args.after, args.tz or zone) if args.after else datetime.now().astimezone()
-    _print_times(args, next_fires(timing, after=after, count=max(args.count, 0)), timing)
-
-
-def _print_times(args: argparse.Namespace, times: list[datetime], timing: Timing) -> None:
-    lines = (f"{instant(at)}  {local(at, timing.timezone)}" for at in times)
-    print_as(args, [instant(at) for at in times], lines)
-
-
-async def _next(session: Session) -> None:
-    args, schedules = session.args, session.smith.schedules
-    schedule = await schedules.get(args.name)
-    timing, count = schedule.timing, max(args.count, 0)
-    if args.after:
-        after = _moment_of(args.after, timing.timezone)
-        times = next_fires(timing, after=after, anchor=schedule.created, count=count)
-    else:
+    count = max(args.count, 0)
+    if schedule is not None and not args.after:
         times = await schedules.next_fires(schedule.id, count=count)
-    if schedule.paused and not times:
+    else:
+        after = datetime.now().astimezone()
+        after = read_time(args.after, zone_of(timing.timezone)) if args.after else after
+        anchor = schedule.created if schedule else None
+        times = next_fires(timing, after=after, anchor=anchor, count=count)
+    if schedule is not None and schedule.paused and not times:
         session.say(f"{own_text('paused')}: {safe(own(schedule.reason))}")
-    _print_times(args, times, timing)
+    lines = (f"{instant(at)}  {local(at, timing.timezone)}" for at in times)
+    session.print_as([instant(at) for at in times], lines)
 
 
 async def _add(session: Session) -> int | None:
@@ -245,8 +225,8 @@ async def _run_now(session: Session) -> int:
 
 async def _backfill(session: Session) -> None:
     args, schedules = session.args, session.smith.schedules
-    zone = (await schedules.get(args.name)).timing.timezone
-    since, until = _moment_of(args.since, zone), _moment_of(args.until, zone)
+    zone = zone_of((await schedules.get(args.name)).timing.timezone)
+    since, until = read_time(args.since, zone), read_time(args.until, zone)
     fires = await schedules.backfill(args.name, since=since, until=until)
     told = Sentence(
         "{count} fires queued; plansmith schedule keep starts them in order", count=len(fires)
@@ -307,13 +287,6 @@ async def _keep(session: Session) -> int | None:
 
     await stoppable(keep(), signal.SIGTERM)
     return None
-
-
-def _main(args: argparse.Namespace, work: Work) -> int | None:
-    if args.action == "next" and not args.name:
-        _next_of_times(args)
-        return None
-    return in_session(args, work)
 
 
 _NAME: Final = "NAME  its name, its id, or the beginning of its id\n"
@@ -396,5 +369,5 @@ COMMAND = noun(
         "next": Verb(_next, _PRINTS, _NEXT + _TIMING + _LOOKS, _GIVEN),
         "keep": Verb(_keep, "fire what is due, until you stop it", _KEEP + PARTS + JSON, _GIVEN),
     },
-    _main,
+    in_session,
 )

@@ -7,35 +7,41 @@ import asyncio
 import getpass
 import os
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from plansmith.app import Plansmith
-from plansmith.clock import SystemClock
-from plansmith.engine.ownership import LiveProcess, Owners
+from plansmith.engine.ownership import LiveProcess
 from plansmith.engine.processes import described, read_kind
 from plansmith.errors import Misconfigured, PlansmithError, StoreAway
 from plansmith.housekeeping import find_old, hold_restored, prune, read_age, read_statuses
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, joined, with_hint
-from plansmith.ports import Finding, PlanStore
+from plansmith.ports import Finding
 from plansmith.runs.audit import AuditQuery, altered, audit_lines
-from plansmith.runs.journals import Journals
 from plansmith.store import backup
 from plansmith.store.doctor import diagnose, missing_runs, verify
 from plansmith.store.sqlite import SqliteStore
-from plansmith.store.urls import is_postgres, open_store, sqlite_path
+from plansmith.store.urls import is_postgres, sqlite_path
 from plansmith.text import padded, safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.keyboard import agrees
-from plansmith_cli.options import JSON, STORE, settings_of, warn
+from plansmith_cli.options import JSON, STORE, read_time, settings_of, warn
 from plansmith_cli.parser import command
-from plansmith_cli.session import Session, find_run, in_session
-from plansmith_cli.ui.output import own, own_text, print_as, print_lines, refused, wrong
+from plansmith_cli.session import Session, in_session, session_command
+from plansmith_cli.ui.output import (
+    own,
+    own_text,
+    print_as,
+    print_lines,
+    read_file,
+    refused,
+    size_text,
+    wrong,
+)
 from plansmith_desk.model.files import ModelFolder, weights_path
 from plansmith_desk.model.shelf import EmbeddedShelf
 from plansmith_desk.sandbox.sandbox import wall_findings
@@ -47,35 +53,18 @@ from plansmith_server.settings import need_server
 _SHOWN: Final = 5
 
 
-@asynccontextmanager
-async def _opened(url: str) -> AsyncGenerator[PlanStore]:
-    store = open_store(url)
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
-def _verify(args: argparse.Namespace) -> int:
-    rows: list[dict[str, Json]] = []
-
-    async def work() -> None:
-        async with _opened(settings_of(args).store_url()) as store:
-            journals = Journals(store=store, clock=SystemClock(), folder=Path.cwd())
-            ids = await store.runs() if args.all else [await find_run(args.run, journals)]
-            for run_id in ids:
-                count, damage = 0, ""
-                try:
-                    count = await verify(store, run_id)
-                except PlansmithError as error:
-                    damage = with_hint(error.message, error.hint)
-                rows.append({"run": run_id, "events": count, "damage": damage})
-            for each in await missing_runs(store) if args.all else ():
-                damage = with_hint(each.message, each.hint)
-                rows.append({"run": "", "events": 0, "damage": damage})
-
-    asyncio.run(work())
-    print_as(args, rows, map(_verdict, rows))
+async def _verify(session: Session) -> int:
+    args, store, rows = session.args, session.smith.store, list[dict[str, Json]]()
+    for run_id in await store.runs() if args.all else [await session.find(args.run)]:
+        count, damage = 0, ""
+        try:
+            count = await verify(store, run_id)
+        except PlansmithError as error:
+            damage = with_hint(error.message, error.hint)
+        rows.append({"run": run_id, "events": count, "damage": damage})
+    for each in await missing_runs(store) if args.all else ():
+        rows.append({"run": "", "events": 0, "damage": with_hint(each.message, each.hint)})
+    session.print_as(rows, map(_verdict, rows))
     return Exit.FAILED if any(row["damage"] for row in rows) else Exit.OK
 
 
@@ -155,14 +144,14 @@ def _prune(args: argparse.Namespace) -> None:
 
     async def work(session: Session) -> None:
         old = await find_old(session.smith, before, statuses, needed=needed_by_threads)
-        amount = {"count": len(old.runs), "size": _size(old.bytes)}
+        amount = {"count": len(old.runs), "size": size_text(old.bytes)}
         if not args.dry_run and old.runs and not args.yes:
             question = own_text("Remove {count} runs, about {size}? [y/N] ", **amount)
             if not session.has_person or not agrees(question):
                 raise refused("nothing was removed", "--yes removes without asking")
         if not args.dry_run:
             old = await prune(session.smith, before, statuses, needed=needed_by_threads)
-            amount = {"count": len(old.runs), "size": _size(old.bytes)}
+            amount = {"count": len(old.runs), "size": size_text(old.bytes)}
         fields = {"runs": len(old.runs), "bytes": old.bytes, "kept": len(old.spared)}
         told = Sentence("store.would_remove" if args.dry_run else "store.removed", **amount)
         kept = Sentence("{count} others were kept", count=len(old.spared)) if old.spared else ""
@@ -175,7 +164,10 @@ def _backup(args: argparse.Namespace) -> None:
     store = _sqlite_store(args, "backup")
     file, copied = str(args.file), backup.back_up(store, args.file, force=args.force, tell=warn)
     told = Sentence(
-        "{file}: {count} runs, {size}", file=safe(file), count=copied.runs, size=_size(copied.bytes)
+        "{file}: {count} runs, {size}",
+        file=safe(file),
+        count=copied.runs,
+        size=size_text(copied.bytes),
     )
     print_as(args, {"file": file, "runs": copied.runs, "bytes": copied.bytes}, [told])
 
@@ -223,7 +215,9 @@ def _vacuum(args: argparse.Namespace) -> None:
         raise wrong("there is no store {store}", "--store names another one", store=str(store))
     before, after = backup.vacuum(store)
     told = Sentence(
-        "the store takes {after}; before, {before}", after=_size(after), before=_size(before)
+        "the store takes {after}; before, {before}",
+        after=size_text(after),
+        before=size_text(before),
     )
     print_as(args, {"before": before, "after": after}, [told])
 
@@ -239,78 +233,40 @@ def _sqlite_store(args: argparse.Namespace, command: str) -> Path:
     return sqlite_path(url)
 
 
-def _size(count: int) -> str:
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return Sentence("{count} bytes", count=count)
-
-
 def _audit(args: argparse.Namespace) -> int | None:
     if args.check:
-        try:
-            with Path(args.check).open(encoding="utf-8") as lines:
-                found = [
-                    Sentence("line {number}: {why}", number=number, why=why)
-                    for number, why in altered(iter(lines))
-                ]
-        except (OSError, UnicodeDecodeError) as error:
-            raise wrong(
-                "cannot read {name}: {reason}", "check the path", name=args.check, reason=str(error)
-            ) from None
+        lines = read_file(args.check).decode("utf-8", "replace").splitlines(keepends=True)
+        found = [
+            Sentence("line {number}: {why}", number=number, why=why)
+            for number, why in altered(iter(lines))
+        ]
         print_lines(found or [Sentence("Every line fits its hash.")])
         return Exit.FAILED if found else Exit.OK
-    query = AuditQuery(
-        since=_moment(args.since), until=_moment(args.until), user=args.user, everything=args.all
-    )
+    since, until = (read_time(each, UTC) if each else None for each in (args.since, args.until))
+    query = AuditQuery(since=since, until=until, user=args.user, everything=args.all)
 
-    async def export() -> None:
-        async with _opened(settings_of(args).store_url()) as store:
-            async for line in audit_lines(store, query, args.format):
-                sys.stdout.write(line)
+    async def export(session: Session) -> None:
+        async for line in audit_lines(session.smith.store, query, args.format):
+            sys.stdout.write(line)
 
-    asyncio.run(export())
-    return None
+    return in_session(args, export, only_reads=True)
 
 
-def _moment(text: str | None) -> datetime | None:
-    if not text:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise wrong(
-            "{text} is not a time",
-            "write 2026-05-01 or 2026-05-01T12:00:00+02:00; without a zone it is UTC",
-            text=text,
-        ) from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def _workers(args: argparse.Namespace) -> None:
-    settings = settings_of(args)
-    url = settings.store_url()
+async def _workers(session: Session) -> None:
+    settings = session.settings
+    url, waiting = settings.store_url(), None
     if not is_postgres(url):
         raise wrong(
             "workers need a store on PostgreSQL",
             "name a database that several processes share: --store postgresql://…",
         )
-
-    async def work() -> tuple[list[LiveProcess], list[str] | None]:
-        async with _opened(url) as store:
-            found = await Owners(store, SystemClock()).processes()
+    found = await session.smith.runs.journals.owners.processes()
+    with suppress(Misconfigured, StoreAway):  # there is no queue
+        queue = need_server(url).run_queue(url, str(settings.folder().resolve()))
         try:
-            queue = need_server(url).run_queue(url, str(settings.folder().resolve()))
-        except Misconfigured:
-            return found, None  # there is no queue
-        try:
-            return found, [*await queue.waiting()]
-        except StoreAway:
-            return found, None
+            waiting = [*await queue.waiting()]
         finally:
             await queue.close()
-
-    found, waiting = asyncio.run(work())
     rows, lines = [*map(_row, found)], [*map(_process_line, found)]
     if not any(each.lives and read_kind(each.beat.kind).runs for each in found):
         lines.append(
@@ -318,7 +274,7 @@ def _workers(args: argparse.Namespace) -> None:
         )
     if waiting:
         lines.append(Sentence("{count} runs of this folder wait for a worker.", count=len(waiting)))
-    print_as(args, {"processes": rows, "waiting_runs": waiting}, lines)
+    session.print_as({"processes": rows, "waiting_runs": waiting}, lines)
 
 
 def _state(found: LiveProcess) -> str:
@@ -373,7 +329,7 @@ _VERIFY: Final = "[RUN]  default: last\n--all  verify all runs\n"
 _SAMPLE: Final = "--sample N  verify only the newest N runs (default: all)\n"
 _BACKUP: Final = "FILE  the file to write\n--force  replace a file that is there\n"
 _RESTORE: Final = "FILE  a file of plansmith store backup\n--yes  restore without asking\n"
-VERIFY = command(_VERIFY + _LOOKS, _verify, run={"default": "last"})
+VERIFY = session_command(_VERIFY + _LOOKS, _verify, only_reads=True, run={"default": "last"})
 DOCTOR = command(_SAMPLE + _LOOKS, _doctor, sample=int)
 PRUNE = command(_PRUNE + _LOOKS, _prune, older_than={"required": True})
 BACKUP = command(_BACKUP + _LOOKS, _backup, file=Path)
@@ -385,4 +341,4 @@ AUDIT = command(
     user={"default": ""},
     format={"choices": ["jsonl", "csv"], "default": "jsonl", "help": None},
 )
-WORKERS = command(_LOOKS, _workers)
+WORKERS = session_command(_LOOKS, _workers, only_reads=True)

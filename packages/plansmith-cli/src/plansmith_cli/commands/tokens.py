@@ -4,37 +4,31 @@ from __future__ import annotations
 
 import argparse
 import getpass
-import re
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from plansmith.clock import SystemClock
 from plansmith.files import data_folder
+from plansmith.housekeeping import read_age
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith_cli.options import AS_JSON, STORE, settings_of
 from plansmith_cli.parser import Verb, noun
 from plansmith_cli.server_wiring import tenant_settings
-from plansmith_cli.ui.output import own_text, print_as, tell, wrong
+from plansmith_cli.ui.output import own_text, print_as, tell
 from plansmith_server.shown_settings import address
 from plansmith_server.team.tenant_book import Tenant, TenantBook
 from plansmith_server.team.tokens import ROLES, SCOPES, Member, Token, TokenFile
 
-_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DEFAULT: Final = "90d"
 _URL: Final = "http://127.0.0.1:8765"
 
 
 def _create(args: argparse.Namespace) -> None:
-    now, lasts = SystemClock().now(), None
-    if args.expires != "never":
-        found = re.fullmatch(r"([1-9]\d{0,4})([mhdw])", args.expires)
-        if found is None:
-            text = args.expires
-            raise wrong("'{text}' is not a duration", "write 12h, 30d, 8w or never", text=text)
-        lasts = timedelta(**{_UNITS[found[2]]: int(found[1])})
+    now = SystemClock().now()
+    lasts = None if args.expires == "never" else read_age(args.expires)
     made, secret = _tokens().create(
         args.name,
         [each.strip() for each in args.scope.split(",") if each.strip()],

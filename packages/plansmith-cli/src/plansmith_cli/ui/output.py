@@ -141,6 +141,14 @@ def write_file(name: str, text: str) -> None:
         ) from None
 
 
+def size_text(count: int) -> str:
+    """Returns a number of bytes as a person reads it."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return Sentence("{count} bytes", count=count)
+
+
 def load_plan(name: str) -> Plan:
     """Reads the plan of a file; raises `PlanInvalid` if it is not a plan."""
     return native.read_plan(read_file(name))

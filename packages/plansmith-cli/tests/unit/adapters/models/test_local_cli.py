@@ -40,13 +40,13 @@ def test_the_list_says_what_there_is_and_what_is_here(cli: Cli) -> None:
     assert [each["name"] for each in told["models"]] == list(KNOWN)
     assert not any(each["here"] for each in told["models"])
     code, out, _ = cli("list")
-    assert out.splitlines()[0].split()[:4] == [DEFAULT, "491", "MB", "Apache-2.0"]
+    assert out.splitlines()[0].split()[:4] == [DEFAULT, "491.4", "MB", "Apache-2.0"]
 
 
 def test_nothing_is_fetched_without_a_persons_word(cli: Cli, tmp_path: Path) -> None:
     code, out, err = cli("pull", "smollm2-135m")
     assert (code, out) == (4, "")
-    assert "98 MB, licence Apache-2.0" in err
+    assert "98.4 MB, licence Apache-2.0" in err
     assert "--yes" in err
     assert not list((tmp_path / "models").glob("*.part"))
 
@@ -62,7 +62,7 @@ def test_a_model_is_pulled_checked_chosen_and_removed(cli: Cli, tmp_path: Path) 
     assert (code, found["ok"], found["hash_right"]) == (0, True, True)
     assert found["answer"] in ("yes", "no")
     code, out, _ = cli("remove", "smollm2-135m")
-    assert (code, out) == (0, "removed smollm2-135m: 98 MB\n")
+    assert (code, out) == (0, "removed smollm2-135m: 98.4 MB\n")
     assert file.exists()
     assert cli("remove", "smollm2-135m")[0] == 2
     assert cli("check")[0] == 2
