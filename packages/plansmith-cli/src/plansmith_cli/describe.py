@@ -218,15 +218,24 @@ def _print_outcome(session: Session, run: Run, report: Report | None) -> None:
 
     A run without an answer has only its results to show, and the report of a team is its answer.
     """
+    is_quiet = session.detail == "quiet"
     if report is None:
         ui.print_prose(run.report or ui.own(run.reason))
-    elif run.options.team is not None or not report.answer.text:
+    elif run.options.team is not None or not (report.answer.text or is_quiet):
         ui.print_markdown(to_markdown(report, brief=True))
-    elif session.detail == "quiet":
+    elif not is_quiet:
+        ui.print_answer(answer_markdown(report))
+    elif report.answer.text:
         session.say(*ui.text_lines(lacking_markdown(report)))
         ui.print_answer(answer_markdown(report, alone=True))
     else:
-        ui.print_answer(answer_markdown(report))
+        ui.print_text(
+            ui.own_text(
+                "{status}; the plan has no reply, its results are in: {command}",
+                status=status_text(run),
+                command=session.command("report", run.id),
+            )
+        )
 
 
 def _no_plan(run: Run) -> Sentence:

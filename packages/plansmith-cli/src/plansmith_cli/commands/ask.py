@@ -59,7 +59,7 @@ def _ask(args: argparse.Namespace) -> int | None:
 async def ask(session: Session) -> int:
     """Plans a request, perhaps in a thread, and runs what was planned."""
     given = request_options(session)
-    if session.args.thread:
+    if session.args.thread is not None:
         return await say_request(session, given, _run_planned)
     return await _run_planned(session, await planned(session, given))
 

@@ -49,6 +49,8 @@ THREAD: Final = (
 
 async def open_thread(session: Session, name: str | None) -> Thread:
     """Opens the thread of a name, see `_find`; without one a new thread."""
+    if name is not None and not name.strip():  # as of a variable that is not set
+        raise ui.wrong("the name of a thread is empty", "without --thread a new one begins")
     thread: Thread = await session.smith.thread(await _find(session, name) if name else "")
     return thread
 
