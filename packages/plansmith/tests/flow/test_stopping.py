@@ -379,7 +379,7 @@ async def test_retention_spares_a_run_in_use_and_keeps_what_is_unknown_of_the_ot
     await app.decide(run.id, approve=run.plan.hash, by="ada")
     running = asyncio.create_task(app.run(run.id))
     await world.began.wait()
-    with pytest.raises(Refused, match="is running"):
+    with pytest.raises(Refused, match="is not over"):
         await delete_run(app.runs.journals, run.id)
     await app.cancel(run.id, by="ada")
     await running

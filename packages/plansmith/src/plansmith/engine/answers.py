@@ -84,8 +84,9 @@ def permits(run: Run, asked: e.QuestionAsked, known: Environment) -> bool:
     """Tells whether a question only asks to go on: what acts waits, and uses no answer."""
     if run.plan is None or asked.step is None or asked.kind != "step":
         return False
-    used = _reached(run, asked, known)
-    return bool(guarded(run.plan, asked.step, known)) and not any(_acts(s, known) for s in used)
+    if not guarded(run.plan, asked.step, known):
+        return False
+    return not any(_acts(step, known) for step in _reached(run, asked, known))
 
 
 def _reached(run: Run, asked: e.QuestionAsked, known: Environment) -> list[AnyStep]:

@@ -83,7 +83,7 @@ class Executor:
         self._pacing = pacing
         # Written with the first starts, and with the last end: a commit less for each.
         self._opening, self._end = [*opening], end
-        self._request = journal.run.request
+        self._request, self._has_early = journal.run.request, bool(journal.run.prefetches)
         self._consent = Consent(
             callees, self._limits, self._templates, most_items, journal.program_of
         )
@@ -185,8 +185,8 @@ class Executor:
             elif not calls.running and not (self._holds_on() and self._may_start):
                 return
             if not wakeups.is_awake:
-                if (at := self.wakes_at) is not None:
-                    wakeups.set_alarm(at)
+                if state.wakes:
+                    wakeups.set_alarm(min(state.wakes.values()))
                 await wakeups.next()
             if wakeups.follower:
                 await self._catch_up()
@@ -382,7 +382,7 @@ class Executor:
         """Adds the start of a call to the batch; the call is made once that is written."""
         name = unit.name
         content = content_of(dict(sorted(inputs.items())))
-        early = self._early_read(unit, content.digest) if self._journal.written.prefetches else ""
+        early = self._early_read(unit, content.digest) if self._has_early else ""
         start = e.StepStarted(
             step=name,
             attempt=self._state.known(name).attempts + 1,

@@ -9,7 +9,6 @@ from plansmith.errors import NotFound, Refused
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.journals import wrong_status
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -42,7 +41,7 @@ async def delete_run(journals: Journals, run_id: str, *, by: e.Who = "") -> bool
             return False
         if not journal.run.status.over:
             hint = Sentence("cancel it first: plansmith runs cancel {run}", run=run_id)
-            raise wrong_status(journal.run, hint)
+            raise Refused(Sentence("run {run} is not over", run=run_id), hint=hint)
         await journals.owners.need_released(run_id)
         found = [*_tombstones(journal.run, e.actor(by), journals.clock.now())]
         if await delete(run_id, last=journal.last, tombstones=found):

@@ -130,7 +130,7 @@ class RunPlanning:
                 await early.finish(await self._wanted_at_once(planned))
             await self._record(journal, planned)
         finally:
-            del self._planning[journal.id]
+            self._planning.pop(journal.id, None)
             if early is not None:
                 await early.finish()
 

@@ -84,7 +84,10 @@ class RunStopping:
         if force:
             await self._take_over(journal, who)
         if not await _instruct(journal, e.RunResumed(), who, lambda run: run.paused) and not force:
-            raise wrong_status(journal.run)
+            status = Sentence(f"status.{journal.run.status.value}")
+            raise Refused(
+                Sentence("run {run} is not paused: it is {status}", run=run_id, status=status)
+            )
         return await self._journals.whole(journal)
 
     async def _take_over(self, journal: Journal, by: e.Actor) -> None:
