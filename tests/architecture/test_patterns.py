@@ -24,7 +24,7 @@ MAY_USE_PATTERNS = re.compile(
 FUNCTIONS = {"sub", "subn", "match", "search", "fullmatch", "findall", "finditer", "split"}
 ANCHORED = {"match", "fullmatch"}
 # Handed on in a module that also searches with others, but only to be matched at one place.
-ONLY_MATCHED = {"ANOTHER_FIELD", "BARE_KEY", "BARE_VALUE", "QUOTED_KEY", "WORD_KEY", "STRUCTURE"}
+ONLY_MATCHED = {"ANOTHER_FIELD", "_QUOTED_KEY"}
 LONGEST = 20_000
 # Whoever calls these makes sure that they see no longer texts.
 SEES_AT_MOST = {"plansmith_cli.parser pattern": 400}
@@ -287,7 +287,7 @@ def slow_text(found: Found) -> str:
 
 def test_every_pattern_takes_linear_time() -> None:
     found = found_patterns()
-    assert len(found) > 500
+    assert len(found) > 400
     slow = {each.place: (each.pattern.pattern, text) for each in found if (text := slow_text(each))}
     assert slow == {}
 

@@ -21,12 +21,11 @@ from plansmith import Plan, Problem, check_plan, try_read_plan
 from plansmith.check.autofix import autofix
 from plansmith.check.constraints import Constraint
 from plansmith.check.lint import lint_plan
-from plansmith.plan.capability import tool_specs
 from plansmith.plan.problem import CODES
 from plansmith.testing.modelserver import ModelServer, Reply
 from plansmith_cli.config import Settings
 from plansmith_cli.main import main
-from plansmith_planner.language.left_out import DROPPED, MADE_UP, MISSING, left_out, made_up_values
+from plansmith_planner.language.made_up import MADE_UP, made_up_values
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -191,12 +190,6 @@ CONSTRAINTS = [
 def problems_of(plan: Plan, code: str) -> list[Problem]:
     if code in ("PS205", "PS206", "PS207"):
         return autofix(plan, TOOLS).problems
-    if code == MISSING:
-        asked = "Get the forecast for Oslo and save it as oslo.txt"
-        return left_out([asked], plan, tool_specs(TOOLS))
-    if code == DROPPED:
-        asked = "Get the forecast for Oslo, and if it is below 0, send it to Ann"
-        return left_out([asked], plan, tool_specs(TOOLS))
     if code == MADE_UP:
         return made_up_values(plan, TOOLS, "Gossip about my last order")
     if code.startswith("PS4"):

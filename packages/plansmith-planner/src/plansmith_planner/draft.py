@@ -36,6 +36,7 @@ from plansmith_planner.context.gather import Context, time_text
 from plansmith_planner.context.history import RunOutcome
 from plansmith_planner.language.constraints import asked_constraints, read_constraint
 from plansmith_planner.language.made_up import made_up_values
+from plansmith_planner.language.recurrence import without_schedule_words
 from plansmith_planner.model_calls import ModelAnswer, read_answer, render
 from plansmith_planner.parse.normalize import assigned, with_results
 from plansmith_planner.parse.read import JsonStream
@@ -234,8 +235,9 @@ class DraftLoop:
         plan, notes = assigned(plan, deps.agents, step_text)
         with self.watch("check", Sentence("{count} steps", count=len(plan.steps))):
             earlier = await used_results(plan, known) if known else NOTHING_EARLIER
+            bare, bared = without_schedule_words(plan)
             ask = deps.settings.ask_for_missing
-            fixed = autofix(plan, deps.tools, agents=deps.agents, ask_for_missing=ask)
+            fixed = autofix(bare, deps.tools, agents=deps.agents, ask_for_missing=ask)
             self.plan = plan = fixed.plan
             found = check_plan(
                 plan,
@@ -251,7 +253,7 @@ class DraftLoop:
             whole = plan.replace(steps=(*kept.values(), *others)) if kept else plan
             catalogue = Catalogue.of(deps.tools), self.rules, deps.agents, deps.templates
             self.problems += (
-                *(*notes, *fixed.problems, *found),
+                *(*notes, *bared, *fixed.problems, *found),
                 *constraint_problems(whole, *catalogue),
                 *lint_plan(plan, deps.tools),
                 *made_up_values(plan, deps.tools, self.given),

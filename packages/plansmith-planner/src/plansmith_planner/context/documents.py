@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from plansmith.ports import ContextBlock
+from plansmith.text import CJK_RANGE
 from plansmith_planner.context.files import FileLimits, Found, find_files, read_document
 from plansmith_planner.context.token_budget import clipped
+from plansmith_planner.language.words import COMMONEST
 from plansmith_planner.models.tokens import count_tokens
 from plansmith_planner.ranking.card import read_card, tool_source
 from plansmith_planner.ranking.lexical import LexicalIndex, read_request
@@ -33,21 +36,26 @@ class Chunk(NamedTuple):
 _Line = tuple[int, str]  # its number, and its text or a piece of one that is longer than a chunk
 
 
-def chunks(text: str, *, size: int = 1200, headings: bool = True) -> list[Chunk]:
-    """Cuts a text into pieces of about `size` characters.
+def chunks(
+    text: str, *, size: int = 1200, overlap: int = 150, headings: bool = True
+) -> list[Chunk]:
+    """Cuts a text into pieces of about `size` characters; neighbours overlap a little.
 
     Without `headings` a line that begins with `#` is a line like any other, as in source code.
     """
     found: list[Chunk] = []
     for heading, lines in _sections(text, size, headings=headings):
-        end = 0
-        while end < len(lines):
-            start, end = end, _chunk_end(lines, end, size)
+        start = 0
+        while start < len(lines):
+            end = _chunk_end(lines, start, size)
             filled = [number for number, text in lines[start:end] if text.strip()]
             if filled:
                 first, last = filled[0], filled[-1]
                 kept = [text for number, text in lines[start:end] if first <= number <= last]
                 found.append(Chunk("\n".join(kept), first, last, heading))
+            if end >= len(lines):
+                break
+            start = _next_start(lines, start, end, overlap)
     return found
 
 
@@ -80,6 +88,33 @@ def _chunk_end(lines: Sequence[_Line], start: int, size: int) -> int:
         if not text.strip() and length > size // 2:
             empty = at + 1
     return len(lines)
+
+
+def _next_start(lines: Sequence[_Line], start: int, end: int, overlap: int) -> int:
+    """Returns where the next chunk starts: some lines back, but after the start of this one."""
+    length, at = 0, end
+    while at - 1 > start and length + len(lines[at - 1][1]) < overlap:
+        at -= 1
+        length += len(lines[at][1]) + 1
+    return at
+
+
+_RUN: Final = re.compile(rf"[{CJK_RANGE}]+|[^\W_{CJK_RANGE}]+")
+_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def terms(text: str) -> list[str]:
+    """Returns the index words of a text; Chinese gives characters and pairs."""
+    plain = unicodedata.normalize("NFKC", _CAMEL.sub(" ", text)).casefold()
+    found: list[str] = []
+    for run in _RUN.findall(plain):
+        if run[0] < "\u3040":
+            # The plural of a word is the word: enough of English for so small an index.
+            plural = len(run) > 3 and run.endswith("s") and not run.endswith("ss")
+            found.append(run[:-1] if plural else run)
+        else:
+            found += [*run, *(run[at : at + 2] for at in range(len(run) - 1))]
+    return [word for word in found if word not in COMMONEST]
 
 
 class LexicalRanker:

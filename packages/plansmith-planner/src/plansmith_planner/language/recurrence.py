@@ -8,6 +8,11 @@ from typing import Any, Final, NamedTuple
 
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_pattern
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, problem
+from plansmith.plan.schedules import timing_of
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import AgentStep, AnyStep
 from plansmith.plan.timing import Timing, check_timing
 from plansmith.text import READ_BY_RULES
 from plansmith_planner.language.numbers import HAN_NUMBER, SPELT, number
@@ -15,6 +20,12 @@ from plansmith_planner.language.numbers import HAN_NUMBER, SPELT, number
 Match = re.Match[str]
 Pattern = re.Pattern[str]
 Reader = Callable[[Match], "Phrase | None"]
+_CONFIRMED: Final = re.compile(
+    r"(?<![\s,;，。；])[\s,;，。；]*+(?:\b(?:yes,? )?(?:i confirm(?: (?:it|this|the schedule))?"
+    r"|(?:schedule )?confirmed)\b[.!]?"
+    r"|(?:我)?(?:已)?确认(?:无误|执行)?[。！]?$)",
+    re.IGNORECASE,
+)
 _EDGES: Final = " \t\r\n,;:，、；：-–—"
 _QUESTION: Final = re.compile(
     r"^\s*(?:what|which|who|whom|whose|why|how|when|where|is|are|do|does|did|can|could)\b"
@@ -38,14 +49,15 @@ class Recurrence(NamedTuple):
 
 def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
     """Returns what a request says about repeating it; None if it says nothing."""
-    read = text[:READ_BY_RULES]
+    read = _CONFIRMED.sub(" ", text[:READ_BY_RULES])
+    bare = read + text[READ_BY_RULES:]
     english = _phrases(read, (_PHRASE, _english_at), (_INTERVAL, _english_interval))
     chinese = _phrases(read, (_CHINESE_PHRASE, _chinese_at), (_CHINESE_INTERVAL, _chinese_interval))
-    phrases = [each for each in (*english, *chinese) if _meant(each, text)]
+    phrases = [each for each in (*english, *chinese) if _meant(each, bare)]
     if not phrases:
         return None
     phrase = phrases[0]
-    words = " ".join(text[phrase.start : phrase.end].split())
+    words = " ".join(bare[phrase.start : phrase.end].split())
     flaw = phrase.flaw
     if len(phrases) > 1:
         flaw = _SEVERAL
@@ -56,12 +68,30 @@ def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
         except Misconfigured as error:
             flaw = str(error)
         else:
-            before, after = text[: phrase.start].rstrip(_EDGES), text[phrase.end :].lstrip(_EDGES)
+            before, after = bare[: phrase.start].rstrip(_EDGES), bare[phrase.end :].lstrip(_EDGES)
             apart = before and after and after[0] not in ".。!！?？)）"
             wide = apart and min(before[-1], after[0]) >= "\u2e80"
             rest = (before + (" " if apart and not wide else "") + after).strip()
             return Recurrence(words, rest, timing, phrase.assumed)
     return Recurrence(words, text, flaw=flaw)
+
+
+def without_schedule_words(plan: Plan) -> tuple[Plan, list[Problem]]:
+    """Returns a plan whose scheduled tasks do not say when they run, and a note on each change."""
+    steps: list[AnyStep] = []
+    notes: list[Problem] = []
+    message = Sentence(
+        "when it runs is the plan's schedule: the words for it are taken out of the task"
+    )
+    hint = Sentence("check that this is what was meant")
+    for step in plan.steps:
+        steps.append(step)
+        if isinstance(step, AgentStep) and timing_of(plan, step.id) is not None:
+            found = recurrence(step.task)
+            if found is not None and found.rest not in ("", step.task):
+                notes.append(problem("PS013", message, hint=hint, step=step.id, path=("task",)))
+                steps[-1] = step.replace(task=found.rest)
+    return (plan.replace(steps=tuple(steps)) if notes else plan), notes
 
 
 def _meant(phrase: Phrase, text: str) -> bool:

@@ -38,6 +38,13 @@ FILLER: Final = frozenset(_FILLER.split())
 # Chinese has no spaces, but a particle or pronoun always ends a word.
 _PARTICLES: Final = re.compile(f"[{''.join(sorted(w for w in STOP if not w.isascii()))}]")
 
+# What is in nearly every text, so that sharing it says nothing.
+_COMMONEST: Final = """
+    a an and are at by for from in is it of on or please the this to was what with
+    的 了 是 我 请 一
+"""
+COMMONEST: Final = frozenset(_COMMONEST.split())
+
 _SUFFIXES: Final = (
     ("ational", "ate"), ("tional", "tion"), ("ization", "ize"), ("isation", "ize"),
     ("fulness", "ful"), ("ousness", "ous"), ("iveness", "ive"), ("ation", "ate"), ("ator", "ate"),

@@ -14,9 +14,8 @@ from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import SURROGATES
-from plansmith_planner.parse import tolerant as t
 from plansmith_planner.parse.scalars import clean, finite
-from plansmith_planner.parse.tolerant import Escaped, Repaired, Tolerant, TooDeep
+from plansmith_planner.parse.tolerant import ANOTHER_FIELD, GAP, Repaired, Tolerant, TooDeep
 
 Fits = Callable[[Json], float]
 _LANDMARK: Final = re.compile(
@@ -27,9 +26,8 @@ _LANDMARK: Final = re.compile(
 _BARE_START: Final = re.compile(
     r"\s*(?![\s\d\"'“‘`{\[\]}-]|true|false|null|True|False|None|//|/\*)"
 )
-_ESCAPED_ONCE: Final = re.compile(r"\\([\"'\\/])")
 # Only white space, commas and comments.
-_BETWEEN: Final = re.compile(rf"(?>{t.GAP.pattern})(?:[,，;](?>{t.GAP.pattern}))*+")
+_BETWEEN: Final = re.compile(rf"(?>{GAP.pattern})(?:[,，;](?>{GAP.pattern}))*+")
 # Reads what is in no standard, and says where a value ends.
 _DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None, parse_float=finite)
 
@@ -59,14 +57,8 @@ def read_json(text: str, *, fits: Fits | None = None) -> Json:
         pass
     try:
         return _read(text.lstrip("\ufeff"), fits)
-    except Escaped:
-        plain = _ESCAPED_ONCE.sub(r"\1", text)
     except TooDeep as error:
         raise UnreadableText(Sentence("the value is nested too deeply")) from error
-    try:
-        return _read(plain, fits, again=True)
-    except (Escaped, TooDeep) as error:
-        raise UnreadableText(Sentence("no JSON value could be read from the text")) from error
 
 
 def _scrubbed(value: Json, text: str) -> Json:
@@ -82,12 +74,9 @@ def _scrubbed(value: Json, text: str) -> Json:
     return value
 
 
-def _read(text: str, fits: Fits | None, *, again: bool = False) -> Json:
+def _read(text: str, fits: Fits | None) -> Json:
     scanner = _Scanner(text)
     found = scanner.candidates()
-    # Quotes with backslashes may also be in the prose around a valid value.
-    if scanner.escaped and not again and not any(one.fenced and not one.flaws for one in found):
-        raise Escaped
     if scanner.too_deep and not found:
         raise TooDeep
     if not found:
@@ -129,7 +118,6 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.too_deep = False
-        self.escaped = False
         self._retries = 0
         self._patience = 64 * len(text) + 65536
         self._fence = ""
@@ -181,7 +169,7 @@ class _Scanner:
         except (ValueError, RecursionError):
             self._patience -= len(self.text)
             return None
-        if self.text[start] == "{" and t.ANOTHER_FIELD.match(self.text, end):
+        if self.text[start] == "{" and ANOTHER_FIELD.match(self.text, end):
             return None
         return Repaired(_scrubbed(value, self.text[start:end]), end)
 
@@ -191,8 +179,6 @@ class _Scanner:
             return Tolerant(self.text, start, end if end >= 0 else None).read()
         except TooDeep:
             self.too_deep = True
-        except Escaped:
-            self.escaped = True
         return None
 
 

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from plansmith.plan.data import Json
 from plansmith_planner.parse.scalars import bare_value, clean, unescape
 
-OPENING_QUOTES: Final = frozenset("\"“”„＂'‘’`´＇")
+_QUOTES: Final = frozenset("\"“”„＂'‘’`´＇")
 _DOUBLE: Final = '"“”„‟″＂'
 _SINGLE: Final = "'‘’‛`´＇"
 _OPENERS: Final = {"{": "{", "[": "[", "｛": "{", "［": "["}
@@ -25,26 +25,19 @@ _ELLIPSIS: Final = re.compile(r"\.\.\.+|…+")
 _QUOTED: Final = re.compile(
     r"\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[“”][^“”\n]{0,200}[“”\"]|[‘’`][^‘’`\n]{0,200}[‘’`']"
 )
-QUOTED_KEY: Final = re.compile(rf"{_SPACE}*\\?(?:{_QUOTED.pattern}){_SPACE}*[:：]")
-ANOTHER_FIELD: Final = re.compile(rf"{_SPACE}*,{QUOTED_KEY.pattern}")
+_QUOTED_KEY: Final = re.compile(rf"{_SPACE}*\\?(?:{_QUOTED.pattern}){_SPACE}*[:：]")
+# Behind the last bracket: it closed too early.
+ANOTHER_FIELD: Final = re.compile(rf"{_SPACE}*,{_QUOTED_KEY.pattern}")
 _OPEN_ESCAPE: Final = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _KEY: Final = re.compile(r"[^:：=,，\n\"'“”{}\[\]｛｝［］`]*")
 _WORD: Final = re.compile(r"(?:(?!\s(?://|#)|/\*)[^,，;；\n\"“”{}\[\]｛｝［］`])*")
 _JSON_WORD: Final = re.compile(r"true|false|null|-?\d[\d.eE+-]*")
-# The text between the end of one field and the key of the next.
-_STRUCTURE: Final = re.compile(r"(?:\s*+[}\]])*+(?:\s*+[,，]|[^\S\n]*+\n)\s*+(?:[{\[]\s*+)*+")
-_WINDOW: Final = 200
-
 # What a string or word is used for; it decides what may follow it.
 _Role = Literal["key", "value", "item"]
 
 
 class TooDeep(Exception):
     """The value is nested too deeply for Python code."""
-
-
-class Escaped(Exception):
-    """The whole text is escaped once more: its quotes have backslashes."""
 
 
 @dataclass(slots=True)
@@ -166,7 +159,7 @@ class Tolerant:
             else:
                 self.pos += 1
             return
-        word = self._string("key").rstrip("\n") if char in OPENING_QUOTES else self._bare_key()
+        word = self._string("key").rstrip("\n") if char in _QUOTES else self._bare_key()
         self.pos = self._after_gap(self.pos)
         following = self._char(self.pos)
         if following in (":", "：", "="):
@@ -180,7 +173,6 @@ class Tolerant:
         self.flaws += following != ":"
 
     def _bare_key(self) -> str:
-        self._refuse_escaped()
         start, found = self.pos, _KEY.match(self.text, self.pos, self.end)
         self.pos = max(found.end() if found else start, start + 1)
         return clean(self.text[start : self.pos].strip())
@@ -196,17 +188,12 @@ class Tolerant:
             self.flaws += char not in "{["
             self.pos += 1
             self._push(_OPENERS[char])
-        elif char in OPENING_QUOTES:
+        elif char in _QUOTES:
             said = self._string(role)
             if said or not self._cut or role != "item":
                 self._put(said)
         else:
-            self._refuse_escaped()
             self._bare_word()
-
-    def _refuse_escaped(self) -> None:
-        if self.text.startswith(('\\"', "\\'"), self.pos):
-            raise Escaped
 
     def _bare_word(self) -> None:
         start, found = self.pos, _WORD.match(self.text, self.pos, self.end)
@@ -240,11 +227,6 @@ class Tolerant:
                 self.pos = stop + 1
                 self.flaws += inner > 0
                 return unescape(text[start:stop])
-            lost = self._before_next_field(start, stop) if role == "value" else -1
-            if lost >= 0:
-                self.flaws += 1
-                self.pos = lost
-                return unescape(text[start:lost].rstrip())
             inner += 1
             position = stop + 1
 
@@ -256,21 +238,13 @@ class Tolerant:
             return True
         if char in _COMMAS:
             after_comma = self._after_gap(follow + 1)
-            return even or role != "value" or self._is(QUOTED_KEY, after_comma)
+            return even or role != "value" or self._is(_QUOTED_KEY, after_comma)
         if char in _CLOSERS:
             return True
         lines, spaced = "\n" in self.text[at:follow], follow > at + 1
-        if char in OPENING_QUOTES:
-            return self._is(QUOTED_KEY, follow) or (role == "item" and spaced and even)
+        if char in _QUOTES:
+            return self._is(_QUOTED_KEY, follow) or (role == "item" and spaced and even)
         return role == "item" and even and (lines or char in _OPENERS or char.isdigit())
-
-    def _before_next_field(self, start: int, at: int) -> int:
-        """Returns where a value ends that lost its closing quote, if a quote opens the next key."""
-        window = self.text[max(start, at - _WINDOW) : at]
-        self._budget -= len(window)
-        kept = len(window.rstrip(" \t\r\n,，{}[]"))
-        lost = _STRUCTURE.fullmatch(window, kept) is not None and self._is(QUOTED_KEY, at)
-        return at - len(window) + kept if lost else -1
 
     # The text
 

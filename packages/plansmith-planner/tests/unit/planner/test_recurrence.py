@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plansmith import Plan
 from plansmith.plan.planning import Decision
 from plansmith.testing import ScriptedModel
-from plansmith_planner.language.recurrence import recurrence
+from plansmith_planner.language.recurrence import recurrence, without_schedule_words
 from plansmith_planner.triage import triage
 
 UNDERSTOOD = [
@@ -104,6 +105,13 @@ def test_what_was_not_said_is_told_as_assumed() -> None:
     assert (said.assumed, said.timing and said.timing.timezone) == ("", "Europe/Oslo")
 
 
+def test_a_yes_in_the_words_is_taken_out() -> None:
+    for text in ("every day at 9 look, I confirm", "每天9点看看，确认"):
+        found = recurrence(text)
+        assert found is not None
+        assert found.rest in ("look", "看看")
+
+
 @given(st.text(max_size=60), st.sampled_from(["every day at 9", "每天早上九点", "every 5 minutes"]))
 def test_any_text_can_be_read(noise: str, words: str) -> None:
     recurrence(noise)
@@ -122,3 +130,25 @@ async def test_triage_plans_what_is_left_and_carries_the_wish() -> None:
     assert plain.schedule is None
     only_when = await triage("every day at 9")
     assert (only_when.schedule, only_when.query) == (None, "every day at 9")
+
+
+@pytest.mark.parametrize(
+    ("task", "bare"),
+    [
+        ("Check the price of Tesla every hour", "Check the price of Tesla"),
+        ("every day at 9:30 look at Apple", "look at Apple"),
+        ("每天早上九点检查苹果股价", "检查苹果股价"),
+        ("look at Apple", "look at Apple"),
+    ],
+)
+def test_the_tasks_of_a_scheduled_plan_do_not_speak_of_its_schedule(task: str, bare: str) -> None:
+    steps = [{"id": "a", "agent": "watcher", "task": task}]
+    once, _ = without_schedule_words(Plan.model_validate({"steps": steps}))
+    assert once.to_json()["steps"][0]["task"] == task  # type: ignore[index, call-overload]
+    plan = Plan.model_validate({"steps": steps, "schedule": {"every_minutes": 60}})
+    done, notes = without_schedule_words(plan)
+    assert done.to_json()["steps"][0]["task"] == bare  # type: ignore[index, call-overload]
+    assert [(each.code, each.path) for each in notes] == (
+        [("PS013", ("task",))] if task != bare else []
+    )
+    assert without_schedule_words(done) == (done, [])

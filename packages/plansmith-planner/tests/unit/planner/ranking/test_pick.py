@@ -134,7 +134,10 @@ def loop() -> dict[str, Any]:
 
 
 def test_a_tool_whose_schema_holds_itself_is_ranked_like_any_other() -> None:
-    tools = {"odd \udfff": {"input_schema": loop()}, "get_weather": {"description": "weather"}}
+    tools: dict[str, Any] = {
+        "odd \udfff": {"input_schema": loop()},
+        "get_weather": {"description": "weather"},
+    }
     assert names(shortlist("weather \ud83d", tools)) == ["get_weather", "odd \udfff"]
 
 
