@@ -244,8 +244,19 @@ def _stdev(*given: Num) -> Num:
     return root(_sum(*((each - mean) * (each - mean) for each in given)) / num(len(given) - 1), 2)
 
 
+def _one(work: Callable[[Num], Num]) -> Function:
+    return Function(work)
+
+
+def _many(work: Callable[[tuple[Num, ...]], Num], least: int) -> Function:
+    def unpacked(*given: Num) -> Num:
+        return work(given)
+
+    return Function(unpacked, least, None)
+
+
 def _exact(function: Callable[[Fraction], Fraction | int]) -> Function:
-    return Function(lambda n: kept(Fraction(function(n.value)), n))
+    return _one(lambda n: kept(Fraction(function(n.value)), n))
 
 
 def _float(function: Callable[[float], float]) -> Function:
@@ -270,17 +281,17 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "floor": _exact(math.floor),
     "ceil": _exact(math.ceil),
     "round": Function(_round, 1, 2),
-    "sqrt": Function(lambda n: root(n, 2)),
-    "cbrt": Function(lambda n: root(n, 3)),
-    "exp": Function(lambda n: _near(_FINE.exp, n)),
+    "sqrt": _one(lambda n: root(n, 2)),
+    "cbrt": _one(lambda n: root(n, 3)),
+    "exp": _one(lambda n: _near(_FINE.exp, n)),
     "ln": Function(_log),
     "log": Function(_log, 2, 2),
-    "log2": Function(lambda n: _log(n, num(2))),
-    "log10": Function(lambda n: _log(n, num(10))),
+    "log2": _one(lambda n: _log(n, num(2))),
+    "log10": _one(lambda n: _log(n, num(10))),
     **{each.__name__: _float(each) for each in (math.sin, math.cos, math.tan)},
     "factorial": Function(factorial),
-    "min": Function(lambda *given: min(given), 1, None),
-    "max": Function(lambda *given: max(given), 1, None),
+    "min": _many(min, 1),
+    "max": _many(max, 1),
     "sum": Function(_sum, 0, None),
     "mean": Function(_mean, 1, None),
     "median": Function(_median, 1, None),

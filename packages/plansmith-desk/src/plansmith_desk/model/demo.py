@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterator
+from typing import Final
 
 from plansmith import ports
 from plansmith.errors import Misconfigured, ModelRefused
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
+from plansmith_desk.model.answer_rules import Task, language_of
+from plansmith_desk.model.wording import worded
 from plansmith_desk.settings import program
 
 NOTICE: Final = {
@@ -19,6 +21,10 @@ NOTICE: Final = {
     "request and searches the files of this folder for it. `--model` names a real model.",
     "zh": "还没有设置语言模型，由脚本演示作答：它从请求中取一个词，在当前文件夹的文件中查找。"
     "用 `--model` 指定真正的模型。",
+}
+_SAYS: Final = {
+    "en": "This is the scripted demo, not a language model. What its steps found:",
+    "zh": "这是脚本演示，没有语言模型。它的步骤找到了：",
 }
 _CHUNK: Final = 40
 _QUOTED: Final = re.compile(r"[\"“「'‘](.{2,60}?)[\"”」'’]")
@@ -65,9 +71,10 @@ def _answer(prompt: ports.Prompt) -> str:
             )
             raise ModelRefused(Sentence("the scripted demo cannot change a plan"), hint=hint)
         case ports.ReplyBrief() as brief:
-            return _reply(brief.results.values(), chinese=brief.locale.startswith("zh"))
+            found = worded(Task.of(brief)._replace(writes=False), "")
+            return f"{_SAYS[language_of(brief.locale)]}\n\n{found}"
         case None:
-            return _reply((), chinese=False)
+            return _SAYS["en"]
 
 
 def keyword(request: str) -> str:
@@ -99,37 +106,6 @@ def _plan(request: str, locale: str) -> dict[str, Json]:
         {"id": "answer", "kind": "reply", "title": said, "instruction": told, "after": ["list"]},
     ]
     return {"goal": request, "steps": steps}
-
-
-def _reply(results: Iterable[Json], *, chinese: bool) -> str:
-    for value in results:
-        if isinstance(value, dict) and "searched" in value and isinstance(value["files"], list):
-            return _found(value, chinese=chinese)
-    if chinese:
-        return "这是脚本演示，没有语言模型；它只会说出自己的查找结果，而这里没有。"
-    return (
-        "This is the scripted demo, not a language model: it can only word the result of "
-        "its own search, and there is none here."
-    )
-
-
-def _found(found: Mapping[str, Any], *, chinese: bool) -> str:
-    word, searched, count = found["text"], found["searched"], len(found["files"])
-    head = (
-        f'The scripted demo (no language model) searched for "{word}": '
-        f"of {searched} text files, {count} {'has it' if count == 1 else 'have it'}."
-    )
-    if chinese:
-        head = (
-            f"脚本演示（没有语言模型）查找了“{word}”："
-            f"在 {searched} 个文本文件中，{count} 个含有它。"
-        )
-    lines = [head, ""]
-    for file in found["files"]:
-        places = [str(each["line"]) for each in file["lines"]]
-        places += ["…"] if file["count"] > len(places) else []
-        lines.append(f"- {file['path']} ({', '.join(places)})")
-    return "\n".join(lines).strip()
 
 
 def demo_model(name: str) -> DemoModel:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from fractions import Fraction
 from functools import cache
 from typing import Any, Final, NamedTuple, cast
 
-from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json, leaves, map_leaves
 from plansmith.text import HAN
 from plansmith_desk.calculator.units import Unit, unit
@@ -212,26 +210,28 @@ _SPELLED: Final[Mapping[str, float]] = {
     **dict.fromkeys(("half", "半"), 0.5),
 }
 _LARGE: Final[Mapping[str, float]] = {**SCALES, "dozen": 12, "hundred": 100}
-# The units in which a number of a request may be written.
 _UNITS: Final = (
-    "second minute hour day week milligram gram kilogram millimetre centimetre metre kilometre "
-    "millilitre litre"
+    *("second", "sec", "minute", "min", "hour", "hr", "day", "week", "milligram", "mg", "gram"),
+    *("g", "kilogram", "kg", "millimetre", "mm", "centimetre", "cm", "metre", "meter", "m"),
+    *("kilometre", "kilometer", "km", "millilitre", "ml", "litre", "liter"),
 )
-_COUNTS: Final = "|".join(sorted(_SPELLED, key=len, reverse=True))
-_IN_CHINESE: Final = "|".join(sorted(CHINESE_UNITS, key=len, reverse=True))
+_COUNTS, _LATIN, _CHINESE = (
+    "|".join(sorted(each, key=len, reverse=True)) for each in (_SPELLED, _UNITS, CHINESE_UNITS)
+)
 _AMOUNT: Final = re.compile(
     rf"((?<!\d)\d{{1,20}}(?:(?:,\d{{3}}){{1,9}}|\.\d{{1,20}})?|(?<![a-z])(?:{_COUNTS}))"
-    rf"(?: an?\b)?(?:[\s-]*([a-z]{{2,}}|[gm](?![a-z]))|\s*个?({_IN_CHINESE}))"
+    rf"(?: an?\b)?(?:[\s-]*({_LATIN})s?(?![a-z])|\s*个?({_CHINESE}))"
 )
 _NAME_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
 @cache
-def _unit(word: str) -> Unit | None:
-    """Returns the unit that a word of a request or of an argument's name stands for."""
-    with suppress(ToolFailed):
-        return unit(CHINESE_UNITS.get(word, word))
-    return None
+def _units() -> dict[str, Unit]:
+    """Returns the units that requests and arguments name, by their words."""
+    found = {word: unit(word) for word in _UNITS}
+    measured = {each.dimension for each in found.values()}
+    chinese = {word: unit(name) for word, name in CHINESE_UNITS.items()}
+    return found | {word: each for word, each in chinese.items() if each.dimension in measured}
 
 
 class _Amount(NamedTuple):
@@ -254,8 +254,7 @@ def _numbers(text: str) -> Iterator[float]:
                 yield float(way)
         yield from map(float, re.findall(r"\d+", found))
     for amount in _amounts(text):
-        units = map(unit, _UNITS.split())
-        alike = (each for each in units if each.dimension == amount.unit.dimension)
+        alike = (each for each in _units().values() if each.dimension == amount.unit.dimension)
         yield from (amount.number, *map(amount.within, alike))
     for word in _words(text):
         for known in (word, word.removesuffix("s")):
@@ -266,7 +265,7 @@ def _amounts(text: str) -> list[_Amount]:
     """Returns the amounts in a text that have a unit: "two minutes", "3 kg", "半小时"."""
     amounts: list[_Amount] = []
     for found in _AMOUNT.finditer(_folded(text)):
-        said, measure = found[1], _unit(found[2] or found[3])
+        said, measure = found[1], _units().get(found[2] or found[3])
         number = _SPELLED[said] if said in _SPELLED else float(said.replace(",", ""))
         amounts += [_Amount(number, measure)] if measure else []
     return amounts
@@ -278,8 +277,8 @@ def _in_wanted_unit(value: float, name: str, given: Sequence[_Amount]) -> float:
     `seconds` of "two minutes" is 120, not 2.
     """
     # The words of the argument's name; single letters stand for too much.
-    parts = [part.casefold() for part in _NAME_PARTS.findall(name)]
-    wanted = next(filter(None, (_unit(part) for part in parts if part[1:])), None)
+    parts = [part.casefold().removesuffix("s") for part in _NAME_PARTS.findall(name)]
+    wanted = next(filter(None, (_units().get(part) for part in parts if part[1:])), None)
     if wanted is None:
         return value
     copied = [

@@ -118,7 +118,8 @@ def _quoted(task: Task) -> str:
 def _listed(value: Any, text: str, task: Task) -> Answer | None:
     """Tells the items of a list; None where there is none, or one that is to be read."""
     fields = cast("dict[str, Any]", value if isinstance(value, dict) else {"": value})
-    counts = [len(each) for each in fields.values() if isinstance(each, list)]
+    lists: list[list[Any]] = [each for each in fields.values() if isinstance(each, list)]
+    counts = list(map(len, lists))
     if not counts or max(counts) == 1:
         return None
     nothing = task.say("Nothing was found.", "没有找到。")
