@@ -6,11 +6,10 @@ Names, arguments and shapes are those of the documents; longer texts are in our 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.members import Member
+from tests.members import NO_TRIAGE, Member, Script
 
 from plansmith import Effect, Plansmith, RunStatus
 from plansmith.formats.dialect import dialect, recognise
@@ -21,11 +20,6 @@ from plansmith_compat import valuecell as vc
 from plansmith_compat.deerflow import DeerFlow, Goto, route_plan
 from plansmith_compat.sage import LLMPlanner
 from plansmith_compat.spring import HumanFeedbackNode, JManus, PlanExecutorNode, PlannerNode, keys
-from plansmith_planner.settings import PlannerSettings
-
-Script = Callable[..., ScriptedModel]
-NO_TRIAGE = PlannerSettings(triage=False)
-
 
 # SAGE: the page on LLMPlanner
 
