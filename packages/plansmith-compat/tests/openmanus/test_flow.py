@@ -33,9 +33,9 @@ async def refused(tool: PlanningTool, command: str, **given: Any) -> str:
     return result.error
 
 
-async def tool_with(*steps: str, plan_id: str = "p", title: str = "T") -> PlanningTool:
-    tool = PlanningTool()
-    await done(tool, "create", plan_id=plan_id, title=title, steps=list(steps))
+async def tool_with(*steps: str, **options: Any) -> PlanningTool:
+    tool = PlanningTool(**options)
+    await done(tool, "create", plan_id="p", title="T", steps=list(steps))
     return tool
 
 

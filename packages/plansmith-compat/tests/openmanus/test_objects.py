@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.members import Script, run_page
+from tests.openmanus.test_flow import tool_with
 
 from plansmith.errors import ModelFailed
 from plansmith.ports import Usage
@@ -14,13 +15,6 @@ from plansmith.testing import Answer, MemoryStore
 from plansmith.testing.modelserver import ModelServer, Reply
 from plansmith_compat import openmanus
 from plansmith_compat.openmanus import LLM, Message, PlanningTool, ToolResult
-
-
-async def tool_with(*steps: str, **options: Any) -> PlanningTool:
-    tool = PlanningTool(**options)
-    await tool(command="create", plan_id="p", title="T", steps=list(steps))
-    return tool
-
 
 # The planning tool as a tool
 
