@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from re import _compiler as compiler  # pyright: ignore[reportAttributeAccessIssue]
+from re import _compiler as compiler  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
 from re import _constants as ops  # pyright: ignore[reportAttributeAccessIssue]
 from re import _parser as parser  # pyright: ignore[reportAttributeAccessIssue]
 from types import ModuleType
