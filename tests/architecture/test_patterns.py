@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from re import _compiler as compiler  # pyright: ignore[reportAttributeAccessIssue]
-from re import _constants as ops  # pyright: ignore[reportAttributeAccessIssue]
-from re import _parser as parser  # pyright: ignore[reportAttributeAccessIssue]
 from types import ModuleType
 from typing import Any, NamedTuple
+
+compiler, ops, parser = map(import_module, ("re._compiler", "re._constants", "re._parser"))
 
 ROOT = Path(__file__).parents[2] / "packages"
 MODULES = sorted(ROOT.glob("*/src/**/*.py"))

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import stat
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests import forked
 from tests.contract.threads import story
+from tests.crash.test_several_servers import serving
+from tests.e2e.test_server_restart import TOOLS
 
 from plansmith.plan.thread import ThreadState, fold_thread
-from plansmith.store.doctor import diagnose
+from plansmith.store.doctor import diagnose, verify
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal
 from plansmith_planner.threads.store import ThreadStore, check_threads
@@ -53,6 +57,53 @@ def test_a_process_keeps_its_locks_on_the_store_through_every_operation(kept: li
 
 def test_nobody_but_sqlite_opens_the_files_of_the_store(kept: list[str]) -> None:
     assert kept[-1] == "opened: []"
+
+
+PLAN: dict[str, Any] = {
+    "goal": "see",
+    "steps": [{"id": "a", "kind": "tool", "tool": "quick", "inputs": {"name": "cli"}}],
+}
+
+
+async def run_by_command(folder: Path) -> str:
+    """`plansmith run` as a process of its own; the id of its run."""
+    process = await forked.create_subprocess_exec(
+        *(sys.executable, "-m", "plansmith_cli", "run", str(folder / "plan.json"), "--no-input"),
+        *("--json", "--store", f"sqlite:///{folder / 'runs.db'}", "--tools"),
+        str(folder / "tools.py"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=os.environ | {"HERE": str(folder), "XDG_DATA_HOME": str(folder / "data")},
+        cwd=folder,
+    )
+    out, err = await process.communicate()
+    assert process.returncode == 0, err
+    return str(json.loads(out)["id"])
+
+
+async def test_a_server_and_commands_on_one_store_lose_no_run(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "runs.db")
+    await store.append(journal("a", 3))
+    await store.close()
+    (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+    (tmp_path / "tools.py").write_text(TOOLS)
+    made: list[str] = []
+    async with serving(tmp_path, f"sqlite:///{tmp_path / 'runs.db'}", "one") as server:
+        client = server.client
+        for _ in range(2):
+            for _ in range(2):
+                answer = await client.post("/v1/runs", json={"plan": PLAN, "mode": "read_only"})
+                made.append(answer.json()["id"])
+            made += await asyncio.gather(run_by_command(tmp_path), run_by_command(tmp_path))
+        listed = (await client.get("/v1/runs", params={"limit": 100})).json()["items"]
+        assert set(made) <= {each["id"] for each in listed}
+    again = SqliteStore(tmp_path / "runs.db")
+    assert set(made) <= set(await again.runs())
+    for run in made:
+        assert await verify(again, run) > 1
+    await again.close()
+    findings = await diagnose(f"sqlite:///{tmp_path / 'runs.db'}")
+    assert all(found.level == "ok" for found in findings), findings
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["new", "open-to-all"])

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.members import Script
 
 from plansmith import Plan, Plansmith
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
-from plansmith.testing import Answer, ScriptedModel
+from plansmith.testing import Answer
 from plansmith_compat import openmanus
 from plansmith_compat.openmanus import PlanningFlow, PlanningTool, PlanStepStatus
 from plansmith_compat.openmanus.dialect import DIALECT
 from plansmith_compat.openmanus.tool import PlanningResult
-
-Script = Callable[..., ScriptedModel]
 
 
 async def done(tool: PlanningTool, command: str, **given: Any) -> str:
@@ -34,9 +33,9 @@ async def refused(tool: PlanningTool, command: str, **given: Any) -> str:
     return result.error
 
 
-async def tool_with(*steps: str, plan_id: str = "p", title: str = "T") -> PlanningTool:
-    tool = PlanningTool()
-    await done(tool, "create", plan_id=plan_id, title=title, steps=list(steps))
+async def tool_with(*steps: str, **options: Any) -> PlanningTool:
+    tool = PlanningTool(**options)
+    await done(tool, "create", plan_id="p", title="T", steps=list(steps))
     return tool
 
 

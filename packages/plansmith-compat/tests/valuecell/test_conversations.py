@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,11 +10,19 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.members import Member, run_page
+from tests.members import Member, Script, run_page
 from tests.valuecell import test_planner
-from tests.valuecell.test_planner import Script, answer, asked, planned, smith_of, task
+from tests.valuecell.test_planner import (
+    answer,
+    asked,
+    orchestrator,
+    planned,
+    said,
+    smith_of,
+    task,
+)
 
-from plansmith import Effect, Plansmith, RunStatus, tool
+from plansmith import Effect, RunStatus, tool
 from plansmith.errors import ModelRefused, PlansmithError
 from plansmith.plan.events import PlanProposed
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
@@ -31,19 +38,6 @@ FIELDS = [
 PAUSED = answer(adequate=False, reason="two facts are missing", user_input=FIELDS)
 HELLO = {"decision": "answer", "reason": "", "query": "", "answer": "I am a broker."}
 HAND = {"decision": "plan", "reason": "", "query": "look at AAPL", "answer": ""}
-
-
-def orchestrator(smith: Plansmith, agent: SuperAgent | None = None) -> vc.AgentOrchestrator:
-    return vc.AgentOrchestrator(vc.PlanService(RemoteConnections(smith)), agent)
-
-
-async def said(desk: vc.AgentOrchestrator, request: vc.UserInput) -> list[tuple[str, str]]:
-    """Returns all responses to a message; a stream that does not end fails the test."""
-
-    async def everything() -> list[tuple[str, str]]:
-        return [(each.event, each.content) async for each in desk.process_user_input(request)]
-
-    return await asyncio.wait_for(everything(), timeout=30)
 
 
 # The planner pauses for fields

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.members import Member
+from tests.members import NO_TRIAGE, Member, Script
 from tests.servers.a2a_desk import Desk
 from tests.waiting import until
 
@@ -30,8 +29,6 @@ from plansmith_compat.valuecell.conversations import is_confirmed
 from plansmith_connect.a2a.agent import connect
 from plansmith_planner.settings import PlannerSettings
 
-Script = Callable[..., ScriptedModel]
-NO_TRIAGE = PlannerSettings(triage=False)
 SKILL = Skill(
     name="Price watch", description="Monitors prices", examples=("Watch AAPL",), tags=("alerts",)
 )
@@ -57,6 +54,19 @@ def smith_of(model: ScriptedModel | None, *agents: Any, **options: Any) -> Plans
 
 async def nobody(_: vc.UserInputRequest) -> None:
     raise AssertionError("nothing was to be asked")
+
+
+def orchestrator(smith: Plansmith, agent: vc.SuperAgent | None = None) -> AgentOrchestrator:
+    return AgentOrchestrator(PlanService(RemoteConnections(smith)), agent)
+
+
+async def said(desk: AgentOrchestrator, request: vc.UserInput) -> list[tuple[str, str]]:
+    """Returns all responses to a message; a stream that does not end fails the test."""
+
+    async def everything() -> list[tuple[str, str]]:
+        return [(each.event, each.content) async for each in desk.process_user_input(request)]
+
+    return await asyncio.wait_for(everything(), timeout=30)
 
 
 async def planned(smith: Plansmith, request: vc.UserInput, thread: str = "t1") -> vc.ExecutionPlan:
@@ -374,9 +384,7 @@ async def test_the_words_of_the_schedule_are_taken_out_of_the_query_also_when_th
     assert [each.query for each in plan.tasks] == [bare]
     run = await smith.get(plan.plan_id)
     assert run.plan is not None
-    [made] = await AgentOrchestrator(PlanService(RemoteConnections(smith))).set_up_each(
-        plan, approve=run.plan.hash
-    )
+    [made] = await orchestrator(smith).set_up_each(plan, approve=run.plan.hash)
     await smith.schedules.fire_now(made.id)
     await smith.schedules.carried()
     assert worker.tasks == [bare]
@@ -391,12 +399,10 @@ async def test_a_recurring_task_needs_an_agent_that_monitors_or_notifies(scripte
 
 
 async def scheduled(smith: Plansmith) -> Any:
-    service = PlanService(RemoteConnections(smith))
-    orchestrator = AgentOrchestrator(service)
-    plan = await service.start_planning_task(asked("hourly, confirmed"), "t1", nobody)
+    plan = await planned(smith, asked("hourly, confirmed"))
     digest = (await smith.get(plan.plan_id)).plan
     assert digest is not None
-    return (await orchestrator.set_up_each(plan, approve=digest.hash))[0]
+    return (await orchestrator(smith).set_up_each(plan, approve=digest.hash))[0]
 
 
 async def test_a_recurring_task_resumes_after_a_restart_and_a_failed_run_does_not_end_it(
@@ -424,14 +430,9 @@ async def test_a_recurring_task_resumes_after_a_restart_and_a_failed_run_does_no
 # Running
 
 
-async def events(orchestrator: AgentOrchestrator, request: vc.UserInput) -> list[tuple[str, str]]:
-    said = orchestrator.process_user_input(request, "t1")
-    return [(each.event, each.content) async for each in said]
-
-
 async def test_a_request_runs_through_and_done_is_the_last_event(scripted: Script) -> None:
     smith = smith_of(scripted(answer(task())))
-    told = await events(AgentOrchestrator(PlanService(RemoteConnections(smith))), asked())
+    told = await said(orchestrator(smith), asked())
     names = [name for name, _ in told]
     assert names == [
         *("conversation_started", "thread_started", "task_started", "task_completed"),
@@ -443,7 +444,7 @@ async def test_a_failed_task_is_told_as_failed_and_never_as_completed(scripted: 
     broken = Member("Research", ToolFailed("no data"))
     model = scripted(answer(task()))
     smith = smith_of(model, broken, limits=Limits(max_replans=0))
-    told = await events(AgentOrchestrator(PlanService(RemoteConnections(smith))), asked())
+    told = await said(orchestrator(smith), asked())
     names = [name for name, _ in told]
     assert "task_failed" in names
     assert "task_completed" not in names
@@ -475,8 +476,7 @@ async def test_a_run_goes_on_after_the_client_disconnects(scripted: Script, at: 
     gate = asyncio.Event()
     worker = Member("Research", gate)
     smith = smith_of(scripted(answer(task())), worker)
-    orchestrator = AgentOrchestrator(PlanService(RemoteConnections(smith)))
-    stream = orchestrator.process_user_input(asked())
+    stream = orchestrator(smith).process_user_input(asked())
     async for each in stream:
         if each.event == at:
             break

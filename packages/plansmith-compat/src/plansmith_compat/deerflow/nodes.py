@@ -160,14 +160,6 @@ def human_feedback_node(state: _State, config: RunnableConfig = NO_CONFIG) -> An
     return llms.command("research_team", {**kept, **update})
 
 
-def needs_clarification(state: _State) -> bool:
-    """Whether a question to the person is still open; the last one may be answered too."""
-    rounds = state.get("clarification_rounds", 0)
-    asked = 0 < rounds <= state.get("max_clarification_rounds", ROUNDS)
-    done = state.get("is_clarification_complete", False)
-    return bool(state.get("enable_clarification", False) and asked and not done)
-
-
 class _Topic(NamedTuple):
     topic: str
     clear: str
@@ -227,9 +219,7 @@ def _topic(state: _State) -> _Topic:
     for message in state.get("messages") or ():
         text = llms.get_message_content(message) if llms.is_user_message(message) else ""
         said += [text] if text and said[-1:] != [text] else []
-    # What was kept before, if the messages are gone.
-    kept = [str(each) for each in state.get("clarification_history") or () if each]
-    history = said or kept or [each for each in [asked] if each]
+    history = said or [each for each in [asked] if each]
     more = f" - {', '.join(history[1:])}" if len(history) > 1 else ""
     topic = history[0] if history else asked
     rounds = int(state.get("clarification_rounds") or 0)

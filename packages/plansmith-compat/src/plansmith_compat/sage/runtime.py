@@ -22,7 +22,7 @@ from plansmith.plan.planning import PlanRequest
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import Ref, escape_text
 from plansmith.plan.run import Run, RunStatus, StepStatus
-from plansmith.plan.sentence import in_language
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import AnyStep, ReplyStep, ToolStep
 from plansmith.ports import ChatModel, PlanStore
 from plansmith.review.policy import Environment, acting_steps
@@ -43,14 +43,10 @@ from plansmith_compat.sage.planner import (
 from plansmith_planner.draft import salvage
 from plansmith_planner.language.locales import locale_of
 
-_SUM_UP: Final = {
-    True: "请简洁汇总以下结果，保留关键信息和结论。",
-    False: "Sum up these results briefly; keep the key facts and conclusions.",
-}
-_DECIDE: Final = {
-    True: "新的计划正等待您的决定：decide(approve=True) 或 decide(approve=False)。",
-    False: "A new plan waits for your decision: decide(approve=True) or decide(approve=False).",
-}
+_SUM_UP: Final = "Sum up these results briefly; keep the key facts and conclusions."
+_DECIDE: Final = Sentence(
+    "A new plan waits for your decision: decide(approve=True) or decide(approve=False)."
+)
 _NOTHING: Final = "（没有可执行的步骤或工具返回空结果）"
 
 
@@ -77,8 +73,7 @@ def runnable(
     if whole is None:
         return None, []
     specs = tool_specs(tools)
-    locale = locale_of(query)
-    plan = autofix(whole.replace(goal=query, locale=locale), specs).plan
+    plan = autofix(whole.replace(goal=query, locale=locale_of(query)), specs).plan
     errors = [each for each in check_plan(plan, specs) if each.severity is Severity.ERROR]
     usable = salvage(plan, errors, max_steps=len(plan.steps)) if errors else plan
     unusable = _unusable(listed, errors)
@@ -89,8 +84,7 @@ def runnable(
         results = "\n".join(str(Ref(step.id)) for step in said if isinstance(step, ToolStep))
         taken = {step.id for step in said}
         name = next(each for each in ("summary", "summary_of_all") if each not in taken)
-        instruction = f"{_SUM_UP[locale.startswith('zh')]}\n\n{results}"
-        said.append(ReplyStep(id=name, instruction=instruction))
+        said.append(ReplyStep(id=name, instruction=f"{_SUM_UP}\n\n{results}"))
     return usable.replace(steps=tuple(said)), unusable
 
 
@@ -195,7 +189,7 @@ def result_of(
     if not reply:
         asked = [*_questions(run).values()]
         if run is not None and run.status is RunStatus.REVIEWING:
-            asked.append(_DECIDE[run.locale.startswith("zh")])
+            asked.append(in_language(_DECIDE, run.locale))
         # A step that waits for an argument is told by its question.
         ended = [each for each in seen if not asked or "latency_ms" in each]
         lines = [
@@ -313,8 +307,8 @@ class AgentRuntime(MapFunction):
         with operators.changed(self, max_steps=most, profile=profile) as runtime:
             return runtime.step(query)
 
-    async def answer(self, query: str, profile: BaseProfile | None = None) -> StepResult:
-        return await self._turn(query, profile=profile)
+    async def answer(self, query: str) -> StepResult:
+        return await self._turn(query)
 
     def answer_question(
         self, value: Any, question: str = "", *, run_id: str = "", by: str = _CALLER
@@ -348,21 +342,18 @@ class AgentRuntime(MapFunction):
         name = run_id or (self.run.id if self.run is not None else "")
         if not name:
             raise Refused("there is no run to go on with", hint="give run_id=…")
-        async with self._smith("", self.profile) as smith:
+        async with self._smith("") as smith:
             request = (await smith.get(name)).request
-        async with self._smith(request, self.profile) as smith:
+        async with self._smith(request) as smith:
             run = await self._go_on(smith, await act(smith, await smith.get(name)))
         steps = write(run.plan).value if run.plan else []
         return self._ended(run, result_of(run, cast("list[PlanStep]", steps)))
 
-    async def _turn(
-        self, query: str, tell: Tell | None = None, *, profile: BaseProfile | None = None
-    ) -> StepResult:
+    async def _turn(self, query: str, tell: Tell | None = None) -> StepResult:
         """Plans, runs and tells the result; what goes wrong in planning is told too."""
-        who = profile or self.profile
         try:
             manifest = self.tools.describe()
-            steps = await calling.in_thread(self._plan_steps, who, query, manifest, tell)
+            steps = await calling.in_thread(self._plan_steps, query, manifest, tell)
         except Exception as error:  # noqa: BLE001 - a planner may raise anything
             return self._ended(None, StepResult(error=f"Planning failed: {error}"))
         own = self._own
@@ -376,25 +367,23 @@ class AgentRuntime(MapFunction):
             manifest,
             query,
             most=self.max_steps,
-            words=self._wording(query, who) is not None,
+            words=self._wording(query) is not None,
             sums=self.summarizer is not None,
         )
         if plan is None:
             return self._ended(None, result_of(None, steps, unusable))
-        async with self._smith(query, who) as smith:
-            run = await self._ran(smith, plan, who, query, tell)
+        async with self._smith(query) as smith:
+            run = await self._ran(smith, plan, query, tell)
         return self._ended(run, result_of(run, steps, unusable))
 
     def _ended(self, run: Run | None, result: StepResult) -> StepResult:
         self.run, self.result = run, result
         return result
 
-    async def _ran(
-        self, smith: Plansmith, plan: Plan, who: BaseProfile, query: str, tell: Tell | None
-    ) -> Run:
+    async def _ran(self, smith: Plansmith, plan: Plan, query: str, tell: Tell | None) -> Run:
         wanted = PlanRequest(
             query,
-            profile=operators.briefing_of(who.render_system_prompt()),
+            profile=operators.briefing_of(self.profile.render_system_prompt()),
             top_k=self._own.topk_tools if self._own is not None else None,
             max_steps=self.max_steps,
             dialect="sage",
@@ -434,10 +423,10 @@ class AgentRuntime(MapFunction):
         return None if acts else True
 
     def _plan_steps(
-        self, profile: BaseProfile, query: str, tools: Mapping[str, Any], tell: Tell | None
+        self, query: str, tools: Mapping[str, Any], tell: Tell | None
     ) -> list[PlanStep]:
         """Has the planner plan; by `plan`, which a subclass may have overridden."""
-        prompt, steps = profile.render_system_prompt(), cast("object", None)
+        prompt, steps = self.profile.render_system_prompt(), cast("object", None)
         if tell is None or self._own is None or type(self._own).plan is not LLMPlanner.plan:
             steps = self.planner.plan(profile_system_prompt=prompt, user_query=query, tools=tools)
         else:
@@ -452,18 +441,18 @@ class AgentRuntime(MapFunction):
             tell({"type": "plan_generated", "plan": steps})
         return cast("list[PlanStep]", steps)
 
-    def _wording(self, query: str, who: BaseProfile) -> ChatModel | None:
+    def _wording(self, query: str) -> ChatModel | None:
         """Returns the model that words answers: the summarizer's, else the planner's."""
-        text = who.render_system_prompt()
+        text = self.profile.render_system_prompt()
         if self.summarizer is not None:
             return wording_model(self.summarizer, None, text)
         return wording_model(self._own.generator, query, text) if self._own is not None else None
 
-    def _smith(self, query: str, who: BaseProfile) -> Plansmith:
+    def _smith(self, query: str) -> Plansmith:
         own = self._own if self.replans else None
         return Plansmith(
             model=own.plan_model(query) if own is not None else None,
-            report_model=self._wording(query, who),
+            report_model=self._wording(query),
             tools=[operators.RegistryTools(self.tools)],
             store=self._store,
             shared_store=not isinstance(self._store, str),

@@ -18,16 +18,8 @@ from plansmith_compat.spring.beans import ResearchPlan
 from plansmith_compat.spring.dialects import write_as
 from plansmith_compat.spring.dialects.research import MANNER, read
 from plansmith_compat.spring.keys import State, Updates
-from plansmith_compat.spring.nodes import HumanFeedbackDispatcher, OnText, PlanningNode
+from plansmith_compat.spring.nodes import OnText, PlanningNode
 from plansmith_planner.agent_cards import CODER, RESEARCHER
-
-__all__ = [
-    "HumanFeedbackDispatcher",
-    "HumanFeedbackNode",
-    "InformationDispatcher",
-    "InformationNode",
-    "PlannerNode",
-]
 
 _BACKGROUND: Final = "background investigation results"
 _MAX_ITERATIONS: Final = 1

@@ -24,7 +24,6 @@ from plansmith.plan.problem import Problem, Severity, has_errors, problem
 from plansmith.plan.question_options import GO_ON, LIMIT
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import ToolStep
 from plansmith.ports import ChatModel, ContextBlock
 from plansmith.runs.intake import SEEN_FIRST
 from plansmith_compat.calling import Known
@@ -250,20 +249,11 @@ class PlanExecutorNode:
         if reading.plan is None:
             return reading
         found = check_plan(reading.plan, (), agents=self.agents)
-        own = [_unsupported(step) for step in reading.plan.steps if isinstance(step, ToolStep)]
-        # Replaces the checker's problem by one that lists the known tools.
-        rest = [each for each in found if each.code != "PS101"]
-        return Reading(reading.plan, (*reading.problems, *own, *rest))
+        return Reading(reading.plan, (*reading.problems, *found))
 
 
 def _count(state: State, key: str) -> int:
     return int(state.get(key) or 0)
-
-
-def _unsupported(step: ToolStep) -> Problem:
-    message = Sentence("unknown.tool", name=step.tool)
-    hint = Sentence("use one of {tools}", tools=[*nl2sql.TOOLS])
-    return problem("PS101", message, hint=hint, step=step.id, path=("tool_to_use",))
 
 
 def _after_repairs(repairs: int, rejections: int) -> str:
@@ -315,9 +305,7 @@ class HumanFeedbackNode:
     async def apply(self, state: State) -> Updates:
         """Returns the updates of the state, with the next node."""
         data = feedback_data(state.get(keys.HUMAN_FEEDBACK_DATA))
-        # A state of the original has a person's rejections among the repairs.
-        own = state.get(keys.HUMAN_REJECTION_COUNT) is not None
-        rejections = _count(state, keys.HUMAN_REJECTION_COUNT if own else keys.PLAN_REPAIR_COUNT)
+        rejections = _count(state, keys.HUMAN_REJECTION_COUNT)
         match decision_in(data, state, at_limit=rejections >= MAX_REJECTIONS):
             case "approve":
                 more = {keys.HUMAN_FEEDBACK_CONTENT: "", keys.HUMAN_REJECTED_PLAN: ""}
@@ -395,9 +383,8 @@ class DataAgent:
             return await self._execute(await self._only_sql(question, thread_id, by))
         given: dict[str, Any] = {"dialect": "spring", "mode": "review" if human_review else ""}
         run = await planned(self.smith, question, thread_id=thread_id, by=by, **given)
-        if human_review and not moves.sees_first(
-            run
-        ):  # it answered a question that did not ask for it
+        # It may have answered a question of a request that did not ask for it.
+        if human_review and not moves.sees_first(run):
             await self.smith.runs.ask_for_review(run.id, SEEN_FIRST)
             run = await self.smith.get(run.id)
         return await self._execute(run)

@@ -16,6 +16,7 @@ from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.run_options import Origin
 from plansmith.plan.schedules import parts, timing_of
+from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import AgentStep
 from plansmith.ports import Agent, ChatModel
 from plansmith.text import HAN
@@ -326,7 +327,7 @@ def _rejected(problems: Sequence[Problem], model: str, locale: str) -> str:
     if any(
         each.path[:1] in (("schedule_config",), ("schedule",), ("schedules",)) for each in flaws
     ):
-        return conversations.ASK_FOR_TIME[locale.startswith("zh")]
+        return in_language(conversations.ASK_FOR_TIME, locale)
     return f"The plan was rejected: {flaws[0].message}" if flaws else ""
 
 
