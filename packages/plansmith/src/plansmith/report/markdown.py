@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from plansmith.lazy import lazy_modules
 from plansmith.plan.refs import without_citations
 from plansmith.report.data import Entry, Evidence, Report, Took, Words
 from plansmith.report.result_text import facts
-from plansmith.text import visible
 
 if TYPE_CHECKING:
     from plansmith.report import prose
 else:
     lazy_modules(globals(), prose="plansmith.report.prose")
-
-_ESCAPED: Final = re.compile(r"[\\`*\[\]~|]|(?<!\w)_|_(?!\w)|!(?=\[)")
-_LINE_START: Final = re.compile(
-    r"^([^\S\n]*)(#{1,6}(?=\s|$)|[-+](?=\s|$)|[=>-](?=[=> \t-]*$)|>)", re.MULTILINE
-)
-_NUMBERED: Final = re.compile(r"^([^\S\n]*\d{1,9})([.)])(?=\s|$)", re.MULTILINE)
-_TICKS: Final = re.compile(r"`+")
 
 
 def to_markdown(report: Report, *, brief: bool = False) -> str:
@@ -54,7 +45,7 @@ def lacking_markdown(report: Report, *, with_plan: bool = True) -> str:
     # How well an answer is sourced is told where its sources are: in the whole report.
     codes = ("uncited",) if with_plan else ("uncited", "degraded")
     elsewhere = tuple(report.words[code].partition("{")[0] for code in codes)
-    lines += [f"> {line(note)}" for note in report.notes if not note.startswith(elsewhere)]
+    lines += [f"> {prose.line(note)}" for note in report.notes if not note.startswith(elsewhere)]
     lines += [f"- {each}" for each in _failures(report)]
     return "\n".join(lines).strip()
 
@@ -64,49 +55,19 @@ def harmless(text: str) -> str:
     return "\n".join(_blocks(text, cites=False)).strip()
 
 
-def plain(text: str) -> str:
-    """Escapes a text for Markdown: no markup, no HTML, no links."""
-    if text.isascii() and text.isalnum():
-        return text
-    shown = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    escaped = _ESCAPED.sub(lambda found: f"\\{found[0]}", shown)
-    return _NUMBERED.sub(r"\1\\\2", _LINE_START.sub(r"\1\\\2", escaped))
-
-
-def line(text: str) -> str:
-    """Escapes a text for Markdown, on one line."""
-    return plain(" ".join(visible(text).split()))
-
-
-def coded(text: str) -> str:
-    """Returns a text as inline code, between enough backticks."""
-    shown = " ".join(visible(text).split())
-    ticks = "`" * (max((len(run) for run in _TICKS.findall(shown)), default=0) + 1)
-    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
-    return f"{ticks}{pad}{shown}{pad}{ticks}" if shown else ""
-
-
-def listing(text: str) -> str:
-    """Returns a text as a code block with a fence that it cannot close."""
-    shown = visible(text)
-    longest = max((len(run) for run in _TICKS.findall(shown)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}text\n{shown}\n{fence}"
-
-
 def _lines(report: Report, *, brief: bool) -> Iterator[str]:
     words = report.words
-    yield f"# {line(report.title)}"
+    yield f"# {prose.line(report.title)}"
     if not report.is_answered:
         yield from _head(report)
     if report.request and report.request != report.title:
-        yield from ("", f"{words['request']}: {line(report.request)}")
+        yield from ("", f"{words['request']}: {prose.line(report.request)}")
     yield from ("", f"## {words['answer']}", "")
     yield from _blocks(report.answer.text, cites=True)
     if report.answer.sources:
-        named = ", ".join(coded(name) for name in report.answer.sources)
+        named = ", ".join(prose.coded(name) for name in report.answer.sources)
         yield from (f"{words['sources']}: {named}", "")
-    yield from (f"> {line(note)}" for note in report.notes)
+    yield from (f"> {prose.line(note)}" for note in report.notes)
     if report.is_answered:
         yield from _head(report)
     if report.evidence:
@@ -114,17 +75,17 @@ def _lines(report: Report, *, brief: bool) -> Iterator[str]:
         for each in report.evidence:
             yield from _evidence(each, words, brief=brief)
     yield from _section(words["deviations"], [_entry(each) for each in report.deviations])
-    yield from _section(words["assumptions"], [line(each) for each in report.assumptions])
+    yield from _section(words["assumptions"], [prose.line(each) for each in report.assumptions])
     yield from _section(words["failures"], list(_failures(report)))
     yield from _section(words["decisions"], [_entry(each) for each in report.decisions])
     yield from _section(words["cost"], list(took_lines(report.took, words)))
     made = f" · {words[f'made_{report.made_by}']}" if report.made_by else ""
     yield ""
-    yield f"{words['run']} {coded(report.run)} · {words['plan']} {report.plan[:12]}{made}"
+    yield f"{words['run']} {prose.coded(report.run)} · {words['plan']} {report.plan[:12]}{made}"
 
 
 def _head(report: Report) -> Iterator[str]:
-    return (part for text in report.head for part in ("", line(text)))
+    return (part for text in report.head for part in ("", prose.line(text)))
 
 
 def _blocks(text: str, *, cites: bool) -> Iterator[str]:
@@ -134,8 +95,8 @@ def _blocks(text: str, *, cites: bool) -> Iterator[str]:
 
 def _failures(report: Report) -> Iterator[str]:
     for each in report.failures:
-        reason = f": {line(each.reason)}" if each.reason else ""
-        yield f"{coded(each.step)} {report.words[f'is_{each.status}']}{reason}"
+        reason = f": {prose.line(each.reason)}" if each.reason else ""
+        yield f"{prose.coded(each.step)} {report.words[f'is_{each.status}']}{reason}"
 
 
 def _section(title: str, entries: Sequence[str]) -> Iterator[str]:
@@ -145,15 +106,15 @@ def _section(title: str, entries: Sequence[str]) -> Iterator[str]:
 
 
 def _evidence(each: Evidence, words: Words, *, brief: bool) -> Iterator[str]:
-    title = f" — {line(each.title)}" if each.title else ""
-    callee = f" ({coded(each.callee)})" if each.callee else ""
-    yield from ("", f"**{line(each.step)}**{title}{callee}", "")
+    title = f" — {prose.line(each.title)}" if each.title else ""
+    callee = f" ({prose.coded(each.callee)})" if each.callee else ""
+    yield from ("", f"**{prose.line(each.step)}**{title}{callee}", "")
     if each.taken_from:
-        yield from (f"{line(taken_over(each, words))}", "")
+        yield from (f"{prose.line(taken_over(each, words))}", "")
     if brief:
         yield from _beginning(each, words)
         return
-    yield listing(each.shown)
+    yield prose.listing(each.shown)
     if each.clipped:
         yield from ("", words["clipped"].format(size=f"{each.size:,}"))
 
@@ -167,9 +128,9 @@ def _beginning(each: Evidence, words: Words) -> Iterator[str]:
 
 
 def _entry(entry: Entry) -> str:
-    step = f"{coded(entry.step)}: " if entry.step else ""
+    step = f"{prose.coded(entry.step)}: " if entry.step else ""
     at = f" ({when(entry.at)})" if entry.at else ""
-    return f"{step}{line(entry.text)}{at}"
+    return f"{step}{prose.line(entry.text)}{at}"
 
 
 def taken_over(each: Evidence, words: Words) -> str:

@@ -13,7 +13,6 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
-from plansmith.report.markdown import coded, listing, plain
 from plansmith.text import visible
 
 _MAX_DEPTH: Final = 50
@@ -28,6 +27,42 @@ _IN_TEXT: Final = re.compile(
 )
 _TAIL: Final = ".,;:!?。，；：！？)）"
 _MARKS: Final = {"strong": "**", "em": "*"}
+_ESCAPED: Final = re.compile(r"[\\`*\[\]~|]|(?<!\w)_|_(?!\w)|!(?=\[)")
+_LINE_START: Final = re.compile(
+    r"^([^\S\n]*)(#{1,6}(?=\s|$)|[-+](?=\s|$)|[=>-](?=[=> \t-]*$)|>)", re.MULTILINE
+)
+_NUMBERED: Final = re.compile(r"^([^\S\n]*\d{1,9})([.)])(?=\s|$)", re.MULTILINE)
+_TICKS: Final = re.compile(r"`+")
+
+
+def plain(text: str) -> str:
+    """Escapes a text for Markdown: no markup, no HTML, no links."""
+    if text.isascii() and text.isalnum():
+        return text
+    shown = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    escaped = _ESCAPED.sub(lambda found: f"\\{found[0]}", shown)
+    return _NUMBERED.sub(r"\1\\\2", _LINE_START.sub(r"\1\\\2", escaped))
+
+
+def line(text: str) -> str:
+    """Escapes a text for Markdown, on one line."""
+    return plain(" ".join(visible(text).split()))
+
+
+def coded(text: str) -> str:
+    """Returns a text as inline code, between enough backticks."""
+    shown = " ".join(visible(text).split())
+    ticks = "`" * (max((len(run) for run in _TICKS.findall(shown)), default=0) + 1)
+    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{ticks}{pad}{shown}{pad}{ticks}" if shown else ""
+
+
+def listing(text: str) -> str:
+    """Returns a text as a code block with a fence that it cannot close."""
+    shown = visible(text)
+    longest = max((len(run) for run in _TICKS.findall(shown)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{shown}\n{fence}"
 
 
 class _Parser(MarkdownIt):
