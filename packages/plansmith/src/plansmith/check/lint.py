@@ -19,7 +19,6 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, PlanStep, ToolStep, has_rules
 
 _REFER: Final = Sentence("refer to its output, or leave the step out")
-_OTHER_WORDS: Final = frozenset({"id", "title", "why", "after", "timeout_s"})
 _WIDE: Final = 32
 _BOUNDED: Final = 100
 # The kinds of steps that may use all earlier results without referring to them.
@@ -111,16 +110,21 @@ class _Linter:
 
     def duplicate_work(self) -> Iterator[Problem]:
         """Yields the same call made twice, with no change in between."""
-        seen: dict[bytes, str] = {}
+        seen: dict[tuple[str, str, bytes], str] = {}
         for name in self.sequence:
             # Under a condition the same call may be meant for another case.
             step = self.by_id.get(name)
             if step is None or name in self.ruled:
                 continue
-            if not isinstance(step, ToolStep | AgentStep | PlanStep):
-                continue
-            own = {key: each for key, each in step.stored().items() if key not in _OTHER_WORDS}
-            work = canonical_json(own)
+            match step:
+                case ToolStep():
+                    work = ("tool", step.tool, canonical_json(step.inputs))
+                case AgentStep():
+                    work = ("agent", step.agent, canonical_json([step.task, step.inputs]))
+                case PlanStep():
+                    work = ("plan", step.template, canonical_json(step.inputs))
+                case _:
+                    continue
             first = seen.get(work)
             if first and not self.below[first] & self.above[name] & self.acting:
                 # If the second call is ordered after the first, it may be meant to look again.
