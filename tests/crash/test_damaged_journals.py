@@ -72,6 +72,12 @@ class World:
             last = event
 
 
+def opened(url: str) -> Store:
+    store = open_store(url)
+    assert isinstance(store, DatabaseStore)
+    return store
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
     store: Store = SqliteStore(tmp_path / "runs.db")
@@ -256,7 +262,7 @@ async def test_a_damaged_last_row_keeps_no_other_run_from_going_on(
     if kind == "postgres":
         server: Server = request.getfixturevalue("postgres_server")
         url = server.new_database(name)
-    world = World(open_store(url))
+    world = World(opened(url))
     damaged, other = [await world.approved() for _ in range(2)]
     last = len(await world.store.events(damaged))
     await world.smith.close()
@@ -266,7 +272,7 @@ async def test_a_damaged_last_row_keeps_no_other_run_from_going_on(
         request.getfixturevalue("postgres_server").sql(statement, database=name)
     else:
         damage_file(tmp_path / "runs.db", damaged, IN_A_FILE[change])
-    world = World(open_store(url))
+    world = World(opened(url))
     assert list(await world.store.open_runs()) == [damaged, other]
     with pytest.raises(JournalDamaged, match=f"plansmith store repair {damaged}"):
         await world.smith.runs.resume_all()
