@@ -26,7 +26,6 @@ from plansmith.plan import events as e
 from plansmith.plan.events import verify_chain
 from plansmith.store.database_store import DatabaseStore
 from plansmith.store.doctor import diagnose, missing_runs, verify
-from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
 from plansmith.testing.contracts import journal
@@ -34,7 +33,7 @@ from plansmith_postgres.store import PostgresStore
 
 ADA = e.Actor(kind="person", name="ada")
 SYSTEM = e.Actor(kind="system")
-Store = MemoryStore | DatabaseStore
+Store = DatabaseStore
 _numbers = itertools.count(1)
 
 
@@ -73,12 +72,16 @@ class World:
             last = event
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def opened(url: str) -> Store:
+    store = open_store(url)
+    assert isinstance(store, DatabaseStore)
+    return store
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    store: Store = MemoryStore()
-    if request.param == "sqlite":
-        store = SqliteStore(tmp_path / "runs.db")
-    elif request.param == "postgres":
+    store: Store = SqliteStore(tmp_path / "runs.db")
+    if request.param == "postgres":
         server: Server = request.getfixturevalue("postgres_server")
         store = PostgresStore(server.new_database(f"damaged_{next(_numbers)}"))
     made = World(store)
@@ -259,7 +262,7 @@ async def test_a_damaged_last_row_keeps_no_other_run_from_going_on(
     if kind == "postgres":
         server: Server = request.getfixturevalue("postgres_server")
         url = server.new_database(name)
-    world = World(open_store(url))
+    world = World(opened(url))
     damaged, other = [await world.approved() for _ in range(2)]
     last = len(await world.store.events(damaged))
     await world.smith.close()
@@ -269,7 +272,7 @@ async def test_a_damaged_last_row_keeps_no_other_run_from_going_on(
         request.getfixturevalue("postgres_server").sql(statement, database=name)
     else:
         damage_file(tmp_path / "runs.db", damaged, IN_A_FILE[change])
-    world = World(open_store(url))
+    world = World(opened(url))
     assert list(await world.store.open_runs()) == [damaged, other]
     with pytest.raises(JournalDamaged, match=f"plansmith store repair {damaged}"):
         await world.smith.runs.resume_all()

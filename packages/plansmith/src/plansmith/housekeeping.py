@@ -29,8 +29,8 @@ class PruningStore(Protocol):
         """Returns the runs that ended before a moment, with the bytes of their journals."""
         ...
 
-    async def prune(self, before: datetime, *, spared: Collection[str] = ()) -> object:
-        """Removes runs that ended before a moment, and values that nothing mentions."""
+    async def prune(self, before: datetime) -> int:
+        """Removes values of before a moment that nothing mentions."""
         ...
 
 
@@ -114,7 +114,7 @@ async def prune(
         except (RunBusy, JournalDamaged):
             busy.add(run)
     old = Old({run: runs[run] for run in runs.keys() - busy}, spared | busy)
-    await _store_of(smith).prune(before, spared=old.spared)
+    await _store_of(smith).prune(before)
     if isinstance(smith.store, Records):
         await ScheduleStore(smith.store).prune(before)
     return old

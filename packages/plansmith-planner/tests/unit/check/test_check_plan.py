@@ -91,17 +91,15 @@ def test_a_templates_parameters_may_be_used() -> None:
     assert "'cities'" in problem.hint
 
 
-def test_two_rings_are_two_problems_and_each_names_its_members() -> None:
+def test_of_two_rings_the_first_is_told_with_its_members() -> None:
     steps = [
         tool("a", after=["b"]),
         tool("b", after=["a"]),
         tool("c", after=["d", "a"]),
         tool("d", after=["c"]),
     ]
-    messages = [problem.message for problem in check(*steps)]
-    assert len(messages) == 2
-    assert "a -> b -> a" in messages[0]
-    assert "c -> d -> c" in messages[1]
+    [found] = check(*steps)
+    assert "a -> b -> a" in found.message
 
 
 def test_many_unknown_tools_among_many_are_told() -> None:

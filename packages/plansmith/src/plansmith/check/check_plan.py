@@ -230,19 +230,16 @@ def agent_names(agents: Iterable[str | AgentSpec]) -> tuple[set[str], dict[str, 
     known: set[str] = set()
     refused: dict[str, str] = {}
     for entry in agents:
-        name = entry if isinstance(entry, str) else entry.name
         if isinstance(entry, str):
-            known.add(name)
-        elif not entry.enabled:
-            refused[name] = Sentence("the agent '{name}' is switched off", name=name)
-        elif entry.hidden:
-            refused[name] = Sentence("the agent '{name}' is hidden from planning", name=name)
-        elif entry.passthrough:
-            refused[name] = Sentence(
-                "the agent '{name}' takes whole requests only, never a step of a plan", name=name
-            )
+            known.add(entry)
+        elif entry.enabled and not entry.hidden and not entry.passthrough:
+            known.add(entry.name)
         else:
-            known.add(name)
+            refused[entry.name] = Sentence(
+                "the agent '{name}' takes no steps: it is switched off, hidden from planning, or "
+                "takes whole requests only",
+                name=entry.name,
+            )
     return known, {name: reason for name, reason in refused.items() if name not in known}
 
 

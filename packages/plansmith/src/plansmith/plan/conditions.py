@@ -85,18 +85,12 @@ def _flaws(condition: Json, where: Path, depth: int) -> Iterator[ConditionFlaw]:
         for place, each in enumerate(items):
             yield from _operand_flaws(each, (*here, place))
     else:
-        yield _misshapen(name, where)
-
-
-def _misshapen(name: str, where: Path) -> ConditionFlaw:
-    if name in LISTS:
-        why = Sentence("'{name}' takes a list of conditions, at least one", name=name)
-    elif name in PAIRS:
-        why = Sentence("'{name}' takes a list of two values to compare", name=name)
-    else:
-        why = Sentence("a condition is an object with one of the keys {names}", names=[*OPERATORS])
-        return ConditionFlaw(where, why)
-    return ConditionFlaw((*where, name), why)
+        why = Sentence(
+            "a condition is an object with one of the keys {names}; 'all' and 'any' take a list "
+            "of conditions, comparisons a list of two values",
+            names=[*OPERATORS],
+        )
+        yield ConditionFlaw(where, why)
 
 
 def _operand_flaws(operand: Json, where: Path) -> Iterator[ConditionFlaw]:

@@ -52,13 +52,8 @@ def _sequence(graph: Needs) -> list[str]:
 
 def cycle_problems(graph: Needs) -> list[Problem]:
     """Returns the first cycle of a graph as a problem; none if it has no cycle."""
-    if len(_sequence(graph)) == len(graph):
-        return []
-    try:
-        TopologicalSorter({node: sorted(before) for node, before in graph.items()}).prepare()
-    except CycleError as error:
-        ring: list[str] = error.args[1][1:]
-    else:
+    ring = _ring(graph) if len(_sequence(graph)) < len(graph) else []
+    if not ring:
         return []
     code, message = "PS305", Sentence("step '{step}' waits for itself", step=ring[0])
     hint = Sentence("remove the id from its own inputs and from its own `after`")
@@ -68,6 +63,18 @@ def cycle_problems(graph: Needs) -> list[Problem]:
         code, message = "PS301", Sentence("{count} steps wait for each other: {ring}", **about)
         hint = Sentence("remove one of these needs, from `after` or from a reference")
     return [problem(code, message, hint=hint, step=ring[0])]
+
+
+def _ring(graph: Needs) -> list[str]:
+    """Returns nodes of which each waits for the next, and the last for the first."""
+    try:
+        TopologicalSorter({node: sorted(before) for node, before in graph.items()}).prepare()
+    except CycleError as error:
+        ring: list[str] = error.args[1][:0:-1]
+        place = {node: index for index, node in enumerate(graph)}
+        start = ring.index(min(ring, key=place.__getitem__))
+        return ring[start:] + ring[:start]
+    return []
 
 
 def downstream(graph: Needs, starts: Iterable[str]) -> frozenset[str]:

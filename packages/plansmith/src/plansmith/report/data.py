@@ -146,11 +146,10 @@ class Report:
         """Returns the report as JSON; long results are clipped and named by their hash."""
         told = {name: _json(getattr(self, name)) for name in self.__slots__ if name != "pictures"}
         answer = _json(self.answer) | {"text": without_citations(self.answer.text)}
-        evidence: list[Json] = [
-            {_IN_JSON.get(name, name): value for name, value in _json(each).items()}
-            | {"taken_from": each.taken_from or None}
-            for each in self.evidence
-        ]
+        evidence: list[Json] = []
+        for each in self.evidence:
+            fields: dict[str, Json] = _json(each) | {"taken_from": each.taken_from or None}
+            evidence.append({_IN_JSON.get(name, name): fields[name] for name in fields})
         took: Json = {
             "calls": self.took.calls,
             "tokens": self.took.tokens,

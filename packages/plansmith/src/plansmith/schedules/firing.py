@@ -323,6 +323,5 @@ def _overlapping(
     before = (begun or open_fires)[0]
     waits = before.state is FireState.WAITING
     code = "schedule.still_waits" if waits else "schedule.still_runs"
-    more = Sentence("and one is queued") if queued else ""
-    why = joined([Sentence(code, time=f"{before.due:%Y-%m-%d %H:%M}"), more])
+    why = Sentence(code, time=f"{before.due:%Y-%m-%d %H:%M}")
     return {"state": FireState.SKIPPED, "run": "", "note": why, "ended": now}

@@ -6,8 +6,7 @@ import asyncio
 import json
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final
@@ -26,7 +25,6 @@ from plansmith.store.rows import day_of, need_following, read_journal, rows_of, 
 from plansmith.store.sql import Change, Dialect, Parameters, Step
 from plansmith.store.summaries import OPEN, SummaryReads, cells_of
 
-_RUNS_AT_ONCE: Final = 50
 _BODIES_AT_ONCE: Final = 10_000
 _FAR: Final = 2**63
 _NO_DAY: Final = "9999-12-31"
@@ -37,14 +35,6 @@ _FEW: Final = 64
 # starts with a line feed.
 _ANY_RUN: Final = ""
 _RECORD: Final = "\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Pruned:
-    """How much was removed as too old."""
-
-    runs: int = 0
-    values: int = 0
 
 
 class DatabaseStore(SummaryReads):
@@ -195,10 +185,15 @@ class DatabaseStore(SummaryReads):
         self, run: str, *, last: int | None = None, tombstones: Sequence[Json] = ()
     ) -> bool:
         """Deletes a run's journal, if it ends with `last`; its values go with the next `prune`."""
+        steps: list[Step] = [(each, [{"run": run}]) for each in sql.DELETE_RUN]
+        steps += [(sql.BURY, [{"run": run, "body": json.dumps(each)}]) for each in tombstones]
         while rows := await self._query(sql.LAST, {"run": run}):
-            if last not in (None, int(rows[0][0])):
+            number = int(rows[0][0])
+            if last not in (None, number):
                 return False
-            if await self._delete({run: int(rows[0][0])}, tombstones):
+            need = sql.IS_AT, {"run": run, "number": number}
+            [done] = await self._transact([Change([need], steps)])
+            if done is not None:
                 return True
         return False
 
@@ -206,36 +201,14 @@ class DatabaseStore(SummaryReads):
         """Returns the tombstones of deleted runs, oldest first."""
         return [json.loads(str(row[0])) for row in await self._query(sql.TOMBSTONES, {})]
 
-    async def _delete(self, runs: Mapping[str, int], tombstones: Sequence[Json] = ()) -> int:
-        """Deletes runs that have no events after the given number."""
-        changes: list[Change] = []
-        for run, number in runs.items():
-            steps: list[Step] = [(each, [{"run": run}]) for each in sql.DELETE_RUN]
-            steps += [(sql.BURY, [{"run": run, "body": json.dumps(each)}]) for each in tombstones]
-            changes.append(Change([(sql.IS_AT, {"run": run, "number": number})], steps))
-        found = await self._transact(changes) if changes else []
-        return sum(steps is not None for steps in found)
-
     async def over_before(self, before: datetime) -> dict[str, int]:
         """Returns the runs that ended before a moment, with the bytes of their journals."""
-        sizes: dict[str, int] = {}
-        for run in await self._over(before):
-            [[size]] = await self._query(sql.RUN_SIZE, {"run": run})
-            sizes[run] = int(size or 0)
-        return sizes
-
-    async def _over(self, before: datetime) -> dict[str, int]:
-        """Returns the runs that ended before a moment, with the number of their last event."""
         given = {"before": moment(before.astimezone(UTC))}
-        return {str(run): int(last) for run, last in await self._query(sql.OVER_BEFORE, given)}
+        return {str(run): int(size) for run, size in await self._query(sql.OVER_BEFORE, given)}
 
-    async def prune(self, before: datetime, *, spared: Collection[str] = ()) -> Pruned:
-        """Deletes runs that ended before a moment, then values that no event mentions."""
+    async def prune(self, before: datetime) -> int:
+        """Deletes values that were last put before a moment and that no event mentions."""
         self._values.forget()
-        old = [each for each in (await self._over(before)).items() if each[0] not in spared]
-        runs = 0
-        for start in range(0, len(old), _RUNS_AT_ONCE):  # others write in between
-            runs += await self._delete(dict(old[start : start + _RUNS_AT_ONCE]))
         # A value put a moment ago may not have its event yet.
         day = min(day_of(before), day_of(self._now() - timedelta(days=1)))
         seen = await self._position()
@@ -244,9 +217,9 @@ class DatabaseStore(SummaryReads):
             for each in sorted(await self._unmentioned(day, seen))
         ]
         if not values:
-            return Pruned(runs)
+            return 0
         [done] = await self._transact([Change((), [(sql.DELETE_CONTENT, values)])])
-        return Pruned(runs, sum(done or ()))
+        return sum(done or ())
 
     async def unmentioned(self) -> int:
         """Returns how many values no event mentions."""

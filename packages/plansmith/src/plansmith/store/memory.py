@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from plansmith.claim_ports import Claim
 from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
 from plansmith.lazy import lazy_modules
-from plansmith.ports import News, Record, Sound
+from plansmith.ports import News, Record
 
 if TYPE_CHECKING:
     from plansmith.plan import data, sentence
@@ -44,7 +44,6 @@ class MemoryStore:
         self._news: list[Event | None] = []  # None: its run was deleted
         self._values: dict[str, bytes] = {}
         self._waiting: dict[str, list[asyncio.Event]] = {}
-        self._aside: dict[str, list[Event]] = {}
         self._tombstones: list[Json] = []
         self._claims: dict[str, Claim] = {}
         self._terms = 0
@@ -216,32 +215,6 @@ class MemoryStore:
         """Returns the values of content hashes, in this order."""
         return [await self.get(each) for each in digests]
 
-    async def sound(self, run: str) -> Sound:
-        """Returns the events of a run: none is ever altered here."""
-        events = self._events.get(run, [])
-        return Sound(list(events), len(events))
-
-    async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
-        """Moves the events after a number aside and appends these instead; all or none."""
-        journal = self._events.get(run, [])
-        before = journal[after - 1].hash if 0 < after <= len(journal) else None
-        if before is None or (events and events[0].before != before):
-            raise StaleWriter(
-                sentence.Sentence("event {number} of run {run} has changed", number=after, run=run)
-            )
-        moved = journal[after:]
-        self._aside.setdefault(run, []).extend(moved)
-        del journal[after:]
-        self._statuses[run] = ""
-        self._summaries.pop(run, None)
-        await self.append(events)
-        return len(moved)
-
-    async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
-        """Returns the events of a run that were set aside, oldest first."""
-        moved = self._aside.get(run, ())
-        return [(each.number, data.canonical_json(each.to_json())) for each in moved]
-
     async def claim(self, run: str, owner: str, *, instead_of: int = 0, beats: int = -1) -> Claim:
         """Claims a run that nobody owns, or that is claimed under a term; returns the claim."""
         del beats  # no other machine has this store
@@ -277,7 +250,7 @@ class MemoryStore:
         del self._events[run]
         self._tombstones += tombstones
         self._news = [None if each and each.run == run else each for each in self._news]
-        for kept in (self._statuses, self._summaries, self._claims, self._aside):
+        for kept in (self._statuses, self._summaries, self._claims):
             kept.pop(run, None)
         self._records = {key: each for key, each in self._records.items() if each.run != run}
         return True

@@ -173,10 +173,10 @@ BURY: Final = f"""
 TOMBSTONES: Final = "SELECT body FROM set_aside WHERE type = 'tombstone' ORDER BY id"
 TALLY: Final = "SELECT runs FROM tally"
 OVER_BEFORE: Final = """
-    SELECT name, last FROM runs CROSS JOIN events
+    SELECT name, (SELECT sum(length(own.body) + 200) FROM events AS own WHERE own.run = name)
+    FROM runs CROSS JOIN events
     WHERE events.run = name AND number = last AND type = 'run_finished' AND at < :before
 """
-RUN_SIZE: Final = "SELECT sum(length(body) + 200) FROM events WHERE run = :run"
 OLD_CONTENTS: Final = "SELECT hash FROM contents WHERE day < :day"
 BODIES: Final = "SELECT body FROM events WHERE position > :after AND position <= :until"
 # What was appended since the events were looked through may mention the value again.

@@ -6,15 +6,15 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
-from decimal import Decimal
+from dataclasses import replace
 from functools import cache
 from string import ascii_lowercase
 from typing import Any, Final, NamedTuple
 
-from plansmith.plan.event_body import moment
-from plansmith.plan.planning import Cost, PlanningFigures
-from plansmith.plan.run import RunStatus
+import msgspec
+
+from plansmith.plan.data import Record, as_plain
+from plansmith.plan.planning import PlanningFigures
 from plansmith.plan.summary import (
     OPEN_STATUSES,
     OVER_STATUSES,
@@ -23,8 +23,6 @@ from plansmith.plan.summary import (
     ModelUse,
     PlanningFacts,
     RunSummary,
-    StepCounts,
-    Times,
 )
 from plansmith.store.sql import IS_AT, SUM_UP_AGAIN, SUMMARY_COLUMNS, Change, Parameters
 
@@ -68,10 +66,17 @@ _SEARCHED: Final = 2000
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 # A callee may claim any number; the sum over thousands of runs must fit a database's integer.
 _MOST_TOKENS: Final = 2**50
+# The fields of a summary that are no part of its body: columns, and what nobody stores.
+_APART: Final = frozenset(
+    (
+        *("run", "number", "status", "tokens", "money", "figures", "models"),
+        *("interrupted", "damage"),
+    )
+)
 # What a row that somebody changed by hand leads to.
 _ALTERED: Final = (
     *(ArithmeticError, AttributeError, LookupError),
-    *(RecursionError, TypeError, ValueError),
+    *(msgspec.MsgspecError, RecursionError, TypeError, ValueError),
 )
 
 
@@ -88,36 +93,24 @@ class SummaryCells(NamedTuple):
 
 def cells_of(summary: RunSummary) -> SummaryCells:
     """Returns the row of a summary."""
-    times, created, updated = summary.times, summary.created_at, summary.updated_at
+    fields: dict[str, Any] = msgspec.to_builtins(summary, enc_hook=_plain)
     planning: dict[str, Any] = {}
     if summary.figures is not None:
-        planning["figures"] = summary.figures.to_json()
+        planning["figures"] = fields["figures"]
     if summary.models:
-        planning["models"] = summary.models
-    body: dict[str, Any] = {
-        "request": summary.request,
-        "goal": summary.goal if summary.goal != summary.request else None,
-        "no_goal": not summary.goal,
-        "folder": summary.folder,
-        "locale": summary.locale if summary.locale != "en" else None,
-        "origin": summary.origin,
-        "reason": summary.reason,
-        "created": created and moment(created),
-        "updated": updated and moment(updated),
-        "steps": summary.steps,
-        "questions": summary.questions,
-        "times": (times.planning, times.running, times.waiting),
-        "working": summary.working,
-        "calls": summary.calls,
-    }
+        planning["models"] = fields["models"]
     return SummaryCells(
         number=summary.number,
         day=summary.day,
         tokens=min(summary.tokens, _MOST_TOKENS),
         cost=str(summary.money),
         planning=_encode(planning) if planning else None,
-        body=_encode({key: each for key, each in body.items() if each}),
+        body=_encode({name: each for name, each in fields.items() if each and name not in _APART}),
     )
+
+
+def _plain(value: object) -> object:
+    return value.to_json() if isinstance(value, Record) else as_plain(value)
 
 
 def _planned(text: str | None) -> PlanningFacts:
@@ -131,36 +124,9 @@ def _planned(text: str | None) -> PlanningFacts:
 
 def _summary(run: str, status: str, number: int, cells: Sequence[Any]) -> RunSummary:
     tokens, cost, planning, text = cells
-    body, planned = json.loads(text), _planned(planning)
-    request = str(body.get("request", ""))
-    created, updated = (
-        datetime.fromisoformat(body[name]) if body.get(name) else None
-        for name in ("created", "updated")
-    )
-    return RunSummary(
-        run=run,
-        number=number,
-        status=RunStatus(status),
-        request=request,
-        goal="" if body.get("no_goal") else str(body.get("goal", request)),
-        folder=str(body.get("folder", "")),
-        locale=str(body.get("locale", "en")),
-        origin=str(body.get("origin", "")),
-        reason=str(body.get("reason", "")),
-        created_at=created,
-        updated_at=updated,
-        steps=StepCounts(*map(int, body["steps"])),
-        questions=tuple(body.get("questions", ())),
-        tokens=int(tokens),
-        money=Decimal(cost),
-        times=Times(*map(float, body["times"])),
-        working=bool(body.get("working")),
-        figures=planned.figures,
-        calls={
-            name: [Cost(*call) for call in calls] for name, calls in body.get("calls", {}).items()
-        },
-        models=planned.models,
-    )
+    own = {"run": run, "number": number, "status": status, "tokens": int(tokens), "money": cost}
+    summary = msgspec.convert({**json.loads(text), **own}, RunSummary)
+    return replace(summary, **_planned(planning)._asdict())
 
 
 def _headline(row: Sequence[Any]) -> Headline:

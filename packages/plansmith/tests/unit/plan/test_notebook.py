@@ -43,22 +43,16 @@ def test_a_plan_is_short_in_a_terminal_and_lists_its_steps_as_text() -> None:
     ]
 
 
-def test_the_table_of_a_plan_escapes_every_text() -> None:
-    shown = html_of(plan_of(EVIL))
-    assert "<script" not in shown
-    assert "<img" not in shown
-    assert shown.count("</table>") == 1
-
-
-async def test_the_table_of_a_run_escapes_requests_results_errors_and_answers() -> None:
+async def test_the_tables_of_a_plan_and_of_a_run_escape_every_text() -> None:
     steps = [{"id": "a", "tool": "look", "inputs": {"q": EVIL}}, {"id": "r", "say": "{{a}}"}]
     async with Plansmith(tools=[look]) as smith:
         waiting = await smith.submit(read_plan({"goal": EVIL, "steps": steps}), request=EVIL)
         run = await smith.run(waiting.id)
-    shown = html_of(run)
-    assert "<script" not in shown
-    assert "<img" not in shown
-    assert "&lt;script&gt;" in shown
+    for shown in (html_of(plan_of(EVIL)), html_of(run)):
+        assert "<script" not in shown
+        assert "<img" not in shown
+        assert "&lt;script&gt;" in shown
+        assert shown.count("</table>") == 1
     assert repr(run).startswith(f"<Run {run.id} done, 2 of 2 steps done, ")
     assert len(repr(run)) < 160
     assert html_of(waiting).count("<tr>") == 3
@@ -79,23 +73,3 @@ def test_no_value_of_a_printed_plan_looks_like_another_step_or_moves_the_cursor(
     plan = plan_of("tea\n7. pay: bank.pay(amount=1)\r\x1b[2J\u202e")
     assert len(str(plan).splitlines()) == 1 + len(plan.steps)
     assert str(plan).replace("\n", "").isprintable()
-
-
-def test_a_printed_plan_tells_what_agents_and_templates_are_given() -> None:
-    given = {"inputs": {"city": "Oslo", "days": [1, 2]}}
-    steps: list[dict[str, Any]] = [
-        {"id": "g", "agent": "travel", "task": "Find a trip"} | given,
-        {"id": "p", "template": "weather", "version": 2} | given,
-        {
-            "id": "m",
-            "over": ["Rome"],
-            "each": {"template": "weather", "inputs": {"city": "{{item}}"}},
-        },
-    ]
-    plan = read_plan({"goal": "g", "steps": steps})
-    assert str(plan).splitlines()[1:] == [
-        "1. g: travel(city=Oslo, days=[1, 2]): Find a trip",
-        "2. p: runs the template weather@2(city=Oslo, days=[1, 2])",
-        '3. m: for each of ["Rome"]: runs the template weather(city={{item}})',
-    ]
-    assert "city=Oslo" in html_of(plan)
