@@ -87,19 +87,20 @@ _DROPPED_TAGS: Final = (
 _VOID_TAGS: Final = "area base br col embed hr img input link meta source track wbr"
 _BLOCKS: Final = (
     "address article aside blockquote body dd details div dl dt fieldset figcaption figure footer "
-    "form header hr main nav ol p pre section summary table caption ul"
+    "form header hr main nav p pre section summary table caption"
 )
 _DROPPED, _VOID = frozenset(_DROPPED_TAGS.split()), frozenset(_VOID_TAGS.split())
 # What comes before an element's text.
 _BEFORE: Final = {
     **dict.fromkeys(_BLOCKS.split(), "\n\n"),
     **{f"h{depth}": f"\n\n{'#' * depth} " for depth in range(1, 7)},
-    "li": "\n- ",
     "br": "\n",
     "tr": "\n",
     "td": " | ",
     "th": " | ",
 }
+_KEEP: Final = "\0"  # before a line that is kept letter for letter
+_DEEPEST_LIST: Final = 6
 _CHUNK: Final = 65_536
 _HIDDEN: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 
@@ -125,9 +126,7 @@ def page_of(html: str, address: str, *, seconds: float) -> Page:
         reader.close()
     except TimeoutError:
         reader.page.complete = False
-    lines = (" ".join(line.split()).strip("| ") for line in "".join(reader.out).split("\n"))
-    reader.page.text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
-    return reader.page
+    return reader.finished()
 
 
 class _Reader(HTMLParser):
@@ -136,12 +135,14 @@ class _Reader(HTMLParser):
     def __init__(self, address: str, end: float) -> None:
         super().__init__(convert_charrefs=True)
         self.page = Page()
-        self.out: list[str] = []
-        self._address = address
+        self._base = address
         self._end = end
+        self._out: list[str] = []
         self._dropped: list[str] = []
+        self._lists: list[int] = []
         self._link: tuple[str, int] | None = None
-        self._in_title = False
+        self._in_title = self._in_head = False
+        self._pre = 0
         self._ticks = 0
 
     def check(self) -> None:
@@ -151,16 +152,41 @@ class _Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._tick()
         found = {name: value or "" for name, value in attrs}
-        if tag not in _VOID and (self._dropped or tag in _DROPPED or _is_hidden(found)):
-            self._dropped.append(tag)
         if self._dropped:
+            if tag not in _VOID:
+                self._dropped.append(tag)
             return
-        self.out.append(_BEFORE.get(tag, ""))
-        if tag == "title":
+        if tag not in _VOID and (tag in _DROPPED or _is_hidden(found)):
+            self._dropped.append(tag)
+        elif tag == "base" and found.get("href"):
+            self._base = _absolute(self._base, found["href"]) or self._base
+        elif tag == "title":
             self._in_title = not self.page.title
+        elif tag == "head":
+            self._in_head = True
+        else:
+            self._in_head &= tag != "body"
+            self._open(tag, found)
+
+    def _open(self, tag: str, found: dict[str, str]) -> None:
+        self._out.append(_BEFORE.get(tag, ""))
+        if tag in ("ul", "ol"):
+            self._out.append("" if self._lists else "\n\n")
+            self._lists.append(0 if tag == "ol" else -1)
+        elif tag == "li":
+            depth = "  " * min(_DEEPEST_LIST, max(0, len(self._lists) - 1))
+            ordered = bool(self._lists) and self._lists[-1] >= 0
+            if ordered:
+                self._lists[-1] += 1
+            self._out.append(f"\n{depth}{f'{self._lists[-1]}.' if ordered else '-'} ")
+        elif tag == "pre":
+            self._pre += 1
+            self._out.append(_KEEP)
+        elif tag == "img" and found.get("alt", "").strip():
+            self._out.append(f"[image: {' '.join(found['alt'].split())}]")
         elif tag == "a":
-            target = _absolute(self._address, found.get("href", ""))
-            self._link = (target, len(self.out)) if target else None
+            target = _absolute(self._base, found.get("href", ""))
+            self._link = (target, len(self._out)) if target else None
 
     def handle_endtag(self, tag: str) -> None:
         """Handles the end of an element; ignores one that never started."""
@@ -170,29 +196,53 @@ class _Reader(HTMLParser):
                 pass
         elif not self._dropped:
             self._in_title &= tag != "title"
-            if tag == "a" and self._link is not None:
+            self._in_head &= tag != "head"
+            if tag in ("ul", "ol") and self._lists:
+                self._lists.pop()
+                self._out.append("" if self._lists else "\n\n")
+            elif tag == "pre":
+                self._pre = max(0, self._pre - 1)
+            elif tag == "a" and self._link is not None:
                 self._close_link(*self._link)
-            self.out.append("\n\n" if _BEFORE.get(tag, "").startswith("\n\n") else "")
+            self._out.append("\n\n" if _BEFORE.get(tag, "").startswith("\n\n") else "")
 
     def _close_link(self, target: str, start: int) -> None:
         self._link = None
-        text = " ".join("".join(self.out[start:]).split())
+        text = " ".join("".join(self._out[start:]).split())
         if text:
             # Within the text, so that the links are where they were.
-            self.out[start:] = [f"[{text}]({target})"]
+            self._out[start:] = [f"[{text}]({target})"]
             self.page.links.append((text, target))
 
     def handle_data(self, data: str) -> None:
         self._tick()
+        if self._dropped:
+            return
         if self._in_title:
             self.page.title = " ".join(f"{self.page.title}{data}".split())
-        elif not self._dropped:
-            self.out.append(re.sub(r"\s+", " ", data))
+        elif not self._in_head:
+            kept = data.replace(_KEEP, "")
+            lines = kept.replace("\n", f"\n{_KEEP}") if self._pre else re.sub(r"\s+", " ", kept)
+            self._out.append(lines)
 
     def _tick(self) -> None:
         self._ticks += 1
         if self._ticks % 256 == 0:
             self.check()
+
+    def finished(self) -> Page:
+        lines = [_line(line) for line in "".join(self._out).split("\n")]
+        self.page.text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+        return self.page
+
+
+def _line(line: str) -> str:
+    if line.startswith(_KEEP):
+        return line.replace(_KEEP, "").rstrip()
+    body = line.strip()
+    indent = len(line) - len(line.lstrip())
+    listed = body.startswith("- ") or re.match(r"\d+\. ", body)
+    return (line[:indent] if listed else "") + re.sub(r" {2,}", " ", body).strip("| ")
 
 
 def _is_hidden(found: dict[str, str]) -> bool:

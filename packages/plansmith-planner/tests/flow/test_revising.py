@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.edited import add_step, change_step, remove_step
@@ -21,6 +22,29 @@ from plansmith.review.policy import Environment
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import Answer, FakeTool, FakeTools
 from plansmith.tools.functions import tool
+
+
+@pytest.mark.parametrize(("to", "undone"), [("bob", True), ("ann", False)])
+async def test_a_plan_that_undoes_a_persons_own_edit_says_so_in_the_review(
+    scripted: Script, to: str, undone: bool
+) -> None:
+    def mails(to: str, text: str) -> dict[str, Any]:
+        return {"steps": [step("m", "mail", inputs={"to": to, "text": text})]}
+
+    app, _ = smith(
+        FakeTool("mail", effect=Effect.FINAL),
+        model=scripted(mails("bob", "hi"), mails(to, "good day")),
+    )
+    run = await app.plan("mail bob")
+    assert run.plan is not None
+    edited = change_step(run.plan, "m", inputs={"to": "ann", "text": "hi"})
+    await app.edit(run.id, edited, by="ada")
+    run = await app.request_changes(run.id, "be more formal", by="ada")
+    bodies = [event.body for event in await app.store.events(run.id)]
+    [*_, asked] = [each for each in bodies if isinstance(each, ReviewAsked)]
+    told = "The new plan undoes your own changes of m" in map(str, asked.reasons)
+    assert told is undone
+
 
 # Budget
 

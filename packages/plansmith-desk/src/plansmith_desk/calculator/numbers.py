@@ -239,9 +239,9 @@ def _median(*given: Num) -> Num:
     return _mean(*ordered[middle - 1 + len(given) % 2 : middle + 1])
 
 
-def _stdev(*given: Num) -> Num:
+def _variance(*given: Num, sample: bool = True) -> Num:
     mean = _mean(*given)
-    return root(_sum(*((each - mean) * (each - mean) for each in given)) / num(len(given) - 1), 2)
+    return _sum(*((each - mean) * (each - mean) for each in given)) / num(len(given) - sample)
 
 
 def _one(work: Callable[[Num], Num]) -> Function:
@@ -257,6 +257,13 @@ def _many(work: Callable[[tuple[Num, ...]], Num], least: int) -> Function:
 
 def _exact(function: Callable[[Fraction], Fraction | int]) -> Function:
     return _one(lambda n: kept(Fraction(function(n.value)), n))
+
+
+def _wholes(function: Callable[..., int]) -> Function:
+    def work(*given: Num) -> Num:
+        return kept(Fraction(function(*(_whole(each, function.__name__) for each in given))))
+
+    return Function(work, 1, None)
 
 
 def _float(function: Callable[[float], float]) -> Function:
@@ -275,11 +282,13 @@ _PI: Final = Num(
     _SURE,
 )
 _E: Final = Num(Fraction(_FINE.exp(Decimal(1))), _SURE)
-CONSTANTS: Final = {"pi": _PI, "e": _E}
+CONSTANTS: Final = {"pi": _PI, "e": _E, "tau": num(2) * _PI}
 FUNCTIONS: Final[dict[str, Function]] = {
     "abs": _exact(abs),
     "floor": _exact(math.floor),
     "ceil": _exact(math.ceil),
+    "trunc": _exact(math.trunc),
+    "sign": _exact(lambda x: (x > 0) - (x < 0)),
     "round": Function(_round, 1, 2),
     "sqrt": _one(lambda n: root(n, 2)),
     "cbrt": _one(lambda n: root(n, 3)),
@@ -289,11 +298,21 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "log2": _one(lambda n: _log(n, num(2))),
     "log10": _one(lambda n: _log(n, num(10))),
     **{each.__name__: _float(each) for each in (math.sin, math.cos, math.tan)},
+    **{each.__name__: _float(each) for each in (math.asin, math.acos, math.atan)},
+    "rad": _one(lambda n: n * _PI / num(180)),
+    "deg": _one(lambda n: n * num(180) / _PI),
     "factorial": Function(factorial),
+    "gcd": _wholes(math.gcd),
+    "lcm": _wholes(math.lcm),
     "min": _many(min, 1),
     "max": _many(max, 1),
     "sum": Function(_sum, 0, None),
+    "product": _many(lambda given: reduce(Num.__mul__, given, num(1)), 0),
+    "count": _many(lambda given: num(len(given)), 0),
     "mean": Function(_mean, 1, None),
     "median": Function(_median, 1, None),
-    "stdev": Function(_stdev, 2, None),
+    "variance": Function(_variance, 2, None),
+    "stdev": _many(lambda given: root(_variance(*given), 2), 2),
+    "pvariance": _many(lambda given: _variance(*given, sample=False), 1),
+    "pstdev": _many(lambda given: root(_variance(*given, sample=False), 2), 1),
 }

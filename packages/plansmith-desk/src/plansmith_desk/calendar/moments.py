@@ -232,7 +232,29 @@ def zone_name(text: str) -> str:
         found = _zone(name.removesuffix(ending).strip())
         if found:
             return found
-    return text
+    return _in_country(name) or text
+
+
+def _in_country(name: str) -> str:
+    """Returns the zone of a city named with its country: Paris, France or 日本东京."""
+    zones, several = _places()
+    city, comma, country = (part.strip() for part in name.partition(","))
+    if comma:
+        # The country decides where it has one zone: San José is in Costa Rica, too.
+        return zones.get(country) or _of_region(city, country)
+    countries = zones.keys() | several.keys()
+    halves = ((name[:at], name[at:]) for at in range(2, len(name) - 1))
+    return next((zones.get(b, "") for a, b in halves if a in countries), "")
+
+
+def _of_region(city: str, region: str) -> str:
+    """Returns the zone of a city if it can be in that region: Paris, Texas is not Paris."""
+    zone, (_, several) = _zone(city), _places()
+    near = re.split(", | or ", several[region].casefold()) if region in several else ["new york"]
+    # A region that is not known is taken for a state of the Americas, where people name it.
+    return (
+        zone if zone.partition("/")[0] in {_zone(each).partition("/")[0] for each in near} else ""
+    )
 
 
 def _zone(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from calendar import monthrange
 from datetime import date, time, timedelta
 from typing import Final, NamedTuple
 
@@ -69,17 +70,22 @@ _DATED: Final = (
 )
 _CHINESE: Final = lazy_pattern(
     r"(?:(?P<year>\d{4})年|(?P<relative>今年|明年|后年|去年|前年))?的?"
-    r"(?P<month>\d{1,2}|[一二三四五六七八九十]{1,2})月"
+    r"(?:(?P<month>\d{1,2}|[一二三四五六七八九十]{1,2})月|(?P<near>下个?月|本月|这个月|上个?月))?"
     r"(?P<day>\d{1,2}|[一二三四五六七八九十]{1,3})[日号]"
 )
 _NTH: Final = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _MONTH: Final = (
     rf"(?P<month>{'|'.join(f'{each}|{each[:3]}' for each in map(str.lower, MONTHS))}|sept)\.?"
 )
-_FRONT: Final = lazy_pattern(rf"{_DAY}\.?,? ")
 _ENGLISH: Final = (
     lazy_pattern(rf"(?:the )?{_NTH}(?: of)?[ .-]*{_MONTH}"),
     lazy_pattern(rf"{_MONTH} ?(?:the )?{_NTH}"),
+    lazy_pattern(r"the (?P<day>\d{1,2})(?:st|nd|rd|th)(?P<month>)"),
+)
+_FRONT: Final = lazy_pattern(rf"{_DAY}\.?,? ")
+_END: Final = lazy_pattern(
+    rf"(?:the )?end of (?:the month|month|this month|{_MONTH})"
+    r"|(?:本月|(?P<number>\d{1,2})月|月)[底末]"
 )
 
 
@@ -105,7 +111,7 @@ def spoken(text: str, today: date, *, after: date | None = None) -> Spoken | Non
         return Spoken(today, clock) if clock else None
     phrase = _Phrase(rest, today, after or today)
     readers = (phrase.near, phrase.counted, phrase.weekday, phrase.chinese_weekday, phrase.holiday)
-    dated = (phrase.numeric, phrase.slashed, phrase.chinese, phrase.english)
+    dated = (phrase.numeric, phrase.slashed, phrase.chinese, phrase.english, phrase.end)
     for read in (*readers, *dated):
         found = read()
         if found is not None:
@@ -215,20 +221,39 @@ class _Phrase(NamedTuple):
         found = _CHINESE.fullmatch(self.text)
         if found is None:
             return None
+        day = number(found["day"])
+        if found["near"]:
+            month = in_months(self.today, {"下": 1, "上": -1}.get(found["near"][0], 0))
+            return self.dated(month.month, day, month.year)
+        if not found["month"]:
+            return self._next(day)
         year = self.today.year + _RELATIVE[found["relative"]] if found["relative"] else None
-        return self.dated(number(found["month"]), number(found["day"]), year or found["year"])
+        return self.dated(number(found["month"]), day, year or found["year"])
 
-    def english(self) -> date | None:
+    def english(self) -> Spoken | None:
         rest, said = self._without_year()
         rest = rest.removeprefix("on ")
         front = _FRONT.match(rest)
         found = _first(_ENGLISH, rest[front.end() :] if front else rest)
         if found is None:
             return None
+        if not found["month"]:
+            return None if said else Spoken(self._next(int(found["day"])))
         day = self.dated(_month(found["month"]), found["day"], said)
-        if front and not WEEKDAYS[day.weekday()].lower().startswith(front["day"]):
-            raise self._no_day()
-        return day
+        named = WEEKDAYS[day.weekday()]
+        odd = front is not None and not named.lower().startswith(front["day"])
+        return Spoken(day, note=f"{day} is a {named}" if odd else "")
+
+    def end(self) -> date | None:
+        rest, said = self._without_year()
+        found = _END.fullmatch(rest)
+        if found is None:
+            return None
+        month = int(found["number"] or 0) or (_month(found["month"]) if found["month"] else 0)
+        first = self.today
+        if month:
+            first = self._replace(after=self.after.replace(day=1)).dated(month, 1, said)
+        return first.replace(day=monthrange(first.year, first.month)[1])
 
     def _in_days(self, days: int) -> date:
         return self.today + timedelta(days=days)
@@ -257,6 +282,13 @@ class _Phrase(NamedTuple):
             if year is not None or found >= self.after:
                 return found
         raise self._no_day()
+
+    def _next(self, day: int) -> date:
+        days = map(self._in_days, range(62))
+        found = next((each for each in days if each.day == day), None)
+        if found is None:
+            raise self._no_day()
+        return found
 
     def _no_day(self) -> ToolFailed:
         hint = Sentence("give a day that its month has")
@@ -305,20 +337,29 @@ def _holiday(rule: str, later: int, year: int) -> date | None:
 _NAMED: Final = (
     ("new year, new year's day, new years day, new years, 元旦, 新年", "1-1", 0),
     ("valentine's day, valentines day, valentine's, 情人节", "2-14", 0),
+    ("women's day, international women's day, 妇女节, 三八节", "3-8", 0),
+    ("st patrick's day, st. patrick's day, saint patrick's day", "3-17", 0),
+    ("april fools, april fools day, april fools' day, april fool's day, 愚人节", "4-1", 0),
     ("may day, international workers' day, 劳动节, 五一, 五一节", "5-1", 0),
+    ("children's day, 儿童节, 六一", "6-1", 0),
     ("independence day, fourth of july, the fourth of july", "7-4", 0),
+    ("bastille day", "7-14", 0),
+    ("teachers' day, 教师节", "9-10", 0),
     ("china's national day, 国庆, 国庆节, 十一国庆节", "10-1", 0),
     ("halloween, 万圣节, 万圣夜", "10-31", 0),
     ("singles' day, singles day, 双十一, 光棍节", "11-11", 0),
     ("christmas eve, xmas eve, 平安夜", "12-24", 0),
     ("christmas, christmas day, xmas, 圣诞, 圣诞节", "12-25", 0),
+    ("boxing day", "12-26", 0),
     ("new year's eve, new years eve, nye, 跨年, 跨年夜", "12-31", 0),
     ("end of the year, end of year, year end, year's end, 年底, 年末", "12-31", 0),
     ("mother's day, mothers day, 母亲节", "5.6.2", 0),
     ("father's day, fathers day, 父亲节", "6.6.3", 0),
     ("thanksgiving, thanksgiving day, 感恩节", "11.3.4", 0),
     ("black friday, 黑色星期五", "11.3.4", 1),
+    ("good friday, 耶稣受难日", "easter", -2),
     ("easter, easter sunday, 复活节", "easter", 0),
+    ("easter monday", "easter", 1),
     (
         "chinese new year, lunar new year, spring festival, 春节, 农历新年, 大年初一",
         "spring",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -11,6 +11,7 @@ from plansmith.engine.executor import Pacing
 from plansmith.engine.journal import Entry, Journal, load_results, load_values
 from plansmith.engine.units import Unit, place_of
 from plansmith.plan import events as e
+from plansmith.plan.diff import diff_plans, merge_plans
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.planning import Planned, PlanRequest
@@ -112,6 +113,8 @@ class PlanReviser:
         if run.covered is not None:
             found = await self._uncovered(journal, plan)
             more, drops = (*found.reasons, *more), found.drops
+        if undone := _undone_edits(journal.events, plan):
+            more = (Sentence("review.edits_undone", steps=undone), *more)
         review_events: list[Entry] | None = None
         if more:
             [review] = await self.intake.review(plan, run, more=more)
@@ -396,3 +399,18 @@ def _from_part(step: ReplyStep, missing: list[str], locale: str) -> ReplyStep:
     )
     text, end = with_words(step.instruction, said), escape_text(in_language(rest, locale))
     return step.replace(instruction=f"{text}\n\n{end}", after=())
+
+
+def _undone_edits(events: Sequence[e.Event], plan: Plan) -> list[str]:
+    """Returns the steps that a person changed by hand and that a new plan has otherwise."""
+    base = person = None
+    for event in events:
+        if isinstance(event.body, e.PlanProposed) and event.body.origin == "person":
+            person = event.body.plan
+        elif isinstance(event.body, e.PlanProposed):
+            base, person = event.body.plan, None
+    if base is None or person is None:
+        return []
+    lost = diff_plans(plan, merge_plans(base, person, plan).plan)
+    steps = [each.step for each in (*lost.added, *lost.removed)]
+    return [each.id for each in (*steps, *lost.changed)]

@@ -43,6 +43,7 @@ async def use(tool: str, **words: Any) -> Any:
         ("1 March next year", "2027-03-01"),
         ("15 November", "2027-11-15"),
         ("29 February", "2028-02-29"),
+        ("the 5th", "2026-12-05"),
         ("24.12.", "2026-12-24"),
         ("2026/12/24", "2026-12-24"),
         ("12/24", "2026-12-24"),
@@ -51,6 +52,9 @@ async def use(tool: str, **words: Any) -> Any:
         ("Black Friday", "2026-11-27"),
         ("Easter 2027", "2027-03-28"),
         ("Chinese New Year", "2027-02-06"),
+        ("end of the month", "2026-11-30"),
+        ("end of Feb 2028", "2028-02-29"),
+        ("12月底", "2026-12-31"),
         ("一个月后", "2026-12-16"),
         ("半年后", "2027-05-16"),
         ("两个星期后", "2026-11-30"),
@@ -58,6 +62,7 @@ async def use(tool: str, **words: Any) -> Any:
         ("下周五", "2026-11-27"),
         ("下下周一", "2026-11-30"),
         ("十二月二十四日", "2026-12-24"),
+        ("下个月5号", "2026-12-05"),
         ("明年春节", "2027-02-06"),
     ],
 )
@@ -88,7 +93,6 @@ async def test_a_spoken_time_of_day_is_read_too(text: str, time: str) -> None:
     [
         ("03/04", r"3 April or 4 March.*2027-04-03 or 2027-03-04"),
         ("30 February", "there is no day"),
-        ("Monday, 24 December", "there is no day"),
         ("13月1日", "no such month"),
         ("tomorrow at 25:00", "no such time of day"),
         ("春节 2050", "not known here"),
@@ -123,6 +127,8 @@ async def test_a_weekday_that_some_understand_otherwise_is_told() -> None:
     found = await use("until", date="next Friday")
     assert found["days"] == 4
     assert "2026-11-20; the one after it is 2026-11-27" in found["notes"][0]
+    found = await use("until", date="Monday, 24 December")
+    assert found["notes"] == ["2026-12-24 is a Thursday"]
 
 
 @pytest.mark.parametrize(
@@ -150,8 +156,12 @@ async def test_spoken_dates_are_added_to_and_converted() -> None:
     [
         ("东京", "Asia/Tokyo", "18:12:00"),
         ("Beijing time", "Asia/Shanghai", "17:12:00"),
+        ("Paris, France", "Europe/Paris", "10:12:00"),
         ("são paulo", "America/Sao_Paulo", "06:12:00"),
         ("India", "Asia/Kolkata", "14:42:00"),
+        ("San Jose, Costa Rica", "America/Costa_Rica", "03:12:00"),
+        ("Toronto, Ontario", "America/Toronto", "04:12:00"),
+        ("美国纽约", "America/New_York", "04:12:00"),
         ("Ouagadougou", "Africa/Ouagadougou", "09:12:00"),
         ("local", "UTC", "09:12:00"),
     ],
