@@ -131,7 +131,7 @@ async def test_tools_and_results_are_used_as_in_openmanus() -> None:
     tools = openmanus.ToolCollection().add_tools(Echo(), Echo())
     assert [tool.name for tool in tools] == ["echo"]
     assert str(await tools.execute(name="echo", tool_input={"text": "hi"})) == "hi"
-    assert [each.error for each in await tools.execute_all()] == ["say something"]
+    assert (await tools.execute(name="echo")).error == "say something"
     assert not ToolResult()
     both = ToolResult(output="a", error="x") + ToolResult(output="b")
     assert (both.output, both.error, str(both)) == ("ab", "x", "Error: x")
@@ -198,7 +198,6 @@ async def test_the_llm_is_asked_and_counts_its_tokens(scripted: Script) -> None:
     told = await llm.ask([Message.user_message("hi")], [Message.system_message("be kind")])
     assert (told, llm.model) == ("hello", "scripted")
     assert llm.total_input_tokens > 0 < llm.total_completion_tokens
-    assert llm.count_message_tokens([Message.user_message("hi")]) > llm.count_tokens("hi") > 0
     with pytest.raises(ValueError, match="Empty response"):
         await llm.ask([{"role": "user", "content": "hi"}])
 

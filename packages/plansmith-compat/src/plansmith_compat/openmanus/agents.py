@@ -107,12 +107,6 @@ class LLM:
         numbers = f"Current: {self.total_input_tokens}, Needed: {input_tokens}"
         return f"Request may exceed input token limit ({numbers}, Max: {self.max_input_tokens})"
 
-    def count_tokens(self, text: str) -> int:
-        return count_tokens(text)
-
-    def count_message_tokens(self, messages: Messages) -> int:
-        return count_prompt_tokens([_spoken(each) for each in self.format_messages(messages)])
-
     @staticmethod
     def format_messages(messages: Messages) -> list[dict[str, Any]]:
         """Returns messages as dictionaries; refuses unknown roles, leaves out empty ones."""

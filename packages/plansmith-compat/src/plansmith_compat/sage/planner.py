@@ -97,8 +97,8 @@ def ask(generator: GeneratorLike, data: Sequence[Any]) -> str:
 
 def _answer_text(answer: object) -> str:
     """Returns the text of a generator's answer: a text, a pair, or a plan as data."""
-    if isinstance(answer, tuple) and answer:
-        return _answer_text(cast("tuple[object, ...]", answer)[-1])
+    if isinstance(answer, tuple):
+        return _answer_text(cast("tuple[object, ...]", answer or (None,))[-1])
     if isinstance(answer, (list, dict)):
         return json.dumps(answer, ensure_ascii=False, default=str)
     if isinstance(answer, str):

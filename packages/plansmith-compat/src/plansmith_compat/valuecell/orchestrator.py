@@ -310,7 +310,7 @@ class AgentOrchestrator:
         running = asyncio.ensure_future(self._smith.runs.run(run_id))
         async for event in events_during(running, self._smith.store, run_id, after):
             body: Any = event.body
-            if name := _KINDS.get(type(body)):
+            if name := _KINDS.get(type(event.body)):
                 said = str(getattr(body, "error", "") or getattr(body, "text", ""))
                 talk.send(name, task_id=f"{run_id}/{body.step}", content=said)
         run = await running

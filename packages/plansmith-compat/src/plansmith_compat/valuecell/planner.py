@@ -68,13 +68,6 @@ class RemoteConnections:
         cards = self.get_all_agent_cards().values()
         return {card.name: card for card in cards if not card.hidden and not card.passthrough}
 
-    def is_planner_passthrough(self, agent_name: str) -> bool:
-        card = self.get_agent_card(agent_name)
-        return card is not None and card.passthrough
-
-    def list_available_agents(self) -> list[str]:
-        return list(self.get_all_agent_cards())
-
 
 def agentcard_to_prompt(card: AgentSpec) -> str:
     """Returns a card as Markdown: description, skills, examples and tags."""
