@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from plansmith.errors import Misconfigured
@@ -35,9 +35,9 @@ _QUESTION: Final = re.compile(
 
 
 class Recurrence(NamedTuple):
-    """When to repeat what; `assumed` describes what the request leaves open.
+    """When to repeat what; `confirmed` if the request itself already confirms it.
 
-    Without a timing, `flaw` says why.
+    `assumed` describes what the request leaves open. Without a timing, `flaw` says why.
     """
 
     words: str
@@ -45,6 +45,7 @@ class Recurrence(NamedTuple):
     timing: Timing | None = None
     assumed: str = ""
     flaw: str = ""
+    confirmed: bool = False
 
 
 def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
@@ -58,9 +59,10 @@ def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
         return None
     phrase = phrases[0]
     words = " ".join(bare[phrase.start : phrase.end].split())
+    confirmed = bare != text
     flaw = phrase.flaw
     if len(phrases) > 1:
-        flaw = _SEVERAL
+        flaw = "more than one time is named: make a schedule for each"
     if not flaw:
         timing = Timing.model_validate(phrase.fields | {"timezone": phrase.zone or timezone})
         try:
@@ -72,8 +74,8 @@ def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
             apart = before and after and after[0] not in ".。!！?？)）"
             wide = apart and min(before[-1], after[0]) >= "\u2e80"
             rest = (before + (" " if apart and not wide else "") + after).strip()
-            return Recurrence(words, rest, timing, phrase.assumed)
-    return Recurrence(words, text, flaw=flaw)
+            return Recurrence(words, rest, timing, phrase.assumed, "", confirmed)
+    return Recurrence(words, text, flaw=flaw, confirmed=confirmed)
 
 
 def without_schedule_words(plan: Plan) -> tuple[Plan, list[Problem]]:
@@ -110,7 +112,6 @@ def _meant(phrase: Phrase, text: str) -> bool:
 
 
 _ASSUMED: Final = "at 09:00, since no time was said"
-_SEVERAL: Final = "more than one time is named: make a schedule for each"
 _MINUTES: Final = {"minute": 1, "hour": 60, "day": 1440, "week": 10080}
 Clock = tuple[int, int]
 
@@ -135,15 +136,19 @@ def _in_day_part(clock: Clock, part: str) -> Clock:
     return (hour + 12, minute) if late and hour < 12 else clock
 
 
-def _at_time(days: tuple[str, str], clock: Clock | None, found: Match, zone: str) -> Phrase:
-    """Returns a phrase of days and a time; without a time it is assumed."""
-    hour, minute = clock or (9, 0)
-    if hour > 23 or minute > 59:
+def _at_times(days: tuple[str, str], clocks: Sequence[Clock], found: Match, zone: str) -> Phrase:
+    """Returns a phrase of days and times; some combinations are not one schedule."""
+    if any(hour > 23 or minute > 59 for hour, minute in clocks):
         return Phrase(*found.span(), flaw="there is no such time of day")
-    fields = {"cron": f"{minute} {hour} {days[0]} * {days[1]}"}
-    if days == ("*", "*"):
-        fields = {"daily_at": f"{hour:02d}:{minute:02d}"}
-    return Phrase(*found.span(), fields, zone, "" if clock else _ASSUMED)
+    if len({minute for _, minute in clocks}) > 1:
+        flaw = "the times differ in their minutes: make a schedule for each"
+        return Phrase(*found.span(), flaw=flaw)
+    given = clocks or [(9, 0)]
+    hours, minute = sorted({hour for hour, _ in given}), given[0][1]
+    fields = {"cron": f"{minute} {','.join(map(str, hours))} {days[0]} * {days[1]}"}
+    if days == ("*", "*") and len(hours) == 1:
+        fields = {"daily_at": f"{hours[0]:02d}:{minute:02d}"}
+    return Phrase(*found.span(), fields, zone, "" if clocks else _ASSUMED)
 
 
 def _every(count: int, unit: str, found: Match) -> Phrase:
@@ -174,7 +179,7 @@ _ZONE: Final = r"(?:\s++(?P<zone#>UTC|GMT|[A-Z][A-Za-z]+(?:/[A-Z][A-Za-z_+-]+)+)
 _HALF: Final = r"(?:\s*+(?:a\.?m\.?|p\.?m\.?)(?![a-z]))?(?:\s*+o'?clock)?"
 _CLOCK: Final = rf"(?:noon|midnight|\d{{1,2}}(?:[:.h]\d{{2}})?{_HALF})"
 _TIME: Final = (
-    rf"(?:at\s++)(?P<time#>{_CLOCK})(?P<more#>\s*+(?:,|and|&)\s*+(?:at\s++)?{_CLOCK})?"
+    rf"(?:at\s++)(?P<time#>{_CLOCK}(?:\s*+(?:,|and|&)\s*+(?:at\s++)?{_CLOCK}){{0,23}})"
     rf"(?:\s++in\s++the\s++(?P<part#>{_PART}))?{_ZONE}"
 )
 _BEFORE, _AFTER = (_TIME.replace("#", number) for number in "12")
@@ -183,8 +188,9 @@ _NTH: Final = rf"(?:\d{{1,2}}(?:st|nd|rd|th)?|{'|'.join(_ORDINALS)}|last)"
 _MONTHLY: Final = r"(?:(?:of|in)\s++)?(?:each|every|the|a)\s++month"
 _WHICH: Final = (
     rf"(?:every|each)\s++(?P<each>day|weekday|work(?:ing)?\s*+day|business\s++day|weekend|{_PART})s?\b"
-    r"|(?P<daily>daily)\b"
+    r"|(?P<daily>daily)\b|(?:on\s++)?(?P<week>weekdays|weekends)\b"
     rf"|(?:(?:every|each)\s++week\s++on|weekly\s++on|every|each|on)\s++(?P<days>{_DAYS})"
+    r"|(?:from\s++)?(?P<span>mon(?:day)?\s++(?:to|through|till|until)\s++fri(?:day)?)\b"
     rf"|(?:on\s++)?the\s++(?P<nth>{_NTH})(?:\s++(?P<of>day|{_DAY}))?\s++{_MONTHLY}\b"
     rf"|(?:(?:every|each)\s++month|monthly)\s++on\s++the\s++(?P<nth2>{_NTH})(?:\s++(?P<of2>day|{_DAY}))?\b"
 )
@@ -194,38 +200,39 @@ _PHRASE: Final = lazy_pattern(
 _INTERVAL: Final = lazy_pattern(
     rf"\b(?:(?:once\s++)?(?:every|each)\s++(?:(?P<count>{_NUMBER})\s++)?"
     r"(?P<unit>seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?)"
-    r"|once\s++(?:an?|per)\s++(?P<once>minute|hour))\b",
+    r"|once\s++(?:an?|per)\s++(?P<once>minute|hour)|(?P<half>every\s++half\s++(?:an?\s++)?hour)"
+    r"|(?:^|(?<=[,;])\s*+)(?P<hourly>hourly)|(?P<end>hourly)(?=[.!]?\s*+$))\b",
     re.IGNORECASE,
 )
 _UNITS: Final = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week"}
 
 
 def _english_interval(found: Match) -> Phrase:
-    if found["once"]:
-        return _every(1, found["once"].lower(), found)
+    if found["half"]:
+        return _every(30, "minute", found)
+    if not found["unit"]:
+        return _every(1, (found["once"] or "hour").lower(), found)
     if re.match(r"\s*+,?\s*+at\s+\d", found.string[found.end() :], re.IGNORECASE):
         flaw = "an interval has no time of day: name the days, or leave the time out"
         return Phrase(*found.span(), flaw=flaw)
     count = (found["count"] or "1").lower()
-    times = int(count) if count.isdecimal() else _NUMBERS[count]
+    times = int(count) if count.isdigit() else _NUMBERS[count]
     return _every(times, _UNITS[found["unit"][0].lower()], found)
 
 
 def _english_at(found: Match) -> Phrase | None:
-    at = "1" if found["time1"] else "2"
-    if found[f"more{at}"]:
-        return Phrase(*found.span(), flaw=_SEVERAL)
-    part = (found[f"part{at}"] or found["each"] or "").lower()
-    said = found[f"time{at}"]
-    clock = _in_day_part(_clock(said.lower()), part) if said else None
+    number = "1" if found["time1"] else "2"
+    part = (found[f"part{number}"] or found["each"] or "").lower()
+    said = re.finditer(_CLOCK, found[f"time{number}"] or "", re.IGNORECASE)
+    clocks = [_in_day_part(_clock(each[0].lower()), part) for each in said]
     says_every = r"(?:once\s+)?(?:at\b.*?)?(?:every|each|weekly)\b"
     if found["days"] and not re.match(says_every, found[0], re.IGNORECASE):
         # `on Monday` is one Monday, `on Mondays` is every one.
         if not re.search(r"days\b", found["days"], re.IGNORECASE):
             return None
-    elif clock is None and found["daily"]:
-        return None  # "the daily report" is a noun and names no time
-    return _at_time(_days(found), clock, found, found[f"zone{at}"] or "")
+    elif not clocks and (found["daily"] or found["week"] or found["span"]):
+        return None  # "the daily report" and "the weekdays" are nouns and name no time
+    return _at_times(_days(found), clocks, found, found[f"zone{number}"] or "")
 
 
 def _clock(text: str) -> Clock:
@@ -254,10 +261,10 @@ def _days(found: Match) -> tuple[str, str]:
         return "*", ",".join(
             map(str, sorted({_WEEKDAYS.index(each[:3].lower()) for each in named}))
         )
-    kind = (found["each"] or "day").lower()
+    kind = (found["each"] or found["week"] or found["span"] or "day").lower()
     if kind.startswith("weekend"):
         return "*", "6,0"
-    return "*", "1-5" if kind.startswith(("week", "work", "business")) else "*"
+    return "*", "1-5" if kind.startswith(("week", "work", "business", "mon")) else "*"
 
 
 _PARTS: Final = {
@@ -269,9 +276,11 @@ _PARTS: Final = {
 }
 _CHINESE_PART: Final = "|".join(sorted(_PARTS, key=len, reverse=True))
 _CHINESE_CLOCK: Final = (
-    rf"(?P<part>{_CHINESE_PART})?\s*+(?P<hour>{HAN_NUMBER})\s*+(?:[:：]\s*+(?P<colon>\d{{2}})"
-    rf"|[点點时時](?:整|钟|鐘)?(?:(?P<half>半)|(?P<minute>{HAN_NUMBER})\s*+分?)?)"
+    rf"(?:(?P<part#>{_CHINESE_PART})?\s*+(?P<hour#>{HAN_NUMBER})\s*+(?:[:：]\s*+(?P<colon#>\d{{2}})"
+    rf"|[点點时時](?:整|钟|鐘)?(?:(?P<half#>半)|(?P<quarter#>[一三])刻"
+    rf"|(?P<minute#>{HAN_NUMBER})\s*+分?)?))"
 )
+_FIRST, _SECOND = (_CHINESE_CLOCK.replace("#", number) for number in "12")
 _WEEK: Final = r"(?:周|週|星期|礼拜|禮拜)"
 _WEEKDAY: Final = r"[一二三四五六日天1-6]"
 _CHINESE_WHICH: Final = (
@@ -283,7 +292,7 @@ _CHINESE_WHICH: Final = (
 )
 _CHINESE_PHRASE: Final = lazy_pattern(
     rf"(?P<beijing>北京时间|北京時間)?(?:{_CHINESE_WHICH})的?\s*+(?:在|于|於)?(?P<zone>北京时间|北京時間)?\s*+"
-    rf"(?:{_CHINESE_CLOCK}(?P<more>\s*+[、，,和及]\s*+{HAN_NUMBER}[点點时時:：])?)?"
+    rf"(?:{_FIRST}(?:\s*+[、，,和及]\s*+{_SECOND})?)?"
 )
 _CHINESE_INTERVAL: Final = lazy_pattern(
     rf"(?P<skip>每隔|每)\s*+(?P<half>半)?\s*+(?P<count>{HAN_NUMBER})?\s*+(?:个|個)?\s*+"
@@ -313,22 +322,30 @@ def _chinese_interval(found: Match) -> Phrase | None:
 
 
 def _chinese_at(found: Match) -> Phrase | None:
+    part = found["part1"] or ""
+    clocks = [
+        _chinese_clock(found, nth, found[f"part{nth}"] or part)
+        for nth in (1, 2)
+        if found[f"hour{nth}"]
+    ]
     # 每日新闻 and 工作日 are nouns and name no time.
-    if not found["hour"] and (found["workday"] == "工作日" or found["day"] == "每日"):
+    if not clocks and (found["workday"] == "工作日" or found["day"] == "每日"):
         return None
-    if found["more"]:
-        return Phrase(*found.span(), flaw=_SEVERAL)
     zone = "Asia/Shanghai" if found["beijing"] or found["zone"] else ""
-    clock = _chinese_clock(found) if found["hour"] else None
-    return _at_time(_chinese_days(found), clock, found, zone)
+    return _at_times(_chinese_days(found), clocks, found, zone)
 
 
-def _chinese_clock(found: Match) -> Clock:
-    minute = 30 if found["half"] else number(found["colon"] or found["minute"] or "0")
-    hour, part = number(found["hour"]), found["part"] or ""
+def _chinese_clock(found: Match, nth: int, part: str) -> Clock:
+    minute = 30 if found[f"half{nth}"] else 0
+    if found[f"quarter{nth}"]:
+        minute = 15 * number(found[f"quarter{nth}"])
+    elif said := found[f"colon{nth}"] or found[f"minute{nth}"]:
+        minute = number(said)
+    said_hour = number(found[f"hour{nth}"])
+    hour = 0 if said_hour == 24 else said_hour
     if part == "中午" and hour in (11, 12):
         return hour, minute
-    return _in_day_part((0 if hour == 24 else hour, minute), _PARTS.get(part, ""))
+    return _in_day_part((hour, minute), _PARTS.get(part, ""))
 
 
 def _chinese_days(found: Match) -> tuple[str, str]:

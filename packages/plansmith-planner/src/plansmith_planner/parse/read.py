@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final, cast
 
 import msgspec
@@ -14,8 +15,9 @@ from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import SURROGATES
-from plansmith_planner.parse.scalars import clean, finite
-from plansmith_planner.parse.tolerant import ANOTHER_FIELD, GAP, Repaired, Tolerant, TooDeep
+from plansmith_planner.parse import tolerant as t
+from plansmith_planner.parse.scalars import clean, finite, number
+from plansmith_planner.parse.tolerant import Escaped, Repaired, Tolerant, TooDeep
 
 Fits = Callable[[Json], float]
 _LANDMARK: Final = re.compile(
@@ -23,11 +25,16 @@ _LANDMARK: Final = re.compile(
     r"|(?P<open>[{\[｛［])",
     re.IGNORECASE,
 )
+_PARENTHESIS: Final = re.compile(r"\s*\(")
+_REGEX_LITERAL: Final = re.compile(r"/(?:[^/\\\n]|\\.){1,500}/[a-z]*")
 _BARE_START: Final = re.compile(
     r"\s*(?![\s\d\"'“‘`{\[\]}-]|true|false|null|True|False|None|//|/\*)"
 )
+_ESCAPED_ONCE: Final = re.compile(r"\\([\"'\\/])")
+_SENTENCE: Final = re.compile(r"[.!?。！？…]\Z|\A[^\w\"'“‘/+.-]+\Z")
+_NOISE: Final = re.compile(r"[\s,;)\]}]*")
 # Only white space, commas and comments.
-_BETWEEN: Final = re.compile(rf"(?>{GAP.pattern})(?:[,，;](?>{GAP.pattern}))*+")
+_BETWEEN: Final = re.compile(rf"(?>{t.GAP.pattern})(?:[,，;](?>{t.GAP.pattern}))*+")
 # Reads what is in no standard, and says where a value ends.
 _DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None, parse_float=finite)
 
@@ -57,8 +64,14 @@ def read_json(text: str, *, fits: Fits | None = None) -> Json:
         pass
     try:
         return _read(text.lstrip("\ufeff"), fits)
+    except Escaped:
+        plain = _ESCAPED_ONCE.sub(r"\1", text)
     except TooDeep as error:
         raise UnreadableText(Sentence("the value is nested too deeply")) from error
+    try:
+        return _read(plain, fits, again=True)
+    except (Escaped, TooDeep) as error:
+        raise UnreadableText(Sentence("no JSON value could be read from the text")) from error
 
 
 def _scrubbed(value: Json, text: str) -> Json:
@@ -74,14 +87,25 @@ def _scrubbed(value: Json, text: str) -> Json:
     return value
 
 
-def _read(text: str, fits: Fits | None) -> Json:
+def _read(text: str, fits: Fits | None, *, again: bool = False) -> Json:
+    body = text.strip()
+    if _REGEX_LITERAL.fullmatch(body):
+        return body
+    if body and body[0] in t.OPENING_QUOTES and not body.startswith("```"):
+        # A list of fields, or one quoted string.
+        if t.QUOTED_KEY.match(body):
+            return Tolerant("{" + body).read().value
+        whole = Tolerant(body).read()
+        if not body[whole.end :].strip(" \n\t,;"):
+            return whole.value
     scanner = _Scanner(text)
     found = scanner.candidates()
+    # Quotes with backslashes may also be in the prose around a valid value.
+    if scanner.escaped and not again and not any(one.fenced and not one.flaws for one in found):
+        raise Escaped
     if scanner.too_deep and not found:
         raise TooDeep
-    if not found:
-        raise UnreadableText(Sentence("there is no JSON value in the text"))
-    return _choose(text, found, fits)
+    return _choose(text, found, fits) if found else _bare(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +142,7 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.too_deep = False
+        self.escaped = False
         self._retries = 0
         self._patience = 64 * len(text) + 65536
         self._fence = ""
@@ -137,8 +162,10 @@ class _Scanner:
                 continue
             if mark["fence"]:
                 closes, self._fence = bool(self._fence), "" if self._fence else mark[0][:3]
-                position = mark.end("fence") if closes else position
-                continue
+                at, position = (-1, mark.end("fence")) if closes else (position, position)
+                # A Python tuple; elsewhere than in a fence parentheses are prose.
+                if closes or not _PARENTHESIS.match(self.text, at):
+                    continue
             one = self._at(at)
             if one is not None:
                 found.append(one)
@@ -169,7 +196,7 @@ class _Scanner:
         except (ValueError, RecursionError):
             self._patience -= len(self.text)
             return None
-        if self.text[start] == "{" and ANOTHER_FIELD.match(self.text, end):
+        if self.text[start] == "{" and t.ANOTHER_FIELD.match(self.text, end):
             return None
         return Repaired(_scrubbed(value, self.text[start:end]), end)
 
@@ -179,6 +206,8 @@ class _Scanner:
             return Tolerant(self.text, start, end if end >= 0 else None).read()
         except TooDeep:
             self.too_deep = True
+        except Escaped:
+            self.escaped = True
         return None
 
 
@@ -192,21 +221,46 @@ def _choose(text: str, found: Sequence[_Candidate], fits: Fits | None) -> Json:
             groups[-1].append(one)
         else:
             groups.append([one])
-    joined = [_joined(group) for group in groups]
+    alone = len(groups) == 1 and not text[: found[0].start].strip("`json \n")
+    joined = [_joined(group, alone=alone) for group in groups]
     if fits is None:
         return max(joined, key=lambda one: one.merit).value
     pool = [*joined, *(one for one in found if not any(one is other for other in joined))]
     return max(pool, key=lambda one: (not one.thought, fits(one.value), one.merit)).value
 
 
-def _joined(group: Sequence[_Candidate]) -> _Candidate:
-    most = max(one.substance for one in group)  # beside an object, a list of numbers is a footnote
-    full = [one for one in group if one.substance == most]
-    if len(full) < 2 or not most:
-        return full[0]
+def _joined(group: Sequence[_Candidate], *, alone: bool) -> _Candidate:
+    least = 1 if alone else max(1, *(one.substance for one in group))
+    full = [one for one in group if one.substance >= least]
+    if len(full) < 2:
+        return full[0] if full else group[0]
+    adjacent = all(left.end == right.start for left, right in pairwise(full))
+    if adjacent and all(isinstance(one.value, list) for one in full):
+        return full[-1]  # an array directly after an array is a second attempt
     flaws = sum(one.flaws for one in full)
     values: list[Json] = [one.value for one in full]
     return replace(full[0], value=values, end=full[-1].end, flaws=flaws, closed=full[-1].closed)
+
+
+def _bare(text: str) -> Json:
+    """Returns the value of a text without brackets: a word, a number, or a list of them."""
+    body = re.sub(r"(?:```+|~~~+)\w*", "", text).strip()
+    if t.GROUPED.fullmatch(body):
+        return number(body.replace(",", ""))
+    values: list[Json] = []
+    words = 0
+    position = 0 if any(char.isalnum() or char in t.OPENING_QUOTES for char in body) else len(body)
+    while position < len(body):
+        found = Tolerant(body, position).read()
+        piece = body[position : found.end]
+        words = max(words, 1 if piece[:1] in t.OPENING_QUOTES else len(piece.split()))
+        values.append(found.value)
+        noise = _NOISE.match(body, max(found.end, position + 1))
+        position = noise.end() if noise else found.end
+    limit = 4 if len(values) == 1 else 1
+    if not values or words > limit or (words > 1 and _SENTENCE.search(body)):
+        raise UnreadableText(Sentence("there is no JSON value in the text"))
+    return values[0] if len(values) == 1 else values
 
 
 _STEP_KEYS: Final = frozenset({"steps", "plan", "tasks", "execution_plan", "calls"})

@@ -10,10 +10,20 @@ from plansmith.plan.data import Json
 from plansmith.text import SURROGATES
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d*)?([eE][+-]?\d+)?|-?\.\d+([eE][+-]?\d+)?")
+_OPEN_EXPONENT = re.compile(r"(-?(?:0|[1-9]\d*)(?:\.\d*)?)[eE][+-]?|-")
+_UNDERSCORED = re.compile(r"-?\d[\d_]*(?:\.[\d_]*\d)?")
 _LITERALS: Final[dict[str, Json]] = {"true": True, "false": False, "null": None, "none": None}
 _NO_VALUES: Final = ("undefined", "NaN", "-NaN", "Infinity", "-Infinity", "+Infinity")
-_ESCAPES: Final = dict(zip("bfnrt\"'`\\/", "\b\f\n\r\t\"'`\\/", strict=True))
+_ESCAPES: Final = dict(zip('bfnrt"\\/', '\b\f\n\r\t"\\/', strict=True))
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\s\S]|\Z)")
+_WORD = re.compile(r"[A-Za-z]+")
+_REGEX_SIGNS: Final = frozenset("dDwWsSBAzZpPhHRXGkKNQECvxuU.()[]{}*+?^$|-%_&#~,;:!<>=@ ")
+# LaTeX commands whose first letter is also a JSON escape: "\theta" is not a tab and "heta".
+_LATEX_WORDS: Final = """
+    bar begin beta big binom boldsymbol boxed flat forall frac nabla neg neq notin nu rangle rho
+    right rightarrow tan tau text textbf textit therefore theta tilde times
+"""
+_LATEX: Final = frozenset(_LATEX_WORDS.split())
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
@@ -30,6 +40,10 @@ def number(word: str) -> int | float | str:
         if word.lstrip("-").isdecimal() and len(word) <= 1000:
             return int(word)
         return finite(word)
+    if found := _OPEN_EXPONENT.fullmatch(word):
+        return number(found[1]) if found[1] else 0
+    if "_" in word and _UNDERSCORED.fullmatch(word):
+        return number(word.replace("_", ""))
     return word
 
 
@@ -40,13 +54,17 @@ def finite(word: str) -> float | str:
 
 
 def unescape(raw: str) -> str:
-    """Resolves the JSON escapes of a string and escaped quotes; keeps other backslashes."""
+    """Resolves the JSON escapes of a string; keeps other backslashes."""
 
     def resolved(found: re.Match[str]) -> str:
         code = found[1]
         if len(code) != 1:
             return chr(int(code[1:], 16)) if code else ""
-        return _ESCAPES.get(code, f"\\{code}")
+        word = _WORD.match(raw, found.start(1))
+        if code in _ESCAPES:
+            return "\\" + code if word and word[0] in _LATEX else _ESCAPES[code]
+        kept = code in _REGEX_SIGNS or code.isdigit() or bool(word and len(word[0]) > 1)
+        return "\\" + code if kept else code
 
     return clean(_ESCAPE.sub(resolved, raw) if "\\" in raw else raw)
 

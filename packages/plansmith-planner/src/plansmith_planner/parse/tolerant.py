@@ -8,36 +8,77 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from plansmith.plan.data import Json
-from plansmith_planner.parse.scalars import bare_value, clean, unescape
+from plansmith_planner.parse.scalars import bare_value, clean, number, unescape
 
-_QUOTES: Final = frozenset("\"“”„＂'‘’`´＇")
+OPENING_QUOTES: Final = frozenset("\"“”„＂'‘’`´＇")
 _DOUBLE: Final = '"“”„‟″＂'
 _SINGLE: Final = "'‘’‛`´＇"
-_OPENERS: Final = {"{": "{", "[": "[", "｛": "{", "［": "["}
-_CLOSERS: Final = {"}": "{", "]": "[", "｝": "{", "］": "["}
+_OPENERS: Final = {"{": "{", "[": "[", "(": "(", "｛": "{", "［": "["}
+_CLOSERS: Final = {"}": "{", "]": "[", ")": "(", "｝": "{", "］": "["}
+_PAIRS: Final = {"{": "}", "[": "]", "(": ")"}
 _COMMAS: Final = frozenset(",，;；、")
+_COLONS: Final = frozenset(":：=")
 _STOPS: Final = _COMMAS | _CLOSERS.keys()
+_ENDS: Final = _STOPS | _COLONS
+_COLON: Final = re.compile("(?:[:：]|=>?|->)")
 _SPACE: Final = r"[\s\x00-\x20\u200b-\u200f\u2060\ufeff]"
 GAP: Final = re.compile(
     rf"(?:{_SPACE}+|//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)|#(?![0-9a-fA-F]{{3,8}}\b)[^\n]*)*"
 )
 _ELLIPSIS: Final = re.compile(r"\.\.\.+|…+")
+_SIMPLE_CALL: Final = re.compile(
+    r"""(?:new\s+)?[A-Za-z_$][\w$.]{0,80}\(\s*+("[^"\\\n]*"|'[^'\\\n]*'|[-+.\w]*)\s*\)"""
+    r"(?=\s*(?:[,;}\])\n]|/[/*]|\Z))"
+)
 _QUOTED: Final = re.compile(
     r"\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[“”][^“”\n]{0,200}[“”\"]|[‘’`][^‘’`\n]{0,200}[‘’`']"
 )
-_QUOTED_KEY: Final = re.compile(rf"{_SPACE}*\\?(?:{_QUOTED.pattern}){_SPACE}*[:：]")
-# Behind the last bracket: it closed too early.
-ANOTHER_FIELD: Final = re.compile(rf"{_SPACE}*,{_QUOTED_KEY.pattern}")
+QUOTED_KEY: Final = re.compile(rf"{_SPACE}*\\?(?:{_QUOTED.pattern}){_SPACE}*{_COLON.pattern}")
+ANOTHER_FIELD: Final = re.compile(rf"{_SPACE}*,{QUOTED_KEY.pattern}")
+BARE_KEY: Final = re.compile(
+    rf"{_SPACE}*[\w$][\w$.-]{{0,80}}(?: [\w$.-]{{1,40}}){{0,2}}[\"']?{_SPACE}*(?:[:：](?!//)|=>?)"
+)
+WORD_KEY: Final = re.compile(rf"{_SPACE}*[\w$][\w$.-]{{0,80}}{_SPACE}*[:：](?!//)")
+# A word or several after a quote, up to the end of the field or, if spaced, to the next string.
+BARE_VALUE: Final = re.compile(
+    r"\s*(?!\.\.\.)[^\s\"'“”‘’`:：=,，;{}\[\]()+\\]"
+    r"(?:[^\"“”:：=,，;{}\[\]\n]|:(?=//)|(?<=\d):(?=\d\d)){0,200}?"
+    rf"(?=\s*(?:\n|[}}\]]|\Z|[,，;]\s*(?:[\"'“‘}}\]]|\Z|[\w$.-]+\s*{_COLON.pattern}))"
+    r"|(?<=\s)[\"'“‘])"
+)
+GROUPED: Final = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?(?!,\d|[.\w])")
 _OPEN_ESCAPE: Final = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
-_KEY: Final = re.compile(r"[^:：=,，\n\"'“”{}\[\]｛｝［］`]*")
-_WORD: Final = re.compile(r"(?:(?!\s(?://|#)|/\*)[^,，;；\n\"“”{}\[\]｛｝［］`])*")
+_WORD_STOP: Final = re.compile(r"[,，;\n\"“”{}\[\]｛｝［］():：`]|//|/\*|(?<=\s)#")
+_KEY_STOP: Final = re.compile(r"[:：=,，\n\"'“”{}\[\]｛｝［］`]|->")
+# The first quote after a bare word, if it directly follows the word.
+_HANGING_QUOTE: Final = re.compile(r"(?:[^\"\\\n]++|\\.)++(?<![\s,{\[:])\"")
+_LITERAL: Final = r"(?:[tT]rue|[fF]alse|null|None|-?\d[\d.eE+-]*)"
+_SEVERAL_LITERALS: Final = re.compile(rf"(?:{_LITERAL}\s+)+{_LITERAL}")
+_KEY_AND_LITERAL: Final = re.compile(rf"([^\W\d][\w$.-]*)\s+(?={_LITERAL}\s*(?:[,，;}}\]\n]|\Z))")
 _JSON_WORD: Final = re.compile(r"true|false|null|-?\d[\d.eE+-]*")
+# The text between the end of one field and the key of the next.
+STRUCTURE: Final = re.compile(r"(?:\s*+[}\]])*+(?:\s*+[,，]|[^\S\n]*+\n)\s*+(?:[{\[]\s*+)*+")
+_KEY_AND_COLON: Final = re.compile(r"[^\"'“”:：,，{}\[\]\n]{1,80}[:：]\s*(?:[\[{(]\s*)*\Z")
+_WINDOW: Final = 200
+
 # What a string or word is used for; it decides what may follow it.
-_Role = Literal["key", "value", "item"]
+_Role = Literal["key", "value", "item", "root"]
+# What a quote inside a string is; "next" opens the next string: this one lost its closing quote.
+_Verdict = Literal["end", "inner", "next"]
+# Where a string may end that has no closing quote.
+_UNCLOSED: Final[dict[_Role, re.Pattern[str]]] = {
+    "key": re.compile(r"[:：,}\n]"),
+    "value": re.compile(r"[,，}\]\n+]"),
+    "item": re.compile(r"[,，\]}\n+]|/\*"),
+}
 
 
 class TooDeep(Exception):
     """The value is nested too deeply for Python code."""
+
+
+class Escaped(Exception):
+    """The whole text is escaped once more: its quotes have backslashes."""
 
 
 @dataclass(slots=True)
@@ -58,11 +99,33 @@ class _Frame:
     fields: dict[str, Json] = field(default_factory=dict[str, Json])
     items: list[Json] = field(default_factory=list[Json])
     key: str | None = None
+    last: str = ""
+    named: bool = False
     comma: bool = True
+
+    def value(self, *, cut: bool) -> Json:
+        # Braces around plain items are read as a list, parentheses around one as itself.
+        if self.kind == "{":
+            is_set = not self.named and self.items and not (cut and len(self.items) == 1)
+            return self.items if is_set else self.fields
+        if self.kind == "(" and len(self.items) == 1 and not self.comma:
+            return self.items[0]
+        return self.items
+
+
+@dataclass(slots=True)
+class _String:
+    """A string that is being read; `inner` counts the quotes that it holds."""
+
+    start: int
+    quote: str
+    role: _Role
+    doubled: bool = False
+    inner: int = 0
 
 
 class Tolerant:
-    """Reads one list or object at a given place of a text."""
+    """Reads one value at a given place of a text."""
 
     def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
         self.text = text
@@ -77,18 +140,20 @@ class Tolerant:
         self._budget = 8 * (self.end - start) + 4096
 
     def read(self) -> Repaired:
-        """Reads the value at an opening bracket; closes open containers at the end of the text."""
-        self._value("item")
+        """Reads the value; closes open containers at the end of the text."""
+        self.pos = self._after_gap(self.pos)
+        if self.pos < self.end:
+            self._value("root")
         while self._stack:
             self.pos = self._after_gap(self.pos)
-            if self._is_over(self.pos):
+            if self.pos >= self.end or self.text.startswith(("```", "~~~"), self.pos):
                 self._cut = True
                 break
             self._advance(self._stack[-1], self.text[self.pos])
         closed = not self._stack and not self._cut
         while self._stack:
             self.flaws += 1
-            self._close()
+            self._close(cut=True)
         return Repaired(self._root, self.pos, self.flaws, closed)
 
     # Containers
@@ -107,6 +172,8 @@ class Tolerant:
             self.flaws += 1
         elif frame.kind == "{":
             self._key(frame, char)
+        elif char in _COLONS:
+            self._implicit_object(frame)
         else:
             self.flaws += not frame.comma
             self._value("item")
@@ -117,12 +184,12 @@ class Tolerant:
         self._stack.append(_Frame(kind))
         self._opened[kind] += 1
 
-    def _close(self) -> None:
+    def _close(self, *, cut: bool = False) -> None:
         frame = self._stack.pop()
         self._opened[frame.kind] -= 1
         if frame.key is not None:
             frame.fields[frame.key] = None
-        self._put(frame.fields if frame.kind == "{" else frame.items)
+        self._put(frame.value(cut=cut))
 
     def _put(self, value: Json) -> None:
         if not self._stack:
@@ -131,18 +198,21 @@ class Tolerant:
         frame = self._stack[-1]
         frame.comma = False
         if frame.kind == "{":
-            frame.fields[frame.key or ""] = value
-            frame.key = None
+            frame.last, frame.key = frame.key or "", None
+            frame.fields[frame.last] = value
         else:
             frame.items.append(value)
 
     def _closer(self, kind: str) -> None:
-        if self._stack[-1].kind != kind:
+        top = self._stack[-1]
+        if top.kind != kind:
             self.flaws += 1
-            if self._opened[kind]:  # the closer of the inner one is missing
+            if not self._opened[kind]:
+                self.pos += 1
+            elif top.fields or top.items or top.key or self._stack[-2].key is not None:
                 self._close()
             else:
-                self.pos += 1
+                self._opened[self._stack.pop().kind] -= 1
             return
         self.pos += 1
         if len(self._stack) == 1 and kind == "{" and self._is(ANOTHER_FIELD, self.pos):
@@ -150,32 +220,69 @@ class Tolerant:
         else:
             self._close()
 
+    def _implicit_object(self, frame: _Frame) -> None:
+        """Reads ``["key": value}``, where the brace before the key is missing."""
+        self.pos += 1
+        self.flaws += 1
+        key = frame.items[-1] if frame.items and not frame.comma else None
+        if not isinstance(key, str):
+            return
+        frame.items.pop()
+        if frame.items and len(self._stack) > 1 and self._stack[-2].kind == "{":
+            self._close()
+        else:
+            self._push("{")
+        self._stack[-1].key, self._stack[-1].named = key, True
+
+    # Keys
+
     def _key(self, frame: _Frame, char: str) -> None:
         if char in _OPENERS:
-            # Instead of a key: the closer between two objects of a list is missing, or it is noise.
-            self.flaws += 1
-            if _OPENERS[char] == "{" and len(self._stack) > 1 and self._stack[-2].kind != "{":
-                self._close()
-            else:
-                self.pos += 1
+            self._opener_for_key(frame, _OPENERS[char])
             return
-        word = self._string("key").rstrip("\n") if char in _QUOTES else self._bare_key()
+        quoted = char in OPENING_QUOTES
+        word = self._string("key").rstrip("\n") if quoted else self._bare_key()
         self.pos = self._after_gap(self.pos)
-        following = self._char(self.pos)
-        if following in (":", "：", "="):
-            self.pos += 1
-            frame.key = word
-        elif following and following not in _STOPS:
-            frame.key = word  # a colon is missing
-        elif following:
-            frame.fields.setdefault(word, "")
-            frame.comma = False
-        self.flaws += following != ":"
+        colon = _COLON.match(self.text, self.pos, self.end)
+        self.flaws += colon is None or colon[0] != ":"
+        if colon is None and self._char(self.pos) in ("", *_STOPS):
+            # Without a value: an item of a set, or a field that was cut off.
+            cut = self.pos >= self.end
+            if frame.comma and not (cut and (word == "" or (frame.named and not quoted))):
+                frame.fields.setdefault(word, None if cut else "")
+                frame.items.append(word if quoted else bare_value(word))
+                frame.comma = False
+            return
+        # A word before a quoted key is noise.
+        noise = not (quoted and frame.comma) and self._is(QUOTED_KEY, self.pos)
+        if colon is not None or not noise:
+            frame.key, frame.named = word, True
+        self.pos = colon.end() if colon else self.pos
+
+    def _opener_for_key(self, frame: _Frame, kind: str) -> None:
+        """Handles a bracket instead of a key: a lost closing bracket, more of a list, or noise."""
+        self.flaws += 1
+        if kind == "{" and len(self._stack) > 1 and self._stack[-2].kind != "{":
+            self._close()
+            return
+        self.pos += 1
+        more = frame.fields.get(frame.last)
+        if isinstance(more, list):
+            frame.key = frame.last
+            self._push("[")
+            self._stack[-1].items = more
 
     def _bare_key(self) -> str:
-        start, found = self.pos, _KEY.match(self.text, self.pos, self.end)
-        self.pos = max(found.end() if found else start, start + 1)
-        return clean(self.text[start : self.pos].strip())
+        self._refuse_escaped()
+        text, start = self.text, self.pos
+        if literal := _KEY_AND_LITERAL.match(text, start, self.end):
+            self.pos = literal.end()
+            return literal[1]
+        found = _KEY_STOP.search(text, start, self.end)
+        stop = found.start() if found else self.end
+        hanging = start < stop < self.end and text[stop] in "\"'“”" and not text[stop - 1].isspace()
+        self.pos = stop + 1 if hanging else max(stop, start + 1)
+        return clean(text[start:stop].strip())
 
     # Values
 
@@ -188,63 +295,234 @@ class Tolerant:
             self.flaws += char not in "{["
             self.pos += 1
             self._push(_OPENERS[char])
-        elif char in _QUOTES:
-            said = self._string(role)
-            if said or not self._cut or role != "item":
-                self._put(said)
+        elif char in OPENING_QUOTES:
+            parts = [self._string(role)]
+            self.pos = self._after_gap(self.pos)
+            while self._char(self.pos) == "+":
+                self.flaws += 1
+                self.pos = self._after_gap(self.pos + 1)
+                if self._char(self.pos) not in OPENING_QUOTES:
+                    break
+                parts.append(self._string(role))
+                self.pos = self._after_gap(self.pos)
+            if any(parts) or not self._cut or role != "item":
+                self._put("".join(parts))
         else:
-            self._bare_word()
+            self._refuse_escaped()
+            self._bare_word(role)
 
-    def _bare_word(self) -> None:
-        start, found = self.pos, _WORD.match(self.text, self.pos, self.end)
-        word = found[0] if found else ""
+    def _refuse_escaped(self) -> None:
+        if self.text.startswith(('\\"', "\\'"), self.pos):
+            raise Escaped
+
+    def _bare_word(self, role: _Role) -> None:
+        text, start = self.text, self.pos
         self.flaws += 1
-        self.pos = start + max(len(word), 1)
-        word = word.strip()
-        if word:
-            value = unescape(word) if "\\" in word else bare_value(word)
-            self.flaws += isinstance(value, str) - bool(_JSON_WORD.fullmatch(word))
-            self._put(clean(value) if isinstance(value, str) else value)
+        if call := _SIMPLE_CALL.match(text, start, self.end):
+            self.pos, word = call.end(), call[1]
+            self._put(word[1:-1] if word[:1] in ('"', "'") else bare_value(word or "null"))
+            return
+        grouped = GROUPED.match(text, start, self.end) if role == "value" else None
+        if grouped:
+            self.pos = grouped.end()
+            self._put(number(grouped[0].replace(",", "")))
+            return
+        self.pos = self._lost_opening(role) or self._word_end()
+        word = text[start : self.pos].strip()
+        if self.pos == start:
+            self.pos += 1
+        elif role == "item" and _SEVERAL_LITERALS.fullmatch(word):
+            for each in word.split():
+                self._put(bare_value(each))
+        else:
+            self._words(start, word, role)
+
+    def _words(self, start: int, word: str, role: _Role) -> None:
+        first = word.partition(" ")[0]
+        if first != word and role == "value" and _JSON_WORD.fullmatch(first):
+            keyed = self._is(WORD_KEY, start + len(first))  # a comma is missing
+            word, self.pos = (first, start + len(first)) if keyed else (word, self.pos)
+        hanging = self._char(self.pos) in ('"', "“", "”") and not self.text[self.pos - 1].isspace()
+        value = unescape(word) if "\\" in word else bare_value(word)
+        self.pos += hanging
+        self.flaws += isinstance(value, str) - bool(_JSON_WORD.fullmatch(word))
+        self._put(clean(value) if isinstance(value, str) else value)
+
+    def _lost_opening(self, role: _Role) -> int:
+        """Returns where a string without an opening quote ends, else 0."""
+        found = _HANGING_QUOTE.match(self.text, self.pos, min(self.end, self.pos + 400))
+        if found is None or role == "root" or (role == "item" and "," in found[0]):
+            return 0
+        follow = self._after_gap(found.end())
+        goes_on = self._char(follow) == "" or self._char(follow) in _CLOSERS
+        if self._char(follow) == ",":
+            goes_on = role == "item" or self._is(QUOTED_KEY, follow + 1)
+        return found.end() - 1 if goes_on else 0
+
+    def _word_end(self) -> int:
+        text, position = self.text, self.pos
+        while found := _WORD_STOP.search(text, position, self.end):
+            at, sign, position = found.start(), found[0], 0
+            if sign in _PAIRS and at > self.pos and (sign == "(" or text[at - 1].isalpha()):
+                # Brackets on one line belong to the word, as in f(x).
+                close = text.find(_PAIRS[sign], at, min(self.end, at + _WINDOW))
+                if close > 0 and not re.search(r'[\n"]', text[at:close]):
+                    position = close + 1
+            if not position and (sign in ":：()" or (sign == "//" and text[at - 1] == ":")):
+                position = found.end()
+            if not position or (sign == ")" and self._opened["("]):
+                return at
+        return self.end
 
     # Strings
 
     def _string(self, role: _Role) -> str:
-        text, start, quote = self.text, self.pos + 1, self.text[self.pos]
+        text, start = self.text, self.pos
+        quote = text[start]
         self.flaws += quote != '"'
+        if text.startswith(('"""', "'''"), start):
+            close = text.find(quote * 3, start + 3, self.end)
+            if close > start + 3:
+                self.flaws += 1
+                self.pos = close + 3
+                return unescape(text[start + 3 : close])
+        after = text[start + 2 : start + 3]  # of a quote that is written twice: ""name""
+        doubled = text[start + 1 : start + 2] == quote and after.isalnum()
+        doubled = doubled and not (role == "item" and after.isdigit())
+        string = _String(start + 1 + doubled, quote, role, doubled)
+        found = self._scan(string)
+        if doubled and self._char(self.pos) == quote == text[self.pos - 1]:
+            self.pos += 1
+        self.flaws += doubled or string.inner > 0
+        return found
+
+    def _scan(self, string: _String) -> str:
+        text, position, quote = self.text, string.start, string.quote
         closers = quote if quote in "\"'" else _DOUBLE if quote in _DOUBLE else _SINGLE
-        inside = rf"[^{closers}\\]*"
+        inside = rf"[^{re.escape(closers)}\\]*"
         plain = re.compile(rf"{inside}(?:\\[\s\S]{inside})*")
-        position, inner = start, 0
         while True:
             found = plain.match(text, position, self.end)
             stop = found.end() if found else self.end
             self._budget -= stop - position + 1
             if stop >= self.end or text[stop] == "\\":
                 self.flaws += 1
-                self.pos, self._cut = self.end, True
-                return unescape(_OPEN_ESCAPE.sub("", text[start : self.end]))
-            if self._budget < 0 or role == "key" or self._ends(role, stop, inner):
+                return self._unclosed(string)
+            verdict = "end" if self._budget < 0 else self._judge(string, stop)
+            if verdict == "end":
                 self.pos = stop + 1
-                self.flaws += inner > 0
-                return unescape(text[start:stop])
-            inner += 1
+                return unescape(text[string.start : stop])
+            if verdict == "next":
+                self.flaws += 1
+                self.pos = self._end_before(string, stop)
+                return unescape(text[string.start : self.pos].rstrip())
+            string.inner += 1
             position = stop + 1
 
-    def _ends(self, role: _Role, at: int, inner: int) -> bool:
-        """Whether a quote ends its string, by what follows it; `inner` quotes were before it."""
-        follow, even = self._after_gap(at + 1), inner % 2 == 0
+    def _judge(self, string: _String, at: int) -> _Verdict:
+        role, even = string.role, string.inner % 2 == 0
+        follow = self._after_gap(at + 1)
         char = self._char(follow)
-        if self._is_over(follow):
-            return True
+        if char == "" or self.text.startswith(("```", "~~~"), follow):
+            return "end"
+        if role == "key":
+            return self._judge_key(string, at, follow)
         if char in _COMMAS:
-            after_comma = self._after_gap(follow + 1)
-            return even or role != "value" or self._is(_QUOTED_KEY, after_comma)
-        if char in _CLOSERS:
-            return True
-        lines, spaced = "\n" in self.text[at:follow], follow > at + 1
-        if char in _QUOTES:
-            return self._is(_QUOTED_KEY, follow) or (role == "item" and spaced and even)
-        return role == "item" and even and (lines or char in _OPENERS or char.isdigit())
+            ends = even or role != "value" or self._is(QUOTED_KEY, self._after_gap(follow + 1))
+        elif char in _CLOSERS:
+            # Whether the bracket closes a container, and none that was opened in the string.
+            kind = _CLOSERS[char]
+            later = self._after_gap(self._after_gap(follow + 1) + 1)
+            inside = self._open_inside(string, at, kind) and self._char(later).isalpha()
+            ends = not inside and (kind != "(" or bool(self._opened["("]))
+        elif char in _COLONS:
+            ends = even and role != "root"
+        elif char == "+":
+            ends = self._char(self._after_gap(follow + 1)) in ("", *OPENING_QUOTES)
+        elif self._opens_next(string, at):
+            return "next"
+        else:
+            ends = self._is_before_word(string, at, follow)
+        return "end" if ends else "inner"
+
+    def _judge_key(self, string: _String, at: int, follow: int) -> _Verdict:
+        char = self.text[follow]
+        if char in _ENDS:
+            return "end"
+        # Did the key lose its closing quote, so that more of its field was read as key?
+        if _KEY_AND_COLON.match(self.text, string.start, at):
+            found = _QUOTED.match(self.text, at, self.end)
+            lost = (self._char(self._after_gap(found.end())) if found else "") in _ENDS
+        else:
+            lost = self._char_before(string, at) == "," and self._is(QUOTED_KEY, at)
+            lost = lost and ":" in self.text[string.start : min(at, string.start + _WINDOW)]
+        if lost:
+            return "next"
+        if char in _OPENERS or char.isdigit():
+            return "end"
+        value = char in OPENING_QUOTES or self._is(BARE_VALUE, follow)
+        return "end" if value and string.inner % 2 == 0 else "inner"
+
+    def _is_before_word(self, string: _String, at: int, follow: int) -> bool:
+        """Decides on a quote before plain text or another quote."""
+        text, char = self.text, self.text[follow]
+        lines, spaced = "\n" in text[at:follow], follow > at + 1
+        even = string.inner % 2 == 0
+        if char in OPENING_QUOTES:
+            twice = not spaced and text[at] == char and not string.doubled
+            return not twice and (even or self._is(QUOTED_KEY, follow))
+        if string.role == "item":
+            shaped = spaced and not text[at - 1].isspace() and string.quote != "'"
+            return char in _OPENERS or char.isdigit() or lines or (shaped and even)
+        return lines and char in _OPENERS
+
+    def _opens_next(self, string: _String, at: int) -> bool:
+        """Whether the quote opens the next string, because this one was never closed."""
+        before = self._char_before(string, at)
+        if string.role == "value" and before and before != "+":
+            fresh = before in ",，" or self._structure(string, at) >= 0
+            return fresh and self._is(QUOTED_KEY, at)
+        found = before in (",", "，", "+") and self._is(_QUOTED, at)
+        return found and self._char(self._after_gap(at + 1)) not in OPENING_QUOTES
+
+    def _end_before(self, string: _String, stop: int) -> int:
+        """Returns where a string ends that lost its quote, given the quote of the next one."""
+        if string.role == "value" and (cut := self._structure(string, stop)) >= 0:
+            return cut
+        if string.role == "key" and (cut := self.text.find(":", string.start, stop)) >= 0:
+            return cut
+        cut = self._before(string, stop)
+        if cut > string.start and self.text[cut - 1] in ",，:：+":
+            cut = self._before(string, cut - 1)
+        return cut
+
+    def _unclosed(self, string: _String) -> str:
+        """Ends a string without closing quote where its container continues, or at the end."""
+        text, role = self.text, string.role
+        tail = len(text[string.start : self.end].rstrip()) + string.start - 1
+        closed = role == "key"
+        if not closed and role != "root" and tail >= string.start:
+            # Does the last character belong to a container, not to the string?
+            kind = _CLOSERS.get(text[tail])
+            closed = not self._open_inside(string, tail, kind) if kind else text[tail] == ","
+            closed = closed and (kind is not None or role != "value")
+        ends = _UNCLOSED[role].finditer(text, string.start, self.end) if closed else ()
+        for found in ends:
+            if role != "value" or self._goes_on(found.start()):
+                self._budget -= found.start() - string.start
+                self.pos = found.start()
+                return unescape(text[string.start : self.pos].rstrip())
+        self.pos, self._cut = self.end, True
+        return unescape(_OPEN_ESCAPE.sub("", text[string.start : self.end]))
+
+    def _goes_on(self, at: int) -> bool:
+        """Whether the object around an unclosed value continues at a sign."""
+        char = self.text[at]
+        follow = self._after_gap(at + 1)
+        if (later := self._char(follow)) == "":
+            return char != "+"
+        closes = char == "\n" and later in _CLOSERS
+        return closes or self._is(QUOTED_KEY, follow) or self._is(BARE_KEY, follow)
 
     # The text
 
@@ -254,11 +532,36 @@ class Tolerant:
     def _is(self, pattern: re.Pattern[str], position: int) -> bool:
         return pattern.match(self.text, position, self.end) is not None
 
-    def _is_over(self, position: int) -> bool:
-        return position >= self.end or self.text.startswith(("```", "~~~"), position)
-
     def _after_gap(self, position: int) -> int:
         """Returns the next place that is neither white space nor a comment."""
         found = GAP.match(self.text, position, self.end)
         self._budget -= (end := found.end() if found else position) - position
         return end
+
+    def _open_inside(self, string: _String, at: int, kind: str) -> bool:
+        """Whether a bracket of this kind was opened in the string and is still open."""
+        self._budget -= at - string.start
+        opened = self.text.count(kind, string.start, at)
+        return opened > self.text.count(_PAIRS[kind], string.start, at)
+
+    def _structure(self, string: _String, at: int) -> int:
+        """Returns where the brackets and commas before a quote start, else -1."""
+        window = self.text[max(string.start, at - _WINDOW) : at]
+        self._budget -= len(window)
+        kept = len(window.rstrip(" \t\r\n,，{}[]"))
+        return at - len(window) + kept if STRUCTURE.fullmatch(window, kept) else -1
+
+    def _char_before(self, string: _String, at: int) -> str:
+        position = self._before(string, at)
+        return self.text[position - 1] if position > string.start else ""
+
+    def _before(self, string: _String, at: int) -> int:
+        """Returns the end of the text before white space and comments."""
+        start = max(string.start, at - _WINDOW)
+        body = self.text[start:at].rstrip()
+        while body.endswith("*/") and (opened := body.rfind("/*", 0, -2)) >= 0:
+            if "*/" in body[opened + 2 : -2]:
+                break
+            body = body[:opened].rstrip()
+        self._budget -= at - start
+        return start + len(body)
