@@ -122,9 +122,10 @@ def test_a_new_plan_of_a_sage_runtime_that_writes_waits_for_a_decision(steps: An
 # Decisions in a state
 
 
-async def test_a_decision_in_the_state_of_deepresearch_covers_one_plan_only() -> None:
+@pytest.mark.parametrize("name", ["feedback", "feed_back"])
+async def test_a_decision_in_the_state_of_deepresearch_covers_one_plan_only(name: str) -> None:
     node = deepresearch.HumanFeedbackNode()
-    state: dict[str, Any] = {"query": "q", "feedback": True}
+    state: dict[str, Any] = {"feedback": None, "query": "q", name: True}
     state |= await node.apply(state)
     assert state["human_next_node"] == "research_team"
     state |= await node.apply(state)
@@ -370,5 +371,5 @@ async def test_a_decision_on_a_plan_of_a_sage_runtime_does_not_count_for_another
     other = plan.steps[0].replace(inputs={"at": "everything"})
     await edited.edit(run.run_id, plan.replace(steps=(other, *plan.steps[1:])))
     with pytest.raises(StaleDecision, match="another plan"):
-        asks.decide(approve=True)
+        await asks.adecide(approve=True)
     assert wipe.calls == []

@@ -135,7 +135,7 @@ async def test_every_wrapper_passes_the_prompt_on_as_it_is(tmp_path: Path) -> No
     wrappers: list[ChatModel] = [
         LimitedModel(inner, context_tokens=8000),
         RetryingModel(inner, clock=clock),
-        TimedModel(inner, clock=clock),
+        TimedModel(inner, clock=clock, silence_s=10),
         FactCheckedModel(inner),
         AutoModel(chosen, lambda _: inner),
         RecordingModel(inner, tmp_path / "calls.jsonl"),

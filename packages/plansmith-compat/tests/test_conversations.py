@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.members import Member, Script
-from tests.spring.test_nl2sql import agent_of, drafted, step
-from tests.valuecell.test_conversations import HAND, HELLO
-from tests.valuecell.test_planner import answer, asked, orchestrator, said, smith_of, task
+from tests.members import Member
+from tests.valuecell.test_conversations import HAND, HELLO, orchestrator, said
+from tests.valuecell.test_planner import NO_TRIAGE, answer, asked, smith_of, task
 
 from plansmith import AgentSpec, Effect, Plansmith, RunStatus
 from plansmith.errors import InputNeeded, Refused
@@ -19,10 +18,12 @@ from plansmith.plan.thread import ThreadMessage
 from plansmith.ports import Call
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
 from plansmith_compat.deerflow import DeerFlow, run_agent_workflow_async
-from plansmith_compat.spring import keys
+from plansmith_compat.spring import DataAgent, keys
+from plansmith_compat.spring.dialects.nl2sql import SQL
 from plansmith_compat.valuecell import SuperAgent, UserInput, UserInputMetadata
 from plansmith_planner.settings import PlannerSettings
 
+Script = Callable[..., ScriptedModel]
 GO = {"decision": "plan", "reason": "", "query": "", "answer": ""}
 ASKS = {"decision": "ask", "reason": "", "query": "", "answer": "Which market?"}
 REPORT = "It is large [step:s1]."
@@ -296,7 +297,13 @@ async def test_the_next_message_answers_an_agent_and_one_that_is_no_option_is_ke
 
 
 def sql(instruction: str) -> dict[str, Any]:
-    return drafted(step(1, instruction=instruction))
+    step = {"step": 1, "tool_to_use": SQL, "tool_parameters": {"instruction": instruction}}
+    return {"thought_process": "t", "execution_plan": [step]}
+
+
+def agent_of(model: ScriptedModel, member: Member, **options: Any) -> DataAgent:
+    given: dict[str, Any] = {"settings": NO_TRIAGE} | options
+    return DataAgent(Plansmith(model=model, agents=[member], **given))
 
 
 async def test_a_later_question_to_the_data_agent_uses_the_rows_of_a_conversation(

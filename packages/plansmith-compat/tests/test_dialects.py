@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lab.bench.dialects import AGENTS, measure, plan_of, table, trip
-from tests.commands import Told, typed
 
 from plansmith.errors import Misconfigured
 from plansmith.formats.dialect import Writing, dialect, dialect_names, recognise
 from plansmith.formats.native import read_plan
 from plansmith.testing import ModelServer, Reply
+from plansmith_cli.main import main
 from plansmith_planner.model_calls import prompt_text
 from plansmith_planner.parse.reply import parse
 
@@ -129,6 +128,7 @@ def test_a_loss_that_is_not_told_is_found(monkeypatch: pytest.MonkeyPatch) -> No
 
 # The command line
 
+Told = tuple[int, str, str]
 Cli = Callable[..., Told]
 TOOLS = '''
 from plansmith import tool
@@ -142,10 +142,23 @@ def look(name: str) -> dict:
 
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    for name in ("PLANSMITH_MODEL", "PLANSMITH_BASE_URL", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PLANSMITH_STORE", f"sqlite:///{tmp_path / 'runs.db'}")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
-    home = {"HOME": str(tmp_path), "PLANSMITH_STORE": "sqlite:///runs.db", "OPENAI_API_KEY": "any"}
-    return partial(typed, folder=tmp_path, environment=home, capsys=capsys)
+
+    def run(*words: str) -> Told:
+        capsys.readouterr()
+        try:
+            code = main(list(words))
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
 
 
 def write(name: str, value: Any) -> str:

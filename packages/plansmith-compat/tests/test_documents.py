@@ -6,11 +6,11 @@ Names, arguments and shapes are those of the documents; longer texts are in our 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.members import NO_TRIAGE, Member, Script
-from tests.sage.test_planner import Generator
+from tests.members import Member
 
 from plansmith import Effect, Plansmith, RunStatus
 from plansmith.formats.dialect import dialect, recognise
@@ -21,6 +21,11 @@ from plansmith_compat import valuecell as vc
 from plansmith_compat.deerflow import DeerFlow, Goto, route_plan
 from plansmith_compat.sage import LLMPlanner
 from plansmith_compat.spring import HumanFeedbackNode, JManus, PlanExecutorNode, PlannerNode, keys
+from plansmith_planner.settings import PlannerSettings
+
+Script = Callable[..., ScriptedModel]
+NO_TRIAGE = PlannerSettings(triage=False)
+
 
 # SAGE: the page on LLMPlanner
 
@@ -53,9 +58,19 @@ PROFILE = "You are ResearchAgent, acting as planner. Reply in zh."
 QUERY = "在 arXiv 找 2 篇 LLM agents 综述，再计算 21*2+5，最后用中文总结"
 
 
+class OpenAIGenerator:
+    """A generator that always gives the same text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def execute(self, data: Any) -> tuple[Any, str]:
+        return data[0], self.text
+
+
 @pytest.mark.parametrize("written", ["{}", "```json\n{}\n```", "这是计划：\n{}\n希望有用。"])
 def test_sage_the_example_of_its_page_gives_the_steps_it_shows(written: str) -> None:
-    generator = Generator(written.replace("{}", json.dumps(STEPS, ensure_ascii=False)))
+    generator = OpenAIGenerator(written.replace("{}", json.dumps(STEPS, ensure_ascii=False)))
     planner = LLMPlanner(generator=generator, max_steps=4, enable_repair=True, topk_tools=6)
     assert planner.plan(PROFILE, QUERY, ARXIV) == STEPS
     assert planner.execute((PROFILE, QUERY, ARXIV)) == STEPS
@@ -64,7 +79,8 @@ def test_sage_the_example_of_its_page_gives_the_steps_it_shows(written: str) -> 
 
 def test_sage_the_four_tests_its_page_suggests_pass() -> None:
     def planned(value: Any) -> list[Any]:
-        return LLMPlanner(Generator(value), max_steps=2).plan(PROFILE, QUERY, ARXIV)
+        text = value if isinstance(value, str) else json.dumps(value)
+        return LLMPlanner(OpenAIGenerator(text), max_steps=2).plan(PROFILE, QUERY, ARXIV)
 
     assert planned(f"Here it is: {json.dumps(STEPS[:1])} done") == STEPS[:1]
     without = [{"type": "tool", "name": "calculator", "arguments": {}}, STEPS[0]]

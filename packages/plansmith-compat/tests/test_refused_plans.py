@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.members import Member, Script
+from tests.members import Member
 
 from plansmith import Plansmith, RunStatus
+from plansmith.testing import ScriptedModel
 from plansmith_planner.settings import PlannerSettings
 
+Script = Callable[..., ScriptedModel]
 UNREADABLE: list[Any] = [
     {"interval_minutes": "soon"},
     {"daily_time": "25:99"},

@@ -20,6 +20,12 @@ def not_a_step(value: Json, place: int, notes: Notes, hint: str, path: Path = ()
     notes.drop(message, hint=hint, path=path)
 
 
+def left_out(name: str, value: Json, notes: Notes, step: str | None = None) -> None:
+    """Notes that a field is left out."""
+    message = Sentence("the field '{name}' has no place in a plan: it is left out", name=name)
+    notes.leave_out(name, value, message, step=step)
+
+
 def bare(value: Json) -> Json:
     """Returns an input as plain data, without `$literal`."""
     return value[LITERAL] if isinstance(value, dict) and value.keys() == {LITERAL} else value

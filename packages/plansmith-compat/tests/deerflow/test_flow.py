@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from tests.members import Member, Script, run_page
+from tests.members import Member, run_page
 
 from plansmith import RunStatus
 from plansmith.errors import ModelRefused, ToolFailed
@@ -28,6 +29,7 @@ from plansmith_desk.agents.local import LocalAgent
 from plansmith_planner import model
 from plansmith_planner.context.background import HEADING
 
+Script = Callable[..., ScriptedModel]
 FIND: dict[str, Any] = {
     "need_web_search": True,
     "title": "Market",
@@ -340,10 +342,21 @@ def test_every_branch_of_the_router(
 @pytest.mark.parametrize(
     "answer", [drafted(FIND), json.dumps(drafted(FIND)), Plan.model_validate(drafted(FIND)), [FIND]]
 )
-def test_the_router_takes_a_text_a_table_and_a_plan(answer: Any) -> None:
-    route = route_plan(answer, 1, 2)
-    assert (route.goto, route.plan_iterations) == (Goto.HUMAN_FEEDBACK, 2)
-    assert route_plan("{broken", 2, 2, answer).goto is Goto.RESEARCH_TEAM
+def test_the_router_takes_a_text_a_table_a_plan_and_the_state(answer: Any) -> None:
+    state = {"plan_iterations": 1, "max_plan_iterations": 2, "current_plan": answer, "locale": "en"}
+    routes = [
+        route_plan(answer, 1, 2),
+        route_plan(answer, plan_iterations=1, max_plan_iterations=2),
+        route_plan(answer, state),
+        route_plan(state),
+    ]
+    assert {route.goto for route in routes} == {Goto.HUMAN_FEEDBACK}
+    assert {route.plan_iterations for route in routes} == {2}
+    full = state | {"plan_iterations": 2}
+    assert route_plan(full).goto is route_plan("{broken", full).goto is Goto.RESEARCH_TEAM
+    assert route_plan(full).plan_iterations == 2
+    assert route_plan(state | {"current_plan": "{broken"}).goto is Goto.REPORTER
+    assert route_plan({"current_plan": None}).goto is Goto.END
 
 
 def test_an_edited_plan_at_the_limit_is_the_one_that_goes_to_the_team() -> None:

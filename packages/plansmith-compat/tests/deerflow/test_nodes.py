@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.deerflow.test_flow import drafted
-from tests.members import Script
 
 import plansmith_planner
 from plansmith import Effect
 from plansmith.errors import ModelFailed, ModelRefused
-from plansmith.testing import Answer, FakeTool, FakeTools
+from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply
 from plansmith_compat import deerflow
 from plansmith_compat.deerflow import (
@@ -29,6 +28,7 @@ from plansmith_compat.deerflow import (
 )
 from plansmith_compat.deerflow.llms import AIMessage, HumanMessage, get_message_content
 
+Script = Callable[..., ScriptedModel]
 END = "__end__"
 QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 
@@ -190,7 +190,7 @@ def test_a_plan_is_taken_out_of_a_text_a_message_blocks_a_table_or_an_object(
     assert deerflow.extract_plan_content(7) == "7"
     assert get_message_content(message) == text
     assert get_message_content({"content": [{"type": "image_url", "image_url": "x"}]}) != ""
-    llm = SimpleNamespace(invoke=lambda _: message)
+    llm = SimpleNamespace(stream=lambda _: [message])
     monkeypatch.setattr("plansmith_compat.deerflow.nodes.get_llm_by_type", lambda *_: llm)
     made = planner_node(asked(), {"configurable": {"enable_deep_thinking": True}})
     assert json.loads(made.update["current_plan"]) == table
@@ -233,13 +233,13 @@ def test_the_coordinator_node_asks_back_as_often_as_allowed(scripted: Script) ->
     assert (found.goto, found.update["clarification_rounds"]) == (END, 1)
     assert found.update["__interrupt__"] == [("coordinator", "Which part of it?")]
     state |= found.update
-    assert not found.update["is_clarification_complete"]
+    assert deerflow.needs_clarification(state)
     state["messages"] = [*state["messages"], {"role": "user", "content": "chips"}]
     found = coordinator_node(state, config)
     assert found.goto == "planner"
     clear = "How large is the AI market? - chips"
     assert found.update["clarified_research_topic"] == clear
-    assert found.update["is_clarification_complete"]
+    assert not deerflow.needs_clarification(state | found.update)
 
 
 # Background, team and report

@@ -9,17 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.deerflow.test_flow import FIND, PLAN_DECISION, drafted
-from tests.members import Member, Script
+from tests.members import Member
 
 from plansmith import Effect
+from plansmith.plan.data import Json
 from plansmith.testing import ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply
 from plansmith_compat.deerflow import DeerFlow, Plan, get_llm_by_type, run_agent_workflow_async
 from plansmith_planner import model
 
+Script = Callable[..., ScriptedModel]
+DECISION: dict[str, Json] = {"decision": "plan", "reason": "", "query": "the market", "answer": ""}
 ASKS = {"decision": "ask", "reason": "", "query": "", "answer": "Which market?"}
-PLAN = drafted(FIND)
+FIND = {"need_web_search": True, "title": "Size", "description": "find it", "step_type": "research"}
+PLAN: dict[str, Any] = {
+    "locale": "en-US",
+    "has_enough_context": False,
+    "thought": "",
+    "title": "The market",
+    "steps": [FIND],
+}
 REPORT = "It is large [step:s1]."
 
 
@@ -41,7 +50,7 @@ def person(*answers: str) -> Callable[[str], str]:
 
 async def test_the_workflow_in_one_call_reports_and_returns_the_state() -> None:
     shown: list[str] = []
-    async with ModelServer(Reply(PLAN_DECISION), Reply(PLAN), Reply(REPORT)) as server:
+    async with ModelServer(Reply(DECISION), Reply(PLAN), Reply(REPORT)) as server:
         state = await run_agent_workflow_async(
             user_input="How large is the market?",
             debug=False,
@@ -57,7 +66,7 @@ async def test_the_workflow_in_one_call_reports_and_returns_the_state() -> None:
     assert (state["goto"], state["observations"]) == ("end", ["42"])
     assert state["current_plan"].steps[0].execution_res == "42"
     assert [each.get("name") for each in state["messages"]] == [None, "planner", "reporter"]
-    assert json.loads(state["messages"][1]["content"])["title"] == PLAN["title"]
+    assert json.loads(state["messages"][1]["content"])["title"] == "The market"
     assert [line.partition(":")[0] for line in shown] == ["user", "planner", "reporter"]
 
 
@@ -66,13 +75,13 @@ async def test_the_workflow_never_accepts_a_plan_that_changes_something(
 ) -> None:
     member, store = Member(effect=Effect.WRITE), f"sqlite:///{tmp_path / 'runs.db'}"
     state = await run_agent_workflow_async(
-        "Publish it", model=scripted(PLAN_DECISION, PLAN), agents=[member], store=store, show=quiet
+        "Publish it", model=scripted(DECISION, PLAN), agents=[member], store=store, show=quiet
     )
     assert (state["goto"], state["final_report"], member.tasks) == ("human_feedback", "", [])
     later = DeerFlow(model=scripted(REPORT), agents=[member], store=store)
     decided = await later.feedback(state["run_id"], "[ACCEPTED]", by="ada")
     await later.close()
-    assert (decided.goto, member.tasks) == ("end", [FIND["description"]])
+    assert (decided.goto, member.tasks) == ("end", ["find it"])
 
 
 @pytest.mark.parametrize(
@@ -81,7 +90,7 @@ async def test_the_workflow_never_accepts_a_plan_that_changes_something(
 async def test_the_workflow_puts_a_plan_that_waits_to_the_person(
     words: list[str], runs: int
 ) -> None:
-    member, model_ = Member(effect=Effect.WRITE), ScriptedModel(PLAN_DECISION, PLAN, REPORT)
+    member, model_ = Member(effect=Effect.WRITE), ScriptedModel(DECISION, PLAN, REPORT)
     await run_agent_workflow_async(
         "Publish it", model=model_, agents=[member], ask=person(*words), show=quiet
     )
@@ -89,8 +98,7 @@ async def test_the_workflow_puts_a_plan_that_waits_to_the_person(
 
 
 @pytest.mark.parametrize(
-    ("answers", "question"),
-    [([ASKS, PLAN_DECISION, PLAN, REPORT], ""), ([ASKS, ASKS], "Which market?")],
+    ("answers", "question"), [([ASKS, DECISION, PLAN, REPORT], ""), ([ASKS, ASKS], "Which market?")]
 )
 async def test_the_workflow_puts_a_question_to_the_person_no_more_often_than_it_may(
     scripted: Script, answers: list[Any], question: str
@@ -134,7 +142,7 @@ def test_the_model_of_a_kind_takes_a_text_and_messages_of_any_make() -> None:
         assert llm.invoke("Hello").content == "Hi"
         assert llm.invoke([Said("system", "Be kind."), Said("human", "Hello")]).content == "Hi"
         plan = llm.with_structured_output(Plan, method="json_mode").invoke("Plan it")
-    assert plan.steps[0].title == FIND["title"]
+    assert plan.steps[0].title == "Size"
 
 
 def test_the_model_of_a_kind_gets_what_a_tool_said_as_data(scripted: Script) -> None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.members import Script
 
 from plansmith import Plan, Plansmith
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
-from plansmith.testing import Answer
+from plansmith.testing import Answer, ScriptedModel
 from plansmith_compat import openmanus
 from plansmith_compat.openmanus import PlanningFlow, PlanningTool, PlanStepStatus
 from plansmith_compat.openmanus.dialect import DIALECT
 from plansmith_compat.openmanus.tool import PlanningResult
+
+Script = Callable[..., ScriptedModel]
 
 
 async def done(tool: PlanningTool, command: str, **given: Any) -> str:
@@ -33,9 +34,9 @@ async def refused(tool: PlanningTool, command: str, **given: Any) -> str:
     return result.error
 
 
-async def tool_with(*steps: str, **options: Any) -> PlanningTool:
-    tool = PlanningTool(**options)
-    await done(tool, "create", plan_id="p", title="T", steps=list(steps))
+async def tool_with(*steps: str, plan_id: str = "p", title: str = "T") -> PlanningTool:
+    tool = PlanningTool()
+    await done(tool, "create", plan_id=plan_id, title=title, steps=list(steps))
     return tool
 
 
@@ -280,7 +281,7 @@ async def test_a_tag_in_any_case_picks_the_agent_and_other_steps_go_to_the_first
     assert "[SEARCH] a kind of step" in coder.prompts[2]
     assert flow.get_executor("FINDER") is finder
     assert flow.get_executor(None) is flow.get_executor("nobody") is coder
-    shown = await flow._get_plan_text()
+    shown = await flow.plan_text()
     assert all(f"{place}. [✓] {text}\n" in shown for place, text in enumerate(texts))
     assert flow.planning_tool.plans[flow.active_plan_id]["steps"] == texts
 
@@ -299,7 +300,7 @@ async def test_without_a_usable_call_the_default_plan_runs_marked_degraded(
     assert told.startswith("1\n2\n3\nThe default plan was run, since no plan could be made (")
     assert told.endswith("):\n\nfine")
     assert "Plan completed" not in told
-    shown = await flow._get_plan_text()
+    shown = await flow.plan_text()
     assert f"Plan: Plan for: {REQUEST[:50]}... (ID:" in shown
     for place, step in enumerate(("Analyze request", "Execute task", "Verify results")):
         assert f"{place}. [✓] {step}\n" in shown
@@ -345,12 +346,12 @@ async def test_ids_are_unique_and_a_callers_own_is_kept(scripted: Script) -> Non
     assert ids[0] < ids[-1]
     flow = PlanningFlow(Worker("a", "x"), plan_id="Mine", model=scripted(made("go"), "ok"))
     await flow.execute("do it")
-    assert "(ID: Mine)" in await flow._get_plan_text()
+    assert "(ID: Mine)" in await flow.plan_text()
 
 
 async def test_a_flow_past_its_limit_of_tokens_says_so(scripted: Script) -> None:
     worker = Worker("a")
-    flow = PlanningFlow(worker, llm=openmanus.LLM(model=scripted(), max_input_tokens=10))
+    flow = PlanningFlow(worker, model=scripted(), max_input_tokens=10)
     told = await flow.execute("do it")
     assert told.startswith("Execution failed: Request may exceed input token limit (Current: 0, ")
     assert "Max: 10" in told
@@ -388,7 +389,7 @@ async def test_defect_steps_that_are_blocked_or_cut_off_are_no_completed_plan(
         model = scripted(made("look", "write", "send"), Answer("one of three", expects="NOT been"))
         flow = PlanningFlow(Worker("a", "seen", answer), model=model, tries=1, replans=0)
         assert (await flow.execute("do it")).endswith("Plan not completed:\n\none of three")
-        assert "Status: 1 completed, 0 in progress, 2 blocked" in await flow._get_plan_text()
+        assert "Status: 1 completed, 0 in progress, 2 blocked" in await flow.plan_text()
 
 
 async def test_defect_a_flow_is_kept_on_disk_and_gone_on_with(
@@ -430,7 +431,7 @@ def test_the_shape_is_recognised_also_inside_a_call(value: Any) -> None:
 
 @pytest.mark.parametrize(
     "steps",
-    ['["[A] a", "b"]', [{"step": "[A] a"}, {"title": "b"}], [{"agent": "A", "text": "a"}, "b"]],
+    ["1. [A] a\n2. b", [{"step": "[A] a"}, {"title": "b"}], [{"agent": "A", "text": "a"}, "b"]],
 )
 def test_sloppy_steps_are_read_with_a_note(steps: Any) -> None:
     reading = DIALECT.read({"title": "T", "steps": steps, "mood": "good"})

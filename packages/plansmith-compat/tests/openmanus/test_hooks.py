@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,13 +13,14 @@ from typing import Any
 
 import pytest
 from tests import forked
-from tests.members import Script
 from tests.openmanus.test_flow import Worker, made
 
 from plansmith.errors import InputNeeded, Misconfigured, ToolFailed
-from plansmith.testing import Answer
+from plansmith.testing import Answer, ScriptedModel
 from plansmith_compat import openmanus
 from plansmith_compat.openmanus import LLM, AgentState, PlanningFlow, PlanningTool
+
+Script = Callable[..., ScriptedModel]
 
 
 class PlanningLLM:
@@ -257,7 +259,7 @@ async def test_a_call_of_another_function_is_no_plan(scripted: Script) -> None:
         worker = Worker("w", "1", "2", "3")
         flow = PlanningFlow(worker, **options)
         assert "The default plan was run" in await flow.execute("go")
-        assert "steal" not in await flow._get_plan_text()
+        assert "steal" not in await flow.plan_text()
 
 
 async def test_a_flow_asks_for_milestones_and_describes_its_agents(scripted: Script) -> None:
@@ -276,6 +278,8 @@ def test_one_store_and_one_model_are_all_that_a_flow_takes(scripted: Script) -> 
         PlanningFlow(Worker("a"), planning_tool=PlanningTool(), store="memory")
     with pytest.raises(Misconfigured, match="one model"):
         PlanningFlow(Worker("a"), llm=PlanningLLM(), model=scripted())
+    with pytest.raises(Misconfigured, match="max_input_tokens"):
+        PlanningFlow(Worker("a"), llm=PlanningLLM(), max_input_tokens=5)
     with pytest.raises(ValueError, match="colour"):
         PlanningFlow(Worker("a"), colour="red")
 

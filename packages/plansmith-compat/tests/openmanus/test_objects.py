@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.members import Script, run_page
-from tests.openmanus.test_flow import tool_with
+from tests.members import run_page
 
 from plansmith.errors import ModelFailed
 from plansmith.ports import Usage
-from plansmith.testing import Answer, MemoryStore
+from plansmith.testing import Answer, MemoryStore, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply
 from plansmith_compat import openmanus
 from plansmith_compat.openmanus import LLM, Message, PlanningTool, ToolResult
+
+Script = Callable[..., ScriptedModel]
+
+
+async def tool_with(*steps: str, **options: Any) -> PlanningTool:
+    tool = PlanningTool(**options)
+    await tool(command="create", plan_id="p", title="T", steps=list(steps))
+    return tool
+
 
 # The planning tool as a tool
 
@@ -94,8 +103,7 @@ async def test_what_a_program_writes_into_plans_is_stored() -> None:
     assert other.plans["p"]["step_statuses"] == ["completed", "not_started"]
     assert other.plans["p"]["step_notes"] == ["by hand", ""]
     del tool.plans["p"]
-    for each in (tool, other):
-        assert "• p" not in (await each.execute(command="list")).output
+    assert "• p" not in (await tool.execute(command="list")).output
     assert list(other.plans) == ["q"]
 
 
@@ -131,7 +139,7 @@ async def test_tools_and_results_are_used_as_in_openmanus() -> None:
     tools = openmanus.ToolCollection().add_tools(Echo(), Echo())
     assert [tool.name for tool in tools] == ["echo"]
     assert str(await tools.execute(name="echo", tool_input={"text": "hi"})) == "hi"
-    assert (await tools.execute(name="echo")).error == "say something"
+    assert [each.error for each in await tools.execute_all()] == ["say something"]
     assert not ToolResult()
     both = ToolResult(output="a", error="x") + ToolResult(output="b")
     assert (both.output, both.error, str(both)) == ("ab", "x", "Error: x")
@@ -185,6 +193,8 @@ def test_messages_are_formatted_and_wrong_ones_refused() -> None:
         {"role": "user", "content": "look"},
         {"role": "assistant", "content": "yes"},
     ]
+    [first, _] = LLM.format_messages(given, supports_images=True)
+    assert [part["type"] for part in first["content"]] == ["text", "image_url"]
     with pytest.raises(ValueError, match="role"):
         LLM.format_messages([{"content": "x"}])
     with pytest.raises(ValueError, match="Invalid role"):
@@ -198,6 +208,7 @@ async def test_the_llm_is_asked_and_counts_its_tokens(scripted: Script) -> None:
     told = await llm.ask([Message.user_message("hi")], [Message.system_message("be kind")])
     assert (told, llm.model) == ("hello", "scripted")
     assert llm.total_input_tokens > 0 < llm.total_completion_tokens
+    assert llm.count_message_tokens([Message.user_message("hi")]) > llm.count_tokens("hi") > 0
     with pytest.raises(ValueError, match="Empty response"):
         await llm.ask([{"role": "user", "content": "hi"}])
 

@@ -23,6 +23,7 @@ from plansmith_compat.sage import (
     MCPRegistry,
     _coerce_json_array,
     _validate_steps,
+    planner,
 )
 
 NO_PLAN = [{"type": "reply", "text": "（计划不可用）"}]
@@ -44,12 +45,13 @@ class Streaming:
         Mock(execute=Mock(return_value=("query", json.dumps(GOOD)))),
         Mock(execute=Mock(return_value=json.dumps(GOOD))),
         Mock(execute=Mock(return_value=("query", GOOD))),
+        Mock(execute=Mock(return_value={"text": json.dumps(GOOD)})),
         Streaming(),
         lambda data: (data[0], json.dumps(GOOD)),
         ScriptedModel(GOOD),
         Mock(),
     ],
-    ids=["mock", "text", "data", "async", "function", "model", "no text"],
+    ids=["mock", "text", "data", "table", "async", "function", "model", "no text"],
 )
 def test_any_generator_plans_and_one_that_gives_no_text_makes_no_plan(
     generator: Any, request: pytest.FixtureRequest
@@ -225,6 +227,7 @@ def test_tools_are_recalled_by_a_ranker_of_the_program() -> None:
 )
 def test_the_helper_reads_the_array_in_a_text(text: str, steps: Any) -> None:
     assert _coerce_json_array(text) == steps
+    assert planner._coerce_json_array(text) == steps
 
 
 @pytest.mark.parametrize(
@@ -240,6 +243,16 @@ def test_the_helper_reads_the_array_in_a_text(text: str, steps: Any) -> None:
 )
 def test_the_helper_keeps_the_steps_that_sage_could_run(given: Any, kept: Any) -> None:
     assert _validate_steps(given, TOOLS) == kept
+
+
+def test_the_helpers_show_at_most_k_tools_in_a_prompt() -> None:
+    made = LLMPlanner(Generator(GOOD))
+    shown = made._top_k_tools("weather", MANY, 2)
+    prompt = made._build_prompt("You help.", "weather in Oslo", shown)
+    assert len(shown) == 2
+    assert prompt.count('"name": "weather_') == 2
+    assert "You help." in prompt
+    assert "weather in Oslo" in prompt
 
 
 SAGE = """

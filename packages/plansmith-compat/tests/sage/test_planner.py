@@ -191,6 +191,14 @@ def test_defect_no_reply_is_shipped_for_a_tool_that_was_dropped() -> None:
     assert steps == [CALL]
 
 
+def test_defect_the_reply_is_worded_after_the_tools_have_run() -> None:
+    reading = DIALECT.read([CALL, REPLY])
+    assert reading.plan is not None
+    [call, reply] = reading.plan.steps
+    assert reply.needed == {call.id}
+    assert [ref.step for ref in reply.refs()] == [call.id]
+
+
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_the_list_is_never_longer_than_max_steps(most: int) -> None:
     other = CALL | {"arguments": {"city": "Rome"}}
@@ -211,9 +219,9 @@ def test_defect_the_repair_knows_the_tools_and_what_was_wrong() -> None:
 def test_the_shape_is_read_with_its_order_also_where_it_is_sloppy() -> None:
     sloppy = {
         "plan": [
-            {"type": "tool", "name": "weather", "arguments": '{"city": "Oslo"}'},
+            {"name": "weather", "arguments": '{"city": "Oslo"}'},
             {"type": "tool", "name": "mail"},
-            {"type": "reply", "text": "Say it"},
+            {"text": "Say it"},
         ],
         "answer": "old",
     }

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.members import NO_TRIAGE, Member, Script
+from tests.members import Member
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, tool
 from plansmith.errors import Misconfigured, PlanInvalid, Refused, ToolFailed
 from plansmith.formats.dialect import dialect
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
+from plansmith.plan.timing import make_timing
 from plansmith.ports import Call, ChatModel, Delta, Prompt
-from plansmith.testing import Answer, FakeClock, MemoryStore
+from plansmith.testing import Answer, FakeClock, MemoryStore, ScriptedModel
 from plansmith_compat.spring import (
     JManus,
     PlanningTool,
@@ -27,6 +28,8 @@ from plansmith_compat.spring import (
 )
 from plansmith_planner.settings import PlannerSettings
 
+Script = Callable[..., ScriptedModel]
+NO_TRIAGE = PlannerSettings(triage=False)
 INPUTS: dict[str, Json] = {"product": "bolts"}
 LOOK, LOOKED = "[BROWSER_AGENT] look", "look for bolts"
 TEMPLATE: dict[str, Any] = {
@@ -101,8 +104,10 @@ def test_the_planning_tool_has_the_four_methods_of_its_interface_and_keeps_the_p
     java = PlanningTool()
     again = held.get_function_tool_callback(java)
     assert "Plan created" in again.call(call)
-    assert java.getCurrentPlanId() is None
-    assert java.getCurrentPlan() not in (None, plan)
+    java.setCurrentPlanId("plan-7")
+    assert java.getCurrentPlanId() == "plan-7"
+    assert java.getCurrentPlan() is not plan
+    assert "look" in java.getCurrentToolStateString()
 
 
 def test_the_callback_of_the_planning_tool_describes_every_parameter() -> None:
@@ -117,7 +122,7 @@ def test_the_callback_of_the_planning_tool_describes_every_parameter() -> None:
 
 def test_the_planning_tool_refuses_what_is_no_call_of_create_and_keeps_its_plan() -> None:
     held = PlanningTool()
-    held.create_plan("t", ["a"])
+    held.createPlan("t", ["a"])
     wrong: list[tuple[Any, str]] = [("no json", "not JSON"), ("[1]", "not an object")]
     call = {"title": "Prices", "steps": [{"stepRequirement": "[A] look"}]}
     for word in ("delete", "update", "", None):
@@ -280,6 +285,23 @@ async def test_a_form_with_a_time_limit_ends_in_no_answer_and_never_in_a_choice(
     run = await smith.run(run.id)
     assert run.steps["form"].error == "nobody answered in time"
     assert run.steps["form"].result is None
+
+
+async def test_schedules_are_made_read_changed_removed_and_run_now() -> None:
+    looks = browser()
+    jmanus = manus(looks, Slow(free=True), clock=FakeClock())
+    await jmanus.templates.save(TEMPLATE)
+    plan, schedules = await jmanus.templates.plan("prices", INPUTS), jmanus.smith.schedules
+    timing = make_timing(cron="30 9 * * MON-FRI")
+    made = await schedules.create(timing=timing, plan=plan, approve=plan.hash, by="ada")
+    assert [each.id for each in await schedules.all()] == [made.id]
+    changed = await schedules.change(made.id, timing=make_timing(cron="0 10 * * *"))
+    assert changed.timing.cron == "0 10 * * *"
+    await schedules.fire_now(made.id)
+    await schedules.carried()
+    assert looks.tasks == [LOOKED]
+    await schedules.remove(made.id)
+    assert await schedules.all() == []
 
 
 # Templates

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.members import NO_TRIAGE, Member, Script
+from tests.members import Member
 
 import plansmith_planner
 from plansmith import Plansmith, RunStatus
@@ -25,6 +26,8 @@ from plansmith_compat.spring import DataAgent, PlanExecutorDispatcher, PlannerNo
 from plansmith_compat.spring.dialects.nl2sql import PYTHON, REPORT, SQL
 from plansmith_planner.settings import PlannerSettings
 
+Script = Callable[..., ScriptedModel]
+NO_TRIAGE = PlannerSettings(triage=False)
 QUESTION, REWRITTEN = "and by city?", "How do the orders of 2025 differ by city?"
 SAY = {"summary_and_recommendations": "say how they differ"}
 NO = {"feedback": False, "feedback_content": "leave out the smallest"}
@@ -182,28 +185,30 @@ async def test_a_valid_plan_goes_step_by_step_to_its_nodes_and_then_to_the_repor
     assert updates[keys.PLAN_CURRENT_STEP] == (1 if current in (None, 4) else current)
 
 
+MISSING = "Validation failed"
+
+
 @pytest.mark.parametrize(
     ("plan", "said"),
     [
-        (drafted(step(1, instructions="x")), "s1.tool_parameters.instruction"),
-        (drafted(step(1), step(2, PYTHON, code="x")), "s2.tool_parameters.instruction"),
-        (drafted(step(1, REPORT, text="x")), "s1.tool_parameters.summary_and_recommendations"),
-        (drafted({"toolToUse": PYTHON, "toolParameters": {}}), "the field 'instruction' of"),
-        (drafted({"tool_to_use": SQL}), "the field 'instruction' of tool_parameters is missing"),
-        (drafted(step(1, REPORT, **SAY), step(2)), "not the last step"),
-        (drafted(step(1, "SEND_MAIL_NODE", to="ada")), "SEND_MAIL_NODE"),
-        (drafted(), "no step that would run"),
-        ({"thought_process": "x"}, "no plan of"),
-        ("no plan at all", "no plan of"),
-        ("", "no plan of"),
+        (drafted(step(1, instructions="x")), [MISSING, "SQL generation node", "'instruction'"]),
+        (drafted(step(1, PYTHON, code="x")), [MISSING, "Python generation node", "'instruction'"]),
+        (drafted(step(1, REPORT, text="x")), [MISSING, "report node", "'summary_and_"]),
+        (drafted({"toolToUse": PYTHON, "toolParameters": {}}), [MISSING, "Python generation node"]),
+        (drafted({"tool_to_use": SQL}), [MISSING, "Tool parameters are missing in step 1"]),
+        (drafted(step(1, REPORT, **SAY), step(2)), ["not the last step"]),
+        (drafted(step(1, "SEND_MAIL_NODE", to="ada")), ["SEND_MAIL_NODE"]),
+        ({"thought_process": "x"}, ["no plan of"]),
+        ("no plan at all", ["no plan of"]),
+        ("", ["no plan of"]),
     ],
 )
 async def test_the_error_names_the_right_field_so_that_a_repair_can_succeed(
-    plan: Any, said: str
+    plan: Any, said: list[str]
 ) -> None:
     updates = await executed(plan)
     assert updates[keys.PLAN_VALIDATION_STATUS] is False
-    assert said in updates[keys.PLAN_VALIDATION_ERROR]
+    assert all(each in updates[keys.PLAN_VALIDATION_ERROR] for each in said)
 
 
 async def graph(planner: PlannerNode, now: dict[str, Any]) -> int:
@@ -224,7 +229,7 @@ async def test_a_model_that_never_plans_is_called_three_times_by_the_graph(
     model = scripted(*answers)
     assert await graph(PlannerNode(model), now) == 3
     assert (now[keys.PLAN_REPAIR_COUNT], now[keys.PLAN_NEXT_NODE]) == (3, keys.END)
-    assert "no step that would run" in model.prompts[2][1].text
+    assert "no execution steps" in model.prompts[2][1].text
 
 
 async def test_a_rejection_keeps_the_plan_and_the_words_over_a_failed_repair(

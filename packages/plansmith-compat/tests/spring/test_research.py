@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.members import Member, Script
+from tests.members import Member
 from tests.spring.test_jmanus import TEMPLATE
 from tests.spring.test_nl2sql import GOOD, drafted, step
 
@@ -23,11 +23,13 @@ from plansmith.ports import Call
 from plansmith.report.build import load_report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
-from plansmith.testing import Answer
+from plansmith.testing import Answer, ScriptedModel
 from plansmith_cli.teams import CALLS_AT_ONCE
 from plansmith_compat.spring import HumanFeedbackNode, deepresearch, keys
 from plansmith_compat.spring.dialects import shape_for, shape_of, write_as
 from plansmith_planner.settings import PlannerSettings
+
+Script = Callable[..., ScriptedModel]
 
 
 def research(*kinds: str, **fields: Any) -> dict[str, Any]:
@@ -121,8 +123,8 @@ async def told(**state: Any) -> dict[str, Any]:
 async def test_research_feedback_approves_sends_back_or_ends() -> None:
     yes = await told(feedback=True)
     assert (yes["human_next_node"], yes["plan_iterations"]) == ("research_team", 1)
-    words = {"feedback": False, "feedback_content": "prices"}
-    for said in (words, {"human_feedback": words}):
+    old = {"human_feedback": {"feed_back": False, "feed_back_content": "prices"}}
+    for said in ({"feedback": False, "feedback_content": "prices"}, old):
         no = await told(**said)
         assert (no["human_next_node"], no["feedback_content"]) == ("planner", "prices")
     assert (await told(terminate=True))["human_next_node"] == "END"
@@ -241,7 +243,7 @@ def test_the_three_shapes_are_recognised_read_and_written_back(value: Any, shape
 def test_sloppy_nl2sql_plans_are_read_with_notes() -> None:
     sloppy = drafted(
         step("2", "python_generate_node", description="compare"),
-        step("1", "sql_generate_node", instruction="sum", sql_query="SELECT 1"),
+        step("1", "sql", instruction="sum", sql_query="SELECT 1"),
         step("3", "REPORT_GENERATOR_NODE", summaryAndRecommendations="say"),
     )
     found = dialect("spring").read(sloppy)

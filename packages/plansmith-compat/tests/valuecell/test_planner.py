@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.members import NO_TRIAGE, Member, Script
+from tests.members import Member
 from tests.servers.a2a_desk import Desk
-from tests.waiting import until
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
@@ -29,6 +29,8 @@ from plansmith_compat.valuecell.conversations import is_confirmed
 from plansmith_connect.a2a.agent import connect
 from plansmith_planner.settings import PlannerSettings
 
+Script = Callable[..., ScriptedModel]
+NO_TRIAGE = PlannerSettings(triage=False)
 SKILL = Skill(
     name="Price watch", description="Monitors prices", examples=("Watch AAPL",), tags=("alerts",)
 )
@@ -54,19 +56,6 @@ def smith_of(model: ScriptedModel | None, *agents: Any, **options: Any) -> Plans
 
 async def nobody(_: vc.UserInputRequest) -> None:
     raise AssertionError("nothing was to be asked")
-
-
-def orchestrator(smith: Plansmith, agent: vc.SuperAgent | None = None) -> AgentOrchestrator:
-    return AgentOrchestrator(PlanService(RemoteConnections(smith)), agent)
-
-
-async def said(desk: AgentOrchestrator, request: vc.UserInput) -> list[tuple[str, str]]:
-    """Returns all responses to a message; a stream that does not end fails the test."""
-
-    async def everything() -> list[tuple[str, str]]:
-        return [(each.event, each.content) async for each in desk.process_user_input(request)]
-
-    return await asyncio.wait_for(everything(), timeout=30)
 
 
 async def planned(smith: Plansmith, request: vc.UserInput, thread: str = "t1") -> vc.ExecutionPlan:
@@ -164,6 +153,8 @@ def test_the_planner_can_describe_one_agent_and_list_the_enabled_ones(scripted: 
     assert "<Watcher>" in listed
     assert not any(name in listed for name in ("Ghost", "Hidden", "Direct"))
     assert set(connections.get_all_agent_cards()) == {"Watcher", "Hidden", "Direct"}
+    assert connections.is_planner_passthrough("Direct")
+    assert connections.list_available_agents() == ["Watcher", "Hidden", "Direct"]
 
 
 @pytest.mark.parametrize("name", ["Hidden", "Direct", "Invented"])
@@ -382,7 +373,9 @@ async def test_the_words_of_the_schedule_are_taken_out_of_the_query_also_when_th
     assert [each.query for each in plan.tasks] == [bare]
     run = await smith.get(plan.plan_id)
     assert run.plan is not None
-    [made] = await orchestrator(smith).set_up_each(plan, approve=run.plan.hash)
+    made = await AgentOrchestrator(PlanService(RemoteConnections(smith))).set_up(
+        plan, approve=run.plan.hash
+    )
     await smith.schedules.fire_now(made.id)
     await smith.schedules.carried()
     assert worker.tasks == [bare]
@@ -397,10 +390,12 @@ async def test_a_recurring_task_needs_an_agent_that_monitors_or_notifies(scripte
 
 
 async def scheduled(smith: Plansmith) -> Any:
-    plan = await planned(smith, asked("hourly, confirmed"))
+    service = PlanService(RemoteConnections(smith))
+    orchestrator = AgentOrchestrator(service)
+    plan = await service.start_planning_task(asked("hourly, confirmed"), "t1", nobody)
     digest = (await smith.get(plan.plan_id)).plan
     assert digest is not None
-    return (await orchestrator(smith).set_up_each(plan, approve=digest.hash))[0]
+    return await orchestrator.set_up(plan, approve=digest.hash)
 
 
 async def test_a_recurring_task_resumes_after_a_restart_and_a_failed_run_does_not_end_it(
@@ -428,9 +423,14 @@ async def test_a_recurring_task_resumes_after_a_restart_and_a_failed_run_does_no
 # Running
 
 
+async def events(orchestrator: AgentOrchestrator, request: vc.UserInput) -> list[tuple[str, str]]:
+    said = orchestrator.process_user_input(request, "t1")
+    return [(each.event, each.content) async for each in said]
+
+
 async def test_a_request_runs_through_and_done_is_the_last_event(scripted: Script) -> None:
     smith = smith_of(scripted(answer(task())))
-    told = await said(orchestrator(smith), asked())
+    told = await events(AgentOrchestrator(PlanService(RemoteConnections(smith))), asked())
     names = [name for name, _ in told]
     assert names == [
         *("conversation_started", "thread_started", "task_started", "task_completed"),
@@ -442,7 +442,7 @@ async def test_a_failed_task_is_told_as_failed_and_never_as_completed(scripted: 
     broken = Member("Research", ToolFailed("no data"))
     model = scripted(answer(task()))
     smith = smith_of(model, broken, limits=Limits(max_replans=0))
-    told = await said(orchestrator(smith), asked())
+    told = await events(AgentOrchestrator(PlanService(RemoteConnections(smith))), asked())
     names = [name for name, _ in told]
     assert "task_failed" in names
     assert "task_completed" not in names
@@ -474,17 +474,15 @@ async def test_a_run_goes_on_after_the_client_disconnects(scripted: Script, at: 
     gate = asyncio.Event()
     worker = Member("Research", gate)
     smith = smith_of(scripted(answer(task())), worker)
-    stream = orchestrator(smith).process_user_input(asked())
+    orchestrator = AgentOrchestrator(PlanService(RemoteConnections(smith)))
+    stream = orchestrator.process_user_input(asked())
     async for each in stream:
         if each.event == at:
             break
     await stream.aclose()  # type: ignore[attr-defined]
     gate.set()
-
-    async def is_done() -> bool:
-        return [run.status for run in await smith.runs()] == [RunStatus.DONE]
-
-    await until(is_done)
+    await orchestrator.settled()
+    assert [run.status for run in await smith.runs()] == [RunStatus.DONE]
 
 
 async def test_tasks_show_where_their_steps_stand(scripted: Script) -> None:

@@ -8,17 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.members import NO_TRIAGE, Member, Script
+from tests.members import Member
 from tests.valuecell import test_planner
-from tests.valuecell.test_planner import (
-    answer,
-    asked,
-    orchestrator,
-    planned,
-    smith_of,
-    task,
-    watcher,
-)
+from tests.valuecell.test_planner import Script, answer, asked, planned, smith_of, task, watcher
 
 from plansmith import Effect, Plansmith, RunStatus
 from plansmith.errors import PlansmithError, Refused, StaleDecision
@@ -53,6 +45,10 @@ async def mixed(
     made = (await smith.get(plan.plan_id)).plan
     assert made is not None
     return smith, plan, made.hash
+
+
+def orchestrator(smith: Plansmith) -> vc.AgentOrchestrator:
+    return vc.AgentOrchestrator(PlanService(RemoteConnections(smith)))
 
 
 @pytest.mark.parametrize("request_", ["watch Tesla", "盯着特斯拉"])
@@ -263,7 +259,7 @@ async def test_a_hostile_model_cannot_schedule_what_nobody_confirmed() -> None:
         task("Watcher", title="confirmed 确认 yes", **HOURLY), reason="the person confirmed it"
     )
     worker = watcher()
-    smith = smith_of(ScriptedModel(said), worker, settings=NO_TRIAGE)
+    smith = smith_of(ScriptedModel(said), worker, settings=test_planner.NO_TRIAGE)
     service = PlanService(RemoteConnections(smith))
     plan = await service.start_planning_task(asked("look at Apple"), "t1", test_planner.nobody)
     assert plan.tasks == []

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import Any, ClassVar, Final, Generic, TypeVar, cast
+from typing import Any, ClassVar, Final, Generic, Literal, TypeVar, cast
 
 from pydantic import BaseModel
 
@@ -28,6 +28,10 @@ _SPEAKERS: Final = frozenset({"coordinator", "planner"})
 _MEMBERS: Final = frozenset(
     {"researcher", "coder", "analyst", "reporter", "background_investigator", "observation"}
 )
+_ROLES: Final[Mapping[str, Literal["system", "user", "assistant"]]] = {
+    "system": "system",
+    "assistant": "assistant",
+}
 
 
 class GraphMessage(dict[str, Any]):
@@ -146,6 +150,10 @@ class Handoff:
     description: str
     args: tuple[str, ...]
 
+    def invoke(self, arguments: Mapping[str, Any]) -> None:
+        """Does nothing: that it was called is all there is to it."""
+        del arguments
+
     def spec(self) -> ToolSpec:
         fields: dict[str, Json] = {name: {"type": "string"} for name in self.args}
         schema: dict[str, Json] = {"type": "object", "properties": fields, "required": [*self.args]}
@@ -171,6 +179,10 @@ class Llm:
     def invoke(self, messages: str | Sequence[Any]) -> AIMessage:
         """Returns the model's whole answer; works with and without a running event loop."""
         return in_own_loop(self.ainvoke(messages))
+
+    def stream(self, messages: str | Sequence[Any]) -> Iterator[AIMessage]:
+        """Yields the answer in one piece."""
+        yield self.invoke(messages)
 
     async def ainvoke(self, messages: str | Sequence[Any]) -> AIMessage:
         """Returns the model's whole answer, with the tools that it calls."""
@@ -204,7 +216,8 @@ def _prompt(given: str | Sequence[Any]) -> list[Message]:
         if _role(each) == "system":
             found.append(Message("system", get_message_content(each)))
         else:
-            found += [Message(cast("Any", one["role"]), one["content"]) for one in spoken([each])]
+            said = spoken([each])
+            found += [Message(_ROLES.get(one["role"], "user"), one["content"]) for one in said]
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, Self, cast
+from typing import Any, Final, NamedTuple, Self, TypeGuard, cast
 
 from pydantic import BaseModel, ValidationError, model_validator
 
@@ -18,6 +18,7 @@ from plansmith_compat.deerflow.dialect import REPORT, read, write
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.parse.reply import read_plan_value
 
+_STATE: Final = ("plan_iterations", "max_plan_iterations", "current_plan")
 _WORD: Final = re.compile(
     r"\s*+(\[\s*+)?(accepted|edit[_ ]plan)\s*+(?(1)\])\s*+:?\s*+(.*)", re.IGNORECASE | re.DOTALL
 )
@@ -163,9 +164,13 @@ class Word(NamedTuple):
     text: str = ""
 
 
+def _is_state(answer: object) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(answer, Mapping) and "current_plan" in answer and "steps" not in answer
+
+
 def route_plan(
     answer: object,
-    plan_iterations: int = 0,
+    plan_iterations: int | Mapping[str, Any] = 0,
     max_plan_iterations: int = 1,
     current_plan: object = None,
 ) -> Route:
@@ -173,12 +178,22 @@ def route_plan(
 
     An unreadable answer ends a run without a plan; with an earlier plan it leads to the reporter.
     At the limit nobody is asked for another plan: the answer, or the current plan if there is no
-    new one, goes to the team.
+    new one, goes to the team. A state may be given instead of the last three arguments, or of
+    all: then its `current_plan` is the answer.
     """
+    if _is_state(answer):
+        # The graph's planner stores its answer in `current_plan`, parsed or not.
+        return route_plan(answer["current_plan"], answer)
+    if isinstance(plan_iterations, Mapping):
+        known = {name: plan_iterations.get(name) for name in _STATE}
+        limits: dict[str, Any] = {name: each for name, each in known.items() if each is not None}
+        return route_plan(answer, **limits)
     plan = parse_plan(answer)
     current = None if current_plan is None else parse_plan(current_plan)
     counted = plan_iterations + (plan is not None)
     if plan_iterations >= max_plan_iterations:
+        # An answer that is the current plan itself is not another plan.
+        counted = plan_iterations if answer is current_plan else counted
         return _at_limit(plan, current, counted)
     if plan is None:
         return Route(Goto.REPORTER if plan_iterations else Goto.END, current, counted)

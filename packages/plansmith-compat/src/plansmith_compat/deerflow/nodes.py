@@ -35,6 +35,28 @@ from plansmith_planner.context.fence import fence
 from plansmith_planner.context.token_budget import rough_count
 from plansmith_planner.language.locales import normal_tag
 
+# What DeerFlow's module of this name has is found here too.
+__all__ = [
+    "Configuration",
+    "Plan",
+    "apply_prompt_template",
+    "background_investigation_node",
+    "coordinator_node",
+    "direct_response",
+    "extract_plan_content",
+    "get_llm_by_type",
+    "handoff_after_clarification",
+    "handoff_to_planner",
+    "human_feedback_node",
+    "needs_clarification",
+    "planner_node",
+    "preserve_state_meta_fields",
+    "repair_json_output",
+    "reporter_node",
+    "research_team_node",
+    "validate_and_fix_plan",
+]
+
 ROUNDS: Final = 3  # of questions about the topic
 _CLARIFY: Final = "If the topic is not clear, ask one question; else hand it over."
 logger: Final = logging.getLogger("plansmith")
@@ -109,8 +131,16 @@ def _planner_answer(state: _State, config: RunnableConfig, configurable: Configu
     if state.get("enable_background_investigation") and found:
         known.append(fence(HEADING, str(found)))
     messages.append({"role": "user", "content": "\n\n".join(known)})
-    kind = "reasoning" if configurable.enable_deep_thinking else llms.AGENT_LLM_MAP["planner"]
-    return llms.get_message_content(get_llm_by_type(kind, config).invoke(messages))
+    kind = (
+        "reasoning" if configurable.enable_deep_thinking is True else llms.AGENT_LLM_MAP["planner"]
+    )
+    llm = get_llm_by_type(kind, config)
+    if kind != "basic":
+        return "".join(llms.get_message_content(chunk) for chunk in llm.stream(messages))
+    answer: Any = llm.invoke(messages)
+    if hasattr(answer, "model_dump_json"):  # a model that answers with the plan itself
+        return str(answer.model_dump_json())
+    return llms.get_message_content(answer)
 
 
 def _as_plan(given: object, configurable: Configuration) -> dict[str, Any]:
@@ -126,7 +156,7 @@ def _as_plan(given: object, configurable: Configuration) -> dict[str, Any]:
     fields: dict[str, Any] = {"steps": value}
     if not isinstance(value, list):
         fields = cast("dict[str, Any]", value)
-    return validate_and_fix_plan(fields, configurable.enforces_search)
+    return validate_and_fix_plan(fields, configurable.enforces_search is True)
 
 
 def _json(given: object) -> Any:
@@ -158,6 +188,14 @@ def human_feedback_node(state: _State, config: RunnableConfig = NO_CONFIG) -> An
     locale = plan.locale if plan is not None else fields["locale"]
     update = {"current_plan": plan, "plan_iterations": made + 1, "locale": locale}
     return llms.command("research_team", {**kept, **update})
+
+
+def needs_clarification(state: _State) -> bool:
+    """Whether a question to the person is still open; the last one may be answered too."""
+    rounds = state.get("clarification_rounds", 0)
+    asked = 0 < rounds <= state.get("max_clarification_rounds", ROUNDS)
+    done = state.get("is_clarification_complete", False)
+    return bool(state.get("enable_clarification", False) and asked and not done)
 
 
 class _Topic(NamedTuple):
@@ -219,7 +257,9 @@ def _topic(state: _State) -> _Topic:
     for message in state.get("messages") or ():
         text = llms.get_message_content(message) if llms.is_user_message(message) else ""
         said += [text] if text and said[-1:] != [text] else []
-    history = said or [each for each in [asked] if each]
+    # What was kept before, if the messages are gone.
+    kept = [str(each) for each in state.get("clarification_history") or () if each]
+    history = said or kept or [each for each in [asked] if each]
     more = f" - {', '.join(history[1:])}" if len(history) > 1 else ""
     topic = history[0] if history else asked
     rounds = int(state.get("clarification_rounds") or 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,6 +17,7 @@ from plansmith_compat.deerflow.dialect import RESEARCHER, is_work, read, write
 from plansmith_compat.deerflow.llms import text_of_blocks
 from plansmith_planner.parse.read import read_json
 
+logger: Final = logging.getLogger("plansmith")
 _T = TypeVar("_T")
 _SEARCH: Final = ("need_search", "need_web_search")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -41,6 +43,8 @@ def validate_and_fix_plan(
     for step in written:
         if not step.get("step_type"):
             step["step_type"] = "research" if _searches(step) else "analysis"
+            told = step.get("title") or "a step"
+            logger.info("Repaired missing step_type of %s: %s", told, step["step_type"])
     if enforce_web_search and enable_web_search:
         _enforce_search(fields, written)
     fields["locale"] = fields.get("locale") or "en-US"
@@ -66,6 +70,7 @@ def _enforce_search(plan: dict[str, Any], steps: list[dict[str, Any]]) -> None:
     first = next((step for step in steps if step.get("step_type") == "research"), steps[0])
     first["step_type"] = "research"
     first["need_web_search" if "need_web_search" in first else "need_search"] = True
+    logger.info("Enforced a web search in the step %s", first.get("title"))
 
 
 def with_search(plan: CorePlan) -> CorePlan:

@@ -47,12 +47,12 @@ class LLM:
     def __init__(
         self,
         config_name: str = "default",
-        llm_config: Mapping[str, Any] | None = None,
+        llm_config: Any = None,
         *,
         model: ChatModel | str | None = None,
         max_input_tokens: int | None = None,
     ) -> None:
-        config = _config(llm_config or {}, config_name)
+        config = _config(llm_config, config_name)
         most = max_input_tokens if max_input_tokens is not None else config.get("max_input_tokens")
         name = str(config.get("model") or "") if model is None else ""
         if name and ":" not in name:
@@ -107,9 +107,15 @@ class LLM:
         numbers = f"Current: {self.total_input_tokens}, Needed: {input_tokens}"
         return f"Request may exceed input token limit ({numbers}, Max: {self.max_input_tokens})"
 
+    def count_tokens(self, text: str) -> int:
+        return count_tokens(text)
+
+    def count_message_tokens(self, messages: Messages) -> int:
+        return count_prompt_tokens([_spoken(each) for each in self.format_messages(messages)])
+
     @staticmethod
-    def format_messages(messages: Messages) -> list[dict[str, Any]]:
-        """Returns messages as dictionaries; refuses unknown roles, leaves out empty ones."""
+    def format_messages(messages: Messages, supports_images: bool = False) -> list[dict[str, Any]]:  # noqa: FBT001, FBT002 - as OpenManus calls it
+        """Returns messages as dictionaries; refuses unknown roles, leaves empty messages out."""
         formatted: list[dict[str, Any]] = []
         for given in messages:
             if not isinstance(given, Mapping) and not hasattr(given, "to_dict"):
@@ -117,7 +123,11 @@ class LLM:
             message = dict(given if isinstance(given, Mapping) else given.to_dict())
             if "role" not in message:
                 raise ValueError("Message dict must contain 'role' field")
-            message.pop("base64_image", None)
+            image = message.pop("base64_image", None)
+            if image and supports_images:
+                url = {"url": f"data:image/jpeg;base64,{image}"}
+                shown = {"type": "image_url", "image_url": url}
+                message["content"] = [*_parts(message.get("content")), shown]
             if "content" not in message and "tool_calls" not in message:
                 continue
             if message["role"] not in s.ROLE_VALUES:
@@ -183,10 +193,18 @@ class LLM:
         return text, calls
 
 
-def _config(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _config(given: Any, name: str) -> dict[str, Any]:
     """Returns the settings of a model: given by themselves, or by the name of a config."""
-    found: Mapping[str, Any] | None = table.get(name, table.get("default"))
-    return found if isinstance(found, Mapping) else table
+    if given is None:
+        return {}
+    table: Mapping[str, Any] = given
+    if not isinstance(given, Mapping):
+        dumps = hasattr(given, "model_dump")
+        table = cast("Mapping[str, Any]", given.model_dump() if dumps else vars(given))
+    found = table.get(name, table.get("default"))
+    if found is not None and not isinstance(found, str):
+        return _config(found, name)
+    return dict(table)
 
 
 def _parts(content: Any) -> list[Any]:
@@ -219,12 +237,16 @@ def _objects(text: str) -> Iterator[str]:
         rest = rest[end:].strip()
 
 
-def llm_of(given: Any, *, model: ChatModel | str | None = None) -> Any:
+def llm_of(given: Any, *, model: ChatModel | str | None, max_input_tokens: int | None) -> Any:
     """Returns the model of a flow: OpenManus' own kind is kept, any other is wrapped."""
     if given is not None and model is not None:
         raise Misconfigured("a flow has one model", hint="give llm=… or model=…, not both")
-    own = model if given is None else given
-    return own if hasattr(own, "ask_tool") else LLM(model=own)
+    if given is None or isinstance(given, str) or not hasattr(given, "ask_tool"):
+        return LLM(model=given if given is not None else model, max_input_tokens=max_input_tokens)
+    if max_input_tokens is not None:
+        hint = "give it to the LLM: LLM(max_input_tokens=…)"
+        raise Misconfigured("max_input_tokens does not go with llm=", hint=hint)
+    return given
 
 
 class PlanningModel:
@@ -298,6 +320,9 @@ def _is_json(text: str) -> bool:
 
 
 _NUMBERED: Final = re.compile(r"agent_\d+|default")
+_STUCK: Final = (
+    "You have said the same several times. Try another way, and leave out what did not work."
+)
 
 
 class BaseFlow(BaseModel, ABC):
@@ -367,11 +392,12 @@ class BaseAgent(BaseModel, ABC):
     state: AgentState = AgentState.IDLE
     max_steps: int = 10
     current_step: int = 0
+    duplicate_threshold: int = 2
 
     @model_validator(mode="after")
     def initialize_agent(self) -> Self:
         """Gives the agent its language model; a model of Plansmith may be given for it."""
-        self.llm = llm_of(self.llm)
+        self.llm = llm_of(self.llm, model=None, max_input_tokens=None)
         return self
 
     @property
@@ -396,6 +422,8 @@ class BaseAgent(BaseModel, ABC):
             while self.current_step < self.max_steps and not self._is_finished:
                 self.current_step += 1
                 said.append(f"Step {self.current_step}: {await self.step()}")
+                if self.is_stuck():
+                    self.handle_stuck_state()
             if self.current_step >= self.max_steps and not self._is_finished:
                 said.append(f"Terminated: Reached max steps ({self.max_steps})")
             self.current_step = 0
@@ -407,10 +435,13 @@ class BaseAgent(BaseModel, ABC):
 
     @asynccontextmanager
     async def state_context(self, new_state: AgentState) -> AsyncGenerator[None]:
-        """Has the agent in another state for a while."""
+        """Has the agent in another state for a while; an error leaves it in ERROR."""
         before, self.state = self.state, AgentState(new_state)
         try:
             yield
+        except Exception:
+            self.state = AgentState.ERROR
+            raise
         finally:
             self.state = before
 
@@ -421,3 +452,14 @@ class BaseAgent(BaseModel, ABC):
             raise ValueError(f"Unsupported message role: {role}")
         given: dict[str, Any] = {"content": content, "base64_image": base64_image, **more}
         self.memory.add_message(Message(role=Role(role), **given))
+
+    def is_stuck(self) -> bool:
+        """Whether the agent has said the same text too often."""
+        if len(self.messages) < 2 or not self.messages[-1].content:
+            return False
+        last, before = self.messages[-1], self.messages[:-1]
+        same = [each for each in before if each.role is Role.ASSISTANT]
+        return sum(each.content == last.content for each in same) >= self.duplicate_threshold
+
+    def handle_stuck_state(self) -> None:
+        self.next_step_prompt = f"{_STUCK}\n{self.next_step_prompt or ''}"

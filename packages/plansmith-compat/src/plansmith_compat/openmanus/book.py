@@ -7,7 +7,6 @@ from enum import StrEnum
 from itertools import count
 from typing import Any, Final, NamedTuple, cast
 
-from plansmith.clock import SystemClock
 from plansmith.engine.journal import Journal, whole_run
 from plansmith.formats.dialect import data_of, in_order, place_id
 from plansmith.plan import events as e
@@ -17,7 +16,7 @@ from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep
-from plansmith.ports import PlanStore
+from plansmith.ports import Clock, PlanStore
 from plansmith.runs.journals import Journals
 from plansmith.runs.noted import NotedRuns
 from plansmith_compat.openmanus import dialect
@@ -25,7 +24,7 @@ from plansmith_compat.openmanus.dialect import NAME, write
 
 _DELETED: Final = Sentence("the plan was deleted")
 AGENT_KEEPS: Final = Sentence("an agent keeps this plan and marks its steps by itself")
-_AGENT: Final = e.Actor(kind="model", name="planning")
+AGENT: Final = e.Actor(kind="model", name="planning")
 _WANTED: Final = {
     "not_started": StepStatus.WAITING,
     "in_progress": StepStatus.RUNNING,
@@ -123,9 +122,9 @@ def plan_text(plan: PlanDict) -> str:
 class PlanBook:
     """Stores plans under ids that the caller chooses; shares them with other processes."""
 
-    def __init__(self, store: PlanStore) -> None:
+    def __init__(self, store: PlanStore, clock: Clock, *, by: e.Actor = AGENT) -> None:
         self.store = store
-        self._runs = NotedRuns(journals=Journals(store=store, clock=SystemClock()), by=_AGENT)
+        self._runs = NotedRuns(journals=Journals(store=store, clock=clock), by=by)
 
     async def _all(self) -> list[Journal]:
         names = [each for each in await self.store.runs() if each.startswith(f"{NAME}:")]

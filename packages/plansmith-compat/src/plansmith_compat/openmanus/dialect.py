@@ -20,7 +20,7 @@ from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, ReplyStep, ToolStep
 from plansmith.text import clip
-from plansmith_compat.reading import bare, not_a_step
+from plansmith_compat.reading import bare, left_out, not_a_step
 from plansmith_planner.parse.habits import Notes, not_a_plan, objects, raw_text, text_of
 
 NAME: Final = "openmanus"
@@ -39,6 +39,7 @@ _NAMES: Final = ("title", "plan_id", "command")
 _TEXTS: Final = ("step", "text", "title", "description", "content", "name")
 _LONGEST_RESULT: Final = 2000
 _NOTHING: Final = '{{""}}'  # a task has a text: this one is empty when it is filled in
+_NUMBERED: Final = re.compile(r"^\s*(?:[-*•]|\d+[.)、:])\s+")
 _LEADING_TAG: Final = re.compile(r"\[([^\W\d][\w-]*)\] (?=\S)")
 _CAPITAL_TAG: Final = re.compile(r"\[([A-Z][A-Z_]+)\]")
 
@@ -95,7 +96,9 @@ def read(value: Json) -> Reading:
     texts = _texts(fields, notes) if fields is not None else None
     if fields is None or not texts:
         return Reading(None, not_a_plan(TITLE, _HINT))
-    notes.fields(fields, _FIELDS)
+    for name, each in fields.items():
+        if name not in _FIELDS:
+            left_out(name, each, notes)
     calls = value.get("tool_calls") if isinstance(value, dict) else None
     if isinstance(calls, list) and len(calls) > 1:
         told = Sentence("only the first of {count} calls is read as the plan", count=len(calls))
@@ -111,9 +114,15 @@ def read(value: Json) -> Reading:
 
 
 def _texts(fields: Mapping[str, Json], notes: Notes) -> dict[str, str] | None:
-    """Returns the step texts by id, from texts or objects; None without a list of them."""
-    steps = objects(fields.get("steps"))
-    if steps is None:
+    """Returns the step texts by id, from texts, objects, or one text with a line per step."""
+    steps = fields.get("steps")
+    if isinstance(steps, str) and steps.lstrip().startswith("["):
+        steps = objects(steps)
+    if isinstance(steps, str) and any(fields.get(name) for name in _NAMES):
+        lines = [_NUMBERED.sub("", line).strip() for line in steps.splitlines()]
+        steps = [line for line in lines if line]
+        notes.say(Sentence("the steps are one text: a line is read as a step"), path=("steps",))
+    if not isinstance(steps, list):
         return None
     found: dict[str, str] = {}
     for place, step in enumerate(steps, start=1):
@@ -135,7 +144,8 @@ def _text_in(step: Mapping[str, Json], place: int, notes: Notes) -> str:
     if name is not None:
         told = Sentence("step {place} is an object: its '{name}' is read", place=place, name=name)
         notes.say(told, path=("steps", place - 1))
-    notes.fields(step, (name or "", "agent", "agent_name"), step=dialect.place_id(place))
+    for field in (each for each in step if each not in (name, "agent", "agent_name")):
+        left_out(field, step[field], notes, dialect.place_id(place))
     agent = text_of(step.get("agent") or step.get("agent_name"))
     return (f"[{agent}] " if agent else "") + text_of(step.get(name) if name else "")
 

@@ -139,6 +139,7 @@ class PlanningFlow(BaseFlow):
         *,
         model: ChatModel | str | None = None,
         store: str | PlanStore | None = None,
+        max_input_tokens: int | None = None,
         **data: Any,
     ) -> None:
         for theirs, field in (("executors", "executor_keys"), ("plan_id", "active_plan_id")):
@@ -150,7 +151,7 @@ class PlanningFlow(BaseFlow):
             )
         if data.get("planning_tool") is None:
             data["planning_tool"] = PlanningTool(store="memory" if store is None else store)
-        data["llm"] = llm_of(data.get("llm"), model=model)
+        data["llm"] = llm_of(data.get("llm"), model=model, max_input_tokens=max_input_tokens)
         super().__init__(agents, **data)
         known = aliases(self.agents)
         self.executor_keys = [known.get(key.lower(), key) for key in self.executor_keys]
@@ -197,6 +198,9 @@ class PlanningFlow(BaseFlow):
         """Closes the store; an unfinished run can be continued later."""
         await self.planning_tool.save()
         await self._plansmith().close()
+
+    async def plan_text(self) -> str:
+        return await self._get_plan_text()
 
     # OpenManus' own steps, which a subclass may override.
 
@@ -523,6 +527,10 @@ class FlowType(StrEnum):
     PLANNING = "planning"
 
 
+class UnknownFlowType(errors.Misconfigured, ValueError):
+    """There is no flow of this type."""
+
+
 class FlowFactory:
     """Makes flows; passes other options on to the flow."""
 
@@ -530,5 +538,5 @@ class FlowFactory:
     def create_flow(flow_type: FlowType | str, agents: Any, **options: Any) -> PlanningFlow:
         if flow_type != FlowType.PLANNING:
             hint = f"known: {', '.join(FlowType)}"
-            raise errors.Misconfigured(f"there is no flow of the type {flow_type!r}", hint=hint)
+            raise UnknownFlowType(f"there is no flow of the type {flow_type!r}", hint=hint)
         return PlanningFlow(agents, **options)

@@ -228,6 +228,10 @@ class ToolCollection:
             return ToolFailure(error=error.message)
         return result
 
+    async def execute_all(self) -> list[ToolResult]:
+        """Calls every tool without arguments, one after the other."""
+        return [await self.execute(name=tool.name) for tool in self.tools]
+
     def get_tool(self, name: str) -> Any:
         return self.tool_map.get(name)
 

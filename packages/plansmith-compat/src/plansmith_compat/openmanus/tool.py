@@ -8,8 +8,10 @@ from typing import Any, Final, cast
 
 from pydantic import Field, PrivateAttr
 
+from plansmith.clock import SystemClock
 from plansmith.errors import StaleWriter
-from plansmith.ports import PlanStore
+from plansmith.plan.events import Actor
+from plansmith.ports import Clock, PlanStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.urls import open_store
 from plansmith_compat.calling import awaited, in_own_loop
@@ -99,12 +101,14 @@ class PlanningTool(BaseTool):
         self,
         *,
         store: str | PlanStore = "memory",
+        clock: Clock | None = None,
+        by: Actor = book.AGENT,
         raises: bool = False,
         **fields: Any,
     ) -> None:
         super().__init__(**fields)
         opened = open_store(store) if isinstance(store, str) else store
-        self._book = PlanBook(opened)
+        self._book = PlanBook(opened, clock or SystemClock(), by=by)
         self._raises = raises
         self._url = store if isinstance(store, str) and store != "memory" else ""
 
@@ -114,13 +118,19 @@ class PlanningTool(BaseTool):
 
     @property
     def plans(self) -> dict[str, PlanDict]:
-        """The plans by id as of the last command; what a program writes is stored with the next."""
-        self._look()
+        """The plans by id; what a program writes into them is stored with the next command.
+
+        As of now if the store is in memory, else as of the last command.
+        """
+        same = self._plans.keys() == self._known.keys()
+        if same and not any(map(self._differs, self._plans)):
+            self._look()
         return self._plans
 
     @property
     def _current_plan_id(self) -> str | None:
-        self._look()
+        if not self._looked:
+            self._look()
         return self._active
 
     @_current_plan_id.setter
@@ -129,23 +139,26 @@ class PlanningTool(BaseTool):
         self._wanted = plan_id is not None
 
     def _look(self) -> None:
-        """Reads the plans in a thread of its own, for code that asks before the first command."""
-        if self._looked or not (self._url or isinstance(self._book.store, MemoryStore)):
+        """Reads the plans in a thread of its own, for code that cannot wait for the store."""
+        if not isinstance(self._book.store, MemoryStore) and (
+            not self._url or self._looked or self._plans
+        ):
             return
 
         async def read() -> tuple[list[Kept], str | None]:
             # The thread of this code waits meanwhile, so that nobody else uses a store in memory.
             store = open_store(self._url) if self._url else self._book.store
-            kept = PlanBook(store)
+            book = PlanBook(store, SystemClock())
             try:
-                return await kept.all(), await kept.active()
+                return await book.all(), await book.active()
             finally:
                 if self._url:
                     await store.close()
 
         plans, active = in_own_loop(read())
         self._show_all(plans)
-        self._activate(active)
+        if not self._looked:
+            self._activate(active)
 
     def _show(self, kept: Kept) -> None:
         self._known[kept.plan_id] = kept

@@ -10,6 +10,7 @@ SimpleLLMPlanner = LLMPlanner
 # SAGE's helpers, under the names of its module.
 _top_k_tools = planner.top_k_tools
 _build_prompt = planner.build_prompt
+_strip_code_fences = planner.strip_code_fences
 _coerce_json_array = planner.coerce_json_array
 _validate_steps = planner.validate_steps
 

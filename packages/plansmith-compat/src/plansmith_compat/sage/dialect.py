@@ -18,7 +18,7 @@ from plansmith.plan.refs import Ref, fill, find
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, AskStep, ReplyStep, ToolStep
-from plansmith_compat.reading import bare, not_a_step
+from plansmith_compat.reading import bare, left_out, not_a_step
 from plansmith_planner.parse.habits import Notes, not_a_plan, text_of
 
 TITLE: Final = "SAGE"
@@ -27,6 +27,7 @@ _HINT: Final = Sentence(
     form='[{"type": "tool", "name": …, "arguments": {…}}, …, {"type": "reply", "text": …}]',
 )
 _WRAPPERS: Final = ("steps", "plan")
+_OF_THE_RUN: Final = frozenset({"observations", "answer"})
 # A step with one of these fields is a step of our own language.
 _NATIVE: Final = frozenset({"id", "kind", "inputs", "instruction", "tool", "after"})
 _RESULTS: Final = re.compile(r"\n\n\{\{[\w-]+\}\}(?:\n\{\{[\w-]+\}\})*\Z")
@@ -59,8 +60,14 @@ def read(value: Json) -> Reading:
     steps, notes = _steps(value), Notes()
     if steps is None:
         return Reading(None, not_a_plan(TITLE, _HINT))
-    if isinstance(value, dict):
-        notes.fields({name: each for name, each in value.items() if each is not steps}, ())
+    for name, each in value.items() if isinstance(value, dict) else ():
+        if name in _OF_THE_RUN:
+            message = Sentence(
+                "'{name}' belongs to a run and not to a plan: it is left out", name=name
+            )
+            notes.say(message, path=(name,))
+        elif name not in _WRAPPERS or each is not _steps(value):
+            left_out(name, each, notes)
     made: list[dict[str, Json]] = []
     for place, raw in enumerate(steps, start=1):
         before = [str(each["id"]) for each in made]
@@ -76,15 +83,20 @@ def read(value: Json) -> Reading:
 
 
 def _step(raw: Json, place: int, notes: Notes, before: Sequence[str]) -> dict[str, Json] | None:
-    """Reads one step; None with a problem."""
+    """Reads one step; guesses a missing kind from its fields; None with a problem."""
     path, head = ("steps", place - 1), {"id": dialect.place_id(place)}
     if not isinstance(raw, dict):
         not_a_step(raw, place, notes, _HINT, path)
         return None
-    kind = raw.get("type")
+    kind = raw.get("type") or ("reply" if "text" in raw else "tool")
+    if "type" not in raw:
+        told = Sentence(
+            "step {place} does not say its type; it is read as '{kind}'", place=place, kind=kind
+        )
+        notes.say(told, path=path)
     held = ("type", "text") if kind == "reply" else ("type", "name", "arguments")
-    given = {name: each for name, each in raw.items() if each is not None}
-    notes.fields(given, held, step=dialect.place_id(place))
+    for field in (each for each in raw if each not in held and raw[each] is not None):
+        left_out(field, raw[field], notes, dialect.place_id(place))
     if kind == "reply" and text_of(raw.get("text")):
         words = dialect.data_of(text_of(raw["text"]), before)
         if before and not _names(words):

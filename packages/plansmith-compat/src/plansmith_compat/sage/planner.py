@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
@@ -48,7 +49,9 @@ Manifest = Mapping[str, Mapping[str, Any]]
 Scores: TypeAlias = Callable[[str, Sequence[str]], Sequence[float]]
 # What a list says that has no step.
 NOTHING: Final[PlanStep] = {"type": "reply", "text": "（计划不可用）"}
+_FENCE: Final = re.compile(r"\A```[^\n]*\n?(.*?)(?:```)?\Z", re.DOTALL)
 _WRAPPERS: Final = ("steps", "plan")
+_TEXT_KEYS: Final = ("text", "content", "generated", "answer", "output")
 _MOST_TEXT: Final = 2000
 _HOOKS: Final = ("_ask_llm", "_build_prompt", "_coerce_json_array", "_validate_steps")
 _KEYS: Final = (
@@ -96,13 +99,19 @@ def ask(generator: GeneratorLike, data: Sequence[Any]) -> str:
 
 
 def _answer_text(answer: object) -> str:
-    """Returns the text of a generator's answer: a text, a pair, or a plan as data."""
-    if isinstance(answer, tuple):
-        return _answer_text(cast("tuple[object, ...]", answer or (None,))[-1])
-    if isinstance(answer, (list, dict)):
-        return json.dumps(answer, ensure_ascii=False, default=str)
+    """Returns the text of a generator's answer: a text, a pair, a table, or a plan as data."""
     if isinstance(answer, str):
         return answer
+    if isinstance(answer, Mapping):
+        table = cast("Mapping[str, object]", answer)
+        found = next((table[key] for key in _TEXT_KEYS if isinstance(table.get(key), str)), None)
+        return str(found) if found else json.dumps(table, ensure_ascii=False, default=str)
+    if isinstance(answer, (list, tuple)):
+        items = cast("Sequence[object]", answer)
+        steps = isinstance(answer, list) and any(isinstance(each, dict) for each in items)
+        if items and not steps:
+            return _answer_text(items[-1])
+        return json.dumps(items, ensure_ascii=False, default=str) if answer != () else ""
     raise ModelFailed(f"the generator returned {type(answer).__name__}, not a text")
 
 
@@ -131,7 +140,12 @@ def wording_model(generator: GeneratorLike, query: str | None, profile: str) -> 
 
     def word(prompt: Prompt) -> str:
         system = {"role": "system", "content": profile}
-        return ask(generator, [query, [system, {"role": "user", "content": prompt.text}]])
+        text = ask(generator, [query, [system, {"role": "user", "content": prompt.text}]])
+        # Some generators answer with the plan again: then its reply is what is said.
+        found = coerce_json_array(text) or ()
+        steps = [cast("dict[str, Any]", each) for each in found if isinstance(each, dict)]
+        replies = [str(each.get("text") or "") for each in steps if each.get("type") == "reply"]
+        return replies[-1] if replies else text
 
     return AskingModel(generator, word)
 
@@ -161,10 +175,16 @@ def build_prompt(
     return "\n\n".join(each.text for each in messages)
 
 
+def strip_code_fences(text: str) -> str:
+    """Returns a text without the fence that stands around all of it."""
+    fenced = _FENCE.match(text.strip())
+    return (fenced[1] if fenced else text).strip()
+
+
 def coerce_json_array(text: str) -> list[Any] | None:
     """Returns the list of steps in a text, bare, wrapped or amid prose; None if there is none."""
     try:
-        value: Any = json.loads(text)
+        value: Any = json.loads(strip_code_fences(text))
     except (ValueError, RecursionError):
         try:
             value = read_json(text, fits=plan_fit)
@@ -435,3 +455,11 @@ def _ranker(given: Any) -> Ranker | None:
     if callable(given):
         return cast("Ranker", SimpleNamespace(scores=given))
     raise TypeError("'ranker' is 'minilm', a function of (query, texts), or has scores(…)")
+
+
+# SAGE's module has these as functions; programs import and test them.
+_top_k_tools = top_k_tools
+_build_prompt = build_prompt
+_strip_code_fences = strip_code_fences
+_coerce_json_array = coerce_json_array
+_validate_steps = validate_steps

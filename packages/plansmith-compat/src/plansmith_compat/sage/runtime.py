@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, Protocol, SupportsIndex, cast
+from typing import Any, Final, Literal, NamedTuple, Protocol, SupportsIndex, cast
 
 from plansmith.app import Plansmith
 from plansmith.check.autofix import autofix
@@ -21,8 +22,8 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import Ref, escape_text
-from plansmith.plan.run import Run, RunStatus, StepStatus
-from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import AnyStep, ReplyStep, ToolStep
 from plansmith.ports import ChatModel, PlanStore
 from plansmith.review.policy import Environment, acting_steps
@@ -43,11 +44,22 @@ from plansmith_compat.sage.planner import (
 from plansmith_planner.draft import salvage
 from plansmith_planner.language.locales import locale_of
 
-_SUM_UP: Final = "Sum up these results briefly; keep the key facts and conclusions."
-_DECIDE: Final = Sentence(
-    "A new plan waits for your decision: decide(approve=True) or decide(approve=False)."
-)
+_SUM_UP: Final = {
+    True: "请简洁汇总以下结果，保留关键信息和结论。",
+    False: "Sum up these results briefly; keep the key facts and conclusions.",
+}
+_DECIDE: Final = {
+    True: "新的计划正等待您的决定：decide(approve=True) 或 decide(approve=False)。",
+    False: "A new plan waits for your decision: decide(approve=True) or decide(approve=False).",
+}
 _NOTHING: Final = "（没有可执行的步骤或工具返回空结果）"
+
+
+class Runnable(NamedTuple):
+    """A plan, None if nothing can run, and an observation for each step that cannot."""
+
+    plan: Plan | None
+    unusable: list[dict[str, Any]]
 
 
 def runnable(
@@ -58,12 +70,11 @@ def runnable(
     most: int,
     words: bool,
     sums: bool,
-) -> tuple[Plan | None, list[dict[str, Any]]]:
+) -> Runnable:
     """Returns the plan of a list of steps, at most so many; what is missing is asked for.
 
-    The plan is None if nothing can run; each step that cannot has an observation. With `words` a
-    model words the replies from the results, else they are said as they are written. With `sums`
-    a list without a reply gets one that sums the results up.
+    With `words` a model words the replies from the results, else they are said as they are
+    written. With `sums` a list without a reply gets one that sums the results up.
     """
     # A planner of another make may put anything into its list; place by place, as data.
     listed = _cut([_step(each) for each in steps], most)
@@ -71,21 +82,23 @@ def runnable(
     if not isinstance(whole, Plan) or write(whole).value != list(steps):
         whole = read(cast("Json", listed)).plan
     if whole is None:
-        return None, []
+        return Runnable(None, [])
     specs = tool_specs(tools)
-    plan = autofix(whole.replace(goal=query, locale=locale_of(query)), specs).plan
+    locale = locale_of(query)
+    plan = autofix(whole.replace(goal=query, locale=locale), specs).plan
     errors = [each for each in check_plan(plan, specs) if each.severity is Severity.ERROR]
     usable = salvage(plan, errors, max_steps=len(plan.steps)) if errors else plan
     unusable = _unusable(listed, errors)
     if usable is None:
-        return None, unusable
+        return Runnable(None, unusable)
     said = [_said(step, words=words) for step in usable.steps]
     if sums and not any(isinstance(step, ReplyStep) for step in said):
         results = "\n".join(str(Ref(step.id)) for step in said if isinstance(step, ToolStep))
         taken = {step.id for step in said}
         name = next(each for each in ("summary", "summary_of_all") if each not in taken)
-        said.append(ReplyStep(id=name, instruction=f"{_SUM_UP}\n\n{results}"))
-    return usable.replace(steps=tuple(said)), unusable
+        instruction = f"{_SUM_UP[locale.startswith('zh')]}\n\n{results}"
+        said.append(ReplyStep(id=name, instruction=instruction))
+    return Runnable(usable.replace(steps=tuple(said)), unusable)
 
 
 def _step(entry: Any) -> PlanStep:
@@ -189,7 +202,7 @@ def result_of(
     if not reply:
         asked = [*_questions(run).values()]
         if run is not None and run.status is RunStatus.REVIEWING:
-            asked.append(in_language(_DECIDE, run.locale))
+            asked.append(_DECIDE[run.locale.startswith("zh")])
         # A step that waits for an argument is told by its question.
         ended = [each for each in seen if not asked or "latency_ms" in each]
         lines = [
@@ -205,6 +218,23 @@ def _questions(run: Run | None) -> dict[str, str]:
     if run is None:
         return {}
     return {name: in_language(each.text, run.locale) for name, each in run.questions.items()}
+
+
+async def failed_before(smith: Plansmith, run: Run) -> list[dict[str, Any]]:
+    """Returns an observation for each tool step that failed under an earlier plan of the run."""
+    plan: Plan | None = None
+    found: list[dict[str, Any]] = []
+    if not run.replans:
+        return found
+    async for event in smith.events(run.id):
+        body = event.body
+        if isinstance(body, e.PlanProposed):
+            plan = body.plan
+        elif isinstance(body, e.StepFailed) and plan is not None and plan != run.plan:
+            state = StepState(status=StepStatus.FAILED, error=in_language(body.error, run.locale))
+            seen = observations_of(in_order(plan), Run(id=run.id, steps={body.step: state}))
+            found += seen if not body.again else []
+    return found
 
 
 Review = Callable[[Run], bool | Awaitable[bool | None] | None]
@@ -242,7 +272,7 @@ class AgentRuntime(MapFunction):
         model: ChatModel | str | None = None,
         store: str | PlanStore = "memory",
         review: Review | None = None,
-        replan: Literal["on_failure", "after_each"] = "on_failure",
+        replan: Literal["never", "on_failure", "after_each"] = "never",
         replans: int = 0,
     ) -> None:
         self.profile = profile if profile is not None else BaseProfile()
@@ -253,10 +283,12 @@ class AgentRuntime(MapFunction):
         self.memory = memory
         if memory is not None and self._own is not None:
             self._own.memory = memory
-        self.replans = replans or (_REPLANS if replan == "after_each" else 0)
-        if self.replans and self._own is None:
+        if (replans or replan != "never") and self._own is None:
             raise TypeError("new plans while a plan runs need an LLMPlanner")
-        self._replan: Literal["on_failure", "after_each"] = replan
+        self.replans = replans or (0 if replan == "never" else _REPLANS)
+        self._replan: Literal["on_failure", "after_each"] = (
+            "after_each" if replan == "after_each" else "on_failure"
+        )
         self.run: Run | None = None
         self.result: StepResult | None = None
         # Kept open, so that a question can still be answered.
@@ -303,17 +335,26 @@ class AgentRuntime(MapFunction):
             raise ValueError("give a query, or a mapping with 'user_query' (or 'query')")
         most, profile = _positive(table.get("max_steps", self.max_steps)), self.profile
         if isinstance(overrides := table.get("profile_overrides"), dict):
-            profile = profile.merged(**cast("dict[str, Any]", overrides))
+            try:
+                profile = profile.merged(**cast("dict[str, Any]", overrides))
+            except Exception as error:  # noqa: BLE001 - as in SAGE, the query goes on
+                message = "the profile stays as it is: %s"
+                logging.getLogger(__name__).warning(message, error)
         with operators.changed(self, max_steps=most, profile=profile) as runtime:
             return runtime.step(query)
 
-    async def answer(self, query: str) -> StepResult:
-        return await self._turn(query)
+    async def answer(self, query: str, profile: BaseProfile | None = None) -> StepResult:
+        return await self._turn(query, profile=profile)
 
     def answer_question(
         self, value: Any, question: str = "", *, run_id: str = "", by: str = _CALLER
     ) -> StepResult:
         """Answers a question of the last query, or of a stored run, and goes on with it."""
+        return in_own_loop(self.aanswer_question(value, question, run_id=run_id, by=by))
+
+    async def aanswer_question(
+        self, value: Any, question: str = "", *, run_id: str = "", by: str = _CALLER
+    ) -> StepResult:
 
         async def answered(smith: Plansmith, run: Run) -> Run:
             name = question or next(iter(run.questions), "")
@@ -321,10 +362,13 @@ class AgentRuntime(MapFunction):
                 raise Refused(f"run {run.id} has no open question", hint="see result.questions")
             return await smith.answer(run.id, name, value, by=by)
 
-        return in_own_loop(self._resumed(run_id, answered))
+        return await self._resumed(run_id, answered)
 
     def decide(self, *, approve: bool, run_id: str = "", by: str = _CALLER) -> StepResult:
         """Approves a new plan that waits, or rejects it, and goes on."""
+        return in_own_loop(self.adecide(approve=approve, run_id=run_id, by=by))
+
+    async def adecide(self, *, approve: bool, run_id: str = "", by: str = _CALLER) -> StepResult:
 
         async def decided(smith: Plansmith, run: Run) -> Run:
             shown = self.run if self.run is not None and self.run.id == run.id else run
@@ -334,7 +378,7 @@ class AgentRuntime(MapFunction):
                 raise StaleDecision(f"run {run.id} has another plan by now", hint=hint)
             return await _decided(smith, run, approve=approve, by=by)
 
-        return in_own_loop(self._resumed(run_id, decided))
+        return await self._resumed(run_id, decided)
 
     async def _resumed(
         self, run_id: str, act: Callable[[Plansmith, Run], Awaitable[Run]]
@@ -342,18 +386,22 @@ class AgentRuntime(MapFunction):
         name = run_id or (self.run.id if self.run is not None else "")
         if not name:
             raise Refused("there is no run to go on with", hint="give run_id=…")
-        async with self._smith("") as smith:
+        async with self._smith("", self.profile) as smith:
             request = (await smith.get(name)).request
-        async with self._smith(request) as smith:
+        async with self._smith(request, self.profile) as smith:
             run = await self._go_on(smith, await act(smith, await smith.get(name)))
+            earlier = await failed_before(smith, run)
         steps = write(run.plan).value if run.plan else []
-        return self._ended(run, result_of(run, cast("list[PlanStep]", steps)))
+        return self._ended(run, result_of(run, cast("list[PlanStep]", steps), earlier))
 
-    async def _turn(self, query: str, tell: Tell | None = None) -> StepResult:
+    async def _turn(
+        self, query: str, tell: Tell | None = None, *, profile: BaseProfile | None = None
+    ) -> StepResult:
         """Plans, runs and tells the result; what goes wrong in planning is told too."""
+        who = profile or self.profile
         try:
             manifest = self.tools.describe()
-            steps = await calling.in_thread(self._plan_steps, query, manifest, tell)
+            steps = await calling.in_thread(self._plan_steps, who, query, manifest, tell)
         except Exception as error:  # noqa: BLE001 - a planner may raise anything
             return self._ended(None, StepResult(error=f"Planning failed: {error}"))
         own = self._own
@@ -362,28 +410,31 @@ class AgentRuntime(MapFunction):
             reply = "\n".join(dict.fromkeys([str(steps[0].get("text", "")), own.failure]))
             failed = f"Planning failed: {own.failure}"
             return self._ended(None, StepResult(reply, plan=steps, error=failed))
-        plan, unusable = runnable(
+        given = runnable(
             steps,
             manifest,
             query,
             most=self.max_steps,
-            words=self._wording(query) is not None,
+            words=self._wording(query, who) is not None,
             sums=self.summarizer is not None,
         )
-        if plan is None:
-            return self._ended(None, result_of(None, steps, unusable))
-        async with self._smith(query) as smith:
-            run = await self._ran(smith, plan, query, tell)
-        return self._ended(run, result_of(run, steps, unusable))
+        if given.plan is None:
+            return self._ended(None, result_of(None, steps, given.unusable))
+        async with self._smith(query, who) as smith:
+            run = await self._ran(smith, given.plan, who, query, tell)
+            earlier = await failed_before(smith, run)
+        return self._ended(run, result_of(run, steps, [*given.unusable, *earlier]))
 
     def _ended(self, run: Run | None, result: StepResult) -> StepResult:
         self.run, self.result = run, result
         return result
 
-    async def _ran(self, smith: Plansmith, plan: Plan, query: str, tell: Tell | None) -> Run:
+    async def _ran(
+        self, smith: Plansmith, plan: Plan, who: BaseProfile, query: str, tell: Tell | None
+    ) -> Run:
         wanted = PlanRequest(
             query,
-            profile=operators.briefing_of(self.profile.render_system_prompt()),
+            profile=operators.briefing_of(who.render_system_prompt()),
             top_k=self._own.topk_tools if self._own is not None else None,
             max_steps=self.max_steps,
             dialect="sage",
@@ -423,14 +474,16 @@ class AgentRuntime(MapFunction):
         return None if acts else True
 
     def _plan_steps(
-        self, query: str, tools: Mapping[str, Any], tell: Tell | None
+        self, profile: BaseProfile, query: str, tools: Mapping[str, Any], tell: Tell | None
     ) -> list[PlanStep]:
         """Has the planner plan; by `plan`, which a subclass may have overridden."""
-        prompt, steps = self.profile.render_system_prompt(), cast("object", None)
+        given: Any = (profile.render_system_prompt(), query, tools)
+        steps: object = None
         if tell is None or self._own is None or type(self._own).plan is not LLMPlanner.plan:
-            steps = self.planner.plan(profile_system_prompt=prompt, user_query=query, tools=tools)
+            names = ("profile_system_prompt", "user_query", "tools")
+            steps = self.planner.plan(**dict(zip(names, given, strict=True)))
         else:
-            for event in self._own.plan_stream(prompt, query, tools):
+            for event in self._own.plan_stream(*given):
                 if event["type"] == "plan":
                     steps = event["steps"]
                 else:
@@ -441,18 +494,18 @@ class AgentRuntime(MapFunction):
             tell({"type": "plan_generated", "plan": steps})
         return cast("list[PlanStep]", steps)
 
-    def _wording(self, query: str) -> ChatModel | None:
+    def _wording(self, query: str, who: BaseProfile) -> ChatModel | None:
         """Returns the model that words answers: the summarizer's, else the planner's."""
-        text = self.profile.render_system_prompt()
+        text = who.render_system_prompt()
         if self.summarizer is not None:
             return wording_model(self.summarizer, None, text)
         return wording_model(self._own.generator, query, text) if self._own is not None else None
 
-    def _smith(self, query: str) -> Plansmith:
+    def _smith(self, query: str, who: BaseProfile) -> Plansmith:
         own = self._own if self.replans else None
         return Plansmith(
             model=own.plan_model(query) if own is not None else None,
-            report_model=self._wording(query),
+            report_model=self._wording(query, who),
             tools=[operators.RegistryTools(self.tools)],
             store=self._store,
             shared_store=not isinstance(self._store, str),

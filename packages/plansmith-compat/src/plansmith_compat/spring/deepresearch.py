@@ -18,14 +18,23 @@ from plansmith_compat.spring.beans import ResearchPlan
 from plansmith_compat.spring.dialects import write_as
 from plansmith_compat.spring.dialects.research import MANNER, read
 from plansmith_compat.spring.keys import State, Updates
-from plansmith_compat.spring.nodes import OnText, PlanningNode
+from plansmith_compat.spring.nodes import HumanFeedbackDispatcher, OnText, PlanningNode
 from plansmith_planner.agent_cards import CODER, RESEARCHER
+
+__all__ = [
+    "HumanFeedbackDispatcher",
+    "HumanFeedbackNode",
+    "InformationDispatcher",
+    "InformationNode",
+    "PlannerNode",
+]
 
 _BACKGROUND: Final = "background investigation results"
 _MAX_ITERATIONS: Final = 1
 _AT_LIMIT: Final = (
     f"The limit of plan iterations is reached. Make another plan? ({', '.join(LIMIT)})"
 )
+_WORDS: Final = (keys.FEEDBACK_CONTENT, "feed_back_content")
 
 
 class PlannerNode(PlanningNode):
@@ -34,7 +43,7 @@ class PlannerNode(PlanningNode):
     usual_agents = (RESEARCHER, CODER)
 
     async def _apply(self, state: State, on_text: OnText) -> Updates:
-        said = state.get(keys.FEEDBACK_CONTENT)
+        said = nodes.feedback_data(state).get(keys.FEEDBACK_CONTENT)
         words = [nodes.text_of(each) for each in (state.get(keys.PLANNER_ERROR), said) if each]
         most = state.get(keys.MAX_STEP_NUM)
         request = PlanRequest(
@@ -50,7 +59,7 @@ class PlannerNode(PlanningNode):
             why = nodes.error_text(planned.problems)
             return {keys.PLANNER_CONTENT: planned.text, keys.PLANNER_ERROR: why}
         # The person's words are in this plan; those on it will be others.
-        used: Updates = {keys.FEEDBACK_CONTENT: ""} if said else {}
+        used: Updates = {name: "" for name in _WORDS if state.get(name)}
         text = json.dumps(_written(plan), ensure_ascii=False)
         return {keys.PLANNER_CONTENT: text, keys.PLANNER_ERROR: "", **used}
 
@@ -139,7 +148,8 @@ class HumanFeedbackNode:
 
 def _to(node: str, more: Updates) -> Updates:
     # The decision is used up: the next plan needs its own.
-    used: Updates = dict.fromkeys((keys.FEEDBACK, keys.HUMAN_FEEDBACK, "decision"))
+    names = (keys.FEEDBACK, "feed_back", keys.HUMAN_FEEDBACK, "decision")
+    used: Updates = dict.fromkeys(names)
     return {keys.HUMAN_NEXT_NODE: node, **used, **more}
 
 

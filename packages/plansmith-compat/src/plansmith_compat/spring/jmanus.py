@@ -118,6 +118,10 @@ class PlanningTool:
     def get_current_plan_id(self) -> str | None:
         return self._plan.current_plan_id if self._plan else None
 
+    def set_current_plan_id(self, plan_id: str) -> None:
+        if self._plan is not None:
+            self._plan.current_plan_id = plan_id
+
     def get_current_plan(self) -> ManusPlan | None:
         return self._plan
 
@@ -126,6 +130,9 @@ class PlanningTool:
     ) -> FunctionToolCallback:
         """Returns the function for a model; its calls go to `tool`, or to this one."""
         return FunctionToolCallback(NAME, DESCRIPTION, PARAMETERS, (tool or self).apply)
+
+    def get_current_tool_state_string(self) -> str:
+        return f"Current plan: {_shown(self._plan)}" if self._plan else "No active plan"
 
     def apply(self, arguments: Arguments) -> ToolExecuteResult:
         given = {snake(name): each for name, each in _arguments(arguments).items()}
@@ -138,6 +145,8 @@ class PlanningTool:
         if command != "create":
             raise Refused(f"Invalid command: {command}", hint="the only command is create")
         return self.create_plan(title, given.get("steps"), given.get("terminate_columns"))
+
+    run = apply
 
     def create_plan(
         self, title: str | None, steps: Sequence[Any] | None, terminate_columns: str | None = None
@@ -156,8 +165,11 @@ class PlanningTool:
 
     # The names of the Java interface.
     getCurrentPlanId = get_current_plan_id  # noqa: N815
+    setCurrentPlanId = set_current_plan_id  # noqa: N815
     getCurrentPlan = get_current_plan  # noqa: N815
     getFunctionToolCallback = get_function_tool_callback  # noqa: N815
+    getCurrentToolStateString = get_current_tool_state_string  # noqa: N815
+    createPlan = create_plan  # noqa: N815
 
 
 def _arguments(given: Arguments) -> Mapping[str, Any]:
@@ -438,6 +450,9 @@ class PlanTemplates:
 
     async def parameters(self, name: str) -> list[str]:
         return list((await self._book.get(name)).properties)
+
+    async def plan(self, name: str, params: Mapping[str, Json]) -> Plan:
+        return await self._book.plan(name, params)
 
     async def run(self, name: str, params: Mapping[str, Json], *, by: str = "") -> Run:
         """Runs a template with its parameters; it is reviewed like any other plan."""

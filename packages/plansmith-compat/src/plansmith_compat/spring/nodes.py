@@ -24,7 +24,8 @@ from plansmith.plan.problem import Problem, Severity, has_errors, problem
 from plansmith.plan.question_options import GO_ON, LIMIT
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import ChatModel, ContextBlock
+from plansmith.plan.steps import ToolStep
+from plansmith.ports import ChatModel, Clock, ContextBlock
 from plansmith.runs.intake import SEEN_FIRST
 from plansmith_compat.calling import Known
 from plansmith_compat.spring import keys
@@ -75,10 +76,12 @@ class PlanningNode(ABC):
         *,
         agents: Sequence[AgentSpec] | None = None,
         settings: PlannerSettings | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.model = model_of(model)
         self.agents = self.usual_agents if agents is None else agents
         self.settings = settings or PlannerSettings()
+        self.clock = clock or SystemClock()
 
     async def apply(self, state: State) -> Updates:
         """Returns the updates of the state: the plan as JSON text, or why there is none."""
@@ -110,7 +113,7 @@ class PlanningNode(ABC):
         """Calls the model once; what is wrong with its plan goes back through the graph."""
         deps = PlannerDeps(
             plan_model=self.model,
-            clock=SystemClock(),
+            clock=self.clock,
             agents=self.agents,
             sources=[Known(lambda: blocks)],
             settings=self.settings.replace(triage=False, repairs=0),
@@ -118,11 +121,17 @@ class PlanningNode(ABC):
         return await make_plan(request, deps=deps, on_text=on_text)
 
 
+def value_in(output: object) -> Json:
+    """Returns a planner's output as JSON: text, or a plan as an object."""
+    if isinstance(output, Bean):
+        return output.to_json()
+    return read_plan_value(output) if isinstance(output, str) else cast("Json", output)
+
+
 def read_output(output: object, title: str, read: Callable[[Json], Reading]) -> Reading:
-    """Reads the plan in a planner's output: text, or a plan as an object."""
-    given = output.to_json() if isinstance(output, Bean) else output
+    """Reads the plan in a planner's output."""
     try:
-        return read(read_plan_value(given) if isinstance(given, str) else cast("Json", given))
+        return read(value_in(output))
     except UnreadableText as error:
         message = Sentence(
             "no plan of {title} was found: {reason}", title=title, reason=error.message
@@ -212,6 +221,12 @@ def _done(plan: Json) -> Updates:
 MAX_REPAIRS: Final = 2
 MAX_REJECTIONS: Final = 3
 REJECTED: Final = "Plan rejected by user"
+# What a node calls the field that it misses; for SQL, also by the name that it had once.
+_MISSES: Final = {
+    nl2sql.SQL: "the SQL generation node is missing description: the field 'instruction'",
+    nl2sql.PYTHON: "the Python generation node is missing instruction",
+    nl2sql.REPORT: "the report node is missing summary_and_recommendations",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -225,7 +240,7 @@ class PlanExecutorNode:
         output = state.get(keys.PLANNER_NODE_OUTPUT)
         reading = self.validate(output)
         if reading.plan is None or has_errors(list(reading.problems)):
-            why = error_text(reading.problems)
+            why = "\n".join(filter(None, (_headline(output), error_text(reading.problems))))
             if not output and state.get(keys.PLAN_VALIDATION_STATUS) is False:
                 # The planner has no plan, and says why.
                 why = text_of(state.get(keys.PLAN_VALIDATION_ERROR) or why)
@@ -249,11 +264,44 @@ class PlanExecutorNode:
         if reading.plan is None:
             return reading
         found = check_plan(reading.plan, (), agents=self.agents)
-        return Reading(reading.plan, (*reading.problems, *found))
+        own = [_unsupported(step) for step in reading.plan.steps if isinstance(step, ToolStep)]
+        # Replaces the checker's problem by one that lists the known tools.
+        rest = [each for each in found if each.code != "PS101"]
+        return Reading(reading.plan, (*reading.problems, *own, *rest))
 
 
 def _count(state: State, key: str) -> int:
     return int(state.get(key) or 0)
+
+
+def _unsupported(step: ToolStep) -> Problem:
+    message = Sentence("unknown.tool", name=step.tool)
+    hint = Sentence("use one of {tools}", tools=[*nl2sql.TOOLS])
+    return problem("PS101", message, hint=hint, step=step.id, path=("tool_to_use",))
+
+
+def _headline(output: object) -> str:
+    try:
+        steps = _snaked(value_in(output)).get("execution_plan")
+    except UnreadableText:
+        return ""
+    if isinstance(steps, list) and not steps:
+        return "Validation failed: the plan has no execution steps."
+    for place, each in enumerate(steps if isinstance(steps, list) else (), start=1):
+        step = _snaked(each)
+        given = step.get("tool_parameters")
+        if given is None:
+            return f"Validation failed: Tool parameters are missing in step {place}."
+        tool, words = str(step.get("tool_to_use")), _snaked(given)
+        if tool in nl2sql.PARAMETERS and not (
+            words.get(nl2sql.PARAMETERS[tool]) or words.get("description")
+        ):
+            return f"Validation failed in step {place}: {_MISSES[tool]}."
+    return ""
+
+
+def _snaked(value: Json) -> dict[str, Json]:
+    return {snake(name): each for name, each in value.items()} if isinstance(value, dict) else {}
 
 
 def _after_repairs(repairs: int, rejections: int) -> str:
@@ -273,9 +321,10 @@ def _next(plan: Plan, state: State) -> Updates:
 
 
 def feedback_data(given: object) -> dict[str, Any]:
-    """Returns what a person said in their feedback."""
+    """Returns a person's feedback under its present names; `feed_back…` are the earlier ones."""
     data = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {})
-    return {name: each for name, each in data.items() if each is not None}
+    said = {name: each for name, each in data.items() if each is not None}
+    return {name.replace("feed_back", "feedback"): each for name, each in said.items()} | said
 
 
 def decision_in(
@@ -305,7 +354,9 @@ class HumanFeedbackNode:
     async def apply(self, state: State) -> Updates:
         """Returns the updates of the state, with the next node."""
         data = feedback_data(state.get(keys.HUMAN_FEEDBACK_DATA))
-        rejections = _count(state, keys.HUMAN_REJECTION_COUNT)
+        # A state of the original has a person's rejections among the repairs.
+        own = state.get(keys.HUMAN_REJECTION_COUNT) is not None
+        rejections = _count(state, keys.HUMAN_REJECTION_COUNT if own else keys.PLAN_REPAIR_COUNT)
         match decision_in(data, state, at_limit=rejections >= MAX_REJECTIONS):
             case "approve":
                 more = {keys.HUMAN_FEEDBACK_CONTENT: "", keys.HUMAN_REJECTED_PLAN: ""}
@@ -383,8 +434,9 @@ class DataAgent:
             return await self._execute(await self._only_sql(question, thread_id, by))
         given: dict[str, Any] = {"dialect": "spring", "mode": "review" if human_review else ""}
         run = await planned(self.smith, question, thread_id=thread_id, by=by, **given)
-        # It may have answered a question of a request that did not ask for it.
-        if human_review and not moves.sees_first(run):
+        if human_review and not moves.sees_first(
+            run
+        ):  # it answered a question that did not ask for it
             await self.smith.runs.ask_for_review(run.id, SEEN_FIRST)
             run = await self.smith.get(run.id)
         return await self._execute(run)

@@ -13,7 +13,6 @@ from plansmith.plan.next_move import AwaitAnswer, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
-from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import AskStep
 from plansmith.plan.thread import Reading
 from plansmith.ports import Message
@@ -37,7 +36,10 @@ _DENIED: Final = re.compile(
     r"|不要|不用|不是的|不好的|别|取消|[不未没](?:有|能|经|想|会|可以)?(?:确认|同意)",
     re.IGNORECASE,
 )
-ASK_FOR_TIME: Final = Sentence("When should it run, such as daily at 09:30, or every 60 minutes?")
+ASK_FOR_TIME: Final = {
+    True: "请说明该任务何时运行，例如“每天 09:30”或“每 60 分钟”",
+    False: "When should it run, such as daily at 09:30, or every 60 minutes?",
+}
 
 
 def is_confirmed(text: str) -> bool:
@@ -62,17 +64,20 @@ def asked_in(plan: Plan) -> str:
 
 def schedule_guidance(plan: Plan, text: str) -> str:
     """Returns what the person must say or confirm about when it is repeated; empty if nothing."""
-    times = times_of(plan)
+    chinese, times = plan.locale.startswith("zh"), times_of(plan)
+    if times and is_confirmed(text):
+        return ""
+    if times and chinese:
+        return f"请确认该定时任务：{times}。回复“确认”后才会创建。"
     if times:
-        asked = Sentence(
-            "Please confirm the schedule: {times}. It is created after you confirm it.", times=times
-        )
-        return "" if is_confirmed(text) else in_language(asked, plan.locale)
+        return f"Please confirm the schedule: {times}. It is created after you confirm it."
     # A time that the person named and nobody can read is asked for: such a task never runs once.
     found = recurrence(text)
     if found is None or not found.flaw:
         return ""
-    return f"{in_language(ASK_FOR_TIME, plan.locale)} “{found.words}”: {found.flaw}"
+    if chinese:
+        return f"{ASK_FOR_TIME[True]}：{found.words}（{found.flaw}）。"
+    return f"{ASK_FOR_TIME[False]} “{found.words}” cannot be read: {found.flaw}."
 
 
 def times_of(plan: Plan) -> str:

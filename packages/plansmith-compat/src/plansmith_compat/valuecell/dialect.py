@@ -10,6 +10,7 @@ from typing import Final, cast
 from plansmith.formats.dialect import (
     Dialect,
     Reading,
+    Writing,
     closed,
     in_order,
     plain_text,
@@ -49,6 +50,14 @@ _PLAN_FIELDS: Final = frozenset(
 _FIELD: Final = "field_"
 _TASK_FIELDS: Final = frozenset(
     {"task_id", "title", "query", "agent_name", "pattern", "schedule_config"}
+)
+# Fields of a run and its conversation; a plan does not need them.
+_OF_THE_RUN: Final = frozenset(
+    {
+        *("conversation_id", "thread_id", "user_id", "session_id", "status", "created_at"),
+        *("started_at", "completed_at", "updated_at", "error_message", "remote_task_ids"),
+        "handoff_from_super_agent",
+    }
 )
 _ALIASES: Final = {
     "agent": "agent_name",
@@ -155,7 +164,19 @@ def _head(value: Json, notes: Notes) -> dict[str, Json]:
         return {"tasks": value} if recognises(value) else {}
     if _is_task(value):
         return {"tasks": [value]}
-    return notes.fields(value, _PLAN_FIELDS, aliases=_ALIASES)
+    return notes.fields(_without_run(value, notes), _PLAN_FIELDS, aliases=_ALIASES)
+
+
+def _without_run(value: Mapping[str, Json], notes: Notes) -> dict[str, Json]:
+    """Returns the object without the fields of a run; notes once what was removed."""
+    of_run = [name for name in value if snake(name) in _OF_THE_RUN]
+    told = ", ".join(name for name in of_run if value[name])
+    if told:
+        message = Sentence(
+            "left out, since it belongs to a run and not to a plan: {fields}", fields=told
+        )
+        notes.say(message)
+    return {name: each for name, each in value.items() if name not in of_run}
 
 
 def _tasks(
@@ -169,8 +190,7 @@ def _tasks(
             message = Sentence("task {place} is not a task: {text}", place=place, text=text)
             notes.drop(message, hint=Sentence("write each task as an object"))
             continue
-        given = {name: each for name, each in task.items() if each is not None}
-        fields = notes.fields(given, _TASK_FIELDS, aliases=_ALIASES)
+        fields = notes.fields(_without_run(task, notes), _TASK_FIELDS, aliases=_ALIASES)
         title, query = raw_text(fields.get("title")), raw_text(fields.get("query"))
         agent, name = (
             habits.text_of(fields.get("agent_name")),
@@ -245,8 +265,9 @@ def _when(
     return {"schedules": own} if own else {}
 
 
-def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
-    """Writes the planner's answer for this plan; with a run, the execution plan with its tasks."""
+def write(plan: Plan, run: Run | None = None) -> Writing:
+    """Returns the planner's answer for this plan; with a run, the execution plan with its tasks."""
+    notes = Notes()
     held = ("goal", "thought", "enough_context", "schedule", "schedules", "id")
     habits.losses(plan, held, title=TITLE, notes=notes)
     tasks: list[Json] = []
@@ -268,12 +289,13 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     value: dict[str, Json] = {"tasks": tasks, "guidance_message": guidance or None}
     if run is not None:
         value |= {"plan_id": plan.id or run.id, "orig_query": run.request or plan.goal}
-        return value | {"created_at": _moment(run.created_at)}
+        value |= {"created_at": _moment(run.created_at)}
+        return Writing(value, tuple(notes.problems))
     value |= {"adequate": bool(tasks) and not guidance, "reason": plan.thought}
     value |= {"user_input": fields} if fields else {}
     if plan.goal or plan.id:
         value |= {"orig_query": plan.goal} | ({"plan_id": plan.id} if plan.id else {})
-    return value
+    return Writing(value, tuple(notes.problems))
 
 
 def _task(step: AgentStep, timing: dict[str, Json], run: Run | None, notes: Notes) -> Json:
@@ -345,5 +367,5 @@ def asks(plan: Plan) -> tuple[str, ...]:
 
 
 _PROMPT: Final = files("plansmith_compat.valuecell") / "prompts" / "valuecell.md"
-_PARTS: Final = ("valuecell", TITLE, recognises, read, habits.with_notes(write), schema, _PROMPT)
+_PARTS: Final = ("valuecell", TITLE, recognises, read, write, schema, _PROMPT)
 DIALECT: Final = Dialect(*_PARTS, asks=asks, agents_only=True, turn=2)

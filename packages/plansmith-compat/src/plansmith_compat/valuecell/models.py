@@ -83,7 +83,12 @@ def calculate_next_execution_delay(
     schedule_config: ScheduleConfig | None, *, now: datetime | None = None
 ) -> float | None:
     """Returns the seconds until a task runs next; None if it never does."""
-    if schedule_config is None or not schedule_config.is_valid():
+    if schedule_config is None:
+        return None
+    # An interval counts before a daily time, and none of zero minutes.
+    unused = "daily_time" if schedule_config.interval_minutes else "interval_minutes"
+    schedule_config = schedule_config.model_copy(update={unused: None})
+    if not schedule_config.is_valid():
         return None
     after = now or datetime.now().astimezone()
     fires = next_fires(schedule_config.timing(), after=after)
@@ -148,6 +153,9 @@ class Task(BaseModel):
         """Returns whether the task is repeated, at times that can be computed."""
         config = self.schedule_config
         return self.pattern is TaskPattern.RECURRING and config is not None and config.is_valid()
+
+    # The names of earlier releases of ValueCell.
+    start_task, complete_task, fail_task, cancel_task = start, complete, fail, cancel
 
 
 class ExecutionPlan(BaseModel):
@@ -322,9 +330,22 @@ class InMemoryTaskStore:
     async def load_task(self, task_id: str) -> Task | None:
         return self._tasks.get(task_id)
 
-    async def list_tasks(self, conversation_id: str | None = None) -> list[Task]:
-        tasks = self._tasks.values()
-        return [task for task in tasks if conversation_id in (None, task.conversation_id)]
+    async def list_tasks(
+        self,
+        conversation_id: str | None = None,
+        user_id: str | None = None,
+        status: TaskStatus | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Task]:
+        found = [
+            task
+            for task in self._tasks.values()
+            if conversation_id in (None, task.conversation_id)
+            and user_id in (None, task.user_id)
+            and status in (None, task.status)
+        ]
+        return found[offset:] if limit is None else found[offset : offset + limit]
 
     async def delete_task(self, task_id: str) -> bool:
         return self._tasks.pop(task_id, None) is not None
@@ -347,6 +368,9 @@ class TaskManager:
 
     async def get_task(self, task_id: str) -> Task | None:
         return await self._store.load_task(task_id)
+
+    # The name of earlier releases of ValueCell.
+    _get_task = get_task
 
     async def start_task(self, task_id: str) -> bool:
         return await self._change(task_id, Task.start)
@@ -377,10 +401,29 @@ class TaskManager:
             return True
 
 
-class TaskService(TaskManager):
-    """The same for the other services of a program, on the tasks of a manager."""
+class TaskService:
+    """The same for the other services of a program."""
 
     def __init__(self, manager: TaskManager | None = None) -> None:
-        super().__init__()
         self.manager = manager or TaskManager()
-        self._store, self._lock = self.manager._store, self.manager._lock  # noqa: SLF001 - its own
+
+    async def update_task(self, task: Task) -> None:
+        await self.manager.update_task(task)
+
+    async def get_task(self, task_id: str) -> Task | None:
+        return await self.manager.get_task(task_id)
+
+    async def start_task(self, task_id: str) -> bool:
+        return await self.manager.start_task(task_id)
+
+    async def complete_task(self, task_id: str) -> bool:
+        return await self.manager.complete_task(task_id)
+
+    async def fail_task(self, task_id: str, reason: str) -> bool:
+        return await self.manager.fail_task(task_id, reason)
+
+    async def cancel_task(self, task_id: str) -> bool:
+        return await self.manager.cancel_task(task_id)
+
+    async def cancel_conversation_tasks(self, conversation_id: str) -> int:
+        return await self.manager.cancel_conversation_tasks(conversation_id)

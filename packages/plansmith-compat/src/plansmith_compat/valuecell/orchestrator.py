@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
 from uuid import uuid4
 
 from plansmith.app import Plansmith
@@ -47,14 +47,35 @@ if TYPE_CHECKING:
 UNAVAILABLE: Final = "SuperAgent unavailable: no model is set"
 _TOKENS: Final = 2000
 Said = str | SuperAgentOutcome
+_S = TypeVar("_S")
+
+
+class Outcomes(Generic[_S]):
+    """What a super agent says: read with `async for`, or awaited for the last of it."""
+
+    def __init__(self, said: AsyncIterator[_S] | Awaitable[_S]) -> None:
+        self._said = said
+
+    async def __aiter__(self) -> AsyncIterator[_S]:
+        if isinstance(self._said, AsyncIterator):
+            async for each in self._said:
+                yield each
+        else:
+            yield await self._said
+
+    def __await__(self) -> Generator[Any, None, _S]:
+        async def last() -> _S:
+            return [each async for each in self][-1]
+
+        return last().__await__()
 
 
 class AnySuperAgent(Protocol):
-    """A super agent of a program's own."""
+    """A super agent of a program's own; `run` may also return an awaitable, as it once did."""
 
     @property
     def name(self) -> str: ...
-    def run(self, user_input: UserInput, /) -> AsyncIterator[Said]: ...
+    def run(self, user_input: UserInput, /) -> Any: ...
 
 
 class SuperAgent:
@@ -70,11 +91,11 @@ class SuperAgent:
         self.conversations: Conversations | None = None
         self._alone = Conversations(Plansmith())
 
-    async def run(self, user_input: UserInput) -> AsyncIterator[SuperAgentOutcome]:
-        """Yields one outcome: an answer, or the request for the planner."""
-        yield await self._outcome(user_input)
+    def run(self, user_input: UserInput) -> AsyncIterator[SuperAgentOutcome]:
+        """Yields one outcome: an answer, or the request for the planner; it can be awaited too."""
+        return cast("AsyncIterator[SuperAgentOutcome]", Outcomes(self._run(user_input)))
 
-    async def _outcome(self, user_input: UserInput) -> SuperAgentOutcome:
+    async def _run(self, user_input: UserInput) -> SuperAgentOutcome:
         model, query = self._model(), user_input.query
         if model is None:
             return _handoff(query, UNAVAILABLE)
@@ -125,17 +146,20 @@ class SuperAgentService:
         return self.super_agent.name
 
     def run(self, user_input: UserInput) -> AsyncIterator[Said]:
-        """Yields what the super agent says."""
-        return self.super_agent.run(user_input)
+        """Yields what the super agent says; it can be awaited too."""
+        said = self.super_agent.run(user_input)
+        said = said.__aiter__() if hasattr(said, "__aiter__") else said
+        return cast("AsyncIterator[Said]", Outcomes(said))
 
 
-_KINDS: Final[Mapping[type, str]] = {
-    e.StepStarted: "task_started",
-    e.StepProgressed: "task_running",
-    e.StepDone: "task_completed",
-    e.StepFailed: "task_failed",
-    e.StepCancelled: "task_cancelled",
-}
+StepEvent = e.StepStarted | e.StepProgressed | e.StepDone | e.StepFailed | e.StepCancelled
+_KINDS: Final[tuple[tuple[type[StepEvent], str], ...]] = (
+    (e.StepStarted, "task_started"),
+    (e.StepProgressed, "task_running"),
+    (e.StepDone, "task_completed"),
+    (e.StepFailed, "task_failed"),
+    (e.StepCancelled, "task_cancelled"),
+)
 _ASKS: Final = "plan_require_user_input"
 _NOT_YOURS: Final = "The question of this conversation is for another user."
 
@@ -183,7 +207,8 @@ class AgentOrchestrator:
         if isinstance(agent, SuperAgent) and agent.conversations is None:
             agent.conversations = self._conversations
         self._talks: dict[str, Talk] = {}
-        self._working: set[asyncio.Task[None]] = set()
+        self._working: dict[asyncio.Task[None], Talk] = {}
+        self._moved = asyncio.Event()
 
     async def process_user_input(
         self, user_input: UserInput, thread_id: str = ""
@@ -199,8 +224,8 @@ class AgentOrchestrator:
             talk = Talk(meta.conversation_id, thread, meta.user_id, asyncio.Queue())
             self._talks[meta.conversation_id] = talk
             working = asyncio.create_task(self._work(user_input, talk))
-            self._working.add(working)
-            working.add_done_callback(self._working.discard)
+            self._working[working] = talk
+            working.add_done_callback(self._working.pop)
         elif talk.user != meta.user_id:
             yield talk.response("system_failed", content=_NOT_YOURS)
             yield talk.response("done")
@@ -219,6 +244,16 @@ class AgentOrchestrator:
                 return
             if response.event == "done":
                 return
+
+    async def settled(self) -> None:
+        """Waits until all requests have ended or wait for a person."""
+        asks = self.plan_service.has_pending_request
+        while busy := [task for task, talk in self._working.items() if not asks(talk.conversation)]:
+            self._moved.clear()
+            moved = asyncio.create_task(self._moved.wait())
+            either: set[asyncio.Task[Any]] = {moved, *busy}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            moved.cancel()
 
     async def _work(self, user_input: UserInput, talk: Talk) -> None:
         try:
@@ -248,6 +283,7 @@ class AgentOrchestrator:
     def _asker(self, talk: Talk) -> Ask:
         async def ask(request: models.UserInputRequest) -> None:
             talk.send(_ASKS, content=request.prompt)
+            self._moved.set()
 
         return ask
 
@@ -309,10 +345,11 @@ class AgentOrchestrator:
         after = (await self._smith.store.events(run_id))[-1].number
         running = asyncio.ensure_future(self._smith.runs.run(run_id))
         async for event in events_during(running, self._smith.store, run_id, after):
-            body: Any = event.body
-            if name := _KINDS.get(type(event.body)):
-                said = str(getattr(body, "error", "") or getattr(body, "text", ""))
-                talk.send(name, task_id=f"{run_id}/{body.step}", content=said)
+            body = event.body
+            for kind, name in _KINDS:
+                if isinstance(body, kind):
+                    said = str(getattr(body, "error", "") or getattr(body, "text", ""))
+                    talk.send(name, task_id=f"{run_id}/{body.step}", content=said)
         run = await running
         if run.status.over:
             talk.send("message", content=run.report)
@@ -321,6 +358,10 @@ class AgentOrchestrator:
         if not waits and isinstance(move, AwaitReview):
             waits = f"approve the plan {move.hash}"
         talk.send(_ASKS, task_id=run.id, content=waits or run.status.value)
+
+    async def set_up(self, plan: models.ExecutionPlan | str, *, approve: str) -> Schedule:
+        """Creates the schedule of a recurring plan with exactly this hash; the first of several."""
+        return (await self.set_up_each(plan, approve=approve))[0]
 
     async def set_up_each(
         self, plan: models.ExecutionPlan | str, *, approve: str

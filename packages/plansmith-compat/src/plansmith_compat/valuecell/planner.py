@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, cast
 
 from plansmith import plugins
 from plansmith.app import Plansmith
@@ -16,7 +16,6 @@ from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.run_options import Origin
 from plansmith.plan.schedules import parts, timing_of
-from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import AgentStep
 from plansmith.ports import Agent, ChatModel
 from plansmith.text import HAN
@@ -68,14 +67,42 @@ class RemoteConnections:
         cards = self.get_all_agent_cards().values()
         return {card.name: card for card in cards if not card.hidden and not card.passthrough}
 
+    def is_planner_passthrough(self, agent_name: str) -> bool:
+        card = self.get_agent_card(agent_name)
+        return card is not None and card.passthrough
 
-def agentcard_to_prompt(card: AgentSpec) -> str:
+    def list_available_agents(self) -> list[str]:
+        return list(self.get_all_agent_cards())
+
+
+# Ours, or connections of a program's own, with `get_all_agent_cards` and `get_agent_card`.
+Connections = Any
+
+
+def smith_of(connections: Connections) -> Plansmith:
+    """Returns the Plansmith of the connections; for foreign ones, one without model and agents."""
+    found = getattr(connections, "smith", None)
+    return found if isinstance(found, Plansmith) else Plansmith()
+
+
+def planable(connections: Connections) -> Mapping[str, Any]:
+    """Returns the cards a planner may use; older connections do not tell them apart."""
+    everything = getattr(connections, "get_all_agent_cards", dict)
+    return cast("Mapping[str, Any]", getattr(connections, "get_planable_agent_cards", everything)())
+
+
+def agentcard_to_prompt(card: Any) -> str:
     """Returns a card as Markdown: description, skills, examples and tags."""
+    if isinstance(card, Mapping):
+        return str(cast("object", card))
     lines = [f"# Agent: {card.name}", "", f"**Description:** {card.description}"]
-    if card.skills:
+    skills: Sequence[Any] = getattr(card, "skills", None) or ()
+    if skills:
         lines += ["", "## Available Skills"]
-    for number, skill in enumerate(card.skills, start=1):
-        lines += ["", f"### {number}. {skill.name}", "", f"**Description:** {skill.description}"]
+    for number, skill in enumerate(skills, start=1):
+        name = getattr(skill, "id", "")
+        lines += ["", f"### {number}. {skill.name}" + (f" (`{name}`)" if name else "")]
+        lines += ["", f"**Description:** {skill.description}"]
         if skill.examples:
             lines += ["", "**Examples:**", *(f"- {example}" for example in skill.examples)]
         if skill.tags:
@@ -119,11 +146,11 @@ class ExecutionPlanner:
     """
 
     def __init__(
-        self, agent_connections: RemoteConnections, *, agent: PlanningAgent | None = None
+        self, agent_connections: Connections, *, agent: PlanningAgent | None = None
     ) -> None:
         self.agent_connections = agent_connections
         self.agent = agent
-        self.conversations = Conversations(agent_connections.smith)
+        self.conversations = Conversations(smith_of(agent_connections))
 
     async def create_plan(
         self, user_input: UserInput, user_input_callback: Ask, thread_id: str
@@ -135,12 +162,13 @@ class ExecutionPlanner:
                 return await self._by_agent(self.agent, user_input, user_input_callback, thread_id)
             card = self.agent_connections.get_agent_card(target) if target else None
             if target and card is None:
-                known = ", ".join(self.agent_connections.get_planable_agent_cards()) or "none"
+                known = ", ".join(planable(self.agent_connections)) or "none"
                 refusal = f"The agent {target!r} is not available. Available agents: {known}."
                 return await self._told(user_input, refusal)
             plan = None
-            if card is not None:
-                plan = agent_plan(card.name, user_input.query, locale_of(user_input.query))
+            if target:
+                name = card.name if isinstance(card, AgentSpec) else target
+                plan = agent_plan(name, user_input.query, locale_of(user_input.query))
             else:
                 self.conversations.smith.runs.planning.need_planner()
             run = await self.conversations.begin(user_input, thread_id, plan)
@@ -193,8 +221,7 @@ class ExecutionPlanner:
             own = content.guidance_message
             return await self._told(user_input, own or _rejected(found.problems, model, locale))
         steps = [step for step in found.plan.steps if isinstance(step, AgentStep)]
-        known = self.agent_connections.get_planable_agent_cards()
-        missing = sorted({step.agent for step in steps} - known.keys())
+        missing = sorted({step.agent for step in steps} - planable(self.agent_connections).keys())
         if missing:
             told = _UNSUPPORTED.format(what=", ".join(missing), model=model)
             return await self._told(user_input, told)
@@ -273,7 +300,7 @@ class ExecutionPlanner:
         """Returns the cards of all agents that plans may use, as Markdown."""
         return "\n".join(
             f"<{name}>\n{agentcard_to_prompt(card)}\n</{name}>\n"
-            for name, card in self.agent_connections.get_planable_agent_cards().items()
+            for name, card in planable(self.agent_connections).items()
         )
 
 
@@ -320,7 +347,7 @@ def _rejected(problems: Sequence[Problem], model: str, locale: str) -> str:
     if any(
         each.path[:1] in (("schedule_config",), ("schedule",), ("schedules",)) for each in flaws
     ):
-        return in_language(conversations.ASK_FOR_TIME, locale)
+        return conversations.ASK_FOR_TIME[locale.startswith("zh")]
     return f"The plan was rejected: {flaws[0].message}" if flaws else ""
 
 
@@ -368,7 +395,7 @@ class PlanService:
 
     def __init__(
         self,
-        agent_connections: RemoteConnections,
+        agent_connections: Connections,
         execution_planner: ExecutionPlanner | None = None,
         user_input_registry: models.UserInputRegistry | None = None,
     ) -> None:

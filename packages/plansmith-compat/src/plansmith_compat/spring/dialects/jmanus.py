@@ -19,10 +19,10 @@ from plansmith.formats.dialect import (
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import PARAMS, Ref, escape_text, literal, pieces
-from plansmith.plan.run import Run, StepState
+from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
-from plansmith_compat.openmanus.dialect import STATUSES, in_words
+from plansmith_compat.openmanus.dialect import in_words
 from plansmith_compat.reading import names_of
 from plansmith_planner.parse import habits
 from plansmith_planner.parse.habits import Notes, raw_text, text_of
@@ -43,6 +43,13 @@ _PLAN_FIELDS: Final = frozenset(
 )
 _CALL: Final = ("tool_to_use", "tool_parameters")
 _STEP_FIELDS: Final = frozenset({"step_requirement", "agent_name", COLUMNS, *_CALL})
+# Fields that JManus stores beside a plan, about display and execution.
+_ASIDE: Final = frozenset(
+    {
+        *("step_index", "status", "result", "model_name", "tool_config", "selected_tool_keys"),
+        *("root_plan_id", "current_plan_id", "summary", "finished"),
+    }
+)
 _FORM: Final = frozenset({"plan_type", "command", "version"})
 _ALIASES: Final = {
     "plan_template_id": "plan_id",
@@ -57,6 +64,12 @@ _ALIASES: Final = {
 _MARKS: Final = frozenset(
     {"plan_template_id", "plan_type", "direct_response", "planning_thinking", "root_plan_id"}
 )
+STATUSES: Final[Mapping[StepStatus, str]] = {
+    StepStatus.WAITING: "not_started",
+    StepStatus.READY: "not_started",
+    StepStatus.RUNNING: "in_progress",
+    StepStatus.DONE: "completed",
+}
 
 
 def recognises(value: Json) -> bool:
@@ -75,7 +88,7 @@ def read(value: Json) -> Reading:
     notes = Notes()
     head: dict[str, Json] = {"steps": value} if _are_steps(value) else {}
     if isinstance(value, dict):
-        head = notes.fields(value, _PLAN_FIELDS | _FORM, aliases=_ALIASES)
+        head = _shown(value, _PLAN_FIELDS, notes)
     given = habits.objects(head.get("steps", []))
     direct = head.get("direct_response")
     direct = None if text_of(direct).lower() in ("", "false") else direct
@@ -102,6 +115,18 @@ def read(value: Json) -> Reading:
     return notes.reading(document)
 
 
+def _shown(
+    value: Mapping[str, Json], known: frozenset[str], notes: Notes, step: str | None = None
+) -> dict[str, Json]:
+    """Returns the known fields; notes once what JManus stores beside a plan."""
+    aside = [name for name, each in value.items() if habits.snake(name) in _ASIDE and each]
+    if aside:
+        told = Sentence("left out, since a plan is the same without it: {fields}", fields=[*aside])
+        notes.say(told, step=step)
+    rest = {name: each for name, each in value.items() if habits.snake(name) not in _ASIDE | _FORM}
+    return notes.fields(rest, known, aliases=_ALIASES, step=step)
+
+
 def _answer(head: Mapping[str, Json], direct: Json) -> dict[str, Json] | None:
     """Reads a direct answer to small talk: its words, or the request that a model answers."""
     has_words = isinstance(direct, str) and text_of(direct).lower() != "true"
@@ -121,7 +146,7 @@ def _steps(given: Sequence[Json], columns: str, notes: Notes) -> list[dict[str, 
     for place, each in enumerate(given, start=1):
         fields: dict[str, Json] = {"step_requirement": each if isinstance(each, str) else ""}
         if isinstance(each, dict):
-            fields = notes.fields(each, _STEP_FIELDS, aliases=_ALIASES, step=f"s{place}")
+            fields = _shown(each, _STEP_FIELDS, notes, f"s{place}")
         before = [str(step["id"]) for step in steps]
         step = _tool_step(fields, before) or _agent_step(fields, place, before, columns, notes)
         steps += [{"id": f"s{place}", **step}] if step else []
@@ -210,7 +235,7 @@ def _written(step: AnyStep, before: Sequence[str], run: Run | None, notes: Notes
     state = run.steps.get(step.id, StepState())
     return value | {
         "stepIndex": len(before),
-        "status": STATUSES[state.status],
+        "status": STATUSES.get(state.status, "blocked"),
         "result": habits.result_text(run, step.id) if not state.error else state.error,
     }
 

@@ -136,13 +136,15 @@ def _given(value: Json, step: str, notes: Notes) -> dict[str, Json]:
 
 
 def _node(name: str, step: str, notes: Notes) -> str:
-    """Returns the node of a tool's name, in any letter case."""
-    known = name.upper()
-    if name == known or known not in TOOLS:
+    """Returns the node of a tool's name, also if the name is slightly wrong."""
+    if name in TOOLS:
         return name
-    told = Sentence("the tool '{name}' is read as '{known}'", name=name, known=known)
-    notes.say(told, step=step, path=("tool_to_use",))
-    return known
+    word = name.upper()
+    near = next((node for node in TOOLS if node.partition("_")[0] == word.partition("_")[0]), name)
+    if near != name:
+        told = Sentence("the tool '{name}' is read as '{known}'", name=name, known=near)
+        notes.say(told, step=step, path=("tool_to_use",))
+    return near
 
 
 def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
