@@ -261,21 +261,48 @@ def merge_plans(base: Plan, person: Plan, replan: Plan) -> Merge:
             notes.append(_note(added.step.id, why))
         steps[added.step.id] = added.step
     for change in edits.changed:
-        theirs = steps.get(change.id)
-        if theirs != base.by_id[change.id]:
-            why = Sentence(
-                "changed by both; the person's step is kept"
-                if theirs
-                else "removed by the replan, kept since the person edited it"
-            )
-            notes.append(_note(change.id, why))
-        steps[change.id] = person.by_id[change.id]
+        before, edit = base.by_id[change.id], person.by_id[change.id]
+        steps[change.id] = _edited(before, edit, steps.get(change.id), change.fields, notes)
     head, mine = _head(replan), _head(person)
     for field in {str(edit.path[0]) for edit in edits.plan}:
         head.pop(field, None)
         head |= {field: mine[field]} if field in mine else {}
     ordered = [steps[step_id] for step_id in _merged_order(base, person, replan, steps)]
     return Merge(Plan.model_validate(head | {"steps": ordered}), notes)
+
+
+def _edited(
+    own: AnyStep,
+    mine: AnyStep,
+    theirs: AnyStep | None,
+    edits: tuple[FieldChange, ...],
+    notes: list[Problem],
+) -> AnyStep:
+    """Puts the person's edits on the new plan's step; on a conflict the person's value is used."""
+    if theirs is None:
+        why = Sentence("removed by the replan, kept since the person edited it")
+        notes.append(_note(mine.id, why))
+        return mine
+    original, wish, given = own.to_json(), theirs.to_json(), mine.to_json()
+    replanned = {str(each.path[0]) for each in diff_values(original, wish)}
+    edited = {str(each.path[0]) for each in edits}
+    notes += [
+        _note(mine.id, Sentence("{field} changed by both; the person's edit is kept", field=field))
+        for field in sorted(replanned & edited)
+    ]
+    if "kind" in replanned | edited:
+        return mine
+    try:
+        for edit in edits:
+            field = str(edit.path[0])
+            moved_on = field in replanned and any(isinstance(key, int) for key in edit.path)
+            try:
+                wish = wish | {field: given[field]} if moved_on else apply_changes(wish, [edit])
+            except PlansmithError:
+                wish = wish | {field: given[field]}
+        return parse_step(wish)
+    except (PlansmithError, ValueError):
+        return mine
 
 
 def _merged_order(base: Plan, person: Plan, replan: Plan, steps: dict[str, AnyStep]) -> list[str]:
