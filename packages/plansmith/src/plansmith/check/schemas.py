@@ -50,7 +50,7 @@ class BadSchema(ValueError):
 
 
 class Compiled(NamedTuple):
-    """A compiled schema; `flaw` says why it is unusable."""
+    """A compiled schema; `flaw` says why it is unusable, or which links had to be removed."""
 
     validator: jsonschema_rs.Validator | None
     flaw: str = ""
@@ -133,11 +133,27 @@ def _compile(text: bytes) -> Compiled:
     try:
         return Compiled(validator(schema, formats=True))
     except BadSchema as error:
-        # An unknown `$schema`, such as "the latest draft", is no error.
-        if not str(error).startswith("Unknown meta-schema") or "draft-03" in str(error):
-            return Compiled(None, str(error))
-    del schema["$schema"]
-    return compiled(schema)
+        message = str(error)
+    # An unknown `$schema`, such as "the latest draft", is no error.
+    if message.startswith("Unknown meta-schema") and "draft-03" not in message:
+        del schema["$schema"]
+        return compiled(schema)
+    if message.startswith("Resource ") and (outside := _cut_links(schema)):
+        flaw = f"it refers to {outside}, and nothing is fetched for a schema"
+        return compiled(schema)._replace(flaw=flaw)
+    return Compiled(None, message)
+
+
+def _cut_links(schema: Json) -> str:
+    """Removes every link to another document; returns the first of them."""
+    first = ""
+    for node in _nodes(schema):
+        for key in _LINKS:
+            link = node.get(key)
+            if isinstance(link, str) and not link.startswith("#"):
+                first = first or link
+                del node[key]
+    return first
 
 
 def at(value: Json, path: Path) -> Json:
