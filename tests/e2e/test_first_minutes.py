@@ -35,7 +35,7 @@ def test_the_model_is_offered_once_and_without_it_a_person_approves_the_plan(
     started = Terminal(ASK, folder=tmp_path, environment=home, columns=300, is_forked=False)
     with started as terminal:
         screen = terminal.until("Fetch it now? [Y/n]")
-        assert "491 MB, licence Apache-2.0" in screen.replace("\n", " ")
+        assert "491.4 MB, licence Apache-2.0" in screen.replace("\n", " ")
         assert "huggingface.co" in screen
         terminal.type("n\n")
         screen = terminal.until("Run this plan?")
