@@ -13,7 +13,7 @@ from plansmith.plan.diff import FieldChange, PlanDiff, is_rule
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Estimate
 from plansmith.plan.problem import Problem, Severity
-from plansmith.plan.refs import earlier_parts, is_earlier, whole_ref
+from plansmith.plan.refs import earlier_parts, find, is_earlier, whole_ref
 from plansmith.text import WIDTH, clip, padded, safe, text_width
 
 BAR: Final = "│ "  # before every line of a value: none can pass for one of ours
@@ -114,19 +114,21 @@ def plan_lines(
         yield f"      {words['assumes'].format(text=clip(safe(assumption)))}"
     for number, step in enumerate(plan.steps, start=1):
         yield ""
-        yield from step_lines(step, f"{number}.", locale)
+        yield from step_lines(step, f"{number}.", locale, plan)
     for name, inner in sorted((templates or {}).items()):
         yield ""
         yield words["template_plan"].format(name=safe(name))
         for step in inner.steps:
-            yield from step_lines(step, "·", locale)
+            yield from step_lines(step, "·", locale, inner)
 
 
 def _words(locale: str) -> Mapping[str, str]:
     return sentence.texts_under("show.", sentence.language_of(locale))
 
 
-def step_lines(step: st.StepFields, mark: str, locale: str = "en") -> Iterator[str]:
+def step_lines(
+    step: st.StepFields, mark: str, locale: str = "en", plan: Plan | None = None
+) -> Iterator[str]:
     """Yields the lines of one step of a plan: what it is, does and waits for."""
     words = _words(locale)
     title = f" — {clip(safe(step.title))}" if step.title else ""
@@ -134,9 +136,9 @@ def step_lines(step: st.StepFields, mark: str, locale: str = "en") -> Iterator[s
     yield f"{mark:>4} {safe(step.id)}{title}{off}"
     yield f"     {action(step, locale)}"
     for name, value in _inputs(step).items():
-        yield from (f"       {line}" for line in _input_lines(name, value, locale))
+        yield from (f"       {line}" for line in _input_lines(name, value, locale, plan))
     if isinstance(step, st.MapStep):
-        yield from (f"  {line}" for line in step_lines(step.each, "·", locale))
+        yield from (f"  {line}" for line in step_lines(step.each, "·", locale, plan))
     for rule in rule_sentences(step):
         yield f"     {sentence.in_language(rule, locale)}"
     if step.needed:
@@ -148,13 +150,18 @@ def step_lines(step: st.StepFields, mark: str, locale: str = "en") -> Iterator[s
         yield f"     {words['because'].format(why=clip(safe(step.why)))}"
 
 
-def _input_lines(name: str, value: Json, locale: str) -> Iterator[str]:
+def _input_lines(name: str, value: Json, locale: str, plan: Plan | None) -> Iterator[str]:
+    """Yields an argument, and the titles of the steps that it comes from."""
+    refs = [found.ref.step for found in find(value) if found.ref is not None]
+    titles = [plan.by_id[each].title for each in dict.fromkeys(refs) if plan and each in plan.by_id]
+    named = ", ".join(safe(clip(title, 60)) for title in titles if title)
+    source = f"  ← {named}" if named else ""
     lines = list(named_lines(name, value, locale))
     if len(lines) > 1:
-        yield lines[0].removeprefix(BAR)
+        yield f"{lines[0].removeprefix(BAR)}{source}"
         yield from lines[1:]
     else:
-        yield f"{safe(name)} = {value_line(value, 6000)}"
+        yield f"{safe(name)} = {value_line(value, 6000)}{source}"
 
 
 def action(step: st.StepFields, locale: str = "en") -> str:
@@ -260,6 +267,13 @@ def estimate_lines(estimate: Estimate, locale: str = "en") -> Iterator[str]:
         amounts=words["comma"].join(amounts),
         effects=words["comma"].join(counted) or words["no_effects"],
     )
-    shown = sentence.joined([each for each in estimate.basis if each != "price unknown"])
+    basis = [*estimate.basis]
+    if basis and isinstance(basis[0], sentence.Sentence) and basis[0].key == "estimate.measured":
+        count, total = basis[0].fields["count"], basis[0].fields["total"]
+        if count == total:
+            basis[0] = sentence.Sentence("from past runs of these steps")
+        elif not count:
+            basis[0] = sentence.Sentence("a rough guess: these steps have not run here before")
+    shown = sentence.joined([each for each in basis if each != "price unknown"])
     if shown:
         yield f"      ({sentence.in_language(shown, locale)})"

@@ -85,9 +85,15 @@ def test_a_value_is_shown_as_lines_and_tables_and_what_is_left_out_is_counted() 
         "lines": "# Sales\n\n| Region | Total |\n|---|---|\n",
         "many": "\n".join(map(str, range(60))),
         "rows": rows,
+        "flight": "{{look}}",
     }
-    plan = Plan.model_validate({"steps": [{"id": "a", "tool": "t", "inputs": values}]})
+    steps = [
+        {"id": "look", "tool": "t", "title": "Look for flights to Rome"},
+        {"id": "a", "tool": "t", "inputs": values},
+    ]
+    plan = Plan.model_validate({"steps": steps})
     shown = [line[7:] for line in plan_lines(plan)]
+    assert "flight = {{look}}  ← Look for flights to Rome" in shown
     assert f"long = {'y' * 1000}" in shown
     assert shown[shown.index(f"long = {'y' * 1000}") + 1] == "… 8,999 more letters"
     at = shown.index("lines =")
