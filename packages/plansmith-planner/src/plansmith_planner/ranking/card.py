@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, cast
 
 from plansmith.plan.capability import AgentSpec, ToolSpec
-from plansmith_planner.language.words import spelling, terms
+from plansmith_planner.language.words import spelling, split, stem, terms
 
 Kind = Literal["tool", "agent"]
 
@@ -18,8 +18,13 @@ Kind = Literal["tool", "agent"]
 _FIELDS: Final = ((2.0, 5.0, 0.4), (1.0, 16.0, 0.5), (0.7, 5.0, 0.5), (0.9, 25.0, 0.5))
 _SATURATION: Final = 1.2
 _LONGEST_TEXT: Final = 20_000
+_PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 _PUBLISHER: Final = re.compile(r"^[a-z]{2,}(?:\.[\w-]+)+/")
 _NAMESPACE: Final = re.compile(r"::|[.:/]")
+_LOOKUPS: Final = ("search", "find", "list", "lookup", "query", "get", "geocode")
+_FINDING: Final = frozenset(stem(w) for w in _LOOKUPS)
+_KEYS: Final = frozenset(("id", "ids", "key", "code", "uid", "uuid"))
+_PLACES: Final = frozenset(("latitude", "longitude", "lat", "lon", "lng"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +34,11 @@ class Source:
     name: str
     kind: Kind
     fields: tuple[str, str, str, str]
+    required: tuple[str, ...] = ()
 
     def key(self) -> str:
         """The hash of everything that is indexed."""
-        text = "\x00".join((self.kind, self.name, *self.fields))
+        text = "\x00".join((self.kind, self.name, *self.fields, *self.required))
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -45,6 +51,8 @@ class Card(NamedTuple):
     title: Sequence[str]
     phrase: str
     tail: str
+    needs: Sequence[str]
+    finds: Sequence[str]
 
 
 def source(name: str, entry: object) -> Source | None:
@@ -82,7 +90,7 @@ def tool_source(name: str, description: object, schema: object) -> Source:
     about, named, noted = (
         each[:_LONGEST_TEXT] for each in (text, " ".join(names), " ".join(notes))
     )
-    return Source(name, "tool", (title, about, named, noted))
+    return Source(name, "tool", (title, about, named, noted), tuple(_texts(schema, "required")))
 
 
 def _properties(schema: object) -> Iterator[tuple[str, str, list[str]]]:
@@ -126,6 +134,8 @@ def read_card(given: Source) -> Card:
     # Long cards match something in every request, so each match counts less.
     shrink = (0.3 + 0.7 * norm / 3.0) ** -0.35
     title = tuple(dict.fromkeys(term for _, term in terms(given.fields[0])))
+    finder = len(title) <= 4 and not _FINDING.isdisjoint(title)
+    needs = frozenset(_wanted((*given.required, *_PLACEHOLDER.findall(given.name))))
     return Card(
         name=given.name,
         kind=given.kind,
@@ -133,4 +143,20 @@ def read_card(given: Source) -> Card:
         title=title,
         phrase=" ".join(spelling(given.name)),
         tail=" ".join(spelling(_NAMESPACE.split(given.name)[-1])),
+        needs=tuple(sorted(needs)),
+        finds=tuple(t for t in title if t not in needs) if finder else (),
     )
+
+
+def _wanted(parameters: Iterable[str]) -> Iterator[str]:
+    """Returns the things whose identifier is needed to call the tool."""
+    for parameter in parameters:
+        parts = split(parameter)
+        if not parts:
+            continue
+        if len(parts) > 1 and parts[-1] in _KEYS:
+            yield stem(parts[-2])
+        elif parts[-1] == "token":
+            yield "token"
+        elif parts[-1] in _PLACES:
+            yield stem("geocode")

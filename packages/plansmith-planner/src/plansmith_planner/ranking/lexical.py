@@ -125,11 +125,14 @@ class LexicalIndex:
     def __init__(self, cards: Sequence[Card]) -> None:
         self._cards = cards
         self._holders: dict[str, dict[int, float]] = {}
+        self._finders: dict[str, list[int]] = {}
         self._phrases: dict[str, list[int]] = {}
         self._tails: dict[str, list[int]] = {}
         for slot, card in enumerate(cards):
             for term, weight in card.weights.items():
                 self._holders.setdefault(term, {})[slot] = weight
+            for term in card.finds:
+                self._finders.setdefault(term, []).append(slot)
             self._phrases.setdefault(card.phrase, []).append(slot)
             self._tails.setdefault(card.tail, []).append(slot)
         self._openings = {each.partition(" ")[0] for each in (*self._phrases, *self._tails)}
@@ -184,6 +187,7 @@ class LexicalIndex:
         }
         if total:
             self._reward_clauses(total, request, shares)
+            self._reward_finders(total)
         return total
 
     def matches(self, slot: int, request: Request, worth: Worth) -> list[tuple[str, str]]:
@@ -231,6 +235,19 @@ class LexicalIndex:
         most = max(total.values())
         for slot, value in best.items():
             total[slot] += 0.75 * most * value
+
+    def _reward_finders(self, total: dict[int, float]) -> None:
+        """Raises tools that look up an identifier which a found tool needs."""
+        leaders = nlargest(5, total.items(), key=lambda item: (item[1], -item[0]))
+        wanted: dict[str, float] = {}
+        for slot, score in leaders:
+            for thing in self._cards[slot].needs:
+                wanted[thing] = max(score, wanted.get(thing, 0.0))
+        for thing, score in wanted.items():
+            finders = self._finders.get(thing, [])
+            if len(finders) <= 3:
+                for slot in finders:
+                    total[slot] = total.get(slot, 0.0) + 0.3 * score
 
 
 def _shares(card: Card, worth: Worth) -> dict[str, float]:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from plansmith.errors import Misconfigured
-from plansmith.files import replace_file
 from plansmith.plan.sentence import Sentence
+from plansmith_planner.ranking.index import keep, read_kept
 
 _UNKNOWN: Final = "[UNK]"
 
@@ -252,7 +252,7 @@ class MiniLmRanker:
         while len(self._kept) > 50_000:
             self._kept.popitem(last=False)
         if vectors and self._file is not None:
-            _keep(self._file, b"".join(key + row.tobytes() for key, row in self._kept.items()))
+            keep(self._file, b"".join(key + row.tobytes() for key, row in self._kept.items()))
         return matrix.astype("float32")
 
     def _loaded(self) -> Encoder:
@@ -266,27 +266,8 @@ class MiniLmRanker:
                 raise Misconfigured(Sentence("the MiniLM model is not installed"), hint=hint)
             self._model = Encoder(folder)
             np, row = self._model.numpy, _DIGEST + 2 * self._model.size
-            body = _read_kept(self._file) if self._file is not None else b""
+            body = read_kept(self._file) if self._file is not None else b""
             for at in range(0, len(body), row):
                 vector = body[at + _DIGEST : at + row]
                 self._kept[body[at : at + _DIGEST]] = np.frombuffer(vector, dtype=np.float16)
         return self._model
-
-
-def _read_kept(path: Path) -> bytes:
-    """Returns what was kept in a file; nothing if it is missing or damaged."""
-    try:
-        raw = path.read_bytes()
-    except OSError:
-        return b""
-    body = raw[32:]
-    return body if hashlib.sha256(body).digest() == raw[:32] else b""
-
-
-def _keep(path: Path, body: bytes) -> None:
-    """Writes a file completely or not at all; ignores a folder that cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, hashlib.sha256(body).digest() + body)
-    except OSError:
-        return

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any, Final, cast
 
 from plansmith.plan.capability import Effect, ToolSpec
@@ -43,6 +44,7 @@ def shortlist(
     k: int = 6,
     *,
     ranker: Ranker | None = None,
+    cache: Path | str | None = None,
 ) -> list[Pick]:
     """Returns the k tools and agents that fit best; those that the request names come first.
 
@@ -51,6 +53,7 @@ def shortlist(
         tools: Tools and agents: specs, or `{name: {"description": …}}`.
         k: How many to return.
         ranker: Also ranks by meaning, if given.
+        cache: A folder that keeps the index of many tools between programs.
 
     Raises:
         ValueError: `k` is no positive whole number.
@@ -66,7 +69,7 @@ def shortlist(
         raise ValueError(msg)
     request = read_request(query)
     with _SHELF.lock:
-        index = _SHELF.index(tools)
+        index = _SHELF.index(tools, Path(cache) if cache is not None else None)
         named = frozenset(index.lexical.named(request))
         worth = index.lexical.worth(request)
         scores = index.lexical.scores(request, worth, k)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith.plan.capability import AgentSpec, Skill, ToolSpec
+from plansmith_planner.language.words import word_list
+from plansmith_planner.ranking.index import IndexCache
 from plansmith_planner.ranking.pick import Pick, shortlist
 
 WEATHER = ToolSpec(name="get_weather", description="Current weather and forecast for a city.")
@@ -33,6 +37,14 @@ SUSHI = {"cuisine": {"enum": ["sushi", "pizza"], "description": "kind of kitchen
 TRANSLATOR = ToolSpec(name="translator", description="Translation between languages")
 REPORTS = "Write the weather report about the weather. Also check the stock market."
 FORECAST = "io.github.acme/forecast"
+FILMS: dict[str, Any] = {
+    "get_credits": {
+        "description": "Cast and crew of a film",
+        "input_schema": {"properties": {"film_id": {}}, "required": ["film_id"]},
+    },
+    **{f"other_{at}": {"description": "crew rota"} for at in range(9)},
+    "search_film": {"description": "By title"},
+}
 PUBLISHED = {
     "io.github.weather-fans/chess": {"description": "Play a game"},
     FORECAST: {"description": "Weather for a city"},
@@ -53,6 +65,11 @@ FITTING: dict[str, tuple[str, Any, list[str]]] = {
     ),
     "not who published it": ("weather in Oslo", PUBLISHED, [FORECAST]),
     "its whole name": (f"report with {FORECAST}", [*many(9), ToolSpec(name=FORECAST)], [FORECAST]),
+    "what finds an identifier": (
+        "who is in the cast of Titanic",
+        FILMS,
+        ["get_credits", "search_film"],
+    ),
     "a name in words": (
         "weather report, export ledger rows",
         [*many(50), ToolSpec(name="export_ledger_rows")],
@@ -133,12 +150,23 @@ def loop() -> dict[str, Any]:
     return schema
 
 
-def test_a_tool_whose_schema_holds_itself_is_ranked_like_any_other() -> None:
-    tools: dict[str, Any] = {
-        "odd \udfff": {"input_schema": loop()},
-        "get_weather": {"description": "weather"},
-    }
-    assert names(shortlist("weather \ud83d", tools)) == ["get_weather", "odd \udfff"]
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {},
+        {"description": None, "input_schema": None},
+        {"description": 7, "input_schema": True},
+        {"input_schema": {"properties": True}},
+        {"input_schema": {"properties": {"a": True, "b": None, "c": {"enum": 5, "items": False}}}},
+        {"input_schema": {"properties": {1: {"description": ["no"]}}, "required": "x"}},
+        {"input_schema": loop()},
+        {"description": "lone \ud800 surrogate"},
+    ],
+)
+def test_an_odd_tool_is_ranked_like_any_other(entry: Any) -> None:
+    tools = {"odd \udfff": entry, "get_weather": {"description": "weather"}}
+    assert names(shortlist("weather \ud83d", tools))[0] == "get_weather"
+    assert len(shortlist("", tools)) == 2
 
 
 def test_a_megabyte_of_request_is_read() -> None:
@@ -182,6 +210,52 @@ def test_a_change_of_a_tool_is_seen_even_in_place() -> None:
     assert "three" in names(shortlist("pizza", tools, 2))
     del tools["two"]
     assert names(shortlist("pizza", tools, 2)) == ["three", "one"]
+
+
+def anew(monkeypatch: pytest.MonkeyPatch, cache: Path, mark: str = "kept") -> list[Pick]:
+    """What another program picks, which has no index in memory."""
+    monkeypatch.setattr("plansmith_planner.ranking.pick._SHELF", IndexCache())
+    tools = [ToolSpec(name=f"{mark}_{at}", description=f"weather {mark}") for at in range(5)]
+    return shortlist("weather", tools, cache=cache)
+
+
+def test_the_index_is_kept_on_disk_and_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = anew(monkeypatch, tmp_path)
+    (kept,) = tmp_path.iterdir()
+    before = kept.stat().st_mtime_ns
+    assert anew(monkeypatch, tmp_path) == first
+    assert kept.stat().st_mtime_ns == before
+    anew(monkeypatch, tmp_path, "another")
+    assert len([*tmp_path.iterdir()]) == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"4\n0\n{}", b"1\n", b"\xff\xfe"])
+def test_a_damaged_index_is_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes
+) -> None:
+    first = anew(monkeypatch, tmp_path)
+    (kept,) = tmp_path.iterdir()
+    whole = kept.read_bytes()
+    kept.write_bytes(damage)
+    assert anew(monkeypatch, tmp_path) == first
+    assert kept.read_bytes() == whole
+
+
+LIST = files("plansmith_planner.language").joinpath("neighbours.txt").read_text(encoding="utf-8")
+
+
+def test_the_list_of_neighbours_says_where_it_comes_from() -> None:
+    header = [line for line in LIST.splitlines() if line.startswith("#")]
+    assert "scripts/make_neighbours.py" in " ".join(header)
+    assert "Apache-2.0" in " ".join(header)
+
+
+def test_the_list_puts_the_commonest_terms_first() -> None:
+    places = [entry.place for entry in word_list().values()]
+    assert places == sorted(set(places))
+    assert len(places) == LIST.count("\n") - LIST.count("#")
 
 
 def test_meaning_weighs_more_where_words_answer_little() -> None:
