@@ -23,7 +23,7 @@ MAY_USE_PATTERNS = re.compile(
 FUNCTIONS = {"sub", "subn", "match", "search", "fullmatch", "findall", "finditer", "split"}
 ANCHORED = {"match", "fullmatch"}
 # Handed on in a module that also searches with others, but only to be matched at one place.
-ONLY_MATCHED = {"ANOTHER_FIELD", "_QUOTED_KEY"}
+ONLY_MATCHED = {"ANOTHER_FIELD", "BARE_KEY", "BARE_VALUE", "QUOTED_KEY", "WORD_KEY", "STRUCTURE"}
 LONGEST = 20_000
 # Whoever calls these makes sure that they see no longer texts.
 SEES_AT_MOST = {"plansmith_cli.parser pattern": 400}
