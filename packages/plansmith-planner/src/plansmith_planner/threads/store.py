@@ -51,10 +51,23 @@ class ThreadStore:
             raise Misconfigured(Sentence("this store keeps no threads"), hint=hint)
         self._records: Records = store
         self._clock = clock or SystemClock()
+        # The threads that were read last, each with its last entry: the next look begins there.
+        self._known: dict[str, tuple[t.ThreadState, str]] = {}
 
     async def read(self, thread: str) -> t.ThreadState:
         """Returns the present state of a thread; an unknown one is empty."""
-        return t.fold_thread(t.ThreadState(thread), await self.thread_entries(thread))
+        head = await self._records.record(_THREAD, thread)
+        known, last = self._known.pop(thread, (t.ThreadState(thread), ""))
+        entries = await self._entries(thread, head, max(known.last - 1, 0)) if last else []
+        if not entries or t.entry_text(entries[0]) != last:
+            # Another one with this name, or the first look: from the beginning.
+            known, entries = t.ThreadState(thread), await self._entries(thread, head, 0)
+        state = t.fold_thread(known, entries[1:] if known.last else entries)
+        if entries:
+            self._known[thread] = state, t.entry_text(entries[-1])
+        if len(self._known) > 64:
+            del self._known[next(iter(self._known))]
+        return state
 
     async def append(
         self, state: t.ThreadState, *bodies: t.AnyThreadBody, by: Actor = SYSTEM

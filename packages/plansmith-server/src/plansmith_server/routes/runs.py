@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from decimal import Decimal
 from typing import Final
@@ -161,7 +162,8 @@ async def report(ask: Ask, given: b.ReportQuery) -> Answer:
     if form == "html":
         files = await work_files(ask.runs).written(ask.run)
         found = replace(found, pictures=pictures(files))
-        return web.HTMLResponse(to_html(found), headers={"Content-Security-Policy": _REPORT_POLICY})
+        page = await asyncio.to_thread(to_html, found)  # it takes long where a report does
+        return web.HTMLResponse(page, headers={"Content-Security-Policy": _REPORT_POLICY})
     return web.PlainTextResponse(to_markdown(found), media_type="text/markdown")
 
 

@@ -410,13 +410,18 @@ class Executor:
         return Ready(unit, cast("dict[str, Json]", content.value()), call, known)
 
     def _early_read(self, unit: Unit, inputs: str) -> str:
-        """Returns the key of a recent read of the same, made early, that no step has used."""
+        """Returns the key of a recent read of the same, made early, that no step has used.
+
+        Only a step that needs no other one takes it: what comes after a change reads anew.
+        """
+        if unit.parent is not None or unit.step.needed:
+            return ""
         now, call = self._clock.now(), (unit.callee, inputs)
         used = {each.prefetched for each in self._state.batch.bodies if type(each) is e.StepStarted}
         for key, each in self._journal.written.prefetches.items():
             is_free = each.result and not each.step and key not in used
             if is_free and (each.tool, each.inputs) == call and each.ended_at is not None:
-                return key if (now - each.ended_at).total_seconds() <= FRESH_S else ""
+                return key if 0 <= (now - each.ended_at).total_seconds() <= FRESH_S else ""
         return ""
 
     # Waiting and stopping.

@@ -231,7 +231,8 @@ class Journal:
         try:
             await self._store.append(events, values, **told)
         except StaleWriter:
-            found = await self._store.events(self.id, after=len(self.events))
+            after = events[0].number - 1 if events else len(self.events)
+            found = await self._store.events(self.id, after=after)
             if [each.hash for each in found[: len(events)]] != [each.hash for each in events]:
                 raise
 

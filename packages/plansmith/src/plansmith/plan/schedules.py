@@ -189,7 +189,7 @@ class FireKind(StrEnum):
 class Fire(Record):
     """One entry of a schedule's history: one per instant, with the id of its run.
 
-    `seen` is when it was last written.
+    `seen` is when the process that runs it last reported.
     """
 
     schedule: str

@@ -123,7 +123,7 @@ def _beginning(each: Evidence, words: Words) -> Iterator[str]:
     """Yields a result as tables and lists; of a long one the beginning."""
     language: Language = "zh" if words["locale"] == "zh" else "en"
     shown = each.shown if each.is_prose else facts(each.shown, language=language)
-    yield "\n".join(_blocks(shown, cites=False)).rstrip()
+    yield "\n".join(_blocks(shown, cites=not each.is_prose)).rstrip()
     if each.clipped:
         yield from ("", words["brief"].format(size=f"{each.size:,}"))
 

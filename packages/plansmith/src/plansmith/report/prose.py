@@ -172,8 +172,8 @@ def _words(tokens: Sequence[Token]) -> str:
     for token in tokens:
         if token.type == "link_open":
             target = str(token.attrs["href"])
-        elif token.type == "link_close" and parts[-1] != target:
-            parts.append(f" <{target}>")
+        elif token.type == "link_close":
+            parts += [f" <{target}>"] if parts[-1:] != [target] else []
         else:
             parts.append("\n" if token.type in ("softbreak", "hardbreak") else token.content)
     return "".join(parts)

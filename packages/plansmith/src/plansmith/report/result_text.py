@@ -72,7 +72,7 @@ def facts(text: str, cite: str = "", language: Language = "en") -> str:
     """
     try:
         value: Any = parse_json(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = text
     if isinstance(value, str):
         return _text(value, cite, language)
@@ -167,11 +167,11 @@ def _bullet(value: Json, depth: int, cite: str = "") -> Iterator[str]:
     """Writes an item on one line and its contents below; only the item is cited."""
     indent = "  " * depth
     if isinstance(value, dict):
-        short = {key: _inline(each) or each for key, each in value.items()}
-        plain = [key for key in _ordered(short) if not _holds(short[key])]
+        inline = {key: text for key, each in value.items() if (text := _inline(each))}
+        plain = [key for key in _ordered(value) if key in inline or not _holds(value[key])]
         if plain:
-            yield f"{indent}- {_fields_text(short, plain)}{cite}"
-        for key in (key for key in short if _holds(short[key])):
+            yield f"{indent}- {_fields_text(value, plain, inline)}{cite}"
+        for key in (key for key in value if key not in plain):
             held = value[key]
             below = depth + bool(plain)
             if not plain or not isinstance(held, list):
@@ -196,10 +196,13 @@ def _inline(value: Json) -> str:
     return text if len(text) <= _LONGEST_INLINE else ""
 
 
-def _fields_text(value: Mapping[str, Json], keys: Sequence[str]) -> str:
-    """Writes `todo.md (count: 1)` if the first field is a name; else all fields by name."""
+def _fields_text(value: Mapping[str, Json], keys: Sequence[str], inline: Mapping[str, str]) -> str:
+    """Writes `todo.md (count: 1)` if the first field is a name; else all fields by name.
+
+    `inline` are short lists, written already.
+    """
     first, *others = keys
-    fields = [f"{_unmarked(key)}: {_plain(value[key])}" for key in keys]
+    fields = [f"{_unmarked(key)}: {inline.get(key) or _plain(value[key])}" for key in keys]
     rest = ", ".join(fields[1:])
     if first not in _NAMES or not isinstance(value[first], str | int):
         return ", ".join(fields)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from plansmith.engine.journal import Journal
@@ -16,12 +16,20 @@ from plansmith.plan.sentence import Sentence, joined
 _SHOWN: Final = 5
 
 
-async def conclude(journal: Journal, *, is_read: Callable[[str], bool], reason: str = "") -> None:
+async def conclude(
+    journal: Journal,
+    *,
+    is_read: Callable[[str], bool],
+    acting: Collection[str] = (),
+    reason: str = "",
+) -> None:
     """Ends a run that has nothing left to do: closes open steps and writes the end.
 
-    `is_read` tells by a step's name whether its call changes nothing.
+    `is_read` tells by a step's name whether its call changes nothing; `acting` are the steps that
+    change something by the tools of now, which those of the proposal may not know yet.
     """
     run, over = journal.run, Sentence("the run is over")
+    acting = {*acting, *run.acts}
     rest: list[e.AnyBody] = [
         e.QuestionWithdrawn(question=name, reason=over) for name in run.questions
     ]
@@ -30,11 +38,9 @@ async def conclude(journal: Journal, *, is_read: Callable[[str], bool], reason: 
         run = fold(journal.following(*rest), run)
     # Changes that the plan passed over because something failed.
     passed_over = [
-        name
-        for name, step in run.steps.items()
-        if step.rule == "error" and root_of(name) in run.acts
+        name for name, step in run.steps.items() if step.rule == "error" and root_of(name) in acting
     ]
-    status = _verdict(run, passed_over)
+    status = _verdict(run, acting, passed_over)
     if not reason and (status is RunStatus.CANCELLED or not _all_done(run)):
         reason = joined([*_reasons(run, status, journal, passed_over)])
     # In one append: after a crash in between, nobody would be asked about the unknown steps.
@@ -42,7 +48,7 @@ async def conclude(journal: Journal, *, is_read: Callable[[str], bool], reason: 
     await journal.append(*rest, end)
 
 
-def _verdict(run: Run, passed_over: list[str]) -> RunStatus:
+def _verdict(run: Run, acting: Collection[str], passed_over: list[str]) -> RunStatus:
     """Returns the final status of a run: `done` if every approved change was made.
 
     What the plan itself skips is not missing, unless something failed before.
@@ -57,7 +63,7 @@ def _verdict(run: Run, passed_over: list[str]) -> RunStatus:
     missing = {name for name in active if not run.steps[name].settled}
     any_done = any(step.status is StepStatus.DONE for step in run.steps.values())
     skipped = {name for name in missing if run.steps[name].status is StepStatus.SKIPPED}
-    met = _is_met(run) and any_done and missing == skipped and not missing & {*run.acts}
+    met = _is_met(run) and any_done and missing == skipped and not missing & {*acting}
     if not run.dropped and (met or not missing):
         return RunStatus.DONE
     if any_done:

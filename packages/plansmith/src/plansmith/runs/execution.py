@@ -270,13 +270,16 @@ class RunExecution:
             if journal.run.paused:
                 return False
         past, run, intake = await self._intake.past(), journal.run, self._intake
+        # What steps would have changed matters only if the goal was met early, or one failed.
+        matters = run.advice or any(step.rule == "error" for step in run.steps.values())
+        acting = await intake.acting(run.plan, run.templates) if run.plan and matters else ()
         callees, templates = await intake.callees(), {**intake.templates, **run.templates}
 
         def is_read(name: str) -> bool:
             unit = named_unit(run.plan, name, templates) if run.plan else None
             return unit is not None and callees.is_read(unit)
 
-        await conclude(journal, is_read=is_read, reason=outcome.reason)
+        await conclude(journal, is_read=is_read, acting=acting, reason=outcome.reason)
         past.learn((await journal.summary()).calls)
         return False
 

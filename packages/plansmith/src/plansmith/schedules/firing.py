@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from datetime import datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from plansmith.errors import Misconfigured, RunBusy, StaleWriter, StoreAway
+from plansmith.errors import Misconfigured, PlansmithError, RunBusy, StaleWriter, StoreAway
 from plansmith.plan import schedules as plans
 from plansmith.plan.next_move import AwaitReview, Conclude, Execute, MakePlan, goes_on, next_move
 from plansmith.plan.plan import Plan
@@ -22,6 +23,10 @@ from plansmith.schedules.approval import StandingApproval
 from plansmith.schedules.store import ScheduleStore
 from plansmith.templates.book import TemplateBook
 
+HEARTBEAT_S: Final = 30.0
+# A process updates the row of its fire every HEARTBEAT_S; after this time without, it is dead.
+ABANDONED_AFTER: Final = timedelta(seconds=4 * HEARTBEAT_S)
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_PARALLEL: Final = 16
 _ENDS: Final = {
     RunStatus.DONE: FireState.DONE,
@@ -37,14 +42,16 @@ class HeldFire:
     def __init__(self, fire: Fire, store: ScheduleStore) -> None:
         self.fire = fire
         self._store = store
+        self._writing = asyncio.Lock()
 
     async def mark(self, **changes: Any) -> bool:
         """Writes the row's next version; false if another process has taken it over."""
-        after = self.fire.replace(version=self.fire.version + 1, **changes)
-        if not await self._store.put_fire(after):
-            return False
-        self.fire = after
-        return True
+        async with self._writing:
+            after = self.fire.replace(version=self.fire.version + 1, **changes)
+            if not await self._store.put_fire(after):
+                return False
+            self.fire = after
+            return True
 
 
 class Firing:
@@ -103,7 +110,9 @@ class Firing:
         for each in stopping:
             each.cancel()
         await asyncio.gather(*stopping, return_exceptions=True)
-        self._holds.clear()
+        while self._holds:
+            _, hold = self._holds.popitem()
+            await hold.mark(seen=_LONG_AGO)
 
     def upcoming(self, schedule: Schedule) -> datetime | None:
         """Returns the first due time that was not handled yet; computed once a version."""
@@ -171,22 +180,11 @@ class Firing:
             await hold.mark(state=FireState.CANCELLED, note=note, ended=now)
         elif journal.run.status.over:
             await self._ended(schedule, hold, journal.run)
-        # Without events its process died before it created the run, or is creating it.
-        elif not journal.events or await self._may_continue(fire, journal.run):
+        elif not journal.events:  # its process died before it created the run, or is creating it
             self.start(schedule, fire)
+        elif _may_continue(fire, journal.run, now) and await hold.mark(seen=now):
+            self.start(schedule, hold.fire)
         return hold.fire
-
-    async def _may_continue(self, fire: Fire, run: Run) -> bool:
-        """Tells whether to continue a run: it was decided on meanwhile, or its process died."""
-        if next_move(run) == Execute(begun=False):
-            return True
-        if fire.state is FireState.WAITING:
-            return goes_on(run)
-        try:
-            await self._journals.owners.need_free(run.id)
-        except RunBusy:
-            return False
-        return True
 
     def start(self, schedule: Schedule, fire: Fire) -> bool:
         """Starts to execute a fire in the background; false if it is not to be executed."""
@@ -211,6 +209,7 @@ class Firing:
         return True
 
     async def _execute(self, schedule: Schedule, hold: HeldFire) -> None:
+        heartbeat = asyncio.ensure_future(self._heartbeat(hold))
         fire, name = hold.fire, schedule.name
         try:
             await self._make_run(schedule, fire)
@@ -228,6 +227,14 @@ class Firing:
             note = Sentence("it could not be executed: {error}", error=error)
             await hold.mark(state=FireState.FAILED, note=note, ended=self._clock.now())
             await self._pause_if_failing(schedule)
+        finally:
+            heartbeat.cancel()
+
+    async def _heartbeat(self, hold: HeldFire) -> None:
+        while True:
+            await self._clock.sleep(HEARTBEAT_S)
+            with suppress(PlansmithError):  # tried again at the next heartbeat
+                await hold.mark(seen=self._clock.now())
 
     async def _make_run(self, schedule: Schedule, fire: Fire) -> None:
         journal = self._journals.new(fire.run)
@@ -323,5 +330,15 @@ def _overlapping(
     before = (begun or open_fires)[0]
     waits = before.state is FireState.WAITING
     code = "schedule.still_waits" if waits else "schedule.still_runs"
-    why = Sentence(code, time=f"{before.due:%Y-%m-%d %H:%M}")
+    more = Sentence("and one is queued") if queued else ""
+    why = joined([Sentence(code, time=f"{before.due:%Y-%m-%d %H:%M}"), more])
     return {"state": FireState.SKIPPED, "run": "", "note": why, "ended": now}
+
+
+def _may_continue(fire: Fire, run: Run, now: datetime) -> bool:
+    """Tells whether to continue a run here: it was decided on meanwhile, or its process died."""
+    if next_move(run) == Execute(begun=False):
+        return True
+    if fire.state is FireState.WAITING:
+        return goes_on(run)
+    return now - fire.seen > ABANDONED_AFTER

@@ -125,7 +125,10 @@ def _planned(text: str | None) -> PlanningFacts:
 def _summary(run: str, status: str, number: int, cells: Sequence[Any]) -> RunSummary:
     tokens, cost, planning, text = cells
     own = {"run": run, "number": number, "status": status, "tokens": int(tokens), "money": cost}
-    summary = msgspec.convert({**json.loads(text), **own}, RunSummary)
+    found: dict[str, Any] = json.loads(text)
+    if not found.keys() >= {"steps", "times"} or not _APART.isdisjoint(found):
+        raise ValueError("not what was stored")
+    summary = msgspec.convert({**found, **own}, RunSummary)
     return replace(summary, **_planned(planning)._asdict())
 
 
