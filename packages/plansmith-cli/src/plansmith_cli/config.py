@@ -15,7 +15,7 @@ from plansmith.files import config_folder, data_folder
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Record
 from plansmith.plan.limits import BudgetLimits, Limits, why_invalid
-from plansmith.plan.sentence import Sentence, did_you_mean
+from plansmith.plan.sentence import Sentence, did_you_mean, with_hint
 from plansmith.protected_files import PROJECT_FILE, protect
 from plansmith.review.settings import ReviewPolicy
 from plansmith.secrets import SecretSource
@@ -152,13 +152,20 @@ def _project_settings(
     folder: Path, environment: Mapping[str, str], tell: Callable[[str], None]
 ) -> Table:
     """Returns the settings of the project if they are trusted, else none."""
-    project = look_at(folder)
+    book, content = TrustBook(data_folder(environment)), None
+    try:
+        read_regular_file(folder.resolve() / PROJECT_FILE, links=False)
+    except Misconfigured as error:  # whoever made the folder must not stop every command
+        tell(error.message)
+        return {}
+    project, known = look_at(folder), book.get(folder)
     if project is None or not project.settings:
         return {}
-    # Files that the settings name are not read before the user has trusted the folder once.
-    book = TrustBook(data_folder(environment))
-    known = book.get(folder)
-    content = project.content() if known else None
+    try:
+        # Files that the settings name are not read before the user has trusted the folder once.
+        content = project.content() if known else None
+    except Misconfigured as error:
+        tell(with_hint(error.message, error.hint))
     if content is not None and book.trusts(content):
         protect(content.files)
         return book.settings(content, tell)

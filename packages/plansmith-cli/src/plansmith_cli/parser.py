@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
@@ -20,13 +21,33 @@ from plansmith_cli.command_table import Command
 from plansmith_cli.ui.terminal import own_locale, wrapped
 
 if TYPE_CHECKING:
+    import difflib
+
     from plansmith.plan import sentence
 else:
-    lazy_modules(globals(), sentence="plansmith.plan.sentence")
+    lazy_modules(globals(), difflib="difflib", sentence="plansmith.plan.sentence")
 
 
 # The folder of `-C`, as it was typed: a command that a person copies needs it too.
 FOLDER: Final = ContextVar("FOLDER", default="")
+# What argparse says of wrong arguments, and the same in Chinese.
+_ERRORS: Final = (
+    (r"the following arguments are required: (.*)", r"缺少参数：\1"),
+    (r"one of the arguments (.*) is required", r"需要其中一个参数：\1"),
+    (r"unrecognized arguments: (.*)", r"不认识的参数：\1"),
+    (r"argument (.*?): not allowed with argument (.*)", r"参数 \1：不能与 \2 一起使用"),
+    (
+        r"argument (.*?): invalid choice: (.*?) \((?:choose from )(.*)\)",
+        r"参数 \1：不能是 \2，可选 \3",
+    ),
+    (r"argument (.*?): expected one argument", r"参数 \1：需要一个值"),
+    (r"argument (.*?): expected at least one argument", r"参数 \1：至少需要一个值"),
+    (r"argument (.*?): expected (\d+) arguments", r"参数 \1：需要 \2 个值"),
+    (r"argument (.*?): ignored explicit argument (.*)", r"参数 \1：不需要值 \2"),
+    (r"argument (.*?): invalid (?:int|float) value: (.*)", r"参数 \1：\2 不是数字"),
+    (r"argument (.*?): (.*)", r"参数 \1：\2"),  # what a check of ours says, in Chinese already
+    (r"ambiguous option: (.*) could match (.*)", r"选项 \1 不明确，可能是 \2"),
+)
 
 
 def is_chinese() -> bool:
@@ -77,14 +98,18 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises the error, with the option that was meant or the command that lists them."""
+        matches = [(re.fullmatch(pattern, message), chinese) for pattern, chinese in _ERRORS]
+        shown = (found.expand(chinese) for found, chinese in matches if found and is_chinese())
+        told = f"{self.prog}: {next(shown, message)}"
         wrong = [each.rstrip(",:") for each in message.split() if each.startswith("--")]
         offered = [each for each in self._actions if each.help != argparse.SUPPRESS]
         options = [name for each in offered for name in each.option_strings]
         known = [each for each in options if each.startswith("--")]
-        hint: str = sentence.Sentence("{command} --help lists the options", command=self.prog)
-        if wrong and wrong[0] not in known:
-            hint = sentence.did_you_mean(wrong[0], known, otherwise=hint)
-        raise WrongUsage(f"{self.prog}: {message}", self.format_usage(), hint=hint)
+        near = difflib.get_close_matches(wrong[0], known, n=1) if wrong else []
+        hint = sentence.Sentence("{command} --help lists the options", command=self.prog)
+        if near and near[0] not in wrong:
+            hint = sentence.Sentence("did you mean {name}?", name=near[0])
+        raise WrongUsage(told, self.format_usage(), hint=hint)
 
 
 def add_options(parser: argparse.ArgumentParser, text: str, **typed: Any) -> None:

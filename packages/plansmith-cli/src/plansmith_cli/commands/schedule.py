@@ -369,5 +369,5 @@ COMMAND = noun(
         "next": Verb(_next, _PRINTS, _NEXT + _TIMING + _LOOKS, _GIVEN),
         "keep": Verb(_keep, "fire what is due, until you stop it", _KEEP + PARTS + JSON, _GIVEN),
     },
-    in_session,
+    lambda args, work: in_session(args, work, only_reads=work is _next),
 )

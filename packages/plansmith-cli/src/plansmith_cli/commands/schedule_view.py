@@ -221,7 +221,16 @@ async def is_confirmed(session: Session, offer: Offer) -> bool:
         return True
     offer.say_unapproved(session)
     if session.given("json"):
-        print_json({"hash": offer.plan.hash, "plan": offer.plan.to_json()})
+        now = session.smith.runs.journals.clock.now()
+        shown: list[dict[str, Json]] = [
+            {
+                "timing": timing.to_json() | {"timezone": timing.timezone},
+                "next": [instant(at) for at in next_fires(timing, after=now, count=3)],
+            }
+            for timing, _ in offer.parts
+        ]
+        times: dict[str, Json] = {"times": [*shown]} if offer.is_several else shown[0]
+        print_json({"hash": offer.plan.hash, **times, "plan": offer.plan.to_json()})
     return False
 
 

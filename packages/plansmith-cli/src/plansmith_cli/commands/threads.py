@@ -125,14 +125,23 @@ def taken_line(thread: Thread, turn: Turn, *, undo: str) -> str:
     judged = Sentence(
         " (the model judged: {reason})" if turn.judge == "model" else " ({reason})", reason=reason
     )
-    value = clip(safe(value_text(read.value)), 80)
-    return ui.own_text(
-        "Taken as: {kind}{value}{because}; {undo} takes it back.",
-        kind=_KINDS[turn.kind],
-        value=f" “{value}”" if turn.kind == "answer" else "",
-        because=judged if reason else "",
-        undo=undo,
-    )
+    value, because = clip(safe(value_text(read.value)), 80), judged if reason else ""
+    if turn.kind == "answer":
+        return ui.own_text(
+            "Taken as the answer “{value}” to {question}{because}; {undo} takes it back.",
+            value=value,
+            question=safe(read.question),
+            because=because,
+            undo=undo,
+        )
+    if turn.kind == "change":
+        return ui.own_text(
+            "Taken as: {kind}{because}; {undo} takes it back.",
+            kind=_KINDS[turn.kind],
+            because=because,
+            undo=undo,
+        )
+    return ui.own_text("Taken as: {kind}{because}.", kind=_KINDS[turn.kind], because=because)
 
 
 async def say_in(

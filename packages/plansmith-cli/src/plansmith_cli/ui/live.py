@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Generator
@@ -20,7 +21,7 @@ from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.text import safe
 from plansmith_cli.ui.output import use_colour
-from plansmith_cli.ui.progress import Detail, Lines, header, is_stage, rows
+from plansmith_cli.ui.progress import ICONS, Detail, Lines, header, is_stage, rows
 
 if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderResult
@@ -35,6 +36,9 @@ _STYLES: Final = {
 }
 
 
+# The header, the message line, and free lines above the cursor.
+_OTHER_LINES: Final = 4
+_URGENCY: Final = [*ICONS]
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAMES_A_SECOND: Final = 10
 
@@ -117,7 +121,14 @@ class Board(Lines):
         text.append(header(self._run, now=now, locale=self._locale), style="bold")
         if message:
             text.append(f"\n{message}", style="bold")
-        for row in rows(self._run, now=now, locale=self._locale):
+        found, most = (
+            [*rows(self._run, now=now, locale=self._locale)],
+            shutil.get_terminal_size().lines,
+        )
+        if len(found) > most - _OTHER_LINES:
+            # What does not fit is cut off, but not what runs now.
+            found.sort(key=lambda row: _URGENCY.index(row.status))
+        for row in found:
             text.append(f"\n{row.text}", style=_STYLES.get(row.status, ""))
         return text
 

@@ -154,17 +154,23 @@ def _words(english: str, chinese: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{english})\b|{chinese}", re.IGNORECASE)
 
 
-# Names of columns that SQL and `tables.group` work out: sum(amount), sum_amount, total.
+# Names of columns that SQL works out: sum(amount), total_amount, order_count; `max_speed` is none.
 _AGGREGATES: Final = {
-    "count": ("Count", "数量"),
+    **dict.fromkeys(("count", "cnt"), ("Count", "数量")),
     **dict.fromkeys(("sum", "total"), ("Total", "合计")),
-    **dict.fromkeys(("avg", "average"), ("Average", "平均")),
+    **dict.fromkeys(("avg", "average", "mean"), ("Average", "平均")),
     "max": ("Maximum", "最大"),
     "min": ("Minimum", "最小"),
 }
 _AGGREGATE: Final = re.compile(
-    rf"({'|'.join(_AGGREGATES)})(?:_(.+)|\s*\(\s*[\"'`]?([^\"'`]*?)[\"'`]?\s*\))?", re.IGNORECASE
+    r"\s*(?P<call>count|sum|avg|total|max|min)\s*+\((?P<of>.*)\)\s*"
+    r"|(?P<first>count|cnt|sum|total|avg|average|mean)_(?P<behind>.+)"
+    r"|(?P<before>.+)_(?P<last>count|cnt|sum|total|avg|average|mean)"
+    r"|(?P<alone>count|cnt|sum|total|avg|average|mean|max|min)",
+    re.IGNORECASE,
 )
+# Numbers that name something are not grouped: a year, an id, a telephone number.
+_NAMING: Final = re.compile(r"id$|year|code|phone|number$|no$|zip|年|号|编码|电话", re.IGNORECASE)
 
 
 def _heading(name: str, task: Task) -> str:
@@ -172,9 +178,15 @@ def _heading(name: str, task: Task) -> str:
     found = _AGGREGATE.fullmatch(name)
     if found is None:
         return name
-    english, chinese = _AGGREGATES[found[1].casefold()]
-    of = "" if found[3] == "*" else found[2] or found[3] or ""
-    return task.say(f"{english} {of}".strip(), f"{of}{chinese}")
+    word = found["call"] or found["first"] or found["last"] or found["alone"]
+    called = (found["of"] or "").strip().strip("\"'`")
+    called = "" if called in ("*", "1") else called  # of count(*) there is nothing to name
+    of = found["behind"] or found["before"] or called
+    english, chinese = _AGGREGATES[word.casefold()]
+    if found["call"] or found["first"]:
+        plain = of if found["call"] else of.replace("_", " ")
+        return task.say(f"{english} {plain}".strip(), f"{of}{chinese}")
+    return task.say(name, f"{of}{chinese}")
 
 
 def _rows(fields: Fields, task: Task) -> str:
@@ -183,9 +195,13 @@ def _rows(fields: Fields, task: Task) -> str:
     if not values or all(cell is None for row in values for cell in row):
         return task.say("Nothing was found: no row matches.", "没有找到符合条件的记录。")
     headings = {name: _heading(name, task) for name in names}
+    # In a sentence `total_sales` is Total sales.
     labels = list(headings.values())
+    if task.language == "en":
+        plain = [" ".join(each.replace("_", " ").split()) for each in labels]
+        labels = [each[:1].upper() + each[1:] for each in plain]
     if len(values) == 1:
-        cells = ["—" if cell is None else number_text(cell) for cell in values[0]]
+        cells = [_grouped(name, cell) for name, cell in zip(names, values[0], strict=True)]
         labelled = [task.named(*each) for each in zip(labels, cells, strict=True)]
         if isinstance(values[0][0], str) and 1 < len(cells) <= 4:
             return task.noted(cells[0], *labelled[1:])
@@ -198,6 +214,16 @@ def _rows(fields: Fields, task: Task) -> str:
     if fields.get("more"):
         more = [task.say(f"(the first {shown} of many)", f"（前 {shown} 行，还有更多）")]
     return "\n".join([*_table(rows[:MOST_ROWS], headings), *(["", *more] if more else [])])
+
+
+def _grouped(name: str, cell: Any) -> str:
+    """Writes a number for reading: thousands are grouped unless it names something."""
+    text = "—" if cell is None else number_text(cell)
+    if isinstance(cell, bool) or not isinstance(cell, int | float) or _NAMING.search(name):
+        return text
+    whole, dot, rest = text.partition(".")
+    large = abs(cell) >= 10_000 and whole.lstrip("-").isdecimal()
+    return f"{int(whole):,}{dot}{rest}" if large else text
 
 
 _DESCRIBED: Final = {
