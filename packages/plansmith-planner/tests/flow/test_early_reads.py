@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.flow.smiths import NO_TRIAGE, Stepwise, approve, approved
 
-from plansmith import Effect, Plansmith, Run, RunStatus, ToolSpec
+from plansmith import Effect, Plan, Plansmith, Run, RunStatus, ToolSpec
 from plansmith.errors import ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -274,3 +274,35 @@ async def test_reads_early_take_part_in_the_tokens_and_the_money_of_the_run() ->
     assert (run.tokens, run.money) == (7, Decimal("0.05"))
     run = await app.run(run.id)
     assert (run.tokens, run.money) == (7, Decimal("0.05"))
+
+
+class World:
+    """What is looked at changes when something is put there."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    async def tools(self) -> list[ToolSpec]:
+        effects = {"look": Effect.READ, "put": Effect.WRITE}
+        return [ToolSpec(name=name, effect=effect) for name, effect in effects.items()]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        self.value += tool == "put"
+        return self.value
+
+
+async def test_a_read_that_an_edit_puts_after_a_change_is_made_anew() -> None:
+    put, look = {"id": "w", "tool": "put"}, {"id": "check", "tool": "look"}
+    model = Slow(look, put)
+    app = app_of(model, World())
+    planning = asyncio.create_task(app.plan("put, then look"))
+    await model.wrote.wait()
+    name = await only_run(app)
+    await until(app, PrefetchEnded)
+    model.go_on.set()
+    await planning
+    after = {**look, "after": ["w"]}
+    run = await app.edit(name, Plan.model_validate({"goal": "g", "steps": [put, after]}), by="ada")
+    assert run.plan is not None
+    await app.decide(name, approve=run.plan.hash, by="ada")
+    assert (await app.run(name)).result("check") == 1

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.flow.plans import approved, plan
 
-from plansmith import Effect, Plan, Plansmith, RunStatus
-from plansmith.errors import OutcomeUnknown
+from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
+from plansmith.errors import NotApproved, OutcomeUnknown, ToolFailed
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.replay.player import replay
@@ -83,3 +83,33 @@ async def test_an_item_that_did_not_happen_follows_the_rule_of_its_map(
     inner = {"tool": "pay", "inputs": {"x": "{{item}}"}, **each}
     run = await ended(world(), {"id": "all", "over": [1, 2, 3], "each": inner, **whole})
     assert run.steps["all"].result == result
+
+
+class Changing:
+    """A tool that fails, and whose effect may change between the plan and the run."""
+
+    effect = Effect.READ
+
+    async def tools(self) -> list[ToolSpec]:
+        return [
+            ToolSpec(name="sync", effect=self.effect),
+            ToolSpec(name="look", effect=Effect.READ),
+        ]
+
+    async def call(self, tool: str, arguments: Any, call: Any) -> Any:
+        if tool == "sync":
+            raise ToolFailed("no")
+        return 1
+
+
+async def test_a_change_that_was_a_read_when_it_was_proposed_is_missed_all_the_same() -> None:
+    tools, store = Changing(), MemoryStore()
+    steps = [{"id": "l", "tool": "look"}, {"id": "p", "tool": "sync", "on_error": "skip"}]
+    given = Plan.model_validate({"goal": "g", "steps": steps})
+    run = await Plansmith(tools=[tools], store=store).submit(given)
+    tools.effect = Effect.WRITE
+    later = Plansmith(tools=[tools], store=store, limits=Limits(first_wait_s=0))
+    with pytest.raises(NotApproved):
+        await later.run(run.id)
+    await later.decide(run.id, approve=given.hash, by="ada")
+    assert (await later.run(run.id)).status is RunStatus.PARTLY_DONE

@@ -116,7 +116,7 @@ async def thread_of(session: Session, run: Run) -> str:
     return await ThreadStore(session.smith.store).thread_of(run.id)
 
 
-def taken_line(thread: Thread, turn: Turn, *, undo: str) -> str:
+async def taken_line(session: Session, thread: Thread, turn: Turn, *, undo: str) -> str:
     """Says what a message was taken for; empty where that is plain."""
     said, reason = thread.state.message(turn.number), safe(ui.own(turn.reason))
     read = said.reading if said else None
@@ -127,10 +127,16 @@ def taken_line(thread: Thread, turn: Turn, *, undo: str) -> str:
     )
     value, because = clip(safe(value_text(read.value)), 80), judged if reason else ""
     if turn.kind == "answer":
+        asked = [each.body for each in await session.smith.store.events(read.run)]
+        texts = [
+            each.text
+            for each in asked
+            if isinstance(each, QuestionAsked) and each.question == read.question
+        ]
         return ui.own_text(
-            "Taken as the answer “{value}” to {question}{because}; {undo} takes it back.",
+            "Taken as the answer “{value}” to “{question}”{because}; {undo} takes it back.",
             value=value,
-            question=safe(read.question),
+            question=clip(safe(ui.own(texts[-1] if texts else read.question)), 80),
             because=because,
             undo=undo,
         )
@@ -159,7 +165,7 @@ async def say_in(
         raise
     session.say(*waiting_in([each.run for each in turn.earlier if each.run is not None]))
     undo = undo or session.command("threads", "undo", turn.thread, str(turn.number))
-    if taken := taken_line(thread, turn, undo=undo):
+    if taken := await taken_line(session, thread, turn, undo=undo):
         session.tell(ui.dim(taken))
     with session.planning():
         for each in turn.earlier:

@@ -92,7 +92,7 @@ def test_what_a_message_was_taken_for_is_told_and_undo_takes_it_back(
     travel: Travel, pipe: Pipe
 ) -> None:
     _, out, err = pipe("Plan a trip", "Rome", "/undo", "/thread", flags=PY)
-    assert "Taken as: answer “Rome” (a short reply to the question); /undo" in err
+    assert "Taken as the answer “Rome” to “Where to?” (a short reply to the question); /undo" in err
     assert "The message was taken back." in out
     assert "→ taken back · answer" in out
     assert err.count("Where to?") >= 3  # it is asked again

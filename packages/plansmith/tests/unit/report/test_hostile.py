@@ -17,7 +17,7 @@ from plansmith.plan.run import StepState
 from plansmith.report.build import load_report, make_report
 from plansmith.report.data import Report
 from plansmith.report.html import to_html
-from plansmith.report.markdown import answer_markdown, to_markdown
+from plansmith.report.markdown import answer_markdown, harmless, to_markdown
 from plansmith.report.prose import as_text
 
 SCRIPTS = [
@@ -358,3 +358,9 @@ async def test_indented_text_keeps_its_lines_and_names_in_tables_keep_their_sign
     assert "| __init__ | *a* <b> |" in text
     assert "| _x_ | `c` |" in text
     assert "| \\_\\_init\\_\\_ | \\*a\\* &lt;b&gt; |" in marked
+
+
+async def test_lists_within_rows_are_escaped_once_and_a_link_without_words_is_shown() -> None:
+    text, _ = await shown([{"path": "a.txt", "columns": ["a|b", "x_y_"], "n": 3}])
+    assert text == "- a.txt (columns: a|b; x_y_, n: 3)"
+    assert as_text(harmless("[](https://e.example) see above")).startswith(" <https://e.example>")
