@@ -55,7 +55,7 @@ def test_the_five_turns_of_a_conversation(traveller: Traveller) -> None:
     with traveller.types(*CHAT, "Plan a trip") as terminal:
         terminal.until("The planner asks about your request", "Where to?", YOU)
         terminal.type("Rome\n")
-        terminal.until("Taken as: answer “Rome”", "✓ find  done")
+        terminal.until("Taken as the answer “Rome” to “Where to?”", "✓ find  done")
         terminal.until("You could take AZ 123.")
         terminal.until(YOU, times=2)
         terminal.type("Now book it\n")

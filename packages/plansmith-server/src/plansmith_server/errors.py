@@ -87,9 +87,17 @@ class HttpProblem(Exception):
 
 
 def wanted_language(accepted: str) -> str:
-    """Returns the first known language of an Accept-Language header."""
-    names = (each.strip() for each in accepted[:1000].split(","))
-    return language_of(next((name for name in names if name[:2].lower() in LANGUAGES), ""))
+    """Returns the known language that an Accept-Language header prefers."""
+    ranked: list[tuple[float, str]] = []
+    for each in accepted[:1000].split(","):
+        name, _, quality = each.partition(";q=")
+        try:
+            ranked.append((-float(quality or 1), name.strip()))
+        except ValueError:
+            continue
+    ranked.sort(key=lambda each: each[0])
+    known = (name for _, name in ranked if name[:2].lower() in LANGUAGES)
+    return language_of(next(known, ""))
 
 
 def in_reader_language(value: Any, language: str) -> Any:

@@ -18,7 +18,7 @@ from plansmith import (
     try_read_plan,
 )
 from plansmith.check.check_plan import check_plan
-from plansmith.errors import UnreadableText
+from plansmith.errors import Misconfigured, UnreadableText
 from plansmith.formats.dialect import dialect, dialect_names
 from plansmith.formats.native import schema, to_json, to_yaml
 from plansmith.formats.text import read_text
@@ -65,7 +65,14 @@ def _check(args: argparse.Namespace) -> int | None:
         session.print_as(found, problem_lines(problems, own_locale()) if problems else [none])
         return Exit.INVALID if has_errors(problems) else Exit.OK
 
-    return in_session(args, work)
+    try:
+        return in_session(args, work)
+    except Misconfigured:
+        # Without the tools, such as where their file is broken, the form of the plan is left.
+        form = check_plan(plan, []) if plan is not None else []
+        found = [*notes, *(each for each in form if each.code != "PS101")]
+        ui.print_lines(problem_lines(found, own_locale()) if not args.json else ())
+        raise
 
 
 def _read(args: argparse.Namespace) -> Parsed:
