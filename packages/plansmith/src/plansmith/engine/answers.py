@@ -142,9 +142,9 @@ def agrees(value: Json, question: str, options: Sequence[str]) -> bool | None:
         return value
     if not isinstance(value, str):
         return True  # a number or the like, to whoever asked for one
-    said = value.strip().casefold()
-    if said in _YES_OR_NO:
-        return _YES_OR_NO[said]
+    word = value.strip().casefold()
+    if word in _YES_OR_NO:
+        return _YES_OR_NO[word]
     if "answers" not in plugins.names("planners"):
         return None
     read: Callable[[str, str, Sequence[str]], bool | None] = plugins.load("planners", "answers")
@@ -202,10 +202,10 @@ def after_answer(
     if asked.state:
         return AfterAnswer([e.StepReplied(step=step, answer=value, state=asked.state)])
     if refuses(run, asked, value, known):
-        said = Sentence("the answer was {answer}", answer=value_text(value))
+        reason = Sentence("the answer was {answer}", answer=value_text(value))
         denied = Sentence("{step} was denied", step=step)
         skipped = [e.StepSkipped(step=name, reason=denied) for name in behind(run, step)]
-        return AfterAnswer([e.StepSkipped(step=step, reason=said), *skipped])
+        return AfterAnswer([e.StepSkipped(step=step, reason=reason), *skipped])
     content = content_of(value)
     return AfterAnswer([e.StepDone(step=step, result=content.digest, size=len(content.text))])
 

@@ -174,7 +174,7 @@ class Executor:
         """Writes what ended and what starts, makes the calls that start, and waits for more."""
         state, wakeups, calls = self._state, self.wakeups, self._calls
         while not self._cancelled:
-            self._take_ends()
+            self._take_ended()
             started = self._start()
             batch, state.batch = state.batch, Batch()
             if batch.bodies:
@@ -191,12 +191,12 @@ class Executor:
             if wakeups.follower:
                 await self._catch_up()
 
-    def _take_ends(self) -> None:
+    def _take_ended(self) -> None:
         """Adds progress and the ends of all finished calls to the batch."""
         state, running = self._state, self._calls.running
         if not self._progress.is_empty:
             state.batch.bodies += self._progress.take(running)
-        for name, outcome in self.wakeups.ends():
+        for name, outcome in self.wakeups.take_ended():
             del running[name]
             if isinstance(outcome, Done):
                 state.finish(state.units[name], outcome.value)
@@ -374,8 +374,10 @@ class Executor:
         if not missing:
             return unit
         locale = self._journal.run.locale
-        said = {name: in_language(Sentence("reply.skipped", step=name), locale) for name in missing}
-        instruction = with_words(step.instruction, said)
+        words = {
+            name: in_language(Sentence("reply.skipped", step=name), locale) for name in missing
+        }
+        instruction = with_words(step.instruction, words)
         return unit.with_step(step.model_copy(update={"instruction": instruction}))
 
     def _prepare_call(self, unit: Unit, inputs: dict[str, Json], seen: str) -> Ready:
@@ -444,7 +446,7 @@ class Executor:
             del batch.bodies[: len(self._opening)]
         if not self._journal.run.cancel_asked:
             await self._journal.append(e.CancelAsked(reason=reason), by=by)
-        self._take_ends()
+        self._take_ended()
         if batch.bodies:
             await self._journal.append(*batch.bodies, values=batch.values)
 

@@ -102,10 +102,10 @@ class Group:
         """Says why the group is not done; empty if it is."""
         if not self.failed:
             return ""
-        told = {"count": len(self.failed), "total": len(self.parts), "parts": [*self.failed][:5]}
+        fields = {"count": len(self.failed), "total": len(self.parts), "parts": [*self.failed][:5]}
         if self.left_out:
-            return Sentence("{count} of {total} parts were left out: {parts}", **told)
-        return Sentence("{count} of {total} parts failed: {parts}", **told)
+            return Sentence("{count} of {total} parts were left out: {parts}", **fields)
+        return Sentence("{count} of {total} parts failed: {parts}", **fields)
 
     def joined(self, results: Mapping[str, Json]) -> Json:
         """The results of all parts: a list for a map, a table by step for a template.

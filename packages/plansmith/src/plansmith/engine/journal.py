@@ -9,7 +9,7 @@ from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
 from plansmith.engine.summary import SummaryMaker
 from plansmith.errors import EventMisfit, JournalDamaged, NotFound, StaleWriter, StoreAway
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 SYSTEM: Final = e.Actor(kind="system")
 Entry = e.AnyBody | tuple[e.AnyBody, e.Actor]
+Write = Callable[[], Awaitable[None]]
 _LOOKS: Final = 3
 _SHORT: Final = 1000
 
@@ -188,11 +189,11 @@ class Journal:
             summary = await self._summaries.with_models(summary, events, values, self.value)
         # Write, under the term of the claim.
         fence = self.fence
-        told: dict[str, Any] = {"status": status, "summary": summary}
+        write = partial(self._store.append, events, values, status=status, summary=summary)
         if fence is not None and fence.term:
-            told["term"] = fence.term
+            write = partial(write, term=fence.term)
         began = fence.now() if fence is not None else 0.0
-        await self._write(events, values, told)
+        await self._write(events, write)
         # Keep.
         if (self.events[-1] if self.events else None) is last:  # else they were read back already
             self._run = later
@@ -202,20 +203,17 @@ class Journal:
             await self._confirm(fence)
         return events
 
-    async def _write(
-        self, events: Sequence[e.Event], values: Sequence[Json | Content], told: Mapping[str, Any]
-    ) -> None:
-        store = self._store
+    async def _write(self, events: Sequence[e.Event], write: Write) -> None:
         try:
             try:
-                await store.append(events, values, **told)
+                await write()
             except StoreAway as away:
                 if self.retry is None:
                     raise
-                await self.retry.until_done(partial(self._write_again, events, values, told), away)
+                await self.retry.until_done(partial(self._write_again, events, write), away)
         except StaleWriter:
             after = len(self.events)
-            if await self._until_answered(lambda: store.events(self.id, after=after)):
+            if await self._until_answered(lambda: self._store.events(self.id, after=after)):
                 raise
             raise JournalDamaged(
                 Sentence("run {run} was repaired meanwhile", run=self.id),
@@ -224,12 +222,10 @@ class Journal:
         if self.retry is not None and self.retry.trouble:
             self.retry.answered()
 
-    async def _write_again(
-        self, events: Sequence[e.Event], values: Sequence[Json | Content], told: Mapping[str, Any]
-    ) -> None:
+    async def _write_again(self, events: Sequence[e.Event], write: Write) -> None:
         """Writes events, unless exactly these are stored: then only the answer was lost."""
         try:
-            await self._store.append(events, values, **told)
+            await write()
         except StaleWriter:
             after = events[0].number - 1 if events else len(self.events)
             found = await self._store.events(self.id, after=after)
@@ -274,13 +270,13 @@ class Journal:
             return self._summary
         found = self._summaries.summary(self._run, self.events)
         found = await self._summaries.with_models(found, (), (), self.value)
-        return dataclasses.replace(found, damage=_told(self.damage)) if self.damage else found
+        return dataclasses.replace(found, damage=_text(self.damage)) if self.damage else found
 
     @property
     def run(self) -> Run:
         """Returns the state of the run; of a damaged one, at its last good event."""
         run = self._run = with_ready_steps(self._run)
-        return run.replace(damage=_told(self.damage)) if self.damage else run
+        return run.replace(damage=_text(self.damage)) if self.damage else run
 
     @property
     def written(self) -> Run:
@@ -318,7 +314,7 @@ class Journal:
         return state.program if state else ""
 
 
-def _told(damage: JournalDamaged) -> str:
+def _text(damage: JournalDamaged) -> str:
     return with_hint(damage.message, damage.hint)
 
 
@@ -341,7 +337,7 @@ async def whole_run(
         except JournalDamaged as damage:
             # The rest of the run can still be shown.
             results = await results_left(store, run)
-            run = run.replace(damage=run.damage or _told(damage))
+            run = run.replace(damage=run.damage or _text(damage))
     text = run.report_text
     if run.report_hash:
         text = ReportText(str(await store.get(run.report_hash)))

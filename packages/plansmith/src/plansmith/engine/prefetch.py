@@ -78,8 +78,8 @@ class EarlyReads:
                 intent = PrefetchStarted(key=key, tool=step.tool, inputs=inputs.digest)
                 await self._journal.append(intent, values=[inputs])
                 read = self._under_way[key] = _Read(self._now(), [])
-            shown = value_line(step.inputs, 200)
-            self._tell(Sentence("planning.early_read", tool=step.tool, inputs=shown))
+            text = value_line(step.inputs, 200)
+            self._tell(Sentence("planning.early_read", tool=step.tool, inputs=text))
             call = Call(
                 key=key, spend=read.spent.append, advise=lambda advised, _: advice.append(advised)
             )

@@ -171,11 +171,11 @@ class ProcessKind(NamedTuple):
 
 
 def read_kind(text: str) -> ProcessKind:
-    """Reads what a process told about itself."""
+    """Reads what a process says about itself."""
     kind, *rest = text.split() or ["program"]
-    told = {name: value for name, _, value in (word.partition("=") for word in rest)}
+    fields = {name: value for name, _, value in (word.partition("=") for word in rest)}
     try:
-        since, runs = datetime.fromisoformat(told["since"]), int(told["runs"])
+        since, runs = datetime.fromisoformat(fields["since"]), int(fields["runs"])
     except (KeyError, ValueError):
-        return ProcessKind(kind, at=told.get("at", ""))
-    return ProcessKind(kind, since, runs, "draining" in told, told.get("at", ""))
+        return ProcessKind(kind, at=fields.get("at", ""))
+    return ProcessKind(kind, since, runs, "draining" in fields, fields.get("at", ""))

@@ -62,7 +62,7 @@ class Wakeups:
         self._ended.append((name, outcome))
         self.wake_now()
 
-    def ends(self) -> list[tuple[str, Outcome]]:
+    def take_ended(self) -> list[tuple[str, Outcome]]:
         """Returns the calls that have ended since the last time."""
         self.is_awake = False
         ended, self._ended = self._ended, []
@@ -186,9 +186,9 @@ class ProgressBuffer:
         progress, self._progress = self._progress, {}
         advised, self._advised = self._advised, []
         self.advice = self.advice or next((each.advice for each in advised), None)
-        told: list[StepProgressed | StepAdvised] = [*advised]
-        told += [StepProgressed(step=name, text=text) for name, text in progress.items()]
-        return [each for each in told if each.step in running]
+        reports: list[StepProgressed | StepAdvised] = [*advised]
+        reports += [StepProgressed(step=name, text=text) for name, text in progress.items()]
+        return [each for each in reports if each.step in running]
 
 
 class Ready(NamedTuple):

@@ -155,18 +155,18 @@ def _about_values(
     unit: Unit, inputs: Mapping[str, Json], sources: list[str], name: str
 ) -> QuestionAsked:
     """Returns the question that shows the values a call would send, and where they come from."""
-    shown = [
+    values = [
         Sentence("{name} = {value}", name=name, value=_cut_text(value))
         for name, value in sorted(inputs.items())
     ]
-    told = {"callee": unit.callee, "values": shown, "sources": [*map(source_name, sources)]}
-    text = Sentence("{callee} would be called with {values}. This comes from {sources}.", **told)
+    fields = {"callee": unit.callee, "values": values, "sources": [*map(source_name, sources)]}
+    text = Sentence("{callee} would be called with {values}. This comes from {sources}.", **fields)
     times = unit.step.repeat.at_most if unit.step.repeat is not None else 0
     if times:
         text = Sentence(
             "{callee} would be called up to {most} times with {values}. This comes from {sources}.",
             most=times,
-            **told,
+            **fields,
         )
     return _question(unit, dict(inputs), name, text, unit.callee, sources, times)
 

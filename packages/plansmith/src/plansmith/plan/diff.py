@@ -214,14 +214,14 @@ def _positions(plan: Plan) -> dict[str, int]:
 
 def _longest_rise(numbers: list[int]) -> set[int]:
     """Returns the members of a longest increasing subsequence of distinct numbers."""
-    ends: list[int] = []
+    tails: list[int] = []
     previous: dict[int, int | None] = {}
     for number in numbers:
-        place = bisect_left(ends, number)
-        previous[number] = ends[place - 1] if place else None
-        ends[place : place + 1] = [number]
+        place = bisect_left(tails, number)
+        previous[number] = tails[place - 1] if place else None
+        tails[place : place + 1] = [number]
     members: set[int] = set()
-    member = ends[-1] if ends else None
+    member = tails[-1] if tails else None
     while member is not None:
         members.add(member)
         member = previous[member]

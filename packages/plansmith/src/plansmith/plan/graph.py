@@ -58,8 +58,8 @@ def cycle_problems(graph: Needs) -> list[Problem]:
     code, message = "PS305", Sentence("step '{step}' waits for itself", step=ring[0])
     hint = Sentence("remove the id from its own inputs and from its own `after`")
     if len(ring) > 1:
-        shown = " -> ".join([*(ring if len(ring) <= 8 else [*ring[:7], "…"]), ring[0]])
-        about = {"count": len(ring), "ring": shown}
+        path = " -> ".join([*(ring if len(ring) <= 8 else [*ring[:7], "…"]), ring[0]])
+        about = {"count": len(ring), "ring": path}
         code, message = "PS301", Sentence("{count} steps wait for each other: {ring}", **about)
         hint = Sentence("remove one of these needs, from `after` or from a reference")
     return [problem(code, message, hint=hint, step=ring[0])]

@@ -153,5 +153,5 @@ def _given(first: Mapping[str, Any]) -> str:
     is_number = isinstance(value, int | float) and first["type"] != "extra_forbidden"
     if not is_choice and not is_number:
         return ""
-    shown = json.dumps(value, ensure_ascii=False)
-    return Sentence(" (got {value})", value=shown if len(shown) <= 60 else f"{shown[:59]}…")
+    text = json.dumps(value, ensure_ascii=False)
+    return Sentence(" (got {value})", value=text if len(text) <= 60 else f"{text[:59]}…")

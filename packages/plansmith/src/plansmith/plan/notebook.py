@@ -41,8 +41,8 @@ def run_line(name: str, status: str, steps: Sequence[bool], request: str) -> str
 
 def run_html(head: str, rows: Sequence[Sequence[str]], answer: str) -> str:
     """Returns a run as a table of its steps, with their results; its answer comes last."""
-    shown = f"<pre>{escape(answer)}</pre>" if answer else ""
-    return _table(head, ("step", "does", "status", "result"), rows) + shown
+    answer_html = f"<pre>{escape(answer)}</pre>" if answer else ""
+    return _table(head, ("step", "does", "status", "result"), rows) + answer_html
 
 
 def what_it_does(step: AnyStep) -> str:

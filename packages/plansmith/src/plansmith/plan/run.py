@@ -467,9 +467,9 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         for name, state in self.steps.items():
             if not is_part(name):  # parts of a step are in its result
                 is_done, error = state.status is StepStatus.DONE, state.error
-                shown = value_text(state.result) if is_done else in_language(error, self.locale)
+                text = value_text(state.result) if is_done else in_language(error, self.locale)
                 does = notebook.what_it_does(plan[name]) if name in plan else ""
-                rows.append((name, does, state.status.value, shown))
+                rows.append((name, does, state.status.value, text))
         head = f"{self.request} ({self.id}): {self.status.value}"
         return notebook.run_html(head, rows, self.answer)
 

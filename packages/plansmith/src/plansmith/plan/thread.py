@@ -248,9 +248,9 @@ def fold_thread(state: ThreadState, entries: Iterable[ThreadEntry]) -> ThreadSta
             case ThreadSummarised() as summary:
                 changes["summary"] = summary
             case MessageAdded(text=text) as body:
-                said = ThreadMessage(entry.number, entry.at, entry.by, text, body.key)
+                message = ThreadMessage(entry.number, entry.at, entry.by, text, body.key)
                 messages[entry.number] = replace(
-                    said, options=body.options, origin=body.origin, asked=body.asked
+                    message, options=body.options, origin=body.origin, asked=body.asked
                 )
             case body:
                 known = messages.get(body.message)

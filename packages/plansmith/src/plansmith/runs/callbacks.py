@@ -70,8 +70,8 @@ class CallbackRun:
         if decision is False:
             return await self._runs.decide(run.id, reject=True, by=self._by)
         if not isinstance(decision, Plan):
-            told = f"approve returned {decision!r}: nothing was approved"
-            raise TypeError(f"{told}; return True, False or the plan to run instead")
+            message = f"approve returned {decision!r}: nothing was approved"
+            raise TypeError(f"{message}; return True, False or the plan to run instead")
         edited = await self._runs.editing.edit(run.id, decision, by=self._by)
         # Where something was filled in, such as a template's content, the callback is asked again.
         self._agreed = decision.hash

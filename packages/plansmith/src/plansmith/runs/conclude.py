@@ -129,19 +129,19 @@ def _reasons(
     failed = [] if run.cancel_asked else named(StepStatus.FAILED)
     refused = [name for name in failed if was_refused(run, name)]
     skipped = named(StepStatus.SKIPPED)
-    ends = {
+    stopped = {
         "end.unknown": named(StepStatus.UNKNOWN),
         "end.failed": [name for name in failed if name not in refused],
         "end.refused": refused,
         "end.left_out": [name for name in skipped if run.steps[name].error_kind == "person"],
         "end.passed_over": passed_over,
     }
-    for code, names in ends.items():
+    for code, names in stopped.items():
         if len(names) > _SHOWN:
             yield Sentence(code, steps=Sentence("{names} and more", names=names[:_SHOWN]))
         elif names:
             yield Sentence(code, steps=names)
-    if run.dropped and not any(ends.values()) and not (asked and status is RunStatus.CANCELLED):
+    if run.dropped and not any(stopped.values()) and not (asked and status is RunStatus.CANCELLED):
         yield Sentence("not done: {calls}", calls=[*run.dropped])
 
 

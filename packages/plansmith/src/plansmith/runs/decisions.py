@@ -110,8 +110,8 @@ async def take_answer(
     asked = open_question(run, question, of)
     known = await intake.environment(run.plan, run.templates)
     if by.kind != "person" and (why := why_only_persons(run, asked, known)):
-        told = f"{asked.question!r} is not for programs to answer: {why}"
-        raise Refused(told, hint=ONLY_PERSONS)
+        message = f"{asked.question!r} is not for programs to answer: {why}"
+        raise Refused(message, hint=ONLY_PERSONS)
     if lets_happen(asked, value):
         need_second_person(run, by, intake.policy)
         rule = stricter(run.options.second_person, intake.policy.second_person)

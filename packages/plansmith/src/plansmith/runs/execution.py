@@ -261,7 +261,7 @@ class RunExecution:
         if left := unended_reads(journal.run):
             await journal.append(*left)
         outcome = await self._reviser.at_rest(journal)
-        if not outcome.ends:
+        if not outcome.ends_run:
             return outcome.goes_on
         pacing, active = self._reviser.last_replies(journal.run), self._active.get(journal.id)
         if pacing is not None and active is not None:  # replies that were held back

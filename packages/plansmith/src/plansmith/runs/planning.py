@@ -220,8 +220,8 @@ class RunPlanning:
         """Makes a plan; without `results` the planner reads only what persons said before."""
         planner, callees = self.need_planner(), await self.intake.callees()
         if request.thread and (talk := self.intake.conversations) is not None:
-            said = await talk.before(request.thread, request.message)
-            kept = [each for each in said if results or each.role == "user"]
+            history = await talk.before(request.thread, request.message)
+            kept = [each for each in history if results or each.role == "user"]
             request = replace(request, history=(*kept, *request.history))
         # The newest templates, and the versions that the previous plan runs.
         templates = await self.intake.load_templates()
@@ -251,10 +251,10 @@ class RunPlanning:
         # Without a writer a reply is its instruction; but results are shown as tables then, too.
         if self._writer is None and not shows_results:
             return callees
-        talk, options, said = self.intake.conversations, run.options, replies.nothing_said
+        talk, options, history = self.intake.conversations, run.options, replies.no_history
         if talk is not None and options.thread:
-            said = partial(talk.before, options.thread, options.message)
-        return replace(callees, compose=replies.Replies(run, self._writer, said))
+            history = partial(talk.before, options.thread, options.message)
+        return replace(callees, compose=replies.Replies(run, self._writer, history))
 
     async def close(self) -> None:
         """Stops every early read."""

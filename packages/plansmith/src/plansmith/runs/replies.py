@@ -17,25 +17,25 @@ from plansmith.report.data import words_for
 from plansmith.report.result_text import Language, facts
 
 _TRIES: Final = 2
-Said = Callable[[], Awaitable[Sequence[Message]]]
+History = Callable[[], Awaitable[Sequence[Message]]]
 
 
-async def nothing_said() -> Sequence[Message]:
+async def no_history() -> Sequence[Message]:
     """Says that nothing came before a message."""
     return ()
 
 
 class Replies:
-    """Writes the replies of a run; `said` reads the conversation before its request.
+    """Writes the replies of a run; `history` reads the conversation before its request.
 
     Without a writer, when it fails, or where there is nothing to word, a reply is its instruction
     with the results filled in.
     """
 
-    def __init__(self, run: Run, writer: ReplyWriter | None, said: Said = nothing_said) -> None:
+    def __init__(self, run: Run, writer: ReplyWriter | None, history: History = no_history) -> None:
         self._run = run
         self._writer = writer
-        self._said = said
+        self._history = history
 
     async def __call__(
         self,
@@ -53,7 +53,7 @@ class Replies:
         if self._writer is None or (style == "worded" and _needs_no_words(brief)):
             return self._plainly(brief)
         try:
-            text = (await self._writer.write(brief, await self._said(), call)).strip()
+            text = (await self._writer.write(brief, await self._history(), call)).strip()
         except ModelFailed as failure:
             return self._not_worded(brief, failure.message)
         if text:

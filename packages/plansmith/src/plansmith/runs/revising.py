@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
     """What happens to an idle run: it goes on, ends, or (with neither) waits for a person."""
 
     goes_on: bool = False
-    ends: bool = False
+    ends_run: bool = False
     reason: str = ""
 
 
@@ -45,7 +45,7 @@ GOES_ON: Final = Outcome(goes_on=True)
 
 
 def _end(reason: str = "") -> Outcome:
-    return Outcome(ends=True, reason=reason)
+    return Outcome(ends_run=True, reason=reason)
 
 
 class PlanReviser:
@@ -392,12 +392,12 @@ def _open_replies(run: Run) -> tuple[dict[str, Unit], dict[str, Unit]]:
 def _from_part(step: ReplyStep, missing: list[str], locale: str) -> ReplyStep:
     """Returns a reply that says which steps did not finish, in place of what they would give."""
     nothing = [Sentence("(nothing: the step '{step}' did not finish)", step=n) for n in missing]
-    said = {name: in_language(each, locale) for name, each in zip(missing, nothing, strict=True)}
+    words = {name: in_language(each, locale) for name, each in zip(missing, nothing, strict=True)}
     rest = Sentence(
         "These steps did not finish: {steps}. Answer from what there is, and say what is missing.",
         steps=missing,
     )
-    text, end = with_words(step.instruction, said), escape_text(in_language(rest, locale))
+    text, end = with_words(step.instruction, words), escape_text(in_language(rest, locale))
     return step.replace(instruction=f"{text}\n\n{end}", after=())
 
 

@@ -84,8 +84,8 @@ async def undo_plan(planning: RunPlanning, run_id: str, *, by: e.Who = "") -> Ru
         back = [*_reversals(each, results, {**intake.templates, **each.run.templates})]
         plan = each.run.plan
         acts = await intake.acting(plan, each.run.templates) if plan else ()
-        told = {root_of(one.step) for one in back}
-        unable += [name for name in acts if name in each.names and name not in told]
+        covered = {root_of(one.step) for one in back}
+        unable += [name for name in acts if name in each.names and name not in covered]
         found += back
     found.sort(key=lambda each: each.done_at, reverse=True)
     unsure = [name for name, state in old.steps.items() if state.status is StepStatus.UNKNOWN]
@@ -171,8 +171,8 @@ def _plan(old: Run, left: Sequence[Reversal], names: Mapping[str, str]) -> Plan:
     for each in left:
         if each.inputs is None:
             continue
-        said = "undo.title_left" if each.left_at else "undo.title"
-        title = in_language(Sentence(said, step=each.step), old.locale)
+        code = "undo.title_left" if each.left_at else "undo.title"
+        title = in_language(Sentence(code, step=each.step), old.locale)
         after = [steps[-1]["id"]] if steps else []
         call = {"tool": each.tool, "inputs": each.inputs}
         steps.append({"id": names[each.effect], "title": title, "after": after, **call})
