@@ -86,13 +86,15 @@ Story = Callable[[], Awaitable[list[e.Event]]]
 
 
 async def reads() -> list[e.Event]:
-    """Two reads at once, a map over a list, and a reply; nobody is asked."""
+    """Two reads at once, a map, one behind a disabled step, and a reply; nobody is asked."""
     app = smith()
     run = await app.submit(
         plan(
             step("a"),
             step("b", inputs={"x": {"$from": "a", "$path": ["list", 1]}}),
             {"id": "m", "over": "{{a.list}}", "each": step("i", inputs={"v": "{{item}}"})},
+            step("off", after=["a"], disabled=True),
+            step("late", after=["off"]),
             {"id": "say", "instruction": "Tell {{b.seen}}"},
             locale="zh",
         )

@@ -21,6 +21,17 @@ export function needs(plan: Plan): Needs {
   return graph;
 }
 
+// The steps that run, each with those it waits for: through a disabled step it waits for what is before that.
+export function waitsFor(plan: Plan): Needs {
+  const graph = needs(plan);
+  const disabled = new Set(plan.steps.filter((step) => step.disabled).map((step) => step.id));
+  const found: Needs = {};
+  for (const name of disabled.size > 0 ? order(graph) : []) {
+    found[name] = [...new Set(graph[name]!.flatMap((need) => (disabled.has(need) ? (found[need] ?? []) : [need])))];
+  }
+  return disabled.size > 0 ? Object.fromEntries(Object.entries(found).filter(([name]) => !disabled.has(name))) : graph;
+}
+
 export function dependents(graph: Needs): Needs {
   const reverse: Needs = {};
   for (const node of Object.keys(graph)) reverse[node] = [];

@@ -1,7 +1,7 @@
 // A run is nothing but its events, one after the other: `plan/fold.py` in the browser.
 // The cases in tests/web/cases hold both to the same result.
 
-import { needs } from "./graph";
+import { waitsFor } from "./graph";
 import { RUN_STATUSES } from "./types";
 import type { Estimate, Event, Plan, Prefetch, Problem, Question, RunStatus, RunView, StepState, StepStatus, StepView } from "./types";
 
@@ -104,14 +104,14 @@ export function statusOf(run: RunState): RunStatus {
 // Done, or skipped as the plan says.
 const isSettled = (step: StepState | undefined): boolean => step !== undefined && (step.status === "done" || step.rule !== "");
 
-// Waiting steps whose needs are all settled are ready, but only while the run is running.
+// Waiting steps that wait for no other step are ready, but only while the run is running.
 export function withReady(run: RunState): Record<string, StepState> {
   const steps: Record<string, StepState> = { ...run.steps };
   for (const [name, step] of Object.entries(steps)) {
     if (step.status === "ready") steps[name] = { ...step, status: "waiting" };
   }
   if (run.plan === null || run.phase !== "running") return steps;
-  for (const [name, before] of Object.entries(needs(run.plan))) {
+  for (const [name, before] of Object.entries(waitsFor(run.plan))) {
     const step = steps[name];
     if (step?.status === "waiting" && before.every((need) => isSettled(steps[need]))) {
       steps[name] = { ...step, status: "ready" };

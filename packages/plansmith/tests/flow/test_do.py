@@ -207,3 +207,32 @@ async def test_do_sync_works_where_a_loop_runs_as_in_a_notebook_and_beside_do() 
         second = await smith.do(made, approve=lambda _: True)
         third = smith.do_sync(made, approve=lambda _: False)
     assert [each.status.value for each in (first, second, third)] == ["done", "done", "cancelled"]
+
+
+async def test_a_question_is_answered_while_another_step_is_disabled() -> None:
+    steps = [
+        {**mail(name="off"), "disabled": True},
+        {"id": "q", "question": "To whom?"},
+        {**mail("{{q}}"), "after": ["off"]},
+    ]
+    async with Plansmith(tools=[send]) as smith:
+        run = await smith.do(plan(*steps), approve=lambda _: True)
+        assert (run.status, run.steps["off"].status) == (RunStatus.ASKING, "waiting")
+        run = await smith.do(plan(*steps), approve=lambda _: True, answer=lambda _: "ada")
+    assert (run.status, SENT) == (RunStatus.DONE, ["ada: hi"])
+    assert run.steps["off"].status == "skipped"
+
+
+async def test_consent_stays_with_a_step_that_gets_another_title() -> None:
+    wanted = plan({"id": "look", "tool": "look"}, mail("{{look}}"), {"id": "q", "question": "Now?"})
+    async with Plansmith(tools=[send, look]) as smith:
+        run = await smith.do(wanted, approve=lambda _: True)
+        [asked] = [each for each in run.questions.values() if each.kind == "consent"]
+        await smith.pause(run.id, by="ada")
+        await smith.answer(run.id, asked.question, "allow", by="ada")
+        titled = [{**each.to_json(), "title": f"Do {each.id}"} for each in wanted.steps]
+        await smith.edit(run.id, wanted.replace(steps=titled), by="ada")
+        await smith.resume(run.id, by="ada")
+        await smith.decide(run.id, approve=wanted.hash, by="ada")
+        await smith.run(run.id)
+    assert SENT == ["mallory: hi"]

@@ -408,7 +408,7 @@ class Executor:
             is_stopped=lambda: self._cancelled is not None,
         )
         # The callee gets the recorded inputs for itself alone, and may change them.
-        known = self._journal.written.prefetches[early].result if early else ""
+        known = self._journal.run.prefetches[early].result if early else ""
         return Ready(unit, cast("dict[str, Json]", content.value()), call, known)
 
     def _early_read(self, unit: Unit, inputs: str) -> str:
@@ -420,7 +420,7 @@ class Executor:
             return ""
         now, call = self._clock.now(), (unit.callee, inputs)
         used = {each.prefetched for each in self._state.batch.bodies if type(each) is e.StepStarted}
-        for key, each in self._journal.written.prefetches.items():
+        for key, each in self._journal.run.prefetches.items():
             is_free = each.result and not each.step and key not in used
             if is_free and (each.tool, each.inputs) == call and each.ended_at is not None:
                 return key if 0 <= (now - each.ended_at).total_seconds() <= FRESH_S else ""

@@ -15,7 +15,7 @@ from plansmith.engine.summary import SummaryMaker
 from plansmith.errors import EventMisfit, JournalDamaged, NotFound, StaleWriter, StoreAway
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json
-from plansmith.plan.fold import apply, fitting, with_ready_steps
+from plansmith.plan.fold import apply, fitting
 from plansmith.plan.run import ReportText, Run, Steps, StepState
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary
@@ -275,13 +275,7 @@ class Journal:
     @property
     def run(self) -> Run:
         """Returns the state of the run; of a damaged one, at its last good event."""
-        run = self._run = with_ready_steps(self._run)
-        return run.replace(damage=_text(self.damage)) if self.damage else run
-
-    @property
-    def written(self) -> Run:
-        """Returns the run without a look at which of its waiting steps are ready."""
-        return self._run
+        return self._run.replace(damage=_text(self.damage)) if self.damage else self._run
 
     @property
     def steps(self) -> Mapping[str, StepState]:

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.data import Json, content_hash
-from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import ITEM, PARAMS, RESERVED, fill, fill_text, lookup
 from plansmith.plan.sentence import Sentence
@@ -128,18 +127,8 @@ def cited(unit: Unit, results: Mapping[str, Json]) -> dict[str, Json]:
 
 def plan_units(plan: Plan) -> dict[str, Unit]:
     """Returns the units of a plan: its steps that are not disabled."""
-    off = _disabled_steps(plan)
+    off = plan.through_disabled
     return {step.id: Unit(step.id, step, off=off) for step in plan.steps if not step.disabled}
-
-
-def _disabled_steps(plan: Plan) -> dict[str, frozenset[str]]:
-    """Returns the disabled steps, each with the active steps that come before it."""
-    disabled = {step.id: step.needed - RESERVED for step in plan.steps if step.disabled}
-    found: dict[str, frozenset[str]] = {}
-    for name in order({name: before & disabled.keys() for name, before in disabled.items()}):
-        through = {each for need in disabled[name] & disabled.keys() for each in found[need]}
-        found[name] = disabled[name] - disabled.keys() | through
-    return found
 
 
 def map_units(unit: Unit, items: Json, known: Mapping[str, str]) -> dict[str, Unit]:
@@ -188,7 +177,7 @@ def _item_names(step: str, items: list[Json], known: Mapping[str, str]) -> list[
 
 def template_units(unit: Unit, plan: Plan, parameters: Mapping[str, Json]) -> dict[str, Unit]:
     """Returns the units of a template's plan, inside the plan step that runs it."""
-    scope, off, bound = f"{unit.name}/", _disabled_steps(plan), {PARAMS: dict(parameters)}
+    scope, off, bound = f"{unit.name}/", plan.through_disabled, {PARAMS: dict(parameters)}
     around = replace(unit, scope=scope, bound=bound, off=off, is_round=False)
     steps = {f"{scope}{step.id}": step for step in plan.steps if not step.disabled}
     return {name: around.part(name, step) for name, step in steps.items()}

@@ -13,6 +13,7 @@ from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.data import CALL_MARK
 from plansmith.plan.ids import parent_of, root_of
+from plansmith.plan.plan import differ
 from plansmith.plan.question_options import FOR_PROGRAMS, GO_ON, lets_happen
 from plansmith.plan.run import (
     IN_CALL,
@@ -34,9 +35,10 @@ from plansmith.plan.sentence import Sentence
 # Bound once: a look at a member of an enum costs as much as ten comparisons.
 _ASKING: Final = (StepStatus.ASKING,)
 _DONE: Final = StepStatus.DONE
+_READY: Final = StepStatus.READY
 _RUNNING: Final = StepStatus.RUNNING
 _UNKNOWN: Final = StepStatus.UNKNOWN
-_RUN_RUNS: Final = RunStatus.RUNNING
+_WAITING: Final = StepStatus.WAITING
 _UNSETTLED: Final = (*IN_CALL, _UNKNOWN)
 _ENDED: Final = tuple(each for each in StepStatus if each not in UNFINISHED)
 _NEW_STEP: Final = StepState()
@@ -67,7 +69,7 @@ def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
 
 
 def apply(run: Run, events: Sequence[e.Event]) -> Run:
-    """Returns the run after these events; steps that become ready may still be waiting in it."""
+    """Returns the run after these events; in it every step that has not started waits."""
     later = _Fold(run)
     for event in events:
         later.take(event)
@@ -75,11 +77,13 @@ def apply(run: Run, events: Sequence[e.Event]) -> Run:
 
 
 def with_ready_steps(run: Run) -> Run:
-    """Returns the run with the steps ready that can start; `apply` keeps that so."""
-    if run.phase is not _RUN_RUNS or (type(run.steps) is Steps and run.steps.plan is run.plan):
-        return run
+    """Returns the run for readers: waiting steps that can start are ready."""
+    can_start = {*run.can_start}
     steps = Steps(run.steps)
-    steps.run_plan(run.plan)
+    for name in steps.index.not_started():
+        status = _READY if name in can_start else _WAITING
+        if steps[name].status is not status:
+            steps[name] = replace(steps[name], status=status)
     return replace(run, steps=steps)
 
 
@@ -122,8 +126,6 @@ class _Fold:
 
     def result(self) -> Run:
         """Returns the run after the events."""
-        if self.run.phase is not _RUN_RUNS:
-            self.steps.run_plan(None)
         return replace(
             self.run,
             steps=self.steps,
@@ -188,7 +190,6 @@ class _Fold:
         self._spend(body.tokens, body.cost)
 
     def plan_proposed(self, event: e.Event, body: e.PlanProposed) -> None:
-        self.steps.run_plan(None)
         plan, known, left = body.plan, {**self.run.left, **self.steps}, dict[str, StepState]()
         before = self.run.plan.by_id if self.run.plan else {}
         self.steps = Steps(dict.fromkeys([step.id for step in plan.steps], _NEW_STEP))
@@ -196,7 +197,9 @@ class _Fold:
             root = root_of(name)
             if root not in plan.by_id:
                 left[name] = _waiting_again(step)
-            elif step.permit is not None and before.get(root) != plan.by_id[root]:
+            elif step.permit is not None and (
+                root not in before or differ(before[root], plan.by_id[root])
+            ):
                 # What a person allowed was another call.
                 self.steps[name] = replace(step, permit=None)
             else:

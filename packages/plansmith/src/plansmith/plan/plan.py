@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from graphlib import TopologicalSorter
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
@@ -19,6 +20,7 @@ from plansmith.plan.data import (
     Text,
     Whole,
     content_hash,
+    same,
     stored_json,
 )
 from plansmith.plan.steps import AnyStep, MapStep, Step, StepFields, has_rules
@@ -121,6 +123,27 @@ class Plan(Record):
         return graph
 
     @cached_property
+    def through_disabled(self) -> Mapping[str, frozenset[str]]:
+        """The disabled steps, each with the steps that run before it."""
+        disabled = {step.id for step in self.steps if step.disabled}
+        found: dict[str, frozenset[str]] = {}
+        inner = {name: self.needs[name] & disabled for name in disabled}
+        for name in TopologicalSorter(inner).static_order():
+            through = {each for need in inner[name] for each in found[need]}
+            found[name] = self.needs[name] - disabled | through
+        return found
+
+    @cached_property
+    def waits_for(self) -> Mapping[str, frozenset[str]]:
+        """The steps that run, each with those it waits for; what is disabled stands for others."""
+        skipped = self.through_disabled
+        return {
+            name: before.difference(skipped).union(*(skipped.get(each, ()) for each in before))
+            for name, before in self.needs.items()
+            if name not in skipped
+        }
+
+    @cached_property
     def needed_by(self) -> dict[str, list[str]]:
         """Which steps wait for each step, in the order of the plan."""
         return dependents(self.needs)
@@ -172,7 +195,7 @@ def plan_hash(plan: Plan) -> str:
     hashed: dict[str, Any] = {
         "plansmith": plan.schema_version,
         "schedule": plan.schedule.to_json() if plan.schedule else None,
-        "steps": sorted(map(_substance, plan.steps), key=itemgetter("id")),
+        "steps": sorted(map(substance, plan.steps), key=itemgetter("id")),
     }
     if plan.schedules:
         hashed["schedules"] = {name: each.to_json() for name, each in plan.schedules.items()}
@@ -187,7 +210,13 @@ def _in_order(step: StepFields) -> dict[str, Any]:
     return own | {"each": _in_order(step.each)} if type(step) is MapStep else own
 
 
-def _substance(step: StepFields) -> dict[str, Any]:
+def substance(step: StepFields) -> dict[str, Any]:
+    """Returns what makes a step what it is: all but its title, reason and the like."""
     own = {name: value for name, value in step.stored().items() if name not in _NOT_HASHED}
     own["needs"] = sorted(step.needed)
-    return own | {"each": _substance(step.each)} if type(step) is MapStep else own
+    return own | {"each": substance(step.each)} if type(step) is MapStep else own
+
+
+def differ(before: StepFields, after: StepFields) -> bool:
+    """Whether two steps do something else: their titles and reasons do not count."""
+    return not same(substance(before), substance(after))

@@ -206,9 +206,7 @@ class StepState(FrozenStruct, frozen=True):
 
 # Bound once: a look at a member of an enum costs as much as ten comparisons.
 _DONE: Final = StepStatus.DONE
-_READY: Final = StepStatus.READY
 _RUNNING: Final = StepStatus.RUNNING
-_WAITING: Final = StepStatus.WAITING
 
 
 class StepIndex:
@@ -246,6 +244,10 @@ class StepIndex:
         """Returns the names of the steps and parts in a status."""
         return [*self.named.get((status, False), ()), *self.named.get((status, True), ())]
 
+    def not_started(self) -> list[str]:
+        """Returns the steps of the plan that have not started."""
+        return [name for status in NOT_STARTED for name in self.named.get((status, False), ())]
+
     def count(self, status: StepStatus, *, parts: bool = False) -> int:
         """Returns how many steps of the plan, or parts of them, are in a status."""
         return len(self.named.get((status, parts), ()))
@@ -254,25 +256,17 @@ class StepIndex:
 class Steps(dict[str, StepState]):
     """The steps and parts of a run by name. A change costs the same whatever their number.
 
-    `fold` changes a copy of its own; the one that a run has stays as it is. What follows from all
-    steps is found out when it is first asked for, and then kept with every change: the index, and
-    which steps of the `plan` that runs wait for nothing more: they are ready.
+    `fold` changes a copy of its own; the one that a run has stays as it is. The index is made when
+    it is first asked for, and then kept with every change.
     """
 
-    __slots__ = ("_index", "_is_copy", "missing", "plan")
+    __slots__ = ("_index",)
 
     def __init__(self, steps: Mapping[str, StepState]) -> None:
         super().__init__(steps)
         self._index: StepIndex | None = None
-        self.plan: Plan | None = None
-        self.missing: dict[str, int] = {}  # how many other steps each step still needs
-        # Of any other mapping, such as a pickled one: which steps were ready is found out anew.
-        self._is_copy = True
-        if isinstance(steps, Steps):
-            self._is_copy = steps._is_copy  # noqa: SLF001
-            self.plan, self.missing = steps.plan, {**steps.missing}
-            if steps._index is not None:  # noqa: SLF001
-                self._index = steps._index.copy()  # noqa: SLF001
+        if isinstance(steps, Steps) and steps._index is not None:  # noqa: SLF001
+            self._index = steps._index.copy()  # noqa: SLF001
 
     @classmethod
     def of(cls, steps: Mapping[str, StepState]) -> Steps:
@@ -295,35 +289,11 @@ class Steps(dict[str, StepState]):
         self._index = None
 
     def __setitem__(self, name: str, step: StepState) -> None:
-        before = self.get(name)
-        if self.plan is not None and step.status is _WAITING and not self.missing.get(name, 1):
-            step = msgspec.structs.replace(step, status=_READY)
-        super().__setitem__(name, step)
         if self._index is not None:
-            if before is not None:
-                self._index.remove(name, before)
+            if name in self:
+                self._index.remove(name, self[name])
             self._index.add(name, step)
-        if self.plan is not None and before is not None and before.settled is not step.settled:
-            for user in self.plan.needed_by.get(name, ()):
-                self.missing[user] += -1 if step.settled else 1
-                self._wait_or_be_ready(user, self[user])
-
-    def run_plan(self, plan: Plan | None) -> None:
-        """Finds out which steps of a plan that runs now are ready; without one, none is."""
-        if plan is self.plan and not self._is_copy:
-            return
-        self._is_copy = False
-        self.plan, self.missing = plan, {}
-        if plan is not None:
-            settled = {name for name, step in self.items() if step.settled}
-            self.missing = {name: len(needs - settled) for name, needs in plan.needs.items()}
-        for name, step in self.items():
-            self._wait_or_be_ready(name, step)
-
-    def _wait_or_be_ready(self, name: str, step: StepState) -> None:
-        is_ready = not self.missing.get(name, 1)
-        if step.status is (_WAITING if is_ready else _READY):
-            self[name] = msgspec.structs.replace(step, status=_READY if is_ready else _WAITING)
+        super().__setitem__(name, step)
 
     def with_results(self, results: Mapping[str, Json]) -> Steps:
         """Returns the steps with these results of theirs, which were read."""
@@ -569,10 +539,21 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         return RunStatus.ASKING if self.questions and not self.calls_open else self.phase
 
     @property
+    def can_start(self) -> tuple[str, ...]:
+        """The steps of a plan that runs which wait for no other step."""
+        if self.plan is None or self.phase is not RunStatus.RUNNING:
+            return ()
+        steps, before = self.steps, self.plan.waits_for
+        return tuple(
+            name
+            for name in Steps.of(steps).index.not_started()
+            if name in before and all(steps[each].settled for each in before[name])
+        )
+
+    @property
     def wakes_at(self) -> datetime | None:
         """The earliest time for which a step waits, if any does."""
-        waits = StepStatus.WAITING, StepStatus.READY
-        times = [step.wakes_at for step in self.steps.values() if step.status in waits]
+        times = [step.wakes_at for step in self.steps.values() if step.status in NOT_STARTED]
         return min((each for each in times if each is not None), default=None)
 
     @property

@@ -160,7 +160,7 @@ class RunExecution:
 
         It spares most runs an append: whatever ends here, `conclude` would end as done too.
         """
-        run = journal.written
+        run = journal.run
         is_plain = run.phase is RunStatus.RUNNING and not (run.questions or run.cancel_asked)
         if not is_plain or run.dropped or run.advice or run.paused:
             return None

@@ -17,6 +17,7 @@ from plansmith.engine.recover import repair
 from plansmith.engine.store_retry import StoreRetry
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
+from plansmith.plan.fold import with_ready_steps
 from plansmith.plan.ids import Ids
 from plansmith.plan.planning import Listeners, Tell, ignore_progress
 from plansmith.plan.run import Run, RunStatus
@@ -136,7 +137,7 @@ class Journals:
 
     async def whole(self, journal: Journal, results: Mapping[str, Json] | None = None) -> Run:
         """Returns a run with its results and report; reads results that are not given."""
-        run = journal.run
+        run = with_ready_steps(journal.run)
         make = build.report_maker(run, journal.events)
         whole = await whole_run(self.store, run, results, make_report=make)
         if results is None:
@@ -159,7 +160,7 @@ class Journals:
             text, over = with_hint(damage.message, damage.hint), RunStatus.FAILED
             run = Run(id=run_id, phase=over, reason=text, damage=text)
             return run, RunSummary(run_id, 0, over, reason=text, damage=text)
-        run = await self.owners.marked(journal.run)
+        run = await self.owners.marked(with_ready_steps(journal.run))
         return run, replace(await journal.summary(), interrupted=run.interrupted)
 
     async def events(

@@ -14,12 +14,12 @@ from plansmith.engine.outcome import was_refused
 from plansmith.errors import ReferenceFailed, Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json, call_mark, canonical_json
+from plansmith.plan.data import Json, call_mark
 from plansmith.plan.diff import rename_steps
 from plansmith.plan.graph import downstream
 from plansmith.plan.ids import is_part, root_of
 from plansmith.plan.limits import Limits
-from plansmith.plan.plan import Plan
+from plansmith.plan.plan import Plan, differ
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.run import NOT_STARTED, Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import Sentence, joined
@@ -231,15 +231,9 @@ def check_unknown(run: Run, plan: Plan) -> None:
 
 
 def _is_changed(name: str, old: Run, plan: Plan) -> bool:
-    """Tells whether a step of the plan is new or different; titles and reasons do not count."""
+    """Tells whether a step of the plan is new or does something else."""
     before = old.plan.by_id.get(name) if old.plan else None
-    if before is None:
-        return True
-    left, right = before.to_json(), plan.by_id[name].to_json()
-    for prose in ("title", "why"):
-        left.pop(prose, None)
-        right.pop(prose, None)
-    return canonical_json(left) != canonical_json(right)
+    return before is None or differ(before, plan.by_id[name])
 
 
 def _with_downstream(names: Collection[str], plan: Plan) -> set[str]:
@@ -411,7 +405,7 @@ def keep_finished(
         return answer, ()
     done = kept_steps(run)
     names = {step.id for step in done}
-    other = [s.id for s in answer.steps if s.id in names and s != run.plan.by_id[s.id]]
+    other = [s.id for s in answer.steps if s.id in names and _is_changed(s.id, run, answer)]
     problems: list[Problem] = []
     if iterating:
         # A step that uses a renamed step is another step itself.

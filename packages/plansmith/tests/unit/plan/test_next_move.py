@@ -24,7 +24,14 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.run_options import RunOptions
 
-PLAN = Plan.model_validate({"goal": "g", "steps": [{"id": "a", "kind": "tool", "tool": "t"}]})
+STEPS: list[dict[str, Any]] = [
+    {"id": "a", "tool": "t"},
+    {"id": "b", "tool": "t"},
+    {"id": "behind_a", "tool": "t", "after": ["a"]},
+    {"id": "off", "tool": "t", "disabled": True},
+    {"id": "behind_off", "tool": "t", "after": ["a", "off"]},
+]
+PLAN = Plan.model_validate({"goal": "g", "steps": [{"kind": "tool", **each} for each in STEPS]})
 ASKED = {"q": QuestionAsked(question="q", text="which?", kind="request")}
 PLANNING, REVIEWING, RUNNING = RunStatus.PLANNING, RunStatus.REVIEWING, RunStatus.RUNNING
 
@@ -67,7 +74,17 @@ def under_way(questions: Any = (), **steps: StepStatus) -> Run:
         (under_way(ASKED, a=StepStatus.ASKING), AwaitAnswer(("q",), begun=True)),
         (under_way(a=StepStatus.UNKNOWN), AwaitAnswer(begun=True)),
         (under_way(ASKED, a=StepStatus.ASKING, b=StepStatus.READY), Execute()),
-        (under_way(ASKED, a=StepStatus.ASKING, b=StepStatus.WAITING), AwaitAnswer(("q",), True)),
+        (under_way(ASKED, a=StepStatus.ASKING, b=StepStatus.WAITING), Execute()),
+        (
+            under_way(ASKED, a=StepStatus.ASKING, behind_a=StepStatus.WAITING),
+            AwaitAnswer(("q",), begun=True),
+        ),
+        # A disabled step never starts, and nothing waits for it.
+        (
+            under_way(ASKED, a=StepStatus.ASKING, off=StepStatus.WAITING),
+            AwaitAnswer(("q",), begun=True),
+        ),
+        (under_way(ASKED, a=StepStatus.DONE, behind_off=StepStatus.WAITING), Execute()),
         (under_way(ASKED, a=StepStatus.ASKING, b=StepStatus.RUNNING), Execute()),
         (under_way(ASKED, m=StepStatus.RUNNING, m__0=StepStatus.ASKING), AwaitAnswer(("q",), True)),
         (
