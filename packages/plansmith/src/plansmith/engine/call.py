@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple, cast
 
 import jsonschema_rs
 
-from plansmith.check.schemas import validator
+from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.outcome import (
     Asks,
     Done,
     Failed,
     Outcome,
     error_text,
+    invalid,
     named,
     question_flaw,
 )
@@ -29,7 +31,7 @@ from plansmith.errors import (
     failure_of_call,
 )
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.plan.data import Json, flaws, plain_numbers
+from plansmith.plan.data import Json, flaws
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import SECRET_MARK, put_secrets, secret_names
@@ -234,33 +236,21 @@ class Callees:
         if unit.step.kind != "tool":
             empty = value is None or (isinstance(value, str) and not value.strip())
             return Sentence("the result is empty") if empty else ""
-        try:
-            self._validate(unit.step.tool, value)
-        except jsonschema_rs.ValidationError as error:
-            place = ".".join(map(str, error.instance_path))
-            reason = f"{place}: {error.message}" if place else error.message
-            return Sentence(
-                "the result does not fit the tool's own schema: {reason}", reason=reason
-            )
-        except ValueError:
-            pass  # the schema is not sound, or the value is beyond it: neither is checked
-        return ""
+        check = self._validator(unit.step.tool)
+        why = invalid(check, value) if check is not None else ""
+        if not why:
+            return ""
+        return Sentence("the result does not fit the tool's own schema: {reason}", reason=why)
 
-    def _validate(self, tool: str, value: Json) -> None:
-        """Compares a result with the tool's output schema, if it has one."""
+    def _validator(self, tool: str) -> jsonschema_rs.Validator | None:
+        """Returns what checks the results of a tool; None if it has no sound schema for them."""
         if tool not in self._validators:
             spec = self.specs.get(tool)
-            schema = spec.output_schema if spec is not None else None
-            self._validators[tool] = validator(schema) if schema is not None else None
-        check = self._validators[tool]
-        if check is None:
-            return
-        try:
-            check.validate(value)
-        except jsonschema_rs.ValidationError:
-            raise
-        except ValueError:
-            check.validate(plain_numbers(value))
+            self._validators[tool] = None
+            if spec is not None and spec.output_schema is not None:
+                with suppress(BadSchema):
+                    self._validators[tool] = validator(spec.output_schema)
+        return self._validators[tool]
 
 
 def _with_secrets(
