@@ -85,7 +85,7 @@ def secret_problems(uses: Iterable[SecretUse], secrets: Secrets | None) -> Itera
             yield problem("PS501", flaw, hint=hint, step=step, path=("inputs",))
 
 
-MakeComposer = Callable[[str, Call, Mapping[str, Json], ReplyStyle], Awaitable[str]]
+Compose = Callable[[str, Call, Mapping[str, Json], ReplyStyle], Awaitable[str]]
 DEFAULT_TIMEOUT: Final = 300.0
 
 
@@ -97,7 +97,7 @@ class Callees:
     tools: Mapping[str, ToolSource] = field(default_factory=dict[str, ToolSource])
     specs: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
     agents: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
-    compose: MakeComposer | None = None
+    compose: Compose | None = None
     secrets: Secrets | None = None
     _validators: dict[str, jsonschema_rs.Validator | None] = field(
         default_factory=dict[str, "jsonschema_rs.Validator | None"], repr=False
@@ -163,7 +163,7 @@ class Callees:
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its own
             return self._failed(unit, error)
         flaw = self.flaw(unit, value)
-        return self.lost(unit, flaw, kind="result") if flaw else Done(value)
+        return self.in_doubt(unit, flaw, kind="result") if flaw else Done(value)
 
     def _failed(self, unit: Unit, error: BaseException) -> Outcome:
         """Returns the outcome of a call that raised an error; raises a cancellation again.
@@ -173,13 +173,13 @@ class Callees:
         match error:
             case TimeoutError():
                 late = Sentence("no result after {seconds} s", seconds=f"{self.timeout(unit):g}")
-                return self.lost(unit, late, kind="time", again=True)
+                return self.in_doubt(unit, late, kind="time", again=True)
             case OutcomeUnknown():
                 why = error_text(error)
-                return self.lost(unit, why, again=error.again, wait=error.retry_after)
+                return self.in_doubt(unit, why, again=error.again, wait=error.retry_after)
             case InputNeeded():
                 flaw = question_flaw(error)
-                return self.lost(unit, flaw) if flaw else Asks(error)
+                return self.in_doubt(unit, flaw) if flaw else Asks(error)
             case ToolBusy():
                 return Failed(error_text(error), again=True, wait=error.retry_after)
             case ToolFailed():
@@ -187,9 +187,9 @@ class Callees:
             case asyncio.CancelledError() | KeyboardInterrupt():
                 raise error
             case _:
-                return self.lost(unit, named(error))
+                return self.in_doubt(unit, named(error))
 
-    def lost(
+    def in_doubt(
         self,
         unit: Unit,
         why: str,
@@ -200,7 +200,7 @@ class Callees:
     ) -> Outcome:
         """Returns the outcome of a call that may have taken effect: repeated if harmless, or asked.
 
-        `again` tells whether another try of a read may help. What a peer says decides nothing here.
+        `again` tells whether another try of a read may help. What a peer says of it does not count.
         """
         unsure = not self.is_read(unit)
         again = self.is_repeatable(unit) if unsure else again

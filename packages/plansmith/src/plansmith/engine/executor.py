@@ -14,7 +14,7 @@ from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Callees
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.outcome import Done
-from plansmith.engine.progress import ProgressBuffer, Ready, RunningCalls, Wakeups
+from plansmith.engine.progress import PreparedCall, ProgressBuffer, RunningCalls, Wakeups
 from plansmith.engine.provenance import Consent, as_allowed
 from plansmith.engine.recover import ends_after_crash
 from plansmith.engine.state import SHORT_PAUSE_S, Batch, State
@@ -203,7 +203,7 @@ class Executor:
                 continue
             state.record(state.units[name], outcome)
 
-    async def _write(self, batch: Batch, started: list[Ready]) -> list[Ready]:
+    async def _write(self, batch: Batch, started: list[PreparedCall]) -> list[PreparedCall]:
         """Appends a batch, with the end of the run if it is one; returns the calls to make."""
         end = None if started else self._last_event()
         try:
@@ -221,7 +221,9 @@ class Executor:
             return None
         return self._end() if self._state.is_all_done else None
 
-    async def _write_after_others(self, batch: Batch, started: list[Ready]) -> list[Ready]:
+    async def _write_after_others(
+        self, batch: Batch, started: list[PreparedCall]
+    ) -> list[PreparedCall]:
         """Obeys what others decided, then appends a batch; returns the calls that may be made."""
         state = self._state
         while True:
@@ -241,7 +243,7 @@ class Executor:
             ]
             for name in unmade:
                 self._budget.settle(name)
-                state.schedule.put_back(name)
+                state.queue.put_back(name)
             started = [each for each in started if each.unit.name not in unmade]
             batch.bodies += state.batch.bodies
             batch.values += state.batch.values
@@ -272,20 +274,20 @@ class Executor:
     def _may_start(self) -> bool:
         return not (self._paused or self.leaves)
 
-    def _start(self) -> list[Ready]:
+    def _start(self) -> list[PreparedCall]:
         """Starts the steps that may start, and opens map and plan steps."""
-        started: list[Ready] = []
-        state, schedule, running = self._state, self._state.schedule, self._calls.running
+        started: list[PreparedCall] = []
+        state, queue, running = self._state, self._state.queue, self._calls.running
         if state.wakes:
             now = self._clock.now()
             state.wakes = {name: until for name, until in state.wakes.items() if until > now}
         blocks = self._limits.per_tool or self._progress.advice or self._pacing is not None
         is_blocked = partial(self._is_blocked, started)
-        while schedule.ready and len(running) + len(started) < self._limits.width:
+        while queue.ready and len(running) + len(started) < self._limits.width:
             if not self._may_start:
                 break
             # A step that opens in this loop may bring a round that has to wait.
-            name = schedule.take(is_blocked if blocks or state.wakes else None)
+            name = queue.take(is_blocked if blocks or state.wakes else None)
             if name is None:
                 break
             unit = state.units[name]
@@ -297,7 +299,7 @@ class Executor:
                 started += self._begin(unit)
         return started
 
-    def _is_blocked(self, started: list[Ready], name: str) -> bool:
+    def _is_blocked(self, started: list[PreparedCall], name: str) -> bool:
         state, unit, advice = self._state, self._state.units[name], self._progress.advice
         if name in state.wakes:
             return True
@@ -330,7 +332,7 @@ class Executor:
         refusal = self._budget.reserve(unit.name, "map" if unit.is_group else unit.step.kind)
         if refusal is None:
             return True
-        self._state.schedule.put_back(unit.name)
+        self._state.queue.put_back(unit.name)
         reason = Sentence("the budget of {amount} is used up", amount=refusal.amount)
         self._paused = SYSTEM, reason
         asked = self._budget.question(refusal)
@@ -339,7 +341,7 @@ class Executor:
         self._state.batch.bodies += [*(() if is_open else (asked,)), e.RunPaused(reason=reason)]
         return False
 
-    def _begin(self, unit: Unit) -> list[Ready]:
+    def _begin(self, unit: Unit) -> list[PreparedCall]:
         """Asks, opens a step with parts, or returns the call to make."""
         state = self._state
         try:
@@ -380,7 +382,7 @@ class Executor:
         instruction = with_words(step.instruction, words)
         return unit.with_step(step.model_copy(update={"instruction": instruction}))
 
-    def _prepare_call(self, unit: Unit, inputs: dict[str, Json], seen: str) -> Ready:
+    def _prepare_call(self, unit: Unit, inputs: dict[str, Json], seen: str) -> PreparedCall:
         """Adds the start of a call to the batch; the call is made once that is written."""
         name = unit.name
         content = content_of(dict(sorted(inputs.items())))
@@ -409,7 +411,7 @@ class Executor:
         )
         # The callee gets the recorded inputs for itself alone, and may change them.
         known = self._journal.run.prefetches[early].result if early else ""
-        return Ready(unit, cast("dict[str, Json]", content.value()), call, known)
+        return PreparedCall(unit, cast("dict[str, Json]", content.value()), call, known)
 
     def _early_read(self, unit: Unit, inputs: str) -> str:
         """Returns the key of a recent read of the same, made early, that no step has used.

@@ -31,24 +31,6 @@ class LiveProcess(NamedTuple):
     runs: tuple[str, ...]
 
 
-class _Owning:
-    """A block in which a run is owned; far cheaper than a generator, for every run enters one."""
-
-    def __init__(self, owners: Owners, run: str, force: bool) -> None:  # noqa: FBT001 - as below
-        self._owners, self._run, self._force = owners, run, force
-
-    async def __aenter__(self) -> Fence:
-        self._fence = await self._owners.claim(self._run, force=self._force)
-        return self._fence
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # Left in the middle: whoever looks for such runs may go on with it.
-        unfinished = kind is not None and (
-            not issubclass(kind, Exception) or issubclass(kind, StoreAway)
-        )
-        await self._owners.let_go(self._fence, unfinished=unfinished)
-
-
 class Owners:
     """The runs that this process owns; counts how many tasks here use each."""
 
@@ -83,9 +65,19 @@ class Owners:
 
     # Owning.
 
-    def owning(self, run: str, *, force: bool = False) -> _Owning:
+    @asynccontextmanager
+    async def owning(self, run: str, *, force: bool = False) -> AsyncGenerator[Fence]:
         """Owns a run inside the block; raises `RunBusy` if another living process owns it."""
-        return _Owning(self, run, force)
+        fence = await self.claim(run, force=force)
+        unfinished = True  # left in the middle: whoever looks for such runs may go on with it
+        try:
+            yield fence
+            unfinished = False
+        except Exception as error:
+            unfinished = isinstance(error, StoreAway)
+            raise
+        finally:
+            await self.let_go(fence, unfinished=unfinished)
 
     async def claim(self, run: str, *, force: bool = False) -> Fence:
         """Claims a run that nobody owns or whose owner is dead; by `force`, also from a living one.

@@ -191,7 +191,7 @@ class ProgressBuffer:
         return [each for each in reports if each.step in running]
 
 
-class Ready(NamedTuple):
+class PreparedCall(NamedTuple):
     """A call that is made once its start is written; `early` is the hash of what it gave before."""
 
     unit: Unit
@@ -214,7 +214,7 @@ class RunningCalls:
         self._is_cancelled = False
         self.running: dict[str, asyncio.Task[None]] = {}
 
-    def launch(self, started: Iterable[Ready]) -> None:
+    def launch(self, started: Iterable[PreparedCall]) -> None:
         """Makes calls whose starts are written."""
         for ready in started:
             name = ready.unit.name
@@ -231,9 +231,9 @@ class RunningCalls:
                 raise
             # The callee cancelled itself: record an end, since the run waits for one.
             within = Sentence("the call was cancelled from within")
-            outcome = self._callees.lost(unit, within, again=True)
+            outcome = self._callees.in_doubt(unit, within, again=True)
         except Exception as error:  # noqa: BLE001 - the run would wait for the end for ever
-            outcome = self._callees.lost(unit, named(error), again=True)
+            outcome = self._callees.in_doubt(unit, named(error), again=True)
         self._ended(unit.name, outcome)
 
     async def cancel(self, grace_s: float) -> None:

@@ -79,7 +79,7 @@ class State:
         self.batch = Batch()
         self.units: dict[str, Unit] = {}
         self.groups: dict[str, Group] = {}
-        self.schedule = ReadyQueue()
+        self.queue = ReadyQueue()
         self.ended: dict[str, StepStatus] = {}
         # Steps that the plan itself skipped, and why.
         self.rules: dict[str, SkipRule] = {}
@@ -128,7 +128,7 @@ class State:
         return self.known(unit.parent if unit.parent and unit.is_round else unit.name).permit
 
     def _add(self, units: Mapping[str, Unit]) -> None:
-        """Adds units to the schedule.
+        """Adds units to the queue.
 
         A changed plan may put a new step before one that is done or perhaps done: the units after
         that one then wait for the new step as well.
@@ -144,7 +144,7 @@ class State:
                 if self.ended.get(name) in _PERHAPS_DONE and any(late):
                     early.add(name)
         lengths = {name: self._durations.get(each.callee, 1.0) for name, each in units.items()}
-        self.schedule.add(graph, lengths, done=done)
+        self.queue.add(graph, lengths, done=done)
 
     def status(self, name: str) -> StepStatus | None:
         """Returns how a unit ended; one that the plan itself skipped counts as done."""
@@ -153,7 +153,7 @@ class State:
     @property
     def is_all_done(self) -> bool:
         """Whether every step of the run is done, none by a rule of the plan, as in most runs."""
-        if self.groups or self.rules or self.schedule.ready:
+        if self.groups or self.rules or self.queue.ready:
             return False
         return all(self.ended.get(name) is StepStatus.DONE for name in self._journal.steps)
 
@@ -173,7 +173,7 @@ class State:
         """Makes replies ready although steps they need did not finish."""
         self.units |= replies
         for name in replies:
-            self.schedule.release(name)
+            self.queue.release(name)
 
     # Before a unit starts.
 
@@ -332,7 +332,7 @@ class State:
             self._wait(unit.name, seconds)
         elif seconds:
             self.wakes[unit.name] = self._clock.now() + timedelta(seconds=seconds)
-        self.schedule.put_back(unit.name)
+        self.queue.put_back(unit.name)
 
     def finish(self, unit: Unit, value: Json) -> None:
         """Records a unit's result; units that waited only for it become ready."""
@@ -383,7 +383,7 @@ class State:
         unit = self.units.get(name)
         if unit is None:
             return
-        self.schedule.finish(name)
+        self.queue.finish(name)
         if unit.parent is not None:
             self._leave(unit)
         elif unit.step.kind not in ("ask", "reply"):
@@ -393,7 +393,7 @@ class State:
         """Lets units that waited for this one go on."""
         self.rules[name] = rule
         if name in self.units:
-            self.schedule.finish(name)
+            self.queue.finish(name)
         self._end(name, StepStatus.SKIPPED)
 
     def _end(self, name: str, status: StepStatus) -> None:
@@ -466,7 +466,7 @@ class State:
             group.asking.remove(name)
             self._queue_next(group)
         elif name in self.units:
-            self.schedule.put_back(name)
+            self.queue.put_back(name)
 
 
 def _call_question(unit: Unit, need: InputNeeded, attempt: int) -> e.QuestionAsked:

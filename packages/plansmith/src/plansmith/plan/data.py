@@ -48,7 +48,7 @@ Path = tuple[str | int, ...]
 MAX_DEPTH: Final = 64
 MAX_INTEGER_BITS: Final = 4096
 CALL_MARK: Final = 16  # digits of a hash
-# msgspec writes a NaN as null; the standard encoder refuses it. Nobody reads its text.
+# msgspec writes a NaN as null; the standard encoder refuses it. Its text is thrown away.
 _refuse_nan: Final = json.JSONEncoder(allow_nan=False, default=id).encode
 
 
@@ -173,7 +173,7 @@ def json_text(value: object, indent: int = 0) -> str:
     """Writes a value for readers: keys in their order, numbers with their digits."""
     try:
         return msgspec.json.format(stored_json(value), indent=indent).decode()
-    except UnicodeEncodeError:  # half a letter, which readers are shown as one
+    except UnicodeEncodeError:  # half of a character: written as an escape
         return json.dumps(value, ensure_ascii=False, indent=indent or None)
 
 
@@ -321,7 +321,7 @@ def _key_flaw(key: object, path: Path) -> Flaw:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether a value surely has no flaw; a third of the time, since it keeps no paths."""
+    """Whether a value surely has no flaw; takes a third as long as `flaws`: it keeps no paths."""
     texts: list[Any] = []
     stack: list[tuple[Iterable[object], int]] = [((value,), 0)]
     while stack:

@@ -105,12 +105,12 @@ class StepFields(Record):
     undo_with: Undo | None = None
 
     # The fields that may hold references to values the step works with.
-    template_fields: ClassVar[tuple[str, ...]] = ()
+    ref_fields: ClassVar[tuple[str, ...]] = ()
 
-    def templates(self) -> list[Place]:
-        return [((name,), getattr(self, name)) for name in self.template_fields]
+    def ref_values(self) -> list[Place]:
+        return [((name,), getattr(self, name)) for name in self.ref_fields]
 
-    def rule_templates(self) -> Iterator[Place]:
+    def rule_values(self) -> Iterator[Place]:
         if self.when is not None:
             yield ("when",), self.when
         if self.repeat is not None:
@@ -122,12 +122,12 @@ class StepFields(Record):
     @cached_property
     def references(self) -> tuple[Found, ...]:
         """Every reference of the step, and every failed attempt at one."""
-        places = (*self.templates(), *self.rule_templates())
-        return tuple(found for path, template in places for found in find(template, path))
+        places = (*self.ref_values(), *self.rule_values())
+        return tuple(found for path, value in places for found in find(value, path))
 
     @cached_property
     def needed(self) -> frozenset[str]:
-        """The ids of all steps that must be done first; results of earlier runs are there."""
+        """The ids of all steps that must be done first; an earlier run's results need no step."""
         used = {
             found.ref.step
             for found in self.references
@@ -143,11 +143,8 @@ class StepFields(Record):
     def skipped_with(self, skipped: Collection[str]) -> str:
         """Returns the step because of which this one is skipped, if these are; else nothing.
 
-        Of a `$first` one is enough. A reply is written from what there is, if there is anything.
+        Of a `$first` one is enough.
         """
-        if isinstance(self, ReplyStep):
-            missing = sorted(self.needed & {*skipped})
-            return missing[0] if missing and len(missing) == len(self.needed) else ""
         firsts: dict[Path, list[str]] = {}
         for found in self.references:
             if found.ref is None or self.is_own(found):
@@ -189,7 +186,7 @@ def _plain(value: Any) -> Any:
 
 @cache
 def _defaults(kind: type[StepFields]) -> list[tuple[str, Any]]:
-    """Returns the defaults of the fields of a step; what a required one has is equal to nothing."""
+    """Returns the fields of a step with their defaults, which no value of a required one equals."""
     fields = {name: each for name, each in kind.model_fields.items() if name not in ("id", "kind")}
     return [(name, each.get_default(call_default_factory=True)) for name, each in fields.items()]
 
@@ -207,7 +204,7 @@ class ToolStep(StepFields):
     kind: Literal["tool"] = "tool"
     tool: Filled
     inputs: Inputs = Field(default_factory=FrozenDict[Json])
-    template_fields = ("inputs",)
+    ref_fields = ("inputs",)
 
 
 class AgentStep(StepFields):
@@ -217,7 +214,7 @@ class AgentStep(StepFields):
     agent: Filled
     task: Filled
     inputs: Inputs = Field(default_factory=FrozenDict[Json])
-    template_fields = ("task", "inputs")
+    ref_fields = ("task", "inputs")
 
 
 class AskStep(StepFields):
@@ -227,7 +224,7 @@ class AskStep(StepFields):
     question: Filled
     options: Annotated[tuple[Text, ...], Field(max_length=MAX_OPTIONS)] = ()
     answer_schema: Inputs | None = None
-    template_fields = ("question",)
+    ref_fields = ("question",)
 
 
 class PlanStep(StepFields):
@@ -242,7 +239,7 @@ class PlanStep(StepFields):
     version: Whole | None = Field(default=None, ge=1)
     content: Text | None = None
     inputs: Inputs = Field(default_factory=FrozenDict[Json])
-    template_fields = ("inputs",)
+    ref_fields = ("inputs",)
 
 
 # How a plan may write the instruction of an exact reply.
@@ -261,7 +258,12 @@ class ReplyStep(StepFields):
     kind: Literal["reply"] = "reply"
     instruction: Filled
     style: ReplyStyle = "worded"
-    template_fields = ("instruction",)
+    ref_fields = ("instruction",)
+
+    def skipped_with(self, skipped: Collection[str]) -> str:
+        """Returns the first of the steps it needs, if all are skipped: it tells what there is."""
+        missing = sorted(self.needed & {*skipped})
+        return missing[0] if missing and len(missing) == len(self.needed) else ""
 
     @model_validator(mode="before")
     @classmethod
@@ -311,7 +313,7 @@ InnerStep = Annotated[
 
 
 class MapStep(StepFields):
-    """Run one inner step for each item of a list; references call the item by the name in `item`.
+    """Run one inner step for each item of a list; references call the item `item`.
 
     If it changes something for a list from tools, more than `most` items need a person's consent.
     """
@@ -335,14 +337,14 @@ class MapStep(StepFields):
         inner = cast("dict[str, object]", each)
         return fields | {"each": {"id": f"{str(fields.get('id'))[:59]}_each"} | inner}
 
-    def templates(self) -> list[Place]:
-        inner = [(("each", *path), template) for path, template in self.each.templates()]
+    def ref_values(self) -> list[Place]:
+        inner = [(("each", *path), value) for path, value in self.each.ref_values()]
         return [(("over",), self.over), *inner]
 
-    def rule_templates(self) -> Iterator[Place]:
-        yield from super().rule_templates()
-        for path, template in self.each.rule_templates():
-            yield ("each", *path), template
+    def rule_values(self) -> Iterator[Place]:
+        yield from super().rule_values()
+        for path, value in self.each.rule_values():
+            yield ("each", *path), value
 
     def is_own(self, found: Found) -> bool:
         ref, where = found.ref, found.where
