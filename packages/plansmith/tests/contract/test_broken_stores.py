@@ -27,7 +27,7 @@ class AltersResults(MemoryStore):
     """Writes another result than it was given into the journal."""
 
     async def append(
-        self, events: Sequence[Event], values: Sequence[Json | Content] = (), **told: Any
+        self, events: Sequence[Event], values: Sequence[Json | Content] = (), **options: Any
     ) -> None:
         altered = [
             each.replace(body=each.body.replace(size=7))
@@ -35,7 +35,7 @@ class AltersResults(MemoryStore):
             else each
             for each in events
         ]
-        await super().append(altered, values, **told)
+        await super().append(altered, values, **options)
 
 
 def failing(kind: Callable[[], MemoryStore]) -> list[str]:

@@ -57,9 +57,9 @@ async def test_do_plans_asks_for_approval_runs_and_answers_in_one_call() -> None
     model = ScriptedModel(json.dumps(decision), json.dumps(made))
     seen: list[Plan] = []
 
-    def approve(shown: Plan) -> bool:
+    def approve(proposed: Plan) -> bool:
         assert SENT == []
-        seen.append(shown)
+        seen.append(proposed)
         return True
 
     async with Plansmith(model, tools=[send]) as smith:
@@ -178,9 +178,9 @@ async def test_an_approval_does_not_hold_for_the_next_plan_of_its_run(
 
     seen: list[list[str]] = []
 
-    def approve(shown: Plan) -> bool | Plan:
-        seen.append([step.id for step in shown.steps])
-        return True if len(seen) == 1 else shown
+    def approve(proposed: Plan) -> bool | Plan:
+        seen.append([step.id for step in proposed.steps])
+        return True if len(seen) == 1 else proposed
 
     model = ScriptedModel(json.dumps({"goal": "Write", "steps": steps}))
     first = plan({"id": "b", "tool": "broken"}, {**mail(), "after": ["b"]})

@@ -82,10 +82,10 @@ class Keyed:
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         del tool, arguments
         self.keys[call.key] += 1
-        said = self.says.pop(0)
-        if isinstance(said, BaseException):
-            raise said
-        return said
+        answer = self.says.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
 
 async def test_a_keyed_write_is_tried_again_under_its_key_and_then_unknown() -> None:

@@ -31,13 +31,13 @@ class MeddlingStore(MemoryStore):
         self.before: dict[str, Callable[[str], Awaitable[None]]] = {}
 
     async def append(
-        self, events: Sequence[e.Event], values: Sequence[Any] = (), **told: Any
+        self, events: Sequence[e.Event], values: Sequence[Any] = (), **options: Any
     ) -> None:
         types = [event.body.type for event in events]
         for name in types:
             if meddle := self.before.pop(name, None):
                 await meddle(events[0].run)
-        await super().append(events, values, **told)
+        await super().append(events, values, **options)
         self.batches.append(types)
 
     def writes(self, *bodies: e.AnyBody) -> Callable[[str], Awaitable[None]]:
@@ -115,9 +115,9 @@ class ReadAtOnce(MemoryStore):
     journal: Journal
 
     async def append(
-        self, events: Sequence[e.Event], values: Sequence[Json | Content] = (), **told: Any
+        self, events: Sequence[e.Event], values: Sequence[Json | Content] = (), **options: Any
     ) -> None:
-        await super().append(events, values, **told)
+        await super().append(events, values, **options)
         await self.journal.catch_up()
 
 

@@ -131,9 +131,9 @@ async def test_a_secret_that_is_taken_away_is_missed_in_a_plan_checked_before() 
     assert "PS501" not in await codes(app, wanted)
     purse.names.clear()
     assert "PS501" in await codes(app, wanted)
-    shown = plan(step(title="use ${secret:key}"))
+    with_secret = plan(step(title="use ${secret:key}"))
     assert "PS501" not in await codes(app, plan(step(title="use")))
-    assert "PS501" in await codes(app, shown)
+    assert "PS501" in await codes(app, with_secret)
 
 
 async def test_plans_that_hash_alike_and_differ_are_told_apart() -> None:

@@ -49,8 +49,8 @@ async def ran(counts: Counts, *steps: dict[str, Any], **options: Any) -> tuple[P
     options.setdefault("limits", NO_WAIT)
     app = Plansmith(tools=[counts.tools()], store=MemoryStore(), **options)
     run = await approved(app, plan(*steps))
-    told = await replay(run.id, app)
-    assert told.identical, told.to_json()
+    replayed = await replay(run.id, app)
+    assert replayed.identical, replayed.to_json()
     return app, run
 
 

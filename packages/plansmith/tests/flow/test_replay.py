@@ -43,8 +43,8 @@ def smith(*tools: FakeTool, **options: Any) -> Plansmith:
 async def assert_replays(app: Plansmith, run_id: str) -> list[Event]:
     """Run again with nothing to call, the plan does the same, and nothing is stored."""
     events = list(await app.store.events(run_id))
-    told = await replay(run_id, app)
-    assert told.identical, json.dumps(told.to_json(), indent=1)
+    replayed = await replay(run_id, app)
+    assert replayed.identical, json.dumps(replayed.to_json(), indent=1)
     assert list(await app.store.events(run_id)) == events
     return events
 
@@ -164,16 +164,16 @@ async def test_what_is_different_today_is_said() -> None:
     app = smith(FakeTool("act", ["x"], effect=Effect.WRITE), store=store)
     run_id = (await approved(app, plan(step("a"), step("w", "act")))).id
     other = smith(FakeTool("act", ["x"], effect=Effect.READ), store=store)
-    told = await replay(run_id, other)
-    assert told.differences[0] == "w changed something then, and only reads now"
+    replayed = await replay(run_id, other)
+    assert replayed.differences[0] == "w changed something then, and only reads now"
     gone = Plansmith(tools=[FakeTools(LOOK)], store=store)
-    told = await replay(run_id, gone)
-    assert "today it is refused: " in told.differences[-1]
-    assert "'act'" in told.differences[-1]
+    replayed = await replay(run_id, gone)
+    assert "today it is refused: " in replayed.differences[-1]
+    assert "'act'" in replayed.differences[-1]
     reads = smith(FakeTool("act", ["x"], effect=Effect.READ), store=store)
     run_id = (await approved(reads, plan(step("w", "act")))).id
-    told = await replay(run_id, app)
-    assert told.differences == (
+    replayed = await replay(run_id, app)
+    assert replayed.differences == (
         "w only read then, and changes something now",
         "today a person has to approve the plan",
     )
@@ -190,8 +190,8 @@ async def test_an_altered_result_changes_what_later_steps_are_given() -> None:
     run_id = (
         await approved(app, plan(step("a", inputs={"n": 1}), step("b", inputs={"q": "{{a}}"})))
     ).id
-    told = await replay(run_id, app)
-    assert "b is called with other inputs" in told.differences
+    replayed = await replay(run_id, app)
+    assert "b is called with other inputs" in replayed.differences
 
 
 async def test_what_a_person_changed_on_the_way_is_the_same_again() -> None:
@@ -244,5 +244,5 @@ async def test_a_result_that_a_tool_would_no_longer_give_is_a_difference() -> No
     run = await app.run((await app.submit(plan(step("a")))).id)
     assert (await replay(run.id, app)).identical
     tools.kind = "integer"
-    told = await replay(run.id, Plansmith(tools=[tools], store=store))
-    assert told.differences == ("a ended as done, and now as failed",)
+    replayed = await replay(run.id, Plansmith(tools=[tools], store=store))
+    assert replayed.differences == ("a ended as done, and now as failed",)

@@ -347,11 +347,11 @@ async def test_what_a_person_does_elsewhere_is_kept_although_a_step_ends_meanwhi
     execution = asyncio.ensure_future(here.run(run.id))
     await world.began.wait()
     given = ["q", "this"] if word == "answer" else []
-    told = await getattr(elsewhere, word)(run.id, *given, by="bob")
+    decided = await getattr(elsewhere, word)(run.id, *given, by="bob")
     assert (await execution).status is RunStatus.ASKING
-    assert (told.status, told.steps["a"].status) == (status, StepStatus.DONE)
+    assert (decided.status, decided.steps["a"].status) == (status, StepStatus.DONE)
     if given:
-        assert told.steps["q"].result == "this"
+        assert decided.steps["q"].result == "this"
         assert (await here.run(run.id)).status is RunStatus.DONE
 
 

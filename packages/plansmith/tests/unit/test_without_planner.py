@@ -36,21 +36,21 @@ async def asking(smith: Plansmith, **more: Any) -> Run:
     return await smith.run(run.id)
 
 
-@pytest.mark.parametrize(("said", "times"), [("yes", 1), ("Yes ", 1), (True, 1), ("no", 0)])
-async def test_a_plan_is_approved_answered_and_run(said: bool | str, times: int) -> None:
+@pytest.mark.parametrize(("answer", "times"), [("yes", 1), ("Yes ", 1), (True, 1), ("no", 0)])
+async def test_a_plan_is_approved_answered_and_run(answer: bool | str, times: int) -> None:
     async with Plansmith(tools=[pay]) as smith:
         run = await asking(smith)
-        await smith.answer(run.id, "ask", said, by="ann")
+        await smith.answer(run.id, "ask", answer, by="ann")
         assert (await smith.run(run.id)).status.over
     assert len(paid) == times
 
 
-@pytest.mark.parametrize("said", ["go ahead", "please do not", "是", "", "yes, but later"])
-async def test_other_words_than_yes_and_no_are_asked_again(said: str) -> None:
+@pytest.mark.parametrize("answer", ["go ahead", "please do not", "是", "", "yes, but later"])
+async def test_other_words_than_yes_and_no_are_asked_again(answer: str) -> None:
     async with Plansmith(tools=[pay]) as smith:
         run = await asking(smith)
         with pytest.raises(Refused, match="neither a clear yes nor a clear no"):
-            await smith.answer(run.id, "ask", said, by="ann")
+            await smith.answer(run.id, "ask", answer, by="ann")
         assert "ask" in (await smith.run(run.id)).questions
     assert paid == []
 

@@ -273,8 +273,8 @@ class Firing:
             errors = (step.error for step in run.steps.values() if step.status is StepStatus.FAILED)
             why = with_hint(run.reason, next((each for each in errors if each), ""))
             await hold.mark(state=state, note=why, seen=now, ended=now)
-            told = {"state": Sentence(f"fire.{state.value}"), "reason": why}
-            self._tell(Sentence("schedule {name}: {state} {reason}", name=schedule.name, **told))
+            fields = {"state": Sentence(f"fire.{state.value}"), "reason": why}
+            self._tell(Sentence("schedule {name}: {state} {reason}", name=schedule.name, **fields))
             if state is FireState.FAILED:
                 await self._pause_if_failing(schedule)
         elif not isinstance(move := next_move(run), MakePlan | Execute | Conclude):

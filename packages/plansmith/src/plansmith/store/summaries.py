@@ -59,8 +59,8 @@ _BESIDE: Final = """
         (SELECT min(name) FROM runs WHERE name > :run)
 """
 _NEWEST: Final = 2**31 - 1
-_UNTOLD: Final = ""  # the status of a run that nobody has told
-_STATUSES: Final = (_UNTOLD, *OPEN_STATUSES, *OVER_STATUSES)
+_NO_STATUS: Final = ""  # the status of a run that nobody has told
+_STATUSES: Final = (_NO_STATUS, *OPEN_STATUSES, *OVER_STATUSES)
 _SEARCHED: Final = 2000
 # `json.dumps` would make a new encoder for every summary.
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -200,7 +200,7 @@ class SummaryReads(ABC):
 
     async def unsummed(self) -> Sequence[Headline]:
         """Returns the open runs with no summary of their last event."""
-        query = page_query((_UNTOLD, *OPEN_STATUSES), unsummed=True)
+        query = page_query((_NO_STATUS, *OPEN_STATUSES), unsummed=True)
         rows = await self._query(query, {"before": _NEWEST, "most": _NEWEST})
         return [_headline(row) for row in rows]
 
@@ -228,9 +228,9 @@ class SummaryReads(ABC):
             row = {"run": each.run, **cells_of(each)._asdict()}
             status = {"run": each.run, "status": each.status.value}
             # What a damaged journal says may differ from what was told when it was whole.
-            told = [] if each.damage else [(_SET_STATUS, [status])]
+            set_status = [] if each.damage else [(_SET_STATUS, [status])]
             is_last = IS_AT, {"run": each.run, "number": last}
-            changes.append(Change([is_last], [(_KEEP, [row]), *told]))
+            changes.append(Change([is_last], [(_KEEP, [row]), *set_status]))
         if changes:
             await self._transact(changes)
 

@@ -434,15 +434,15 @@ class PlannerContract:
         self._plans(PlanRequest("look for dogs", previous=before, feedback="rather for cats"))
 
     def _plans(self, request: PlanRequest) -> None:
-        told, written, planner = list[str](), list[AnyStep](), self.make_planner()
+        lines, written, planner = list[str](), list[AnyStep](), self.make_planner()
 
         async def scenario() -> Planned:
             [spec] = await FakeTools(FakeTool("look", ["seen"])).tools()
             available = ports.Available(tools=[spec])
-            return await planner.make(request, available, tell=told.append, on_step=written.append)
+            return await planner.make(request, available, tell=lines.append, on_step=written.append)
 
         made = asyncio.run(scenario())
-        assert all(isinstance(each, str) for each in told)
+        assert all(isinstance(each, str) for each in lines)
         assert made.plan is not None or made.answer or made.reason
         steps = made.plan.steps if made.plan is not None else ()
         called = {step.tool for step in steps if step.kind == "tool"}
@@ -476,7 +476,7 @@ class ReplyWriterContract:
 class ConversationsContract:
     """Tests for what remembers conversations; define `begin`."""
 
-    async def begin(self, *said: str) -> tuple[ports.Conversations, str, Sequence[int]]:
+    async def begin(self, *messages: str) -> tuple[ports.Conversations, str, Sequence[int]]:
         """Lets a person say this in a new conversation; returns its id and the message numbers."""
         raise NotImplementedError
 
@@ -518,8 +518,8 @@ class SecretsContract:
     def test_what_comes_back_from_a_tool_has_no_secret_in_it(self) -> None:
         secrets = self.make_secrets("key", "open sesame", "mail.send")
         secrets.reveal("key", "mail.send")
-        told: list[Json] = ["it is open sesame", {"open sesame": [{"deep": "open sesame!"}]}, 7]
-        assert "sesame" not in json_text(secrets.hide(told))
+        result: list[Json] = ["it is open sesame", {"open sesame": [{"deep": "open sesame!"}]}, 7]
+        assert "sesame" not in json_text(secrets.hide(result))
         assert secrets.hide(["nothing", {"to": "hide"}, 7]) == ["nothing", {"to": "hide"}, 7]
 
 
