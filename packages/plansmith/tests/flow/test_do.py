@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.flow.plans import approve
 
 from plansmith import NotApproved, Plan, PlanInvalid, Plansmith, Refused, RunStatus, read_plan, tool
 from plansmith.errors import Misconfigured, ToolFailed
@@ -132,8 +133,7 @@ async def test_without_an_approval_callback_the_run_waits_and_run_says_how_to_ap
         with pytest.raises(NotApproved, match=rf"smith.decide\('{run.id}', approve=run.plan.hash"):
             await smith.run(run.id)
         assert SENT == []
-        assert run.plan is not None
-        await smith.decide(run.id, approve=run.plan.hash)
+        await approve(smith, run)
         assert (await smith.run(run.id)).status is RunStatus.DONE
 
 

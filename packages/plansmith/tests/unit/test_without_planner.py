@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.flow.plans import approve
 
 from plansmith import Plansmith, plugins, read_plan, tool
 from plansmith.errors import Misconfigured, Refused
@@ -30,9 +31,7 @@ async def asking(smith: Plansmith, **more: Any) -> Run:
     """A run whose question guards a payment, approved and begun."""
     ask = {"id": "ask", "question": "Pay 10,000?", **more}
     step = {"id": "pay", "tool": "pay", "inputs": {"to": "x"}, "after": ["ask"]}
-    run = await smith.submit(read_plan({"steps": [ask, step]}), by="ann")
-    assert run.plan is not None
-    await smith.decide(run.id, approve=run.plan.hash, by="ann")
+    run = await approve(smith, await smith.submit(read_plan({"steps": [ask, step]}), by="ann"))
     return await smith.run(run.id)
 
 
