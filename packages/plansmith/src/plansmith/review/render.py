@@ -23,17 +23,17 @@ _MOST_COLUMNS: Final = 8
 _TABLE_WIDTH: Final = 88
 
 
-def named_lines(name: str, value: Json, locale: str, *, whole: bool = False) -> Iterator[str]:
+def named_lines(name: str, value: Json, locale: str) -> Iterator[str]:
     """Yields a name and its value, both behind a bar; what is left out is counted without one."""
     lines = value_lines(value)
     if len(lines) > 1:
         yield f"{BAR}{safe(name)} ="
-    for line in lines if whole else lines[:_MOST_LINES]:
+    for line in lines[:_MOST_LINES]:
         lead = "  " if len(lines) > 1 else f"{safe(name)} = "
-        yield f"{BAR}{lead}{line if whole else line[:_LONGEST]}".rstrip()
-        if len(line) > _LONGEST and not whole:
+        yield f"{BAR}{lead}{line[:_LONGEST]}".rstrip()
+        if len(line) > _LONGEST:
             yield _left_out("show.more_letters", len(line) - _LONGEST, locale)
-    if len(lines) > _MOST_LINES and not whole:
+    if len(lines) > _MOST_LINES:
         yield _left_out("show.more_lines", len(lines) - _MOST_LINES, locale)
 
 
