@@ -8,7 +8,7 @@ from typing import Final
 from plansmith.plan import sentence
 from plansmith.plan import steps as st
 from plansmith.plan.conditions import rule_sentences, rule_text
-from plansmith.plan.data import Json, Path, json_text
+from plansmith.plan.data import Json, json_text
 from plansmith.plan.diff import FieldChange, PlanDiff, is_rule
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Estimate
@@ -233,7 +233,8 @@ def _change(change: FieldChange, locale: str) -> str:
             return value_line(value, width)
         return sentence.in_language(rule_text(str(change.path[-1]), value), locale)
 
-    place = safe(path_text(change.path))
+    parts = (f"[{each}]" if isinstance(each, int) else f".{each}" for each in change.path)
+    place = safe("".join(parts).removeprefix("."))  # `inputs.items[0]`
     match change.change:
         case "added":
             return f"{place}: + {text(change.after)}"
@@ -241,12 +242,6 @@ def _change(change: FieldChange, locale: str) -> str:
             return f"{place}: - {text(change.before)}"
         case _:
             return f"{place}: {text(change.before, 70)} -> {text(change.after, 70)}"
-
-
-def path_text(path: Path) -> str:
-    """Returns a path as people write it: `inputs.items[0]`."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.removeprefix(".")
 
 
 def estimate_lines(estimate: Estimate, locale: str = "en") -> Iterator[str]:

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -52,15 +53,10 @@ async def diagnose(
         findings = await asyncio.to_thread(lambda: list(_diagnose_file(sqlite_path(url))))
     if any(found.level in ("error", "note") for found in findings):
         return findings
-    store = open_store(url)
-
-    async def of_runs(examined: Any) -> list[Finding]:
-        return await _diagnose_runs(examined, sample)
-
+    store: Any = open_store(url)
+    runs: Any = partial(_diagnose_runs, sample=sample)
     try:
-        named_checks: list[tuple[str, Check]] = [("journals", of_runs)]
-        named_checks += [("records", each) for each in checks]
-        for subject, check in named_checks:
+        for subject, check in (("journals", runs), *(("records", each) for each in checks)):
             try:
                 findings += await check(store)
             except PlansmithError as error:
@@ -92,7 +88,7 @@ async def _verified(store: PlanStore, run: str) -> Journal:
     return journal
 
 
-async def _diagnose_runs(store: _Examined, sample: int | None) -> list[Finding]:
+async def _diagnose_runs(store: _Examined, *, sample: int | None) -> list[Finding]:
     missing = await missing_runs(store)
     count = len(await store.runs())
     some = await store.headlines(limit=count if sample is None else sample)
