@@ -91,20 +91,22 @@ async def test_an_edited_plan_is_the_one_that_is_approved_and_run() -> None:
     assert (SENT, hashes) == (["bea: hi"], [edited.hash])
 
 
-@pytest.mark.parametrize("odd", [None, "yes", 1, {"approve": True}, "hash"])
-async def test_what_is_neither_true_nor_a_plan_approves_nothing(odd: Any) -> None:
+NOT_A_PLAN = TypeError, "nothing was approved"
+
+
+@pytest.mark.parametrize(
+    ("odd", "error", "message"),
+    [
+        *((each, *NOT_A_PLAN) for each in (None, "yes", 1, {"approve": True}, "hash")),
+        (plan({"id": "s", "tool": "sned"}), PlanInvalid, "did you mean 'send'"),
+    ],
+)
+async def test_what_is_neither_true_nor_a_sound_plan_approves_nothing_and_the_run_still_waits(
+    odd: Any, error: type[Exception], message: str
+) -> None:
     async with Plansmith(tools=[send]) as smith:
-        with pytest.raises(TypeError, match="nothing was approved"):
+        with pytest.raises(error, match=message):
             await smith.do(plan(mail()), approve=lambda _: odd)
-        (waiting,) = await smith.runs()
-    assert (waiting.status, SENT) == (RunStatus.REVIEWING, [])
-
-
-async def test_an_edited_plan_with_errors_is_refused_and_the_run_still_waits() -> None:
-    wrong = plan({"id": "s", "tool": "sned"})
-    async with Plansmith(tools=[send]) as smith:
-        with pytest.raises(PlanInvalid, match="did you mean 'send'"):
-            await smith.do(plan(mail()), approve=lambda _: wrong)
         (waiting,) = await smith.runs()
     assert (waiting.status, SENT) == (RunStatus.REVIEWING, [])
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from tests.edited import change_step
-from tests.flow.plans import approved
+from tests.flow.plans import approved, plan
 
-from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus, tool
+from plansmith import AgentSpec, Effect, RunStatus, StepStatus, tool
 from plansmith.app import Plansmith
 from plansmith.errors import Refused
 from plansmith.plan import events as e
@@ -34,10 +34,6 @@ BILLS: list[Any] = [{"to": "alice", "sum": 10}, {"to": "mallory", "sum": 9_999}]
 LOOK = {"id": "look", "tool": "look", "inputs": {"at": "bills"}}
 PAY = {"tool": "pay", "inputs": {"to": "{{item.to}}", "sum": "{{item.sum}}"}}
 ALL = {"id": "all", "over": "{{look.bills}}", "each": PAY}
-
-
-def plan(*steps: dict[str, Any]) -> Plan:
-    return Plan.model_validate({"goal": "pay", "steps": list(steps)})
 
 
 class Trip:

@@ -50,28 +50,20 @@ class Place:
         return sum(call.tool == tool for call in self.tools.calls)
 
 
+EACH = {"template": "payment", "inputs": {"sum": "{{item}}"}}
+MAP = {"id": "m", "over": [10_000], "each": EACH}
 NESTED = [
     ({"id": "p", "template": "payment", "inputs": {"sum": 10_000}}, "p/sure"),
-    (
-        {
-            "id": "m",
-            "over": [10_000],
-            "each": {"template": "payment", "inputs": {"sum": "{{item}}"}},
-        },
-        "m/0/sure",
-    ),
+    (MAP, "m/0/sure"),
     ({"id": "outer", "template": "mapped"}, "outer/m/0/sure"),
 ]
-MAPPED = plan(
-    {"id": "m", "over": [10_000], "each": {"template": "payment", "inputs": {"sum": "{{item}}"}}}
-)
 
 
 @pytest.mark.parametrize(("step", "question"), NESTED, ids=["template", "map", "map in template"])
 async def test_an_unanswered_question_inside_holds_its_effect_through_restarts(
     step: dict[str, Any], question: str
 ) -> None:
-    place = Place(mapped=MAPPED)
+    place = Place(mapped=plan(MAP))
     run = await place.begin(plan(step, {"id": "other", "question": "Which colour?"}))
     assert run.status is RunStatus.ASKING
     assert set(run.questions) == {question, "other"}
