@@ -218,7 +218,6 @@ class RecordsContract:
     """Tests for stores that keep records; define `make_store`."""
 
     def make_store(self) -> RecordStore:
-        """Returns a new, empty store."""
         raise NotImplementedError
 
     @on_new_store
@@ -372,7 +371,6 @@ class AgentContract:
     """Tests for agents; define `make_agent`; the agent must do the task `hello`."""
 
     def make_agent(self) -> ports.Agent:
-        """Returns an agent."""
         raise NotImplementedError
 
     def test_an_agent_has_a_card_and_does_a_task(self) -> None:
@@ -385,7 +383,6 @@ class ContextSourceContract:
     """Tests for context sources; define `make_source`."""
 
     def make_source(self) -> ports.ContextSource:
-        """Returns a source."""
         raise NotImplementedError
 
     @in_loop
@@ -399,7 +396,6 @@ class RankerContract:
     """Tests for rankers; define `make_ranker`."""
 
     def make_ranker(self) -> ports.Ranker:
-        """Returns a ranker."""
         raise NotImplementedError
 
     def test_every_text_gets_a_score_and_the_same_text_the_best(self) -> None:
@@ -520,7 +516,6 @@ class ClockContract:
     """Tests for clocks that move by themselves; define `make_clock`."""
 
     def make_clock(self) -> ports.Clock:
-        """Returns a clock."""
         raise NotImplementedError
 
     @in_loop
