@@ -221,8 +221,12 @@ def _represent_text(dumper: Any, text: str) -> Any:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if block else None)
 
 
+def _no_aliases(*_: object) -> bool:
+    return True
+
+
 _Dumper: Any = type("_Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {})
 # YAML 1.1 reads 1e5 as text, but we read it as a number, so such a text needs quotes.
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBER, list("-0123456789"))
 _Dumper.add_representer(str, _represent_text)
-_Dumper.ignore_aliases = lambda *_: True
+_Dumper.ignore_aliases = _no_aliases
