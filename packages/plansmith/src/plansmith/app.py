@@ -30,6 +30,7 @@ else:
         book="plansmith.templates.book",
         callbacks="plansmith.runs.callbacks",
         planning="plansmith.plan.planning",
+        service="plansmith.schedules.service",
         sync="plansmith.sync",
     )
 
@@ -100,7 +101,7 @@ class Plansmith:
     @made_once
     def schedules(self) -> service.Schedules:
         """Starts runs at set times."""
-        return assembly.make_schedules(self.runs, self.templates)
+        return service.Schedules(runs=self.runs, templates=self.templates)
 
     @made_once
     def threads(self) -> Any:

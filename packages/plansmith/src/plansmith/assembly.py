@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from plansmith import plugins
 from plansmith.arguments import Arguments
-from plansmith.lazy import lazy_modules
 from plansmith.plan.limits import Limits
 from plansmith.plan.planning import ignore_progress
 from plansmith.runs.intake import PlanIntake
@@ -21,10 +20,6 @@ if TYPE_CHECKING:
     from plansmith.plan.earlier import EarlierResult
     from plansmith.plan.run_options import RunOptions
     from plansmith.ports import Conversations, Message
-    from plansmith.schedules import service
-    from plansmith.templates.book import TemplateBook
-else:
-    lazy_modules(globals(), service="plansmith.schedules.service")
 
 
 def make_runs(given: Arguments) -> RunService:
@@ -73,11 +68,6 @@ def make_runs(given: Arguments) -> RunService:
     )
 
 
-def make_schedules(runs: RunService, templates: TemplateBook) -> service.Schedules:
-    """Makes the service for schedules."""
-    return service.Schedules(runs=runs, templates=templates)
-
-
 class _Threads:
     """What remembers conversations, loaded when a run first belongs to one."""
 
@@ -90,13 +80,10 @@ class _Threads:
         return made
 
     async def before(self, thread: str, message: int | None) -> Sequence[Message]:
-        """Returns the conversation before a message of a thread."""
         return await self._conversations.before(thread, message)
 
     async def results(self, thread: str, message: int | None) -> Sequence[EarlierResult]:
-        """Returns the results that a plan for a message of a thread may use."""
         return await self._conversations.results(thread, message)
 
     async def join(self, run: str, options: RunOptions) -> None:
-        """Adds a run that repeats or continues another one to its thread."""
         await self._conversations.join(run, options)

@@ -11,14 +11,12 @@ from typing import Final
 
 
 class SystemClock:
-    """The machine's own time."""
+    """The machine's own time, as the port `Clock` says."""
 
     def now(self) -> datetime:
-        """The time in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Seconds since some moment; never steps back."""
         return time.monotonic()
 
     # Seconds since the machine started, those in which it slept included, where that is known.
@@ -29,5 +27,4 @@ class SystemClock:
     )
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
         await asyncio.sleep(seconds)

@@ -356,12 +356,12 @@ class Planner(Protocol):
 class ReplyWriter(Protocol):
     """Writes the text of replies."""
 
-    async def write(self, brief: ReplyBrief, said: Sequence[Message], call: Call) -> str:
+    async def write(self, brief: ReplyBrief, history: Sequence[Message], call: Call) -> str:
         """Returns the text of one reply, which may be empty.
 
         Args:
             brief: What to say, and the results to say it with.
-            said: The conversation before the request.
+            history: The conversation before the request.
             call: Ways to report progress and tokens.
 
         Raises:

@@ -176,7 +176,6 @@ class SecretBox:
         self._knows_all = False
 
     def flaw(self, name: str, tool: str) -> str:
-        """Returns why a tool may not have a secret, without reading it; or an empty text."""
         source = self._sources.get(name)
         if source is None:
             return Sentence("there is no secret '{name}'", name=name)
@@ -185,7 +184,6 @@ class SecretBox:
         return ""
 
     def reveal(self, name: str, tool: str) -> str:
-        """Returns the value of a secret for a call that is about to be made."""
         flaw = self.flaw(name, tool)
         if flaw:
             raise Misconfigured(

@@ -37,8 +37,8 @@ class Tells(SecretsContract):
 
 
 class Unfenced(MemoryStore):
-    async def append(self, *given: Any, term: int = 0, **told: Any) -> None:
-        await super().append(*given, **told)
+    async def append(self, *given: Any, term: int = 0, **options: Any) -> None:
+        await super().append(*given, **options)
 
 
 class WritesWithoutClaim(ClaimsContract):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from plansmith import Plan, Plansmith, Run, RunStatus
+from plansmith.plan.data import Json
 
 
 def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
@@ -15,9 +16,21 @@ def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
     return {"id": name, "tool": tool} | fields
 
 
-async def approved(app: Plansmith, wanted: Plan) -> Run:
+async def approve(app: Plansmith, run: Run, by: str = "ada") -> Run:
+    """Approves the present plan of a run."""
+    assert run.plan is not None
+    return await app.decide(run.id, approve=run.plan.hash, by=by)
+
+
+async def approved(app: Plansmith, wanted: Plan, by: str = "bob") -> Run:
     """Runs a plan that a person approves if it has to be approved."""
-    run = await app.submit(wanted, by="bob")
-    if run.status is RunStatus.REVIEWING and run.plan is not None:
-        await app.decide(run.id, approve=run.plan.hash, by="ada")
+    run = await app.submit(wanted, by=by)
+    if run.status is RunStatus.REVIEWING:
+        await approve(app, run)
+    return await app.run(run.id)
+
+
+async def answered(app: Plansmith, run: Run, question: str, answer: Json) -> Run:
+    """Answers a question of a run as a person, and goes on."""
+    await app.answer(run.id, question, answer, by="ada")
     return await app.run(run.id)

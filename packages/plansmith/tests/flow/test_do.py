@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.flow.plans import approve
 
 from plansmith import NotApproved, Plan, PlanInvalid, Plansmith, Refused, RunStatus, read_plan, tool
 from plansmith.errors import Misconfigured, ToolFailed
@@ -57,9 +58,9 @@ async def test_do_plans_asks_for_approval_runs_and_answers_in_one_call() -> None
     model = ScriptedModel(json.dumps(decision), json.dumps(made))
     seen: list[Plan] = []
 
-    def approve(shown: Plan) -> bool:
+    def approve(proposed: Plan) -> bool:
         assert SENT == []
-        seen.append(shown)
+        seen.append(proposed)
         return True
 
     async with Plansmith(model, tools=[send]) as smith:
@@ -90,20 +91,22 @@ async def test_an_edited_plan_is_the_one_that_is_approved_and_run() -> None:
     assert (SENT, hashes) == (["bea: hi"], [edited.hash])
 
 
-@pytest.mark.parametrize("odd", [None, "yes", 1, {"approve": True}, "hash"])
-async def test_what_is_neither_true_nor_a_plan_approves_nothing(odd: Any) -> None:
+NOT_A_PLAN = TypeError, "nothing was approved"
+
+
+@pytest.mark.parametrize(
+    ("odd", "error", "message"),
+    [
+        *((each, *NOT_A_PLAN) for each in (None, "yes", 1, {"approve": True}, "hash")),
+        (plan({"id": "s", "tool": "sned"}), PlanInvalid, "did you mean 'send'"),
+    ],
+)
+async def test_what_is_neither_true_nor_a_sound_plan_approves_nothing_and_the_run_still_waits(
+    odd: Any, error: type[Exception], message: str
+) -> None:
     async with Plansmith(tools=[send]) as smith:
-        with pytest.raises(TypeError, match="nothing was approved"):
+        with pytest.raises(error, match=message):
             await smith.do(plan(mail()), approve=lambda _: odd)
-        (waiting,) = await smith.runs()
-    assert (waiting.status, SENT) == (RunStatus.REVIEWING, [])
-
-
-async def test_an_edited_plan_with_errors_is_refused_and_the_run_still_waits() -> None:
-    wrong = plan({"id": "s", "tool": "sned"})
-    async with Plansmith(tools=[send]) as smith:
-        with pytest.raises(PlanInvalid, match="did you mean 'send'"):
-            await smith.do(plan(mail()), approve=lambda _: wrong)
         (waiting,) = await smith.runs()
     assert (waiting.status, SENT) == (RunStatus.REVIEWING, [])
 
@@ -132,8 +135,7 @@ async def test_without_an_approval_callback_the_run_waits_and_run_says_how_to_ap
         with pytest.raises(NotApproved, match=rf"smith.decide\('{run.id}', approve=run.plan.hash"):
             await smith.run(run.id)
         assert SENT == []
-        assert run.plan is not None
-        await smith.decide(run.id, approve=run.plan.hash)
+        await approve(smith, run)
         assert (await smith.run(run.id)).status is RunStatus.DONE
 
 
@@ -178,9 +180,9 @@ async def test_an_approval_does_not_hold_for_the_next_plan_of_its_run(
 
     seen: list[list[str]] = []
 
-    def approve(shown: Plan) -> bool | Plan:
-        seen.append([step.id for step in shown.steps])
-        return True if len(seen) == 1 else shown
+    def approve(proposed: Plan) -> bool | Plan:
+        seen.append([step.id for step in proposed.steps])
+        return True if len(seen) == 1 else proposed
 
     model = ScriptedModel(json.dumps({"goal": "Write", "steps": steps}))
     first = plan({"id": "b", "tool": "broken"}, {**mail(), "after": ["b"]})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.edited import change_step
-from tests.flow.plans import approved, plan
+from tests.flow.plans import answered, approve, approved, plan
 
 from plansmith import AgentSpec, Effect, RunStatus, StepStatus
 from plansmith.app import Plansmith
@@ -82,28 +82,22 @@ class Keyed:
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         del tool, arguments
         self.keys[call.key] += 1
-        said = self.says.pop(0)
-        if isinstance(said, BaseException):
-            raise said
-        return said
+        answer = self.says.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
 
-async def test_a_keyed_write_is_tried_again_under_its_key_and_then_unknown() -> None:
-    service = Keyed(*[RuntimeError("boom")] * 3)
-    run = await approved(
-        Plansmith(tools=[service], limits=LIMITS), plan({"id": "p", "tool": "pay"})
-    )
+@pytest.mark.parametrize(
+    "says", [[RuntimeError("boom")] * 3, [RuntimeError("boom"), ToolFailed("not this time")]]
+)
+async def test_a_keyed_write_is_tried_again_under_its_key_and_then_unknown(says: list[Any]) -> None:
+    """Also if the last try says that it changed nothing: of the first one nobody can say that."""
+    service = Keyed(*says)
+    app = Plansmith(tools=[service], limits=LIMITS)
+    run = await approved(app, plan({"id": "p", "tool": "pay"}))
     assert run.steps["p"].status is StepStatus.UNKNOWN
-    assert [*service.keys.values()] == [3]
-
-
-async def test_a_keyed_write_whose_first_try_may_have_worked_does_not_fail_for_certain() -> None:
-    """The last try says that it changed nothing; of the first one nobody can say that."""
-    service = Keyed(RuntimeError("boom"), ToolFailed("not this time"))
-    run = await approved(
-        Plansmith(tools=[service], limits=LIMITS), plan({"id": "p", "tool": "pay"})
-    )
-    assert run.steps["p"].status is StepStatus.UNKNOWN
+    assert [*service.keys.values()] == [len(says)]
 
 
 class Clerk:
@@ -154,8 +148,7 @@ async def test_a_replan_with_another_list_pays_nobody_twice_and_forgets_nobody()
     app = Plansmith(tools=[till], store=store, limits=LIMITS, model=model)
     run = await approved(app, plan(payments("ann", "bob", "cid")))
     if run.status is RunStatus.REVIEWING:
-        assert run.plan is not None
-        await app.decide(run.id, approve=run.plan.hash, by="ada")
+        await approve(app, run)
     run = await Plansmith(tools=[till], store=store, limits=LIMITS).run(run.id)
     assert run.status is RunStatus.DONE
     assert till.paid == {"ann": 1, "bob": 1, "cid": 1, "zoe": 1}
@@ -177,8 +170,7 @@ async def test_an_edit_of_the_list_pays_each_entry_once(names: tuple[str, ...]) 
     assert till.paid == {"ann": 1, "cid": 1}
     app = Plansmith(tools=[till], store=store, limits=LIMITS)
     run = await app.edit(run.id, plan(payments(*names), ask), by="ada")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    await approve(app, run)
     run = await Plansmith(tools=[till], store=store, limits=LIMITS).run(run.id)
     assert run.steps["m"].status is StepStatus.DONE
     assert run.steps["m"].result == [{"paid": name} for name in names]
@@ -202,8 +194,7 @@ async def test_an_edit_of_a_templates_parameter_repeats_only_the_calls_that_chan
     assert run.plan is not None
     edited = change_step(run.plan, "p", inputs={"first": "ann", "second": "cid"})
     run = await enter().edit(run.id, edited, by="ada")
-    assert run.plan is not None
-    await enter().decide(run.id, approve=run.plan.hash, by="ada")
+    await approve(enter(), run)
     run = await enter().run(run.id)
     assert run.steps["p"].status is StepStatus.DONE
     assert till.paid == {"ann": 1, "cid": 1}
@@ -220,8 +211,7 @@ async def test_an_edit_before_a_write_that_is_done_repeats_it_only_with_other_va
     )
     run = await approved(app, wanted)
     run = await app.edit(run.id, change_step(wanted, "a", inputs={"n": 2}), by="ada")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    await approve(app, run)
     run = await app.run(run.id)
     assert run.steps["p"].status is StepStatus.DONE
     assert till.paid == {"ann": 1}
@@ -244,7 +234,6 @@ async def test_a_new_plan_without_a_step_in_doubt_keeps_the_step_and_its_questio
         await app.decide(run.id, approve=run.plan.hash, by="ada")
     run = await app.run(run.id)
     assert run.status is RunStatus.ASKING
-    await app.answer(run.id, "unknown:p", "done", by="ada")
-    run = await app.run(run.id)
+    run = await answered(app, run, "unknown:p", "done")
     assert run.status is RunStatus.DONE
     assert [call.tool for call in tools.calls].count("pay") == 1

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import pytest
+
 from plansmith import Plan, Plansmith, RunStatus, tool
 from plansmith.clock import SystemClock
 from plansmith.engine.journal import Journal
@@ -31,13 +33,13 @@ class MeddlingStore(MemoryStore):
         self.before: dict[str, Callable[[str], Awaitable[None]]] = {}
 
     async def append(
-        self, events: Sequence[e.Event], values: Sequence[Any] = (), **told: Any
+        self, events: Sequence[e.Event], values: Sequence[Any] = (), **options: Any
     ) -> None:
         types = [event.body.type for event in events]
         for name in types:
             if meddle := self.before.pop(name, None):
                 await meddle(events[0].run)
-        await super().append(events, values, **told)
+        await super().append(events, values, **options)
         self.batches.append(types)
 
     def writes(self, *bodies: e.AnyBody) -> Callable[[str], Awaitable[None]]:
@@ -60,36 +62,31 @@ def looking(store: MeddlingStore) -> tuple[Plansmith, list[str]]:
     return Plansmith(tools=[look], store=store), calls
 
 
-async def test_a_run_that_is_paused_before_its_first_append_does_not_begin() -> None:
+PAUSE, CANCEL = e.RunPaused(reason="lunch"), e.CancelAsked(reason="no")
+
+
+@pytest.mark.parametrize(
+    ("body", "comes_before", "status", "calls_made"),
+    [
+        (PAUSE, "run_started", RunStatus.PAUSED, 0),
+        (CANCEL, "run_started", RunStatus.CANCELLED, 0),
+        (CANCEL, "run_finished", RunStatus.CANCELLED, 3),
+    ],
+)
+async def test_what_a_person_writes_before_the_first_or_the_last_append_counts(
+    body: e.AnyBody, comes_before: str, status: RunStatus, calls_made: int
+) -> None:
+    """The run does not begin then, or does not end as it would have."""
     store = MeddlingStore()
     smith, calls = looking(store)
     made = await smith.submit(PLAN)
-    store.before["run_started"] = store.writes(e.RunPaused(reason="lunch"))
-    run = await smith.run(made.id)
-    assert run.paused
-    assert not calls
-    assert "run_started" not in [each for batch in store.batches for each in batch]
-
-
-async def test_a_run_that_is_cancelled_before_its_first_append_calls_nothing() -> None:
-    store = MeddlingStore()
-    smith, calls = looking(store)
-    made = await smith.submit(PLAN)
-    store.before["run_started"] = store.writes(e.CancelAsked(reason="no"))
+    store.before[comes_before] = store.writes(body)
     await smith.run(made.id)
     run = await smith.run(made.id)  # whoever looks next ends it
-    assert run.status is RunStatus.CANCELLED
-    assert not calls
-
-
-async def test_what_a_person_writes_before_the_last_append_comes_before_the_end() -> None:
-    store = MeddlingStore()
-    smith, _ = looking(store)
-    made = await smith.submit(PLAN)
-    store.before["run_finished"] = store.writes(e.CancelAsked(reason="no"))
-    run = await smith.run(made.id)
-    assert run.status is RunStatus.CANCELLED
-    assert [step.status for step in run.steps.values()] == ["done", "done", "done"]
+    assert (run.status, len(calls)) == (status, calls_made)
+    assert all(step.status == ("done" if calls else step.status) for step in run.steps.values())
+    begun = "run_started" in [each for batch in store.batches for each in batch]
+    assert begun is (calls_made > 0)
 
 
 async def test_a_cancel_at_the_moment_at_which_a_run_ends_leaves_it_done() -> None:
@@ -115,9 +112,9 @@ class ReadAtOnce(MemoryStore):
     journal: Journal
 
     async def append(
-        self, events: Sequence[e.Event], values: Sequence[Json | Content] = (), **told: Any
+        self, events: Sequence[e.Event], values: Sequence[Json | Content] = (), **options: Any
     ) -> None:
-        await super().append(events, values, **told)
+        await super().append(events, values, **options)
         await self.journal.catch_up()
 
 

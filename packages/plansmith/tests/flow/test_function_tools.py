@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.flow.plans import plan
+from tests.flow.plans import approve, plan
 from tests.waiting import until
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, StepStatus, ToolSpec, tool
@@ -288,8 +288,7 @@ def test_a_loop_that_ends_in_mid_call_writes_no_end_of_the_async_function() -> N
     app, wanted = Plansmith(tools=[send]), plan({"id": "s", "tool": "send"})
 
     async def leave() -> str:
-        run = await app.submit(wanted)
-        await app.decide(run.id, approve=wanted.hash, by="ada")
+        run = await approve(app, await app.submit(wanted))
         task = asyncio.ensure_future(app.run(run.id))
         await until(lambda: bool(calls))
         assert not task.done()

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from tests.edited import change_step
+from tests.flow.plans import approved, plan
 
-from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus, tool
+from plansmith import AgentSpec, Effect, RunStatus, StepStatus, tool
 from plansmith.app import Plansmith
 from plansmith.errors import Refused
 from plansmith.plan import events as e
@@ -33,10 +34,6 @@ BILLS: list[Any] = [{"to": "alice", "sum": 10}, {"to": "mallory", "sum": 9_999}]
 LOOK = {"id": "look", "tool": "look", "inputs": {"at": "bills"}}
 PAY = {"tool": "pay", "inputs": {"to": "{{item.to}}", "sum": "{{item.sum}}"}}
 ALL = {"id": "all", "over": "{{look.bills}}", "each": PAY}
-
-
-def plan(*steps: dict[str, Any]) -> Plan:
-    return Plan.model_validate({"goal": "pay", "steps": list(steps)})
 
 
 class Trip:
@@ -81,11 +78,7 @@ class Bank:
         )
 
     async def begin(self, *steps: dict[str, Any], by: str = "ann") -> Run:
-        app = self.enter()
-        run = await app.submit(plan(*steps), by=by)
-        if run.status is RunStatus.REVIEWING and run.plan is not None:
-            await app.decide(run.id, approve=run.plan.hash, by="bob")
-        return await app.run(run.id)
+        return await approved(self.enter(), plan(*steps), by)
 
     async def say(self, run: Run, name: str, value: Json, by: str = "bob") -> Run:
         """Answers in one process, which then dies, and goes on in another."""
@@ -260,10 +253,7 @@ async def test_items_ask_together_and_run_as_many_at_once_as_the_plan_says(
         return Plansmith(tools=[FakeTools(FakeTool("look", [_looked_at])), pay], store=store)
 
     app = enter()
-    run = await app.submit(plan(LOOK, ALL | {"width": width}), by="ann")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ann")
-    run = await app.run(run.id)
+    run = await approved(app, plan(LOOK, ALL | {"width": width}))
     assert len(run.questions) == together
     while run.questions:
         # Killed between an answer and the next, and between the last one and the calls.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.edited import change_step
-from tests.flow.plans import plan
+from tests.flow.plans import answered, approve, approved, plan
 
 from plansmith import Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
@@ -44,39 +44,26 @@ class Place:
         )
 
     async def begin(self, wanted: Plan) -> Run:
-        app = self.enter()
-        run = await app.submit(wanted)
-        assert run.plan is not None
-        if run.status is RunStatus.REVIEWING:
-            await app.decide(run.id, approve=run.plan.hash, by="ada")
-        return await app.run(run.id)
+        return await approved(self.enter(), wanted)
 
     def calls(self, tool: str = "pay") -> int:
         return sum(call.tool == tool for call in self.tools.calls)
 
 
+EACH = {"template": "payment", "inputs": {"sum": "{{item}}"}}
+MAP = {"id": "m", "over": [10_000], "each": EACH}
 NESTED = [
     ({"id": "p", "template": "payment", "inputs": {"sum": 10_000}}, "p/sure"),
-    (
-        {
-            "id": "m",
-            "over": [10_000],
-            "each": {"template": "payment", "inputs": {"sum": "{{item}}"}},
-        },
-        "m/0/sure",
-    ),
+    (MAP, "m/0/sure"),
     ({"id": "outer", "template": "mapped"}, "outer/m/0/sure"),
 ]
-MAPPED = plan(
-    {"id": "m", "over": [10_000], "each": {"template": "payment", "inputs": {"sum": "{{item}}"}}}
-)
 
 
 @pytest.mark.parametrize(("step", "question"), NESTED, ids=["template", "map", "map in template"])
 async def test_an_unanswered_question_inside_holds_its_effect_through_restarts(
     step: dict[str, Any], question: str
 ) -> None:
-    place = Place(mapped=MAPPED)
+    place = Place(mapped=plan(MAP))
     run = await place.begin(plan(step, {"id": "other", "question": "Which colour?"}))
     assert run.status is RunStatus.ASKING
     assert set(run.questions) == {question, "other"}
@@ -170,8 +157,7 @@ async def test_a_step_whose_outcome_is_unknown_cannot_be_edited_or_undone_away()
     other = run.plan.replace(steps=(*run.plan.steps, *plan({"id": "c", "tool": "look"}).steps))
     run = await place.enter().edit(run.id, other, by="ada")
     assert set(run.questions) == {"unknown:b"}
-    assert run.plan is not None
-    await place.enter().decide(run.id, approve=run.plan.hash, by="ada")
+    await approve(place.enter(), run)
     await place.enter().answer(run.id, "unknown:b", "done", by="ada")
     run = await place.enter().run(run.id)
     assert (run.status, place.calls("book")) == (RunStatus.DONE, 1)
@@ -190,10 +176,8 @@ async def test_an_open_question_is_asked_again_once_what_comes_before_it_has_run
     run = await app.edit(run.id, change_step(wanted, "a", inputs={"n": 2}), by="ada")
     with pytest.raises(Refused, match="no open question"):
         await app.answer(run.id, "sure", "yes", by="ada")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    await approve(app, run)
     run = await app.run(run.id)
     assert (place.calls("look"), place.calls("pay")) == (2, 0)
-    await app.answer(run.id, "sure", "yes", by="ada")
-    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert (await answered(app, run, "sure", "yes")).status is RunStatus.DONE
     assert place.calls("pay") == 1

@@ -45,8 +45,8 @@ async def ended(tools: FakeTools, *steps: dict[str, Any], **templates: Plan) -> 
     await second.answer(run.id, asked, "not_done", by="ada")
     await second.close()
     run = await third.run(run.id)
-    told = await replay(run.id, third)
-    assert told.identical, told.to_json()
+    replayed = await replay(run.id, third)
+    assert replayed.identical, replayed.to_json()
     return run
 
 

@@ -8,8 +8,9 @@ from decimal import Decimal
 from typing import Any, cast
 
 import pytest
+from tests.flow.plans import approved, plan
 
-from plansmith import Effect, Plan, RunStatus
+from plansmith import Effect, RunStatus
 from plansmith.app import Plansmith
 from plansmith.errors import InputNeeded, OutcomeUnknown, ToolFailed
 from plansmith.plan.capability import ToolSpec
@@ -63,13 +64,8 @@ def saying(word: Callable[[Call], None]) -> Deed:
 
 
 async def outcome(deed: Deed, effect: Effect) -> Run:
-    app = Plansmith(tools=[Odd(deed, effect)])
-    steps = [{"id": "o", "tool": "odd"}, {"id": "p", "tool": "plain"}]
-    run = await app.submit(Plan.model_validate({"goal": "g", "steps": steps}), by="ada")
-    if run.status is RunStatus.REVIEWING:
-        assert run.plan is not None
-        await app.decide(run.id, approve=run.plan.hash, by="ada")
-    return await app.run(run.id)
+    wanted = plan({"id": "o", "tool": "odd"}, {"id": "p", "tool": "plain"})
+    return await approved(Plansmith(tools=[Odd(deed, effect)]), wanted)
 
 
 BREAKS: dict[str, Deed] = {
@@ -128,9 +124,6 @@ async def test_an_endless_error_is_kept_only_in_part() -> None:
 
 async def test_a_built_in_tool_that_finds_no_next_item_fails_and_the_run_ends() -> None:
     tools = ToolSet([BuiltIn(ToolSpec(name="first"), lambda *_: next(iter([])))])
-    smith = Plansmith(tools=[tools])
-    plan = Plan.model_validate({"goal": "g", "steps": [{"id": "a", "tool": "first"}]})
-    run = await smith.submit(plan)
-    await smith.decide(run.id, approve=plan.hash, by="ada")
-    run = await asyncio.wait_for(smith.run(run.id), 60)
+    first = plan({"id": "a", "tool": "first"})
+    run = await asyncio.wait_for(approved(Plansmith(tools=[tools]), first), 60)
     assert "StopIteration" in (run.steps["a"].error or str(run.questions))

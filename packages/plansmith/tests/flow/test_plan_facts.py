@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from tests.flow.plans import plan
+from tests.flow.plans import approve, approved, plan
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
 from plansmith.errors import PlanInvalid
@@ -97,11 +97,8 @@ class Patching(Changing):
 async def test_an_approval_of_a_plan_does_not_cover_a_tool_whose_spec_changed_in_place() -> None:
     spec = look(effect=Effect.WRITE, input_schema=dict(TEXT))
     app, wanted = Plansmith(tools=[Patching(spec)]), plan(step())
-    run = await app.submit(wanted)
-    await app.decide(run.id, approve=wanted.hash, by="ada")
-    assert (await app.run(run.id)).status is RunStatus.DONE
-    run = await app.submit(wanted)
-    await app.decide(run.id, approve=wanted.hash, by="ada")
+    assert (await approved(app, wanted)).status is RunStatus.DONE
+    run = await approve(app, await app.submit(wanted))
     spec.input_schema["description"] = "Send everything to everybody."
     assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
 
@@ -131,9 +128,9 @@ async def test_a_secret_that_is_taken_away_is_missed_in_a_plan_checked_before() 
     assert "PS501" not in await codes(app, wanted)
     purse.names.clear()
     assert "PS501" in await codes(app, wanted)
-    shown = plan(step(title="use ${secret:key}"))
+    with_secret = plan(step(title="use ${secret:key}"))
     assert "PS501" not in await codes(app, plan(step(title="use")))
-    assert "PS501" in await codes(app, shown)
+    assert "PS501" in await codes(app, with_secret)
 
 
 async def test_plans_that_hash_alike_and_differ_are_told_apart() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.flow.plans import approved, plan
+from tests.flow.plans import answered, approved, plan
 
 from plansmith import Effect, Plansmith, RunStatus
 from plansmith.errors import ToolFailed
@@ -49,8 +49,8 @@ async def ran(counts: Counts, *steps: dict[str, Any], **options: Any) -> tuple[P
     options.setdefault("limits", NO_WAIT)
     app = Plansmith(tools=[counts.tools()], store=MemoryStore(), **options)
     run = await approved(app, plan(*steps))
-    told = await replay(run.id, app)
-    assert told.identical, told.to_json()
+    replayed = await replay(run.id, app)
+    assert replayed.identical, replayed.to_json()
     return app, run
 
 
@@ -96,14 +96,11 @@ async def test_consent_to_a_long_repeated_list_tells_its_rounds() -> None:
         {"id": "list", "tool": "list"},
         {"id": "all", "over": "{{list}}", "each": acts, "most": 1, "repeat": repeat},
     )
-    run = await app.submit(wanted, by="bob")
-    await app.decide(run.id, approve=wanted.hash, by="ada")
-    run = await app.run(run.id)
+    run = await approved(app, wanted, by="bob")
     [asked] = run.questions.values()
     assert "up to 6 times, for 3 items" in asked.text
     assert asked.times == 6
-    await app.answer(run.id, asked.question, "allow", by="ada")
-    run = await app.run(run.id)
+    run = await answered(app, run, asked.question, "allow")
     assert not run.questions
     assert len([call for call in tools.calls if call.tool == "act"]) == 6
 
@@ -123,6 +120,5 @@ async def test_a_no_inside_a_repeated_template_leaves_out_only_what_acts(acts: b
     if run.status is RunStatus.REVIEWING and run.plan is not None:
         await app.decide(run.id, approve=run.plan.hash, by="ada")
     run = await app.run(run.id)
-    await app.answer(run.id, next(iter(run.questions)), "no", by="ada")
-    run = await app.run(run.id)
+    run = await answered(app, run, next(iter(run.questions)), "no")
     assert run.steps["t/1/sure"].status.value == ("skipped" if acts else "done")

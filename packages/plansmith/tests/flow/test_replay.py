@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.flow.plans import approved, plan, step
+from tests.flow.plans import answered, approve, approved, plan, step
 
 from plansmith import Effect, Plansmith, RunStatus
 from plansmith.errors import InputNeeded, ToolFailed
@@ -43,8 +43,8 @@ def smith(*tools: FakeTool, **options: Any) -> Plansmith:
 async def assert_replays(app: Plansmith, run_id: str) -> list[Event]:
     """Run again with nothing to call, the plan does the same, and nothing is stored."""
     events = list(await app.store.events(run_id))
-    told = await replay(run_id, app)
-    assert told.identical, json.dumps(told.to_json(), indent=1)
+    replayed = await replay(run_id, app)
+    assert replayed.identical, json.dumps(replayed.to_json(), indent=1)
     assert list(await app.store.events(run_id)) == events
     return events
 
@@ -86,8 +86,7 @@ async def test_a_run_whose_process_died_and_that_another_one_took_up() -> None:
     store, gate = MemoryStore(), Gate()
     app = Plansmith(tools=[gate, FakeTools(LOOK)], store=store)
     wanted = plan(step("a"), step("g", "gate"), step("w", "act"), step("z", after=["g"]))
-    run = await app.submit(wanted)
-    await app.decide(run.id, approve=wanted.hash, by="ada")
+    run = await approve(app, await app.submit(wanted))
     running = asyncio.create_task(app.run(run.id))
     await gate.started.wait()
     await asyncio.sleep(0)
@@ -97,8 +96,7 @@ async def test_a_run_whose_process_died_and_that_another_one_took_up() -> None:
     second.open.set()
     again = Plansmith(tools=[second, FakeTools(LOOK)], store=store)
     await again.runs.resume_all()
-    await again.answer(run.id, "unknown:w", "done", by="ada")
-    run = await again.run(run.id)
+    run = await answered(again, run, "unknown:w", "done")
     assert run.status is RunStatus.DONE
     await assert_replays(again, run.id)
 
@@ -111,10 +109,8 @@ async def test_a_call_that_asked_the_person() -> None:
             return await super().call(tool, arguments, call)
 
     app = Plansmith(tools=[Asking(LOOK)])
-    run = await app.submit(plan(step("a")))
-    run = await app.run(run.id)
-    await app.answer(run.id, next(iter(run.questions)), "b", by="ada")
-    run = await app.run(run.id)
+    run = await approved(app, plan(step("a")))
+    run = await answered(app, run, next(iter(run.questions)), "b")
     assert run.status is RunStatus.DONE
     await assert_replays(app, run.id)
 
@@ -140,8 +136,7 @@ async def test_recorded_model_and_tool_replies_make_the_same_journal_through_the
         )
         run = await app.plan("look at it", by="bob")
         run = await app.run(run.id)
-        assert run.plan is not None
-        await app.decide(run.id, approve=run.plan.hash, by="ada")
+        await approve(app, run)
         run = await app.run(run.id)
         assert (run.status, run.replans) == (RunStatus.DONE, 1)
         events = await app.store.events(run.id)
@@ -164,16 +159,16 @@ async def test_what_is_different_today_is_said() -> None:
     app = smith(FakeTool("act", ["x"], effect=Effect.WRITE), store=store)
     run_id = (await approved(app, plan(step("a"), step("w", "act")))).id
     other = smith(FakeTool("act", ["x"], effect=Effect.READ), store=store)
-    told = await replay(run_id, other)
-    assert told.differences[0] == "w changed something then, and only reads now"
+    replayed = await replay(run_id, other)
+    assert replayed.differences[0] == "w changed something then, and only reads now"
     gone = Plansmith(tools=[FakeTools(LOOK)], store=store)
-    told = await replay(run_id, gone)
-    assert "today it is refused: " in told.differences[-1]
-    assert "'act'" in told.differences[-1]
+    replayed = await replay(run_id, gone)
+    assert "today it is refused: " in replayed.differences[-1]
+    assert "'act'" in replayed.differences[-1]
     reads = smith(FakeTool("act", ["x"], effect=Effect.READ), store=store)
     run_id = (await approved(reads, plan(step("w", "act")))).id
-    told = await replay(run_id, app)
-    assert told.differences == (
+    replayed = await replay(run_id, app)
+    assert replayed.differences == (
         "w only read then, and changes something now",
         "today a person has to approve the plan",
     )
@@ -190,8 +185,8 @@ async def test_an_altered_result_changes_what_later_steps_are_given() -> None:
     run_id = (
         await approved(app, plan(step("a", inputs={"n": 1}), step("b", inputs={"q": "{{a}}"})))
     ).id
-    told = await replay(run_id, app)
-    assert "b is called with other inputs" in told.differences
+    replayed = await replay(run_id, app)
+    assert "b is called with other inputs" in replayed.differences
 
 
 async def test_what_a_person_changed_on_the_way_is_the_same_again() -> None:
@@ -218,13 +213,10 @@ async def test_a_part_that_a_person_left_out_stays_out() -> None:
     app = smith(FakeTool("act", ["x"], effect=Effect.WRITE))
     each = {"tool": "act", "inputs": {"q": "{{item}}", "n": "{{l}}"}}
     wanted = plan({"id": "m", "over": [1, 2], "each": each}, step("l"))
-    run = await app.submit(wanted)
-    await app.decide(run.id, approve=wanted.hash, by="ada")
-    await app.run(run.id)
+    run = await approved(app, wanted)
     await app.runs.stopping.skip(run.id, "m/0", by="ada")
     run = await app.run(run.id)
-    await app.answer(run.id, next(iter(run.questions)), "allow", by="ada")
-    run = await app.run(run.id)
+    run = await answered(app, run, next(iter(run.questions)), "allow")
     assert (run.steps["m/0"].status, run.steps["m/1"].status) == ("skipped", "done")
     await assert_replays(app, run.id)
 
@@ -244,5 +236,5 @@ async def test_a_result_that_a_tool_would_no_longer_give_is_a_difference() -> No
     run = await app.run((await app.submit(plan(step("a")))).id)
     assert (await replay(run.id, app)).identical
     tools.kind = "integer"
-    told = await replay(run.id, Plansmith(tools=[tools], store=store))
-    assert told.differences == ("a ended as done, and now as failed",)
+    replayed = await replay(run.id, Plansmith(tools=[tools], store=store))
+    assert replayed.differences == ("a ended as done, and now as failed",)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.flow.plans import plan, step
+from tests.flow.plans import approved, plan, step
 
 from plansmith import AgentSpec, Effect, RunStatus, try_read_plan
 from plansmith.app import Plansmith
@@ -64,8 +64,7 @@ async def test_tools_may_be_freed_from_review_and_every_plan_may_be_reviewed() -
     app, _ = smith(
         FakeTool("note.add", effect=Effect.WRITE), policy=ReviewPolicy(never_for=("note.*",))
     )
-    run = await app.submit(plan(step("n", "note.add")))
-    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert (await approved(app, plan(step("n", "note.add")))).status is RunStatus.DONE
     strict, _ = smith(policy=ReviewPolicy(ask="always"))
     assert (await strict.submit(plan(step("a")))).status is RunStatus.REVIEWING
 
@@ -96,14 +95,14 @@ async def test_a_plan_that_could_not_be_read_is_refused_with_its_problems() -> N
 
 async def test_a_question_parks_the_run_and_its_answer_is_the_steps_result() -> None:
     app, _ = smith()
-    run = await app.submit(
+    run = await approved(
+        app,
         plan(
             step("a"),
             {"id": "q", "question": "Which of {{a.list}}?", "options": ["x", "y"]},
             step("b", inputs={"which": "{{q}}"}),
-        )
+        ),
     )
-    run = await app.run(run.id)
     assert run.status is RunStatus.ASKING
     assert run.questions["q"].text == "Which of [1, 2, 3]?"
     assert statuses(run) == {"a": "done", "q": "asking", "b": "waiting"}
@@ -122,10 +121,10 @@ async def test_a_failed_step_is_never_done_and_what_needs_it_is_skipped() -> Non
         raise ValueError("boom")
 
     app, _ = smith(FakeTool("bad", [explode]))
-    run = await app.submit(
-        plan(step("a"), step("b", "bad"), step("c", inputs={"x": "{{b}}"}), step("d", after=["c"]))
+    run = await approved(
+        app,
+        plan(step("a"), step("b", "bad"), step("c", inputs={"x": "{{b}}"}), step("d", after=["c"])),
     )
-    run = await app.run(run.id)
     assert run.status is RunStatus.PARTLY_DONE
     assert statuses(run) == {"a": "done", "b": "failed", "c": "skipped", "d": "skipped"}
     assert "boom" in run.steps["b"].error
@@ -135,8 +134,7 @@ async def test_a_failed_step_is_never_done_and_what_needs_it_is_skipped() -> Non
 
 async def test_a_reference_to_what_is_not_there_fails_its_step_only() -> None:
     app, _ = smith()
-    run = await app.submit(plan(step("a"), step("b", inputs={"x": "{{a.nothing}}"}), step("c")))
-    run = await app.run(run.id)
+    run = await approved(app, plan(step("a"), step("b", inputs={"x": "{{a.nothing}}"}), step("c")))
     assert statuses(run) == {"a": "done", "b": "failed", "c": "done"}
     assert "the keys seen, list" in run.steps["b"].error
 
@@ -147,9 +145,7 @@ async def test_a_write_that_runs_out_of_time_is_unknown_and_asks() -> None:
         await asyncio.Event().wait()
 
     app, wanted = Plansmith(tools=[slow]), plan(step("s", "slow"))
-    run = await app.submit(wanted)
-    await app.decide(run.id, approve=wanted.hash)
-    run = await app.run(run.id)
+    run = await approved(app, wanted)
     assert (run.status, statuses(run)) == (RunStatus.ASKING, {"s": "unknown"})
     with pytest.raises(Refused):
         await app.answer(run.id, "unknown:s", "maybe")
@@ -220,8 +216,7 @@ async def test_a_tool_that_will_not_stop_is_abandoned_after_its_grace_time() -> 
 
 async def test_a_parked_run_can_be_cancelled_and_its_question_is_withdrawn() -> None:
     app, _ = smith()
-    run = await app.submit(plan({"id": "q", "question": "?"}))
-    await app.run(run.id)
+    run = await approved(app, plan({"id": "q", "question": "?"}))
     run = await app.cancel(run.id)
     assert run.status is RunStatus.CANCELLED
     assert not run.questions
@@ -248,8 +243,7 @@ async def test_steps_run_side_by_side_within_the_width_and_a_tools_own_limit() -
     tools = [tool(effect="read")(counted(name)) for name in ("one", "two")]
     app = Plansmith(tools=tools, limits=Limits(width=5, per_tool={"one": 2}))
     steps = [step(f"a{n}", "one") for n in range(8)] + [step(f"b{n}", "two") for n in range(8)]
-    run = await app.submit(plan(*steps))
-    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert (await approved(app, plan(*steps))).status is RunStatus.DONE
     assert most["one"] == 2
     assert most["all"] == 5
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.flow.plans import plan
+from tests.flow.plans import approve, plan
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
@@ -75,10 +75,7 @@ class Place:
     async def approved(self, wanted: Plan) -> Run:
         app = self.enter()
         run = await app.submit(wanted)
-        assert run.plan is not None
-        if run.status is RunStatus.REVIEWING:
-            run = await app.decide(run.id, approve=run.plan.hash, by="ada")
-        return run
+        return await approve(app, run) if run.status is RunStatus.REVIEWING else run
 
     async def dead(self, wanted: Plan) -> Run:
         """A run whose process died in the middle of its calls."""
@@ -347,11 +344,11 @@ async def test_what_a_person_does_elsewhere_is_kept_although_a_step_ends_meanwhi
     execution = asyncio.ensure_future(here.run(run.id))
     await world.began.wait()
     given = ["q", "this"] if word == "answer" else []
-    told = await getattr(elsewhere, word)(run.id, *given, by="bob")
+    decided = await getattr(elsewhere, word)(run.id, *given, by="bob")
     assert (await execution).status is RunStatus.ASKING
-    assert (told.status, told.steps["a"].status) == (status, StepStatus.DONE)
+    assert (decided.status, decided.steps["a"].status) == (status, StepStatus.DONE)
     if given:
-        assert told.steps["q"].result == "this"
+        assert decided.steps["q"].result == "this"
         assert (await here.run(run.id)).status is RunStatus.DONE
 
 
@@ -374,9 +371,7 @@ async def test_retention_spares_a_run_in_use_and_keeps_what_is_unknown_of_the_ot
     world, store = World(), SqliteStore(tmp_path / "runs.db")
     app = Plansmith(tools=[world], store=store, limits=LIMITS)
     first, second = {"id": "a", "tool": "write"}, {"id": "b", "tool": "slow_write"}
-    run = await app.submit(plan(first, second | {"after": ["a"]}))
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    run = await approve(app, await app.submit(plan(first, second | {"after": ["a"]})))
     running = asyncio.create_task(app.run(run.id))
     await world.began.wait()
     with pytest.raises(Refused, match="is not over"):

@@ -11,7 +11,7 @@ from unittest.mock import AsyncMock
 import pytest
 from tests.flow.plans import plan, step
 
-from plansmith import RunStatus, tool
+from plansmith import Run, RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.errors import NotFound, Refused
 from plansmith.plan.events import RunStarted, StepDone
@@ -50,6 +50,13 @@ class Two:
             for _ in range(2)
         )
 
+    async def begin(self, *steps: dict[str, Any]) -> tuple[str, asyncio.Future[Run]]:
+        """Runs a plan here until its tool waits; returns the run's id, and its execution."""
+        run = await self.here.submit(plan(*steps))
+        running = asyncio.ensure_future(self.here.run(run.id))
+        await self.entered.wait()
+        return run.id, running
+
 
 @pytest.fixture
 async def two(tmp_path: Path) -> AsyncIterator[Two]:
@@ -60,18 +67,15 @@ async def two(tmp_path: Path) -> AsyncIterator[Two]:
 
 
 async def test_an_answer_from_elsewhere_lets_the_run_go_on_and_cuts_nothing_off(two: Two) -> None:
-    wanted = plan(
+    run_id, running = await two.begin(
         step("h", "hold"),
         {"id": "q", "question": "what?"},
         step("a", inputs={"x": "{{q}}"}),
         step("b", inputs={"x": "{{h}}"}),
     )
-    run = await two.here.submit(wanted)
-    running = asyncio.ensure_future(two.here.run(run.id))
-    await two.entered.wait()
     async with WAIT(30):
-        await two.there.answer(run.id, "q", "mine", by="ada")
-        async for event in two.here.events(run.id, follow=True):
+        await two.there.answer(run_id, "q", "mine", by="ada")
+        async for event in two.here.events(run_id, follow=True):
             if isinstance(event.body, StepDone) and event.body.step == "a":
                 break  # while h is still held: the answer was heeded at once
         two.leave.set()
@@ -82,10 +86,8 @@ async def test_an_answer_from_elsewhere_lets_the_run_go_on_and_cuts_nothing_off(
 
 
 async def test_a_pause_from_elsewhere_lets_running_calls_end(two: Two) -> None:
-    run = await two.here.submit(plan(step("h", "hold"), step("b", inputs={"x": "{{h}}"})))
-    running = asyncio.ensure_future(two.here.run(run.id))
-    await two.entered.wait()
-    paused = await two.there.pause(run.id, by="ada", reason="lunch")
+    run_id, running = await two.begin(step("h", "hold"), step("b", inputs={"x": "{{h}}"}))
+    paused = await two.there.pause(run_id, by="ada", reason="lunch")
     assert paused.status is RunStatus.PAUSED
     two.leave.set()
     async with WAIT(30):
@@ -99,11 +101,9 @@ async def test_a_pause_from_elsewhere_lets_running_calls_end(two: Two) -> None:
 
 
 async def test_a_cancel_from_elsewhere_stops_the_call_where_it_runs(two: Two) -> None:
-    run = await two.here.submit(plan(step("h", "hold"), step("b", after=["h"])))
-    running = asyncio.ensure_future(two.here.run(run.id))
-    await two.entered.wait()
+    run_id, running = await two.begin(step("h", "hold"), step("b", after=["h"]))
     async with WAIT(30):
-        cancelled = await two.there.cancel(run.id, by="ada")
+        cancelled = await two.there.cancel(run_id, by="ada")
         run = await running
     assert two.stopped
     assert cancelled.status is run.status is RunStatus.CANCELLED
@@ -111,12 +111,9 @@ async def test_a_cancel_from_elsewhere_stops_the_call_where_it_runs(two: Two) ->
 
 
 async def test_a_plan_is_not_edited_under_a_running_call(two: Two) -> None:
-    wanted = plan(step("h", "hold"))
-    run = await two.here.submit(wanted)
-    running = asyncio.ensure_future(two.here.run(run.id))
-    await two.entered.wait()
+    run_id, running = await two.begin(step("h", "hold"))
     with pytest.raises(Refused, match="pause it first"):
-        await two.there.edit(run.id, plan(step("b")), by="ada")
+        await two.there.edit(run_id, plan(step("b")), by="ada")
     two.leave.set()
     await running
 

@@ -119,7 +119,7 @@ async def test_a_result_of_another_type_and_a_missing_result_say_what_there_is()
 
 
 @pytest.mark.parametrize(
-    ("reference", "told"),
+    ("reference", "message"),
     [
         ("{{s.itms}}", "has no 'itms' (did you mean 'items'?)"),
         ("{{s.items[0].prize}}", "(did you mean 'price'?)"),
@@ -127,11 +127,11 @@ async def test_a_result_of_another_type_and_a_missing_result_say_what_there_is()
     ],
 )
 async def test_a_reference_to_a_field_that_the_return_type_lacks_is_an_error(
-    reference: str, told: str
+    reference: str, message: str
 ) -> None:
     (found,) = await problems(step("s", "order"), {"id": "r", "say": reference})
     assert found.startswith("error PS208")
-    assert told in found
+    assert message in found
     with pytest.raises(PlanInvalid, match="PS208"):
         await ran(step("s", "order"), {"id": "r", "say": reference})
 

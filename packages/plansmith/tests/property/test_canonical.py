@@ -81,10 +81,10 @@ def test_the_canonical_text_of_a_value_follows_from_its_rules(value: Any) -> Non
 
 def test_true_one_and_one_point_zero_are_three_values() -> None:
     assert canonical_json([True, 1, 1.0]) == b"[true,1,1.0]"
-    told = {"é": [1e16, 1e-6, 0.00001, -0.0], "a": {"z": None, "b": 123456789.25}}
+    value = {"é": [1e16, 1e-6, 0.00001, -0.0], "a": {"z": None, "b": 123456789.25}}
     text = '{"a":{"b":123456789.25,"z":null},"é":[1e16,1e-6,0.00001,-0.0]}'
-    assert canonical_json(told).decode() == text
-    assert content_hash(told) == sha256(text.encode()).hexdigest()
+    assert canonical_json(value).decode() == text
+    assert content_hash(value) == sha256(text.encode()).hexdigest()
 
 
 @given(VALUES)

@@ -60,7 +60,7 @@ def _run_steps(draw: st.DrawFn, writer: Writer, plan: Plan) -> None:
         writer.write(e.StepStarted(step=step, key=f"k-{step}"))
         asked = e.QuestionAsked(question=f"q{len(writer.events)}", text="?", step=step, kind="step")
         over = e.StepDone(step=step, result="0" * 64)
-        ends: Mapping[str, list[e.AnyBody]] = {
+        outcomes: Mapping[str, list[e.AnyBody]] = {
             "done": [over],
             "reset": [over, e.StepReset(step=step)],
             "again": [e.StepFailed(step=step, error="busy", again=True)],
@@ -69,8 +69,8 @@ def _run_steps(draw: st.DrawFn, writer: Writer, plan: Plan) -> None:
             "unknown": [e.StepUnknown(step=step)],
             "cancel": [e.StepCancelled(step=step)],
         }
-        outcome = draw(st.sampled_from([*ends]))
-        for body in ends[outcome]:
+        outcome = draw(st.sampled_from([*outcomes]))
+        for body in outcomes[outcome]:
             writer.write(body)
         done |= {step} if outcome == "done" else set()
         gone |= {step} if outcome not in ("done", "reset", "again") else set()

@@ -58,10 +58,10 @@ def test_a_plan_means_the_same_from_python_and_from_json(value: dict[str, Any]) 
 @given(plans(), TEXT)
 def test_the_hash_ignores_prose(plan: Plan, prose: str) -> None:
     steps = [step.to_json() | {"title": prose, "why": prose} for step in plan.steps]
-    told = Plan.model_validate(
+    described = Plan.model_validate(
         plan.to_json() | {"goal": prose, "thought": prose, "id": prose, "steps": steps}
     )
-    assert plan_hash(told) == plan_hash(plan)
+    assert plan_hash(described) == plan_hash(plan)
 
 
 @given(plans(), st.data())

@@ -89,5 +89,5 @@ async def test_no_effect_waits_for_a_programs_word(plan: Plan, restarts: bool) -
     writes = {s.id for s in plan.steps if s.kind == "map" or getattr(s, "tool", "") == "write"}
     guards = {each for write in writes for each in upstream(graph, [write]) - {write}}
     assert set(run.questions) <= guards
-    said = [each async for each in smith.events(run.id) if isinstance(each.body, QuestionAnswered)]
-    assert all(each.by == BOT for each in said)
+    events = [each async for each in smith.events(run.id)]
+    assert all(each.by == BOT for each in events if isinstance(each.body, QuestionAnswered))

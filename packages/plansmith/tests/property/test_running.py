@@ -37,14 +37,14 @@ class MortalStore(MemoryStore):
         self.durable_first = False
 
     async def append(
-        self, events: Sequence[Event], values: Sequence[Json | Content] = (), **told: Any
+        self, events: Sequence[Event], values: Sequence[Json | Content] = (), **options: Any
     ) -> None:
         self.appends_left -= 1
         if self.appends_left < 0:
             if self.durable_first and self.appends_left == -1:
-                await super().append(events, values, **told)
+                await super().append(events, values, **options)
             raise Crash
-        await super().append(events, values, **told)
+        await super().append(events, values, **options)
 
 
 class TwoTools:

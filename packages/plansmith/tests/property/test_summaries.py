@@ -25,20 +25,20 @@ async def summary_of(store: JournalStore, run: str) -> Any:
     return await (await Journal.load(run, store=store, clock=SystemClock())).summary()
 
 
-async def need_true(store: JournalStore, told: Headline, events: Sequence[Event]) -> None:
+async def need_true(store: JournalStore, headline: Headline, events: Sequence[Event]) -> None:
     """What a store tells of a run is what its events say."""
     run = fold(events)
-    assert told.status == run.status
-    assert told.last == len(events)
-    assert told.summary is None or told.summary == await summary_of(store, told.run)
-    if told.summary is None:
-        assert told.status == RunStatus.RUNNING
+    assert headline.status == run.status
+    assert headline.last == len(events)
+    assert headline.summary is None or headline.summary == await summary_of(store, headline.run)
+    if headline.summary is None:
+        assert headline.status == RunStatus.RUNNING
         return
-    assert told.summary.times == times_of(events)
-    assert told.summary.working == is_working(run)
-    assert (told.summary.tokens, told.summary.money) == (run.tokens, run.money)
-    assert told.summary.questions == tuple(run.questions)
-    assert sum(map(len, told.summary.calls.values())) <= len(run.steps)
+    assert headline.summary.times == times_of(events)
+    assert headline.summary.working == is_working(run)
+    assert (headline.summary.tokens, headline.summary.money) == (run.tokens, run.money)
+    assert headline.summary.questions == tuple(run.questions)
+    assert sum(map(len, headline.summary.calls.values())) <= len(run.steps)
 
 
 def is_working(run: Run) -> bool:
@@ -50,9 +50,9 @@ class Watched(MortalStore):
     """Compares after every append what is told of the run with its journal."""
 
     async def append(
-        self, events: Sequence[Event], values: Sequence[Json | Content] = (), **told: Any
+        self, events: Sequence[Event], values: Sequence[Json | Content] = (), **options: Any
     ) -> None:
-        await super().append(events, values, **told)
+        await super().append(events, values, **options)
         [headline] = await self.headlines(limit=1)
         await need_true(self, headline, await self.events(headline.run))
 
@@ -70,17 +70,17 @@ async def test_after_every_append_a_run_is_told_as_its_journal_says(story: dict[
 async def test_a_summary_in_a_file_is_that_of_the_journal_after_a_restart(
     story: dict[str, Any],
 ) -> None:
-    _, told, run, _ = await tell(story)
+    _, source, run, _ = await tell(story)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "store.db"
         store = SqliteStore(path, synchronous="normal")
         journal = Journal(run.id, store=store, clock=SystemClock())
-        for event in await told.events(run.id):
+        for event in await source.events(run.id):
             await journal.append((event.body, event.by), at=event.at)
         await store.close()
         store = SqliteStore(path)
         [headline] = await store.headlines(limit=1)
         await need_true(store, headline, await store.events(run.id))
-        assert headline.summary == await summary_of(told, run.id)
+        assert headline.summary == await summary_of(source, run.id)
         assert await store.open_runs() == []
         await store.close()

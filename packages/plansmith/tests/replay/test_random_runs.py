@@ -31,14 +31,14 @@ class World:
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         self.calls += 1
-        told = self._story[str(arguments["name"])]
-        for _ in range(told["turns"]):
+        behaviour = self._story[str(arguments["name"])]
+        for _ in range(behaviour["turns"]):
             await asyncio.sleep(0)
-        if call.attempt <= told["busy"]:
+        if call.attempt <= behaviour["busy"]:
             raise ToolBusy("later")
-        if told["fails"]:
+        if behaviour["fails"]:
             raise ToolFailed(f"{tool} is closed")
-        return {"list": list(range(told["turns"])), "name": arguments["name"]}
+        return {"list": list(range(behaviour["turns"])), "name": arguments["name"]}
 
 
 class Ticking(FakeClock):
@@ -56,13 +56,13 @@ class Ticking(FakeClock):
 @st.composite
 def stories(draw: Any) -> dict[str, Any]:
     steps: list[dict[str, Any]] = []
-    told: dict[str, dict[str, Any]] = {}
+    behaviour: dict[str, dict[str, Any]] = {}
     for number in range(draw(st.integers(1, 9))):
         name = f"s{number}"
         earlier = [each["id"] for each in steps]
         after = draw(st.lists(st.sampled_from(earlier), max_size=3, unique=True)) if earlier else []
         call = {"tool": draw(st.sampled_from(["look", "act"])), "inputs": {"name": name}}
-        told[name] = {
+        behaviour[name] = {
             "turns": draw(st.integers(0, 6)),
             "busy": draw(st.sampled_from([0, 0, 0, 1, 2, 5])),
             "fails": draw(st.sampled_from([False, False, False, True])),
@@ -74,13 +74,13 @@ def stories(draw: Any) -> dict[str, Any]:
             steps.append({"id": name, **call})
         steps[-1]["after"] = after
     # A step that waits for another try queues up again: with room for all, in no one's way.
-    retries = any(each["busy"] for each in told.values())
+    retries = any(each["busy"] for each in behaviour.values())
     width = 64 if retries else draw(st.integers(1, 6))
-    return {"steps": steps, "told": told, "width": width}
+    return {"steps": steps, "behaviour": behaviour, "width": width}
 
 
 async def run(story: Mapping[str, Any], store: MemoryStore) -> tuple[Plansmith, str, World]:
-    world = World(story["told"])
+    world = World(story["behaviour"])
     plan = Plan.model_validate({"goal": "any", "steps": story["steps"]})
     limits = Limits(width=story["width"], first_wait_s=0, data="show")
     clock, ids = Ticking(), iter(["run-1"])
@@ -97,8 +97,8 @@ def test_the_same_story_makes_the_same_journal_and_replays(story: dict[str, Any]
     async def play() -> None:
         app, run_id, world = await run(story, MemoryStore())
         calls = world.calls
-        told = await replay(run_id, app)
-        assert told.identical, told.to_json()
+        replayed = await replay(run_id, app)
+        assert replayed.identical, replayed.to_json()
         assert world.calls == calls
         second, _, _ = await run(story, MemoryStore())
         journals = [await each.store.events(run_id) for each in (app, second)]

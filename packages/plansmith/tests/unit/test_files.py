@@ -74,6 +74,6 @@ def test_of_two_who_lock_a_file_the_second_waits_for_the_first(tmp_path: Path) -
 def test_a_folder_that_cannot_be_made_is_told_with_the_hint(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     path = tmp_path / "file" / "tokens.json"
-    with pytest.raises(Misconfigured, match="cannot be written") as told, locked(path, hint=HINT):
+    with pytest.raises(Misconfigured, match="cannot be written") as error, locked(path, hint=HINT):
         pass
-    assert told.value.hint == HINT
+    assert error.value.hint == HINT

@@ -49,23 +49,16 @@ class ClosingTools:
 
 
 @pytest.mark.parametrize("used", [False, True])
-async def test_a_plansmith_closes_its_store_and_its_tools_once_used_or_not(used: bool) -> None:
+@pytest.mark.parametrize("shared", [False, True])
+async def test_a_plansmith_closes_its_tools_once_and_its_store_unless_it_is_shared(
+    used: bool, shared: bool
+) -> None:
     store, source = ClosingStore(), ClosingTools()
-    smith = Plansmith(store=store, tools=[look, source])
+    smith = Plansmith(store=store, tools=[look, source], shared_store=shared)
     if used:
         await smith.run((await smith.submit(LOOK)).id)
     await smith.close()
-    assert (store.closed, source.closed) == (1, 1)
-
-
-@pytest.mark.parametrize("used", [False, True])
-async def test_a_shared_store_stays_open_when_a_plansmith_is_closed(used: bool) -> None:
-    store = ClosingStore()
-    smith = Plansmith(store=store, tools=[look], shared_store=True)
-    if used:
-        await smith.submit(LOOK)
-    await smith.close()
-    assert store.closed == 0
+    assert (store.closed, source.closed) == (0 if shared else 1, 1)
 
 
 def test_a_wrong_part_of_a_plansmith_is_refused_when_it_is_given_not_when_it_is_used() -> None:

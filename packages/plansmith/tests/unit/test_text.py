@@ -13,7 +13,7 @@ HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "escaped"),
     [
         ("plain", "plain"),
         ("two\nlines\tand a tab", "two lines and a tab"),
@@ -25,24 +25,24 @@ HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
         ("\ud800", "\\ud800"),
     ],
 )
-def test_what_could_steer_a_terminal_is_spelled_out(text: str, shown: str) -> None:
-    assert safe(text) == shown
+def test_what_could_steer_a_terminal_is_spelled_out(text: str, escaped: str) -> None:
+    assert safe(text) == escaped
 
 
 @given(st.text(st.characters()))
 def test_no_hidden_character_is_left_and_visible_ones_stay(text: str) -> None:
-    shown = safe(text)
-    assert not any(unicodedata.category(each) in HIDDEN for each in shown)
+    escaped = safe(text)
+    assert not any(unicodedata.category(each) in HIDDEN for each in escaped)
     if not any(unicodedata.category(each) in HIDDEN for each in text):
-        assert shown == text
+        assert escaped == text
 
 
 @pytest.mark.parametrize(
-    ("text", "width", "shown"),
+    ("text", "width", "escaped"),
     [("abc", 3, "abc"), ("abcd", 3, "ab…"), ("", 3, ""), ("a" * 160, 160, "a" * 160)],
 )
-def test_a_long_text_is_cut_to_the_width_with_a_mark(text: str, width: int, shown: str) -> None:
-    assert clip(text, width) == shown
+def test_a_long_text_is_cut_to_the_width_with_a_mark(text: str, width: int, escaped: str) -> None:
+    assert clip(text, width) == escaped
 
 
 def test_chinese_is_found_in_every_block_and_nothing_else_is() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.flow.plans import approve
 
 from plansmith import Plansmith, plugins, read_plan, tool
 from plansmith.errors import Misconfigured, Refused
@@ -30,27 +31,25 @@ async def asking(smith: Plansmith, **more: Any) -> Run:
     """A run whose question guards a payment, approved and begun."""
     ask = {"id": "ask", "question": "Pay 10,000?", **more}
     step = {"id": "pay", "tool": "pay", "inputs": {"to": "x"}, "after": ["ask"]}
-    run = await smith.submit(read_plan({"steps": [ask, step]}), by="ann")
-    assert run.plan is not None
-    await smith.decide(run.id, approve=run.plan.hash, by="ann")
+    run = await approve(smith, await smith.submit(read_plan({"steps": [ask, step]}), by="ann"))
     return await smith.run(run.id)
 
 
-@pytest.mark.parametrize(("said", "times"), [("yes", 1), ("Yes ", 1), (True, 1), ("no", 0)])
-async def test_a_plan_is_approved_answered_and_run(said: bool | str, times: int) -> None:
+@pytest.mark.parametrize(("answer", "times"), [("yes", 1), ("Yes ", 1), (True, 1), ("no", 0)])
+async def test_a_plan_is_approved_answered_and_run(answer: bool | str, times: int) -> None:
     async with Plansmith(tools=[pay]) as smith:
         run = await asking(smith)
-        await smith.answer(run.id, "ask", said, by="ann")
+        await smith.answer(run.id, "ask", answer, by="ann")
         assert (await smith.run(run.id)).status.over
     assert len(paid) == times
 
 
-@pytest.mark.parametrize("said", ["go ahead", "please do not", "是", "", "yes, but later"])
-async def test_other_words_than_yes_and_no_are_asked_again(said: str) -> None:
+@pytest.mark.parametrize("answer", ["go ahead", "please do not", "是", "", "yes, but later"])
+async def test_other_words_than_yes_and_no_are_asked_again(answer: str) -> None:
     async with Plansmith(tools=[pay]) as smith:
         run = await asking(smith)
         with pytest.raises(Refused, match="neither a clear yes nor a clear no"):
-            await smith.answer(run.id, "ask", said, by="ann")
+            await smith.answer(run.id, "ask", answer, by="ann")
         assert "ask" in (await smith.run(run.id)).questions
     assert paid == []
 

@@ -330,10 +330,10 @@ def _type_names(names: list[str]) -> str:
 
 
 def _one_of(options: list[Json], value: Json) -> tuple[str, str]:
-    shown = [short_json(each) for each in options[:8]]
-    wanted = Sentence("one of {options}", options=shown)
+    first = [short_json(each) for each in options[:8]]
+    wanted = Sentence("one of {options}", options=first)
     if len(options) > 8:
-        wanted = Sentence("one of {options} or {more} others", options=shown, more=len(options) - 8)
+        wanted = Sentence("one of {options} or {more} others", options=first, more=len(options) - 8)
     texts = [each for each in options if isinstance(each, str)]
     name = value if isinstance(value, str) else ""
     return wanted, did_you_mean(name, texts, otherwise=Sentence("hint.choose_one"))

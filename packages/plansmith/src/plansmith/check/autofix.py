@@ -49,7 +49,7 @@ def autofix(
     fixer = _Fixer(plan, Catalogue(tools), Names(known), ask_for_missing=ask_for_missing)
     steps: list[AnyStep] = []
     for step in plan.steps:
-        changed = fixer.fixed(step)
+        changed = fixer.fix(step)
         steps += [*fixer.questions, changed]
         fixer.questions.clear()
     return Autofixed(plan.replace(steps=tuple(steps)) if fixer.notes else plan, fixer.notes)
@@ -71,21 +71,21 @@ class _Fixer:
         self.ids = set(RESERVED) | {step.id for step in plan.steps}
         self.ids |= {step.each.id for step in plan.steps if isinstance(step, MapStep)}
 
-    def fixed(self, step: AnyStep) -> AnyStep:
+    def fix(self, step: AnyStep) -> AnyStep:
         match step:
             case MapStep():
-                inner = self.fixed(step.each)
+                inner = self.fix(step.each)
                 return step if inner is step.each else step.replace(each=inner)
             case ToolStep():
-                named = self._named(step, "tool", step.tool, self.tools.names)
+                named = self._correct_name(step, "tool", step.tool, self.tools.names)
                 tool = self.tools.tool(named.tool)
-                return named if tool is None or step.disabled else self._filled(named, tool)
+                return named if tool is None or step.disabled else self._fix_inputs(named, tool)
             case AgentStep() if self.agents.known:
-                return self._named(step, "agent", step.agent, self.agents)
+                return self._correct_name(step, "agent", step.agent, self.agents)
             case _:
                 return step
 
-    def _named(self, step: _S, field: str, name: str, known: Names) -> _S:
+    def _correct_name(self, step: _S, field: str, name: str, known: Names) -> _S:
         right = None if name in known else known.obvious(name)
         if right is None:
             return step
@@ -93,11 +93,11 @@ class _Fixer:
         self._note("PS206", message, step, (field,))
         return step.replace(**{field: right})
 
-    def _filled(self, step: ToolStep, tool: KnownTool) -> ToolStep:
+    def _fix_inputs(self, step: ToolStep, tool: KnownTool) -> ToolStep:
         inputs: Json = step.inputs
         for _ in range(_MOST_ROUNDS):
             before = inputs
-            inputs, changes = _converted(self._renamed(step, inputs, tool), tool.inputs)
+            inputs, changes = _convert(self._rename_arguments(step, inputs, tool), tool.inputs)
             for path, was, became in changes:
                 message = Sentence(
                     "'{name}' was {before} and became {after}",
@@ -107,22 +107,22 @@ class _Fixer:
                 )
                 self._note("PS205", message, step, ("inputs", *path))
             if self.ask_for_missing:
-                inputs = self._asked(step, inputs, tool)
+                inputs = self._ask_for_missing(step, inputs, tool)
             if inputs is before:
                 break
         return step if inputs is step.inputs else step.replace(inputs=inputs)
 
-    def _renamed(self, step: ToolStep, inputs: Json, tool: KnownTool) -> Json:
+    def _rename_arguments(self, step: ToolStep, inputs: Json, tool: KnownTool) -> Json:
         """Renames arguments with a mistyped name, if the right name is still free."""
         form = tool.takes.forms[0] if len(tool.takes.forms) == 1 else {}
         properties, more = form.get("properties"), form.get("additionalProperties")
         if more or not isinstance(properties, dict) or not isinstance(inputs, dict):
             return inputs
         free = Names([name for name in properties if name not in inputs])
-        meant = {name: free.obvious(name) for name in inputs if name not in properties}
+        corrections = {name: free.obvious(name) for name in inputs if name not in properties}
         table = dict[str, str]()
-        for wrong, right in meant.items():
-            if right is not None and list(meant.values()).count(right) == 1:
+        for wrong, right in corrections.items():
+            if right is not None and list(corrections.values()).count(right) == 1:
                 table[wrong] = right
                 message = Sentence(
                     "the argument '{before}' became '{after}'", before=wrong, after=right
@@ -130,7 +130,7 @@ class _Fixer:
                 self._note("PS206", message, step, ("inputs", right))
         return {table.get(name, name): value for name, value in inputs.items()} if table else inputs
 
-    def _asked(self, step: ToolStep, inputs: Json, tool: KnownTool) -> Json:
+    def _ask_for_missing(self, step: ToolStep, inputs: Json, tool: KnownTool) -> Json:
         """Puts a reference to a new question in the place of each missing argument."""
         arguments = Placeholders(inputs)
         for fault in certain_errors(tool.inputs, arguments) or ():
@@ -189,7 +189,7 @@ def _about(tool: KnownTool, path: Path, name: str) -> Schema:
 _Change = tuple[Path, Json, Json]  # the place in the inputs, the value before and after
 
 
-def _converted(inputs: Json, schema: Compiled, nested: int = 0) -> tuple[Json, list[_Change]]:
+def _convert(inputs: Json, schema: Compiled, nested: int = 0) -> tuple[Json, list[_Change]]:
     """Converts wrong values to right ones where that is harmless; returns the changes too."""
     changes: list[_Change] = []
     for _ in range(_MOST_ROUNDS):
@@ -216,7 +216,7 @@ def _conversion(
         made = _put(inputs, real, candidate if LITERAL in real else literal(candidate))
         changes: list[_Change] = [(real, value, candidate)]
         if nested < _MOST_NESTED and isinstance(candidate, (dict, list)):
-            made, deeper = _converted(made, schema, nested + 1)
+            made, deeper = _convert(made, schema, nested + 1)
             changes += deeper
         left = certain_errors(schema, Placeholders(made))
         if left is not None and all(each.path[: len(path)] != path for each in left):

@@ -256,7 +256,7 @@ class _Calls:
         known, self.refused = agent_names(agents or ())
         self.agents = None if agents is None else Names(known)
         self.templates = None if templates is None else Names(set(templates))
-        self.told: set[str] = set()
+        self.reported_schemas: set[str] = set()
         self.guesses: dict[tuple[str, str], str] = {}
 
     def check(self, step: AnyStep, within: MapStep | None = None) -> Iterator[Problem]:
@@ -282,9 +282,9 @@ class _Calls:
         if tool is None:
             return self._look_up(step.id, "PS101", "tool", step.tool, tools.names)
         found = argument_problems(step.id, tool, given)
-        if step.tool in self.told:
+        if step.tool in self.reported_schemas:
             return found
-        self.told.add(step.tool)  # an invalid schema is told once
+        self.reported_schemas.add(step.tool)  # an invalid schema is reported once
         return [*schema_problems(step.id, tool), *found]
 
     def _look_up(

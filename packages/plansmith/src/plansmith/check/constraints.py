@@ -146,16 +146,16 @@ def _of_call(
     rule: Constraint, callee: str, spec: ToolSpec | AgentSpec | None
 ) -> Iterator[tuple[Sentence, Sentence]]:
     name = callee.lower()
-    shown = name if spec is None else spec.name
+    display_name = name if spec is None else spec.name
     if rule.only_tools and not _is_among(name, rule.only_tools):
         only = [*rule.only_tools]
         message = Sentence("'{tool}' is not among what may be used: {only}", tool=name, only=only)
         yield message, Sentence("use one of {tools}", tools=only)
     if _is_among(name, rule.forbid_tools):
-        yield Sentence("'{tool}' is not allowed", tool=shown), Sentence("use another tool")
+        yield Sentence("'{tool}' is not allowed", tool=display_name), Sentence("use another tool")
     if spec is not None and spec.effect in rule.forbid_effects:
         effect = spec.effect.value
         message = Sentence(
-            "'{tool}' has the effect '{effect}', not allowed", tool=shown, effect=effect
+            "'{tool}' has the effect '{effect}', not allowed", tool=display_name, effect=effect
         )
         yield message, Sentence("use a tool with less effect")

@@ -66,14 +66,14 @@ class _Linter:
         }
         self.reading = {name for name, spec in self.specs.items() if spec and reads(spec)}
         # The steps that reply or change something.
-        self.ends = [
+        self.goals = [
             step for step in self.steps if step.id not in self.reading and step.kind != "ask"
         ]
 
     def dead_steps(self) -> Iterator[Problem]:
         """Yields reading steps that no reply and no change depends on."""
-        ends = [step.id for step in self.ends]
-        alive = upstream(self.graph, ends) | set(ends) if self.replies else self.by_id.keys()
+        goals = [step.id for step in self.goals]
+        alive = upstream(self.graph, goals) | set(goals) if self.replies else self.by_id.keys()
         for step in self.steps:
             if step.id not in alive:
                 message = Sentence("nothing that replies or acts uses '{step}'", step=step.id)
@@ -223,7 +223,7 @@ class _Linter:
 
     @cached_property
     def acting(self) -> int:
-        return sum(self.bit[step.id] for step in self.ends if step.kind != "reply")
+        return sum(self.bit[step.id] for step in self.goals if step.kind != "reply")
 
     def _reach(self, sequence: list[str], edges: Mapping[str, Collection[str]]) -> dict[str, int]:
         reached: dict[str, int] = {}

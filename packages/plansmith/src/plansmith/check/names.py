@@ -56,8 +56,8 @@ class Names:
     def obvious(self, name: str) -> str | None:
         """Returns the one name that this is in other case or with other separators."""
         folded = fold(name)
-        meant = self._folded.get(folded, [])
-        return meant[0] if folded and len(meant) == 1 else None
+        matches = self._folded.get(folded, [])
+        return matches[0] if folded and len(matches) == 1 else None
 
     @cached_property
     def _folded(self) -> dict[str, list[str]]:

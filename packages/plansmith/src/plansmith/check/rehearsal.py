@@ -51,13 +51,13 @@ def rehearsal_with(sources: Mapping[str, object]) -> Rehearse:
             return None
         try:
             async with asyncio.timeout(SECONDS):
-                told = cast("object", await source.rehearse(tool, inputs))
+                answer = cast("object", await source.rehearse(tool, inputs))
         except Exception:  # noqa: BLE001 - the call itself will tell, if it is made
             return None
-        if not isinstance(told, str):
+        if not isinstance(answer, str):
             return None
-        shown = clip(safe(told.strip()), _LONGEST)
-        return told if isinstance(told, Sentence) and told == shown else shown
+        text = clip(safe(answer.strip()), _LONGEST)
+        return answer if isinstance(answer, Sentence) and answer == text else text
 
     return rehearse
 
@@ -81,7 +81,7 @@ async def rehearsal_problems(
             steps.append(inner)
     del steps[MOST_STEPS:]
     inputs = [cast("dict[str, Json]", fill(dict(step.inputs), {})) for step in steps]
-    told = await asyncio.gather(
+    answers = await asyncio.gather(
         *(rehearse(step.tool, given) for step, given in zip(steps, inputs, strict=True))
     )
     hint = Sentence("change the arguments; nothing was run")
@@ -93,7 +93,7 @@ async def rehearsal_problems(
             step=step.id,
             path=("inputs",),
         )
-        for step, text in zip(steps, told, strict=True)
+        for step, text in zip(steps, answers, strict=True)
         if text
     ]
 

@@ -49,11 +49,6 @@ class Writing:
 Write = Callable[[Plan, Run | None], Writing]
 
 
-def asks_nothing(_: Plan) -> tuple[str, ...]:
-    """Says that the planner wants to know nothing before it goes on."""
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """A foreign plan format; `prompt` is the file whose text asks a model for it.
@@ -72,7 +67,7 @@ class Dialect:
     write: Write
     schema: Callable[[], dict[str, Json]]
     prompt: Traversable
-    asks: Callable[[Plan], tuple[str, ...]] = asks_nothing
+    asks: Callable[[Plan], tuple[str, ...]] = lambda _: ()
     agents_only: bool = False
     step_text: Callable[[AnyStep], str] | None = None
     language: str = ""

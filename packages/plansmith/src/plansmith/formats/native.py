@@ -132,8 +132,8 @@ def _read_object(value: dict[str, Json]) -> Plan | list[Problem]:
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
         # Each form that `on_error` may have finds it wrong: one problem is enough.
-        told = [each for each in details if Instead.__name__ not in each["loc"]]
-        return _shortened([_problem_of(detail, value) for detail in told or details])
+        relevant = [each for each in details if Instead.__name__ not in each["loc"]]
+        return _shortened([_problem_of(detail, value) for detail in relevant or details])
 
 
 def to_json(plan: Plan) -> str:

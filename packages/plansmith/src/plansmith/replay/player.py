@@ -41,9 +41,9 @@ from plansmith.store.memory import MemoryStore
 from plansmith.templates.book import Template
 
 _STOPPED: Final = (RunStatus.CANCELLED, RunStatus.ANSWERED)
-_Asked = tuple[str, str, str, str]
+_QuestionKey = tuple[str, str, str, str]
 _SKIPPABLE: Final = (*NOT_STARTED, StepStatus.ASKING)
-_End = e.StepDone | e.StepFailed | e.StepUnknown | e.QuestionAsked
+_OutcomeEvent = e.StepDone | e.StepFailed | e.StepUnknown | e.QuestionAsked
 _ENDED: Final = (StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED)
 
 
@@ -89,7 +89,7 @@ async def replay(run_id: str, smith: HasRuns) -> Replayed:
     run, plan = record.run, record.run.plan
     if plan is None:
         return Replayed(run_id, 0)
-    again = _replaying(record, runs, await runs.intake.callees())
+    again = _replay_service(record, runs, await runs.intake.callees())
     try:
         played = await record.play(again, plan)
         differences = [*await _definitions(runs.intake, run, plan)]
@@ -146,8 +146,8 @@ class _Record:
         self.unrecorded: list[str] = []
         self.clock = _Clock(events[0].at)
         self.had_planner = any(isinstance(each.body, e.ReplanStarted) for each in events)
-        self._ends = _ends(events)
-        self._answers: defaultdict[_Asked, list[e.QuestionAnswered]] = defaultdict(list)
+        self._outcomes = _call_outcomes(events)
+        self._answers: defaultdict[_QuestionKey, list[e.QuestionAnswered]] = defaultdict(list)
         self._approved: dict[str, e.Actor] = {}
         # Steps and parts that a person left out, and that nobody took in again.
         self._left_out = [name for name, each in run.steps.items() if is_left_out(each)]
@@ -160,7 +160,7 @@ class _Record:
                     # Consent may also name the files that were seen.
                     if after is not None and isinstance(after.body, e.StepReplied):
                         given = given.replace(answer=after.body.answer)
-                    self._answers[_asked(open_questions[name])].append(given)
+                    self._answers[_question_key(open_questions[name])].append(given)
                 case e.PlanApproved(hash=digest):
                     self._approved[digest] = event.by
                 case _:
@@ -218,7 +218,7 @@ class _Record:
     async def _answer(self, runs: RunService, played: Run, by: e.Actor) -> Run:
         """Gives the next recorded answer, if there is one; if nobody answered then, time passes."""
         for name, asked in played.questions.items():
-            known = self._answers.get(_asked(asked), [])
+            known = self._answers.get(_question_key(asked), [])
             if not known:
                 continue
             # A question of the plan has one result: the last answer to it.
@@ -232,14 +232,14 @@ class _Record:
 
     async def outcome(self, store: PlanStore, unit: Unit, call: Call) -> Outcome:
         """Returns how the call with this key ended."""
-        ends = self._ends.get(call.key)
-        if not ends:
+        outcomes = self._outcomes.get(call.key)
+        if not outcomes:
             if self.run.status.over and self.run.status not in _STOPPED:
                 other = Sentence("{step} is called with other inputs", step=unit.name)
                 self.unrecorded.append(other)
             return Failed("the record has no result of this call", unsure=True)
         self.made += 1
-        body = ends.pop(0) if len(ends) > 1 else ends[0]
+        body = outcomes.pop(0) if len(outcomes) > 1 else outcomes[0]
         if isinstance(body, e.StepDone | e.StepFailed) and (body.tokens or body.cost):
             call.spend(Usage(body.tokens, cost=Decimal(body.cost) if body.cost else None))
         match body:
@@ -256,16 +256,16 @@ class _Record:
                 )
 
 
-def _asked(asked: e.QuestionAsked) -> _Asked:
+def _question_key(asked: e.QuestionAsked) -> _QuestionKey:
     """Returns by what a question is recognised: its name may count how often it was asked."""
     values = asked.state if asked.kind == "consent" else ""
     return asked.kind, asked.step or asked.question, str(asked.text), values
 
 
-def _ends(events: Sequence[e.Event]) -> dict[str, list[_End]]:
+def _call_outcomes(events: Sequence[e.Event]) -> dict[str, list[_OutcomeEvent]]:
     """Returns how calls ended, by key: without tries that were repeated at once."""
     keys: dict[str, str] = {}
-    ends: defaultdict[str, list[_End]] = defaultdict(list)
+    outcomes: defaultdict[str, list[_OutcomeEvent]] = defaultdict(list)
     for event in events:
         match event.body:
             case e.StepStarted(step=step, key=key):
@@ -273,12 +273,12 @@ def _ends(events: Sequence[e.Event]) -> dict[str, list[_End]]:
             case e.StepFailed(again=True) | e.StepFailed(kind="person" | "refused"):
                 pass
             case e.StepDone() | e.StepFailed() | e.StepUnknown() as body:
-                ends[keys.get(body.step, "")].append(body)
+                outcomes[keys.get(body.step, "")].append(body)
             case e.QuestionAsked(step=str(step), state=state) as body if state:
-                ends[keys.get(step, "")].append(body)
+                outcomes[keys.get(step, "")].append(body)
             case _:
                 pass
-    return ends
+    return outcomes
 
 
 class _Clock:
@@ -367,7 +367,7 @@ class _NoPlanner:
         return Planned(Decision.PLAN)
 
 
-def _replaying(record: _Record, runs: RunService, callees: Callees) -> RunService:
+def _replay_service(record: _Record, runs: RunService, callees: Callees) -> RunService:
     """Returns a `RunService` with the settings of another one, whose calls are recorded."""
     store, clock = _Store(runs.store), record.clock
     named = callees.tools, callees.specs, callees.agents

@@ -69,8 +69,8 @@ async def load_report(store: PlanStore, run_id: str, *, locale: str = "") -> Rep
         events = await store.events(run_id)
         run = fold(events) if events else None
     except JournalDamaged as damage:
-        told = with_hint(damage.message, damage.hint)
-        why = Sentence("run {run} is damaged: {damage}", run=run_id, damage=told)
+        reason = with_hint(damage.message, damage.hint)
+        why = Sentence("run {run} is damaged: {damage}", run=run_id, damage=reason)
         hint = Sentence(
             "plansmith store repair {run} continues after the last good event", run=run_id
         )
@@ -94,10 +94,10 @@ def _final_report(
 ) -> Report:
     if not _is_concluded(run):
         return make_report(run, run.status, results, events, locale)
-    told = list(events)
-    while len(told) > 1 and isinstance(told[-1].body, _CLOSING):
-        told.pop()
-    return make_report(fold(told), run.status, results, told, locale)
+    before_end = list(events)
+    while len(before_end) > 1 and isinstance(before_end[-1].body, _CLOSING):
+        before_end.pop()
+    return make_report(fold(before_end), run.status, results, before_end, locale)
 
 
 def _is_concluded(run: Run) -> bool:
@@ -218,7 +218,7 @@ class _Ending:
                 continue
             if step.id not in acts and state.status is not StepStatus.UNKNOWN:
                 continue
-            shown = f"{step.id} — {step.title}" if step.title else step.id
+            label = f"{step.id} — {step.title}" if step.title else step.id
             parts = [each for name, each in run.steps.items() if name.startswith(f"{step.id}/")]
             # A call that was cancelled may have taken effect, too.
             if any(
@@ -226,12 +226,12 @@ class _Ending:
                 or (each.status is StepStatus.CANCELLED and bool(each.inputs))
                 for each in (state, *parts)
             ):
-                unsure.append(shown)
+                unsure.append(label)
                 continue
             done = sum(each.status is StepStatus.DONE for each in parts)
             some = words["parts_done"].format(done=done, total=len(parts))
-            told = words[f"is_{self.outcome(step.id)}"]
-            not_done.append(f"{shown} ({told}; {some})" if done else f"{shown} ({told})")
+            outcome = words[f"is_{self.outcome(step.id)}"]
+            not_done.append(f"{label} ({outcome}; {some})" if done else f"{label} ({outcome})")
         return unsure, not_done
 
     def answer(self) -> tuple[Answer, tuple[str, ...]]:
@@ -269,10 +269,10 @@ class _Ending:
         run = self.run
         done = {name for name, state in run.steps.items() if state.status is StepStatus.DONE}
         # The result of a finished step contains those of its parts.
-        told = [name for name in run.steps if name in done and parent_of(name) not in done]
-        share = max(_SHORTEST, min(_LONGEST, _ALL_RESULTS // max(len(told), 1)))
+        names = [name for name in run.steps if name in done and parent_of(name) not in done]
+        share = max(_SHORTEST, min(_LONGEST, _ALL_RESULTS // max(len(names), 1)))
         found: list[Evidence] = []
-        for name in told:
+        for name in names:
             state, step = run.steps[name], run.plan.by_id.get(name) if run.plan else None
             value = self.results.get(name, self.words["lost"])
             full = _text(value)

@@ -144,7 +144,7 @@ class Report:
 
     def to_json(self) -> dict[str, Json]:
         """Returns the report as JSON; long results are clipped and named by their hash."""
-        told = {name: _json(getattr(self, name)) for name in self.__slots__ if name != "pictures"}
+        whole = {name: _json(getattr(self, name)) for name in self.__slots__ if name != "pictures"}
         answer = _json(self.answer) | {"text": without_citations(self.answer.text)}
         evidence: list[Json] = []
         for each in self.evidence:
@@ -160,7 +160,7 @@ class Report:
             "running_seconds": self.took.times.running,
             "waiting_seconds": self.took.times.waiting,
         }
-        return told | {"answer": answer, "evidence": evidence, "took": took}
+        return whole | {"answer": answer, "evidence": evidence, "took": took}
 
 
 def _json(value: Any) -> Any:

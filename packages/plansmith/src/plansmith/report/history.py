@@ -169,7 +169,7 @@ def check_claims(text: str, run: Run, seen: Collection[str]) -> Checked:
     """Removes citations of steps that do not exist, did not finish or were not used."""
     wrong: dict[str, Flaw] = {}
 
-    def kept(found: re.Match[str]) -> str:
+    def valid_only(found: re.Match[str]) -> str:
         good: list[str] = []
         for name in _names(found[1]):
             flaw = _flaw(name, run, seen)
@@ -180,7 +180,7 @@ def check_claims(text: str, run: Run, seen: Collection[str]) -> Checked:
         return "".join(f"[step:{name}]" for name in good) or _GONE
 
     # No space is left before the end of a sentence.
-    checked = _LEFT.sub("", CITATION.sub(kept, text.replace(_GONE, ""))).replace(_GONE, "")
+    checked = _LEFT.sub("", CITATION.sub(valid_only, text.replace(_GONE, ""))).replace(_GONE, "")
     claims: list[Claim] = []
     for passage in _passages(checked):
         bare = CITATION.sub("", passage).strip()

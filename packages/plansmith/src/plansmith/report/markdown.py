@@ -122,8 +122,8 @@ def _evidence(each: Evidence, words: Words, *, brief: bool) -> Iterator[str]:
 def _beginning(each: Evidence, words: Words) -> Iterator[str]:
     """Yields a result as tables and lists; of a long one the beginning."""
     language: Language = "zh" if words["locale"] == "zh" else "en"
-    shown = each.shown if each.is_prose else facts(each.shown, language=language)
-    yield "\n".join(_blocks(shown, cites=not each.is_prose)).rstrip()
+    text = each.shown if each.is_prose else facts(each.shown, language=language)
+    yield "\n".join(_blocks(text, cites=not each.is_prose)).rstrip()
     if each.clipped:
         yield from ("", words["brief"].format(size=f"{each.size:,}"))
 
@@ -157,8 +157,8 @@ def took_lines(took: Took, words: Words) -> Iterator[str]:
     seconds = unknown if took.seconds is None else f"{took.seconds:.1f} s"
     if took.times.planning and took.times.running:
         parts = {"planning": took.times.planning, "running": took.times.running}
-        shown = {name: f"{each:.1f} s" for name, each in parts.items()}
-        seconds += f" ({words['times'].format(**shown)})"
+        texts = {name: f"{each:.1f} s" for name, each in parts.items()}
+        seconds += f" ({words['times'].format(**texts)})"
     amounts = {"calls": f"{took.calls:,}", "tokens": tokens, "money": money, "time": seconds}
     yield from (f"{words[key]}: {value}" for key, value in amounts.items())
     if took.times.waiting >= 1:

@@ -41,16 +41,16 @@ def harmless_blocks(text: str) -> list[str]:
 
     Nothing is lost: a text that is nested too deep or too long to parse becomes a code block.
     """
-    shown = visible(text)
-    if len(shown) <= _MAX_LENGTH and shown.count("[") <= _MAX_BRACKETS:
-        tokens = _PARSER.parse(shown)
+    escaped = visible(text)
+    if len(escaped) <= _MAX_LENGTH and escaped.count("[") <= _MAX_BRACKETS:
+        tokens = _PARSER.parse(escaped)
         # The parser drops what is deeper, so nothing may reach the last level.
         if all(token.level < _MAX_DEPTH - 1 for token in tokens):
             writer = _Writer()
             for token in tokens:
                 writer.take(token)
             return writer.blocks
-    return [listing(shown)]
+    return [listing(escaped)]
 
 
 def as_text(markdown: str) -> str:

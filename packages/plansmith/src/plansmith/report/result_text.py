@@ -34,8 +34,8 @@ def plain(text: str) -> str:
     """Escapes a text for Markdown: no markup, no HTML, no links."""
     if text.isascii() and text.isalnum():
         return text
-    shown = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _unmarked(shown)
+    escaped = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _unmarked(escaped)
 
 
 def _unmarked(text: str) -> str:
@@ -51,18 +51,18 @@ def line(text: str) -> str:
 
 def coded(text: str) -> str:
     """Returns a text as inline code, between enough backticks."""
-    shown = " ".join(visible(text).split())
-    ticks = "`" * (max((len(run) for run in _TICKS.findall(shown)), default=0) + 1)
-    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
-    return f"{ticks}{pad}{shown}{pad}{ticks}" if shown else ""
+    escaped = " ".join(visible(text).split())
+    ticks = "`" * (max((len(run) for run in _TICKS.findall(escaped)), default=0) + 1)
+    pad = " " if escaped.startswith("`") or escaped.endswith("`") else ""
+    return f"{ticks}{pad}{escaped}{pad}{ticks}" if escaped else ""
 
 
 def listing(text: str) -> str:
     """Returns a text as a code block with a fence that it cannot close."""
-    shown = visible(text)
-    longest = max((len(run) for run in _TICKS.findall(shown)), default=0)
+    escaped = visible(text)
+    longest = max((len(run) for run in _TICKS.findall(escaped)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}text\n{shown}\n{fence}"
+    return f"{fence}text\n{escaped}\n{fence}"
 
 
 def facts(text: str, cite: str = "", language: Language = "en") -> str:
@@ -84,8 +84,8 @@ def _text(text: str, cite: str, language: Language) -> str:
     if any(line[:1].isspace() for line in lines if line.strip()):
         block = listing("\n".join(_clipped(lines, language)))
         return f"{block}\n{cite.strip()}" if cite else block
-    shown = [f"{_unmarked(line)}{cite}" if line.strip() else "" for line in lines]
-    return "\n".join(_clipped(shown, language))
+    escaped = [f"{_unmarked(line)}{cite}" if line.strip() else "" for line in lines]
+    return "\n".join(_clipped(escaped, language))
 
 
 def _block(value: Json, cite: str, language: Language) -> Iterator[str]:
@@ -153,8 +153,8 @@ def table(
     if len(rows) > _MOST_LINES:
         yield ""
         more = len(rows) - _MOST_LINES
-        said = Sentence("({more} more rows; `plansmith show RUN --json` has all)", more=more)
-        yield f"{in_language(said, language)}{cite}"
+        note = Sentence("({more} more rows; `plansmith show RUN --json` has all)", more=more)
+        yield f"{in_language(note, language)}{cite}"
 
 
 def _cell(value: Json) -> str:
@@ -239,5 +239,5 @@ def _clipped(lines: list[str], language: Language) -> list[str]:
     more = len(lines) - _MOST_LINES
     if more <= _LEEWAY:
         return lines
-    said = Sentence("… ({more} more lines)", more=more)
-    return [*lines[:_MOST_LINES], in_language(said, language)]
+    note = Sentence("… ({more} more lines)", more=more)
+    return [*lines[:_MOST_LINES], in_language(note, language)]

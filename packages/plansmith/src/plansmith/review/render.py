@@ -8,7 +8,7 @@ from typing import Final
 from plansmith.plan import sentence
 from plansmith.plan import steps as st
 from plansmith.plan.conditions import rule_sentences, rule_text
-from plansmith.plan.data import Json, Path, json_text
+from plansmith.plan.data import Json, json_text
 from plansmith.plan.diff import FieldChange, PlanDiff, is_rule
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Estimate
@@ -23,17 +23,17 @@ _MOST_COLUMNS: Final = 8
 _TABLE_WIDTH: Final = 88
 
 
-def named_lines(name: str, value: Json, locale: str, *, whole: bool = False) -> Iterator[str]:
+def named_lines(name: str, value: Json, locale: str) -> Iterator[str]:
     """Yields a name and its value, both behind a bar; what is left out is counted without one."""
     lines = value_lines(value)
     if len(lines) > 1:
         yield f"{BAR}{safe(name)} ="
-    for line in lines if whole else lines[:_MOST_LINES]:
+    for line in lines[:_MOST_LINES]:
         lead = "  " if len(lines) > 1 else f"{safe(name)} = "
-        yield f"{BAR}{lead}{line if whole else line[:_LONGEST]}".rstrip()
-        if len(line) > _LONGEST and not whole:
+        yield f"{BAR}{lead}{line[:_LONGEST]}".rstrip()
+        if len(line) > _LONGEST:
             yield _left_out("show.more_letters", len(line) - _LONGEST, locale)
-    if len(lines) > _MOST_LINES and not whole:
+    if len(lines) > _MOST_LINES:
         yield _left_out("show.more_lines", len(lines) - _MOST_LINES, locale)
 
 
@@ -70,15 +70,15 @@ def value_cell(value: Json) -> str:
 def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Returns a table as lines; a column of numbers is aligned at its right, a long cell is cut."""
     most = max(_TABLE_WIDTH // max(len(columns), 1) - 2, 8)
-    shown = [[clip(safe(cell), most) for cell in row] for row in (columns, *rows)]
-    widths = [max(map(text_width, column)) for column in zip(*shown, strict=True)]
+    table = [[clip(safe(cell), most) for cell in row] for row in (columns, *rows)]
+    widths = [max(map(text_width, column)) for column in zip(*table, strict=True)]
     is_number = [
         all(cell.strip("-").replace(".", "").isdecimal() for cell in column if cell)
-        for column in zip(*shown[1:], strict=True)
+        for column in zip(*table[1:], strict=True)
     ]
-    shown.insert(1, ["─" * width for width in widths])
+    table.insert(1, ["─" * width for width in widths])
     lines: list[str] = []
-    for row in shown:
+    for row in table:
         cells = zip(row, widths, is_number, strict=True)
         lines.append("  ".join(c.rjust(w) if right else padded(c, w) for c, w, right in cells))
     return [line.rstrip() for line in lines]
@@ -228,25 +228,20 @@ def diff_lines(diff: PlanDiff, locale: str = "en") -> Iterator[str]:
 
 
 def _change(change: FieldChange, locale: str) -> str:
-    def shown(value: Json, width: int = WIDTH) -> str:
+    def text(value: Json, width: int = WIDTH) -> str:
         if not is_rule(change.path):
             return value_line(value, width)
         return sentence.in_language(rule_text(str(change.path[-1]), value), locale)
 
-    place = safe(path_text(change.path))
+    parts = (f"[{each}]" if isinstance(each, int) else f".{each}" for each in change.path)
+    place = safe("".join(parts).removeprefix("."))  # `inputs.items[0]`
     match change.change:
         case "added":
-            return f"{place}: + {shown(change.after)}"
+            return f"{place}: + {text(change.after)}"
         case "removed":
-            return f"{place}: - {shown(change.before)}"
+            return f"{place}: - {text(change.before)}"
         case _:
-            return f"{place}: {shown(change.before, 70)} -> {shown(change.after, 70)}"
-
-
-def path_text(path: Path) -> str:
-    """Returns a path as people write it: `inputs.items[0]`."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.removeprefix(".")
+            return f"{place}: {text(change.before, 70)} -> {text(change.after, 70)}"
 
 
 def estimate_lines(estimate: Estimate, locale: str = "en") -> Iterator[str]:
@@ -274,6 +269,6 @@ def estimate_lines(estimate: Estimate, locale: str = "en") -> Iterator[str]:
             basis[0] = sentence.Sentence("from past runs of these steps")
         elif not count:
             basis[0] = sentence.Sentence("a rough guess: these steps have not run here before")
-    shown = sentence.joined([each for each in basis if each != "price unknown"])
-    if shown:
-        yield f"      ({sentence.in_language(shown, locale)})"
+    note = sentence.joined([each for each in basis if each != "price unknown"])
+    if note:
+        yield f"      ({sentence.in_language(note, locale)})"

@@ -73,10 +73,6 @@ class Firing:
         return ScheduleStore(self._runs.store)
 
     async def tick(self, now: datetime | None = None) -> list[Fire]:
-        """Starts all that is due now; returns the fires that this process started.
-
-        Their runs continue in the background: `carried` waits for them.
-        """
         now = now or self._clock.now()
         open_fires: dict[str, list[Fire]] = defaultdict(list)
         for fire in await self.store.open_fires():
@@ -98,12 +94,10 @@ class Firing:
         return begun
 
     async def carried(self) -> None:
-        """Waits until every fire of this process is over or waits for a person."""
         while self.carrying:
             await asyncio.wait(list(self.carrying))
 
     async def close(self) -> None:
-        """Stops all fires of this process; another process may continue them at once."""
         runs = [hold.fire.run for hold in self._holds.values()]
         executing = [each for run in runs if (each := self._runs.execution.of(run)) is not None]
         stopping: list[asyncio.Future[Any]] = [*self.carrying, *executing]
@@ -273,8 +267,8 @@ class Firing:
             errors = (step.error for step in run.steps.values() if step.status is StepStatus.FAILED)
             why = with_hint(run.reason, next((each for each in errors if each), ""))
             await hold.mark(state=state, note=why, seen=now, ended=now)
-            told = {"state": Sentence(f"fire.{state.value}"), "reason": why}
-            self._tell(Sentence("schedule {name}: {state} {reason}", name=schedule.name, **told))
+            fields = {"state": Sentence(f"fire.{state.value}"), "reason": why}
+            self._tell(Sentence("schedule {name}: {state} {reason}", name=schedule.name, **fields))
             if state is FireState.FAILED:
                 await self._pause_if_failing(schedule)
         elif not isinstance(move := next_move(run), MakePlan | Execute | Conclude):

@@ -296,14 +296,7 @@ class Schedules:
         await self._runs.set_aside(run_id, reason=reason, by=by)
 
     async def require_unattended(self, plan: Plan) -> None:
-        """Checks that a plan can run unattended.
-
-        Args:
-            plan: The plan.
-
-        Raises:
-            Refused: It cannot; the message gives every reason.
-        """
+        """Refuses a plan that cannot run unattended, with every reason."""
         await self._intake.usable(plan)
         known = await self._intake.environment(plan)
         if reasons := [*reasons_attended(plan, known, self._runs.execution.limits)]:
@@ -358,9 +351,7 @@ class Schedules:
             **settings: See `ScheduleSettings`.
         """
         schedule = await self._own_schedule(name)
-        fields: dict[str, Any] = {
-            each: getattr(schedule, each) for each in Schedule.model_fields
-        } | dict(settings)
+        fields: dict[str, Any] = {**dict(schedule), **settings}
         if timing is not None:
             fields |= {"timing": timing, "settled": self._clock.now()}
         if plan is not None:
@@ -368,11 +359,7 @@ class Schedules:
         wanted = _check_times(plans.make_schedule(fields))
         if plan is not None or approve:
             wanted = await self._approved(wanted, approve, by)
-        changes = {
-            each: getattr(wanted, each)
-            for each in Schedule.model_fields
-            if getattr(wanted, each) != getattr(schedule, each)
-        }
+        changes = {name: each for name, each in wanted if each != getattr(schedule, name)}
         after = await self.firing.changed(schedule, **changes)
         self.firing.changed_event.set()
         return after

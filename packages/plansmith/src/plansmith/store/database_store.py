@@ -38,7 +38,10 @@ _RECORD: Final = "\n"
 
 
 class DatabaseStore(SummaryReads):
-    """A store over a database: journals, values, lists of runs, records, claims."""
+    """A store over a database: journals, values, lists of runs, records, claims.
+
+    What its methods do is said where the ports are: `store_ports`, `claim_ports`, `housekeeping`.
+    """
 
     def __init__(self, dialect: Dialect, *, now: Callable[[], datetime]) -> None:
         self._dialect = dialect
@@ -75,7 +78,6 @@ class DatabaseStore(SummaryReads):
         summary: RunSummary | None = None,
         term: int = 0,
     ) -> None:
-        """Stores events that follow the last one of their run, and values; all or none."""
         need_following(events)
         texts = [content_of(each) for each in values]
         if events or texts:
@@ -85,7 +87,6 @@ class DatabaseStore(SummaryReads):
             self._values.keep(texts)
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
-        """Returns the events of a run after a number; none for an unknown run."""
         after = max(after, 0)
         rows = await self._query(sql.EVENTS, {"run": run, "after": after})
         if len(rows) <= _FEW:
@@ -93,13 +94,11 @@ class DatabaseStore(SummaryReads):
         return await asyncio.to_thread(read_journal, run, rows, after=after)
 
     async def put(self, value: Json) -> str:
-        """Stores a value once and returns its content hash."""
         content = content_of(value)
         await self.append((), [content])
         return content.digest
 
     async def get(self, digest: str) -> Json:
-        """Returns the value of a content hash."""
         return (await self.get_many([digest]))[0]
 
     async def get_many(self, digests: Sequence[str]) -> Sequence[Json]:
@@ -117,32 +116,26 @@ class DatabaseStore(SummaryReads):
         return await self._query(query, {"keys": json.dumps(keys), **given})
 
     async def runs(self) -> Sequence[str]:
-        """Returns the ids of all runs, oldest first."""
         return [str(row[0]) for row in await self._query(sql.RUNS, {})]
 
     async def open_runs(self) -> Sequence[str]:
-        """Returns the ids of the runs that are not over, oldest first."""
         return [str(row[0]) for row in await self._query(OPEN, {})]
 
     # What others write.
 
     async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
-        """Returns the events of all runs after a position, in the order they became durable."""
         rows = await self._query(sql.NEWS, {"after": after, "most": limit})
         return [News(*row) for row in rows]
 
     async def wait(self, run: str, *, after: int = 0) -> None:
-        """Returns when the run has an event after the number, whoever appends it."""
         await self._followers.wait(run, after)
 
     async def wait_news(self, after: int) -> int:
-        """Returns the newest position once it is after the given one."""
         while (position := await self._position()) <= after:
             await self._followers.wait(_ANY_RUN, after)
         return position
 
     async def wait_record(self, kind: str, name: str, *, version: int) -> None:
-        """Returns when a record has a later version than this, whoever wrote it."""
         await self._followers.wait(f"{_RECORD}{kind} {name}", version)
 
     async def _position(self) -> int:
@@ -202,7 +195,6 @@ class DatabaseStore(SummaryReads):
         return [json.loads(str(row[0])) for row in await self._query(sql.TOMBSTONES, {})]
 
     async def over_before(self, before: datetime) -> dict[str, int]:
-        """Returns the runs that ended before a moment, with the bytes of their journals."""
         given = {"before": moment(before.astimezone(UTC))}
         return {str(run): int(size) for run, size in await self._query(sql.OVER_BEFORE, given)}
 
@@ -243,13 +235,11 @@ class DatabaseStore(SummaryReads):
     # Repair of a journal.
 
     async def sound(self, run: str) -> Sound:
-        """Returns the events of a run up to the first that is missing or altered."""
         rows = await self._query(sql.EVENTS, {"run": run, "after": 0})
         placed = [row for _, *row in rows if row[0] is not None]
         return sound_part(run, placed, last=rows[-1][0] if rows else 0)
 
     async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
-        """Moves the events after a number aside and appends these instead; all or none."""
         need_following(events)
         sound = (await self.sound(run)).events
         kept = sound[after - 1] if 0 < after <= len(sound) else None
@@ -280,14 +270,12 @@ class DatabaseStore(SummaryReads):
         return done[0]
 
     async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
-        """Returns the events of a run that were set aside, oldest first."""
         rows = await self._query(sql.ASIDE, {"run": run})
         return [(int(number), str(body).encode(errors="replace")) for number, body in rows]
 
     # Records: named JSON documents, each with a version.
 
     async def put_records(self, records: Sequence[Record]) -> bool:
-        """Stores records of which each is the next version of its name, all or none."""
         if not records:
             return True
         rows = [{**each._asdict(), "hash": _hash_of(each.body)} for each in records]
@@ -304,7 +292,6 @@ class DatabaseStore(SummaryReads):
         return done is not None
 
     async def record(self, kind: str, name: str) -> Record | None:
-        """Returns the present version of a record, if there is one."""
         query = f"{sql.RECORDS} AND name = :name"
         rows = await self._query(query, {"kind": kind, "name": name})
         return _record(rows[0]) if rows else None
@@ -319,7 +306,6 @@ class DatabaseStore(SummaryReads):
         newest: bool = False,
         limit: int | None = None,
     ) -> Sequence[Record]:
-        """Returns records of a kind, sorted by place and name."""
         given: dict[str, object] = {"kind": kind, "label": label, "state": state, "most": limit}
         given["place"], given["name"] = after or (None, None)
         order, beyond = ("DESC", "<") if newest else ("ASC", ">")
@@ -334,7 +320,6 @@ class DatabaseStore(SummaryReads):
     async def remove_records(
         self, kind: str, names: Sequence[str], *, labelled: Sequence[str] = ()
     ) -> int:
-        """Removes records, and those that are labelled with their names, all or none."""
         if not names:
             return 0
         steps: list[Step] = [
@@ -350,7 +335,6 @@ class DatabaseStore(SummaryReads):
     # Claims of runs, and the processes that make them.
 
     async def claim(self, run: str, owner: str, *, instead_of: int = 0, beats: int = -1) -> Claim:
-        """Claims a run that nobody owns, or that is claimed under a term; returns the claim."""
         given = {"run": run, "owner": owner, "instead_of": instead_of, "beats": beats}
         found = None
         while found is None:  # let go this moment
@@ -358,22 +342,18 @@ class DatabaseStore(SummaryReads):
         return Claim(str(found[0]), int(found[1]))
 
     async def release(self, run: str, term: int, *, unfinished: bool = False) -> None:
-        """Ends the claim with a term, if it still holds; an `unfinished` run keeps its row."""
         step = sql.LEAVE if unfinished else sql.RELEASE
         await self._change_claim(run, [step], {"run": run, "term": term})
 
     async def claim_of(self, run: str) -> Claim | None:
-        """Returns the claim of a run, if there is one."""
         rows = await self._query(sql.CLAIM_OF, {"run": run})
         return Claim(str(rows[0][0]), int(rows[0][1])) if rows else None
 
     async def claims(self, *, owner: str = "") -> Sequence[tuple[str, Claim]]:
-        """Returns every claimed run with its claim, or those of one owner."""
         rows = await self._query(sql.CLAIMS_BY if owner else sql.CLAIMS, {"owner": owner})
         return [(str(run), Claim(str(who), int(term))) for run, who, term in rows]
 
     async def beat(self, beat: Beat) -> None:
-        """Renews the lease of a process, and counts that."""
         machine, _, rest = beat.process.rpartition(" ")
         machine, _, pid = machine.rpartition(" ")
         row = {
@@ -393,7 +373,6 @@ class DatabaseStore(SummaryReads):
         await self._change_claim("", [each.format(now=self._dialect.now) for each in steps], row)
 
     async def beats(self) -> Sequence[Beat]:
-        """Returns all processes; times are those of the store, not of this machine."""
         given = {"now": self._now().timestamp()}
         rows = await self._query(sql.BEATS.format(now=self._dialect.now), given)
         return [Beat(*row) for row in rows]

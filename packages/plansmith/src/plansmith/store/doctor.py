@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -18,7 +19,7 @@ from plansmith.plan.summary import RunSummary
 from plansmith.ports import Finding, PlanStore, SummaryStore
 from plansmith.runs.journals import Journals
 from plansmith.store.sql import VERSION
-from plansmith.store.sqlite_file import is_locked, is_ours, named, setting
+from plansmith.store.sqlite_file import is_locked, is_ours, setting, store_error
 from plansmith.store.urls import open_store, sqlite_path, store_kind
 
 _LITTLE_ROOM: Final = 100_000_000
@@ -52,15 +53,10 @@ async def diagnose(
         findings = await asyncio.to_thread(lambda: list(_diagnose_file(sqlite_path(url))))
     if any(found.level in ("error", "note") for found in findings):
         return findings
-    store = open_store(url)
-
-    async def of_runs(examined: Any) -> list[Finding]:
-        return await _diagnose_runs(examined, sample)
-
+    store: Any = open_store(url)
+    runs: Any = partial(_diagnose_runs, sample=sample)
     try:
-        named_checks: list[tuple[str, Check]] = [("journals", of_runs)]
-        named_checks += [("records", each) for each in checks]
-        for subject, check in named_checks:
+        for subject, check in (("journals", runs), *(("records", each) for each in checks)):
             try:
                 findings += await check(store)
             except PlansmithError as error:
@@ -92,7 +88,7 @@ async def _verified(store: PlanStore, run: str) -> Journal:
     return journal
 
 
-async def _diagnose_runs(store: _Examined, sample: int | None) -> list[Finding]:
+async def _diagnose_runs(store: _Examined, *, sample: int | None) -> list[Finding]:
     missing = await missing_runs(store)
     count = len(await store.runs())
     some = await store.headlines(limit=count if sample is None else sample)
@@ -105,8 +101,8 @@ async def _diagnose_runs(store: _Examined, sample: int | None) -> list[Finding]:
             damaged.append(_finding_of(f"run {stored.run}", error))
             continue
         # What went on meanwhile, or was not told at all, is not wrong.
-        told = stored.status in ("", found.status) and stored.summary in (None, found)
-        if found.number == stored.last and not told:
+        agrees = stored.status in ("", found.status) and stored.summary in (None, found)
+        if found.number == stored.last and not agrees:
             wrong.append((stored.last, found))
     verified = Sentence(
         "{done} of {count} runs verified, {damaged} damaged",
@@ -196,7 +192,7 @@ def _diagnose_file(path: Path) -> Iterator[Finding]:
         # Not read-only: SQLite could not look at the log of a crashed writer then.
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=0)
     except sqlite3.Error as error:
-        yield _finding_of("file", named(error, path))
+        yield _finding_of("file", store_error(error, path))
         return
     checks: Sequence[Callable[[sqlite3.Connection, Path], Finding]]
     checks = (_schema, _lock, _integrity)
@@ -205,7 +201,7 @@ def _diagnose_file(path: Path) -> Iterator[Finding]:
             try:
                 yield check(connection, path)
             except sqlite3.Error as error:
-                yield _finding_of(check.__name__.strip("_"), named(error, path))
+                yield _finding_of(check.__name__.strip("_"), store_error(error, path))
     finally:
         connection.close()
 

@@ -9,21 +9,21 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from plansmith.claim_ports import Claim
-from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
 from plansmith.lazy import lazy_modules
 from plansmith.ports import News, Record
 
 if TYPE_CHECKING:
-    from plansmith.plan import data, sentence
+    from plansmith.plan import data
     from plansmith.plan import summary as summaries
     from plansmith.plan.data import Content, Json
     from plansmith.plan.events import Event
     from plansmith.plan.summary import DayTotal, Headline, PlanningFacts, RunSummary
+    from plansmith.store import rows
 else:
     lazy_modules(
         globals(),
         data="plansmith.plan.data",
-        sentence="plansmith.plan.sentence",
+        rows="plansmith.store.rows",
         summaries="plansmith.plan.summary",
     )
 
@@ -68,21 +68,11 @@ class MemoryStore:
             return
         run = events[0].run
         if term and (run not in self._claims or self._claims[run].term != term):
-            raise RunTakenOver(
-                sentence.Sentence("run {run} was taken over by another process", run=run)
-            )
+            raise rows.taken_over(run)
         journal = self._events.get(run, [])
         for number, event in enumerate(events, start=len(journal) + 1):
             if event.run != run or event.number != number:
-                raise StaleWriter(
-                    sentence.Sentence(
-                        "event {number} of run {run} does not follow event {before}",
-                        number=event.number,
-                        run=event.run,
-                        before=number - 1,
-                    ),
-                    hint=sentence.Sentence("read the run again and decide again"),
-                )
+                raise rows.stale(event.run, event.number)
         self._values |= contents
         journal += events
         self._events[run], self._statuses[run] = journal, status
@@ -206,9 +196,7 @@ class MemoryStore:
     async def get(self, digest: str) -> Json:
         """Returns the value of a content hash."""
         if digest not in self._values:
-            raise JournalDamaged(
-                sentence.Sentence("no value is stored under {digest}", digest=digest)
-            )
+            raise rows.no_value(digest)
         return data.parse_json(self._values[digest])
 
     async def get_many(self, digests: Sequence[str]) -> Sequence[Json]:

@@ -33,9 +33,9 @@ from plansmith.store.sqlite_file import (
     Synchronous,
     converting_errors,
     is_locked,
-    named,
     open_database,
     setting,
+    store_error,
     transaction,
 )
 
@@ -217,7 +217,7 @@ class Ledger:
             self._heads.clear()
             if len(batch) == 1 or is_locked(error):
                 for request in batch:
-                    request.error = named(error, self._path, was_open=self._was_open)
+                    request.error = store_error(error, self._path, was_open=self._was_open)
                 self._drop_broken(error)
             else:
                 # One request may be at fault, such as one too large for the disk.

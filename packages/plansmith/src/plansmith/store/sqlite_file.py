@@ -211,7 +211,7 @@ def converting_errors(path: Path, *, was_open: bool = False) -> Generator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise named(error, path, was_open=was_open) from error
+        raise store_error(error, path, was_open=was_open) from error
     except UnicodeDecodeError as error:
         # What should be text, perhaps the error message itself, is not.
         raise JournalDamaged(Sentence("{path} is damaged", path=path), hint=DOCTOR) from error
@@ -222,7 +222,7 @@ def converting_errors(path: Path, *, was_open: bool = False) -> Generator[None]:
         ) from error
 
 
-def named(error: sqlite3.Error, path: Path, *, was_open: bool = False) -> PlansmithError:
+def store_error(error: sqlite3.Error, path: Path, *, was_open: bool = False) -> PlansmithError:
     """Returns our error for one of SQLite; if the file was open before, a retry may help."""
     code = _code(error)
     kind = code & 0xFF

@@ -59,8 +59,8 @@ _BESIDE: Final = """
         (SELECT min(name) FROM runs WHERE name > :run)
 """
 _NEWEST: Final = 2**31 - 1
-_UNTOLD: Final = ""  # the status of a run that nobody has told
-_STATUSES: Final = (_UNTOLD, *OPEN_STATUSES, *OVER_STATUSES)
+_NO_STATUS: Final = ""  # the status of a run that nobody has told
+_STATUSES: Final = (_NO_STATUS, *OPEN_STATUSES, *OVER_STATUSES)
 _SEARCHED: Final = 2000
 # `json.dumps` would make a new encoder for every summary.
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -173,7 +173,6 @@ class SummaryReads(ABC):
     async def headlines(
         self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
     ) -> Sequence[Headline]:
-        """Returns the newest runs, newest first; only these statuses, only older than `before`."""
         place = _NEWEST
         if before:
             [[place]] = await self._query(_PLACE, {"run": before})
@@ -199,22 +198,18 @@ class SummaryReads(ABC):
         return [_headline(row) for row in found[:limit]]
 
     async def unsummed(self) -> Sequence[Headline]:
-        """Returns the open runs with no summary of their last event."""
-        query = page_query((_UNTOLD, *OPEN_STATUSES), unsummed=True)
+        query = page_query((_NO_STATUS, *OPEN_STATUSES), unsummed=True)
         rows = await self._query(query, {"before": _NEWEST, "most": _NEWEST})
         return [_headline(row) for row in rows]
 
     async def status_counts(self) -> Mapping[str, int]:
-        """Returns how many runs have each status."""
         return {str(status): int(n) for status, n in await self._query(COUNTS, {})}
 
     async def day_totals(self) -> Sequence[DayTotal]:
-        """Returns the sums of all summaries, by the day when the run was created."""
         rows = await self._query(TOTALS, {})
         return [DayTotal(str(day), str(cost), int(n), int(spent)) for day, cost, n, spent in rows]
 
     async def planned(self) -> Sequence[PlanningFacts]:
-        """Returns how the runs were planned that a planner made a plan for."""
         found: list[PlanningFacts] = []
         for row in await self._query(_PLANNED, {}):
             with suppress(*_ALTERED):  # the doctor finds it
@@ -222,20 +217,18 @@ class SummaryReads(ABC):
         return found
 
     async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:
-        """Stores summaries and statuses of runs whose last event still has the given number."""
         changes: list[Change] = []
         for last, each in summaries:
             row = {"run": each.run, **cells_of(each)._asdict()}
             status = {"run": each.run, "status": each.status.value}
             # What a damaged journal says may differ from what was told when it was whole.
-            told = [] if each.damage else [(_SET_STATUS, [status])]
+            set_status = [] if each.damage else [(_SET_STATUS, [status])]
             is_last = IS_AT, {"run": each.run, "number": last}
-            changes.append(Change([is_last], [(_KEEP, [row]), *told]))
+            changes.append(Change([is_last], [(_KEEP, [row]), *set_status]))
         if changes:
             await self._transact(changes)
 
     async def beside(self, runs: Sequence[str]) -> Sequence[str]:
-        """Returns the ids that come right before and after each of these when sorted."""
         found: set[str] = set()
         for run in runs:
             [row] = await self._query(_BESIDE, {"run": run})

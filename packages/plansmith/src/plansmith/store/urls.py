@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from plansmith import plugins
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from plansmith.ports import Finding
     from plansmith.store import memory, sqlite
     from plansmith.store.database_store import DatabaseStore
-    from plansmith.store.sqlite_file import Synchronous
 else:
     lazy_modules(
         globals(),
@@ -25,8 +24,6 @@ else:
         sentence="plansmith.plan.sentence",
         sqlite="plansmith.store.sqlite",
     )
-
-_SYNCHRONOUS: Final[dict[str, Synchronous]] = {"full": "full", "normal": "normal"}
 
 
 class StoreKind(Protocol):
@@ -93,7 +90,7 @@ def _settings(url: str) -> dict[str, Any]:
             sentence.Sentence("a SQLite store has no setting '{name}'", name=next(iter(given))),
             hint=sentence.Sentence("synchronous=normal or timeout=SECONDS"),
         )
-    if chosen not in _SYNCHRONOUS:
+    if chosen not in ("full", "normal"):
         raise Misconfigured(
             sentence.Sentence("synchronous cannot be '{chosen}'", chosen=chosen),
             hint=sentence.Sentence("full or normal"),
@@ -103,4 +100,4 @@ def _settings(url: str) -> dict[str, Any]:
         raise Misconfigured(
             sentence.Sentence("timeout cannot be '{seconds}'", seconds=seconds), hint=hint
         )
-    return {"synchronous": _SYNCHRONOUS[chosen], "timeout_s": float(seconds)}
+    return {"synchronous": chosen, "timeout_s": float(seconds)}

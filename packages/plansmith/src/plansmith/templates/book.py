@@ -98,13 +98,6 @@ class Intake(Protocol):
     def agents(self) -> list[AgentSpec]: ...
 
 
-class HasRuns(Protocol):
-    """A Plansmith, whose `RunService` has an intake and submits plans."""
-
-    @property
-    def runs(self) -> Any: ...
-
-
 class TemplateBook:
     """The templates of a Plansmith: those that its program passed in, and those in its store.
 
@@ -124,7 +117,7 @@ class TemplateBook:
         'greet@1'
     """
 
-    def __init__(self, smith: HasRuns) -> None:
+    def __init__(self, smith: Any) -> None:
         self._submit: Callable[..., Awaitable[Run]] = smith.runs.submit
         self._intake: Intake = smith.runs.intake
 

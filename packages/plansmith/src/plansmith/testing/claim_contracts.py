@@ -21,7 +21,6 @@ class ClaimsContract:
     """Tests for stores that know which process executes a run; define `make_store`."""
 
     def make_store(self) -> ClaimStore:
-        """Returns a new, empty store."""
         raise NotImplementedError
 
     @on_new_store

@@ -67,6 +67,15 @@ def on_new_store(test: Callable[[Any, Any], Awaitable[None]]) -> Callable[[Any],
             await store.close()
             await store.close()
 
+    return in_loop(play)
+
+
+def in_loop(test: Callable[[Any], Awaitable[None]]) -> Callable[[Any], None]:
+    """Runs a test of a contract in an event loop of its own."""
+
+    async def play(contract: Any) -> None:
+        await test(contract)
+
     return lambda contract: asyncio.run(play(contract))
 
 
@@ -197,13 +206,7 @@ class PlanStoreContract:
 class RecordStore(ports.Records, ports.JournalStore, Protocol):
     """A store of runs and records."""
 
-    async def delete_run(self, run: str) -> bool:
-        """Deletes a run."""
-        ...
-
-    async def close(self) -> None:
-        """Closes the store."""
-        ...
+    async def delete_run(self, run: str) -> bool: ...
 
 
 def record(name: str, version: int = 1, *, kind: str = "note", **more: str) -> ports.Record:
@@ -215,7 +218,6 @@ class RecordsContract:
     """Tests for stores that keep records; define `make_store`."""
 
     def make_store(self) -> RecordStore:
-        """Returns a new, empty store."""
         raise NotImplementedError
 
     @on_new_store
@@ -320,11 +322,9 @@ class ChatModelContract:
         """Returns a model that answers at least once."""
         raise NotImplementedError
 
-    def test_an_answer_is_pieces_of_text_and_one_end(self) -> None:
-        async def scenario() -> list[ports.Delta]:
-            return [each async for each in self.make_model().stream(_HELLO)]
-
-        deltas = asyncio.run(scenario())
+    @in_loop
+    async def test_an_answer_is_pieces_of_text_and_one_end(self) -> None:
+        deltas = [each async for each in self.make_model().stream(_HELLO)]
         assert isinstance(deltas[-1], ports.ModelDone)
         assert sum(isinstance(each, ports.ModelDone) for each in deltas) == 1
         assert "".join(each.text for each in deltas if isinstance(each, ports.TextDelta))
@@ -333,16 +333,14 @@ class ChatModelContract:
     def test_a_model_has_a_name(self) -> None:
         assert self.make_model().name
 
-    def test_an_answer_may_be_left_half_way(self) -> None:
-        async def scenario() -> None:
-            stream = self.make_model().stream(_HELLO)
-            async for _ in stream:
-                break
-            close = getattr(stream, "aclose", None)
-            if close is not None:
-                await close()
-
-        asyncio.run(scenario())
+    @in_loop
+    async def test_an_answer_may_be_left_half_way(self) -> None:
+        stream = self.make_model().stream(_HELLO)
+        async for _ in stream:
+            break
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()
 
 
 class ToolSourceContract:
@@ -373,7 +371,6 @@ class AgentContract:
     """Tests for agents; define `make_agent`; the agent must do the task `hello`."""
 
     def make_agent(self) -> ports.Agent:
-        """Returns an agent."""
         raise NotImplementedError
 
     def test_an_agent_has_a_card_and_does_a_task(self) -> None:
@@ -386,23 +383,19 @@ class ContextSourceContract:
     """Tests for context sources; define `make_source`."""
 
     def make_source(self) -> ports.ContextSource:
-        """Returns a source."""
         raise NotImplementedError
 
-    def test_blocks_have_titles_and_keep_to_the_limit(self) -> None:
-        async def scenario() -> None:
-            blocks = await self.make_source().gather("hello", token_limit=50)
-            assert all(block.title for block in blocks)
-            assert sum(len(block.text.split()) for block in blocks) <= 50
-
-        asyncio.run(scenario())
+    @in_loop
+    async def test_blocks_have_titles_and_keep_to_the_limit(self) -> None:
+        blocks = await self.make_source().gather("hello", token_limit=50)
+        assert all(block.title for block in blocks)
+        assert sum(len(block.text.split()) for block in blocks) <= 50
 
 
 class RankerContract:
     """Tests for rankers; define `make_ranker`."""
 
     def make_ranker(self) -> ports.Ranker:
-        """Returns a ranker."""
         raise NotImplementedError
 
     def test_every_text_gets_a_score_and_the_same_text_the_best(self) -> None:
@@ -434,15 +427,15 @@ class PlannerContract:
         self._plans(PlanRequest("look for dogs", previous=before, feedback="rather for cats"))
 
     def _plans(self, request: PlanRequest) -> None:
-        told, written, planner = list[str](), list[AnyStep](), self.make_planner()
+        lines, written, planner = list[str](), list[AnyStep](), self.make_planner()
 
         async def scenario() -> Planned:
             [spec] = await FakeTools(FakeTool("look", ["seen"])).tools()
             available = ports.Available(tools=[spec])
-            return await planner.make(request, available, tell=told.append, on_step=written.append)
+            return await planner.make(request, available, tell=lines.append, on_step=written.append)
 
         made = asyncio.run(scenario())
-        assert all(isinstance(each, str) for each in told)
+        assert all(isinstance(each, str) for each in lines)
         assert made.plan is not None or made.answer or made.reason
         steps = made.plan.steps if made.plan is not None else ()
         called = {step.tool for step in steps if step.kind == "tool"}
@@ -476,27 +469,23 @@ class ReplyWriterContract:
 class ConversationsContract:
     """Tests for what remembers conversations; define `begin`."""
 
-    async def begin(self, *said: str) -> tuple[ports.Conversations, str, Sequence[int]]:
+    async def begin(self, *messages: str) -> tuple[ports.Conversations, str, Sequence[int]]:
         """Lets a person say this in a new conversation; returns its id and the message numbers."""
         raise NotImplementedError
 
-    def test_a_message_comes_after_those_that_were_said_before_it(self) -> None:
-        async def scenario() -> None:
-            conversations, thread, numbers = await self.begin("first", "second", "third")
-            assert list(await conversations.before(thread, numbers[0])) == []
-            before = await conversations.before(thread, numbers[2])
-            assert [each.text for each in before if each.role == "user"] == ["first", "second"]
+    @in_loop
+    async def test_a_message_comes_after_those_that_were_said_before_it(self) -> None:
+        conversations, thread, numbers = await self.begin("first", "second", "third")
+        assert list(await conversations.before(thread, numbers[0])) == []
+        before = await conversations.before(thread, numbers[2])
+        assert [each.text for each in before if each.role == "user"] == ["first", "second"]
 
-        asyncio.run(scenario())
-
-    def test_a_run_may_join_twice_and_brings_no_results_that_it_has_not(self) -> None:
-        async def scenario() -> None:
-            conversations, thread, numbers = await self.begin("first", "second")
-            for _ in range(2):
-                await conversations.join("a-run", RunOptions(thread=thread, message=numbers[0]))
-            assert list(await conversations.results(thread, numbers[1])) == []
-
-        asyncio.run(scenario())
+    @in_loop
+    async def test_a_run_may_join_twice_and_brings_no_results_that_it_has_not(self) -> None:
+        conversations, thread, numbers = await self.begin("first", "second")
+        for _ in range(2):
+            await conversations.join("a-run", RunOptions(thread=thread, message=numbers[0]))
+        assert list(await conversations.results(thread, numbers[1])) == []
 
 
 class SecretsContract:
@@ -518,8 +507,8 @@ class SecretsContract:
     def test_what_comes_back_from_a_tool_has_no_secret_in_it(self) -> None:
         secrets = self.make_secrets("key", "open sesame", "mail.send")
         secrets.reveal("key", "mail.send")
-        told: list[Json] = ["it is open sesame", {"open sesame": [{"deep": "open sesame!"}]}, 7]
-        assert "sesame" not in json_text(secrets.hide(told))
+        result: list[Json] = ["it is open sesame", {"open sesame": [{"deep": "open sesame!"}]}, 7]
+        assert "sesame" not in json_text(secrets.hide(result))
         assert secrets.hide(["nothing", {"to": "hide"}, 7]) == ["nothing", {"to": "hide"}, 7]
 
 
@@ -527,15 +516,12 @@ class ClockContract:
     """Tests for clocks that move by themselves; define `make_clock`."""
 
     def make_clock(self) -> ports.Clock:
-        """Returns a clock."""
         raise NotImplementedError
 
-    def test_time_is_utc_and_goes_forward_over_a_sleep(self) -> None:
-        async def scenario() -> None:
-            clock = self.make_clock()
-            before, mark = clock.now(), clock.monotonic()
-            await clock.sleep(0.001)
-            assert before.utcoffset() == timedelta(0)
-            assert clock.monotonic() > mark
-
-        asyncio.run(scenario())
+    @in_loop
+    async def test_time_is_utc_and_goes_forward_over_a_sleep(self) -> None:
+        clock = self.make_clock()
+        before, mark = clock.now(), clock.monotonic()
+        await clock.sleep(0.001)
+        assert before.utcoffset() == timedelta(0)
+        assert clock.monotonic() > mark

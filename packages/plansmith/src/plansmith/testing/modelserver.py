@@ -45,7 +45,6 @@ class Reply:
     ends: Ending = "done"
     finish: str = ""
     gate: Gate | None = None
-    content_type: str = ""
     input_tokens: int | None = 7
     output_tokens: int = 5
     cached_tokens: int = 0
@@ -238,8 +237,7 @@ class ModelServer:
             await _stream(answer, model, writer)
             return
         if isinstance(answer, Reply):
-            body = json.dumps(_completion(answer, model))
-            answer = Page(body, answer.content_type or "application/json")
+            answer = Page(json.dumps(_completion(answer, model)), "application/json")
         elif isinstance(answer, Refusal):
             error = {"message": answer.message, "code": answer.code or None}
             headers = {"Retry-After": answer.retry_after} if answer.retry_after else {}
@@ -294,8 +292,8 @@ def _head(status: int, headers: Mapping[str, str]) -> bytes:
 
 async def _stream(reply: Reply, model: str, writer: asyncio.StreamWriter) -> None:
     """Writes a reply piece by piece, and ends it as it says."""
-    kind = reply.content_type or "text/event-stream"
-    writer.write(_head(200, {"Content-Type": kind, "Transfer-Encoding": "chunked"}))
+    head = {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"}
+    writer.write(_head(200, head))
     for delta in ({"role": "assistant", "content": ""}, *_deltas(reply)):
         if reply.gate is not None:
             await reply.gate.acquire()

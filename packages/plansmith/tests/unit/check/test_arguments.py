@@ -28,7 +28,7 @@ def check(
     return check_plan(Plan.model_validate({"steps": steps}), tools)
 
 
-def told(found: list[Problem]) -> list[tuple[str, str, tuple[str | int, ...]]]:
+def fields(found: list[Problem]) -> list[tuple[str, str, tuple[str | int, ...]]]:
     return [(each.code, str(each.severity), each.path) for each in found]
 
 
@@ -64,14 +64,14 @@ def test_a_wrong_argument_is_told_at_its_place(
     takes: dict[str, Any], inputs: dict[str, Any], code: str, path: tuple[str | int, ...]
 ) -> None:
     [found] = check(inputs, takes)
-    assert told([found]) == [(code, "error", ("inputs", *path))]
+    assert fields([found]) == [(code, "error", ("inputs", *path))]
     assert found.step == "a"
     assert found.hint
 
 
 def test_an_argument_the_schema_does_not_speak_of_is_a_warning_with_the_nearest_name() -> None:
     [found] = check({"citty": "Oslo"}, schema({"city": TEXT}))
-    assert told([found]) == [("PS203", "warning", ("inputs", "citty"))]
+    assert fields([found]) == [("PS203", "warning", ("inputs", "citty"))]
     assert "'city'" in found.hint
     assert check({"x": 1}, schema({"city": TEXT}, additionalProperties=True)) == []
     assert check({"x": 1}, {"type": "object"}) == []
@@ -114,7 +114,7 @@ def nested_choices(link: str, names: list[dict[str, Any]]) -> dict[str, Any]:
 @pytest.mark.parametrize("value", ["text", "{{s}}", 5])
 def test_choices_that_would_take_a_minute_are_left_to_the_call(takes: Any, value: Any) -> None:
     [found] = check({"n": value}, takes)
-    assert told([found]) == [("PS209", "warning", ("tool",))]
+    assert fields([found]) == [("PS209", "warning", ("tool",))]
     assert "at the call" in found.message
 
 
@@ -231,7 +231,7 @@ GIVES = schema(
 def test_a_reference_that_cannot_fit_is_told_and_one_that_may_is_not(
     value: str, takes: dict[str, Any], severity: str | None
 ) -> None:
-    found = told(check({"x": value}, schema({"x": takes}), GIVES))
+    found = fields(check({"x": value}, schema({"x": takes}), GIVES))
     assert found == ([("PS208", severity, ("inputs", "x"))] if severity else [])
 
 

@@ -42,11 +42,11 @@ def test_no_rule_is_lost_in_a_foreign_format_without_a_word(
     agent: dict[str, Json] = {"agent": "researcher", "task": "Order"}
     step = agent if call == "agent" else {"tool": "shop.order"}
     written = dialect(name).write(_plan(**step, **{rule: _RULES[rule]}), None)
-    told = [str(each.message) for each in written.lost if each.step == "order"]
-    gone = any("left out" in each for each in told)
+    losses = [str(each.message) for each in written.lost if each.step == "order"]
+    gone = any("left out" in each for each in losses)
     by_name = _SENTENCES[rule].replace("stock.", "s1.")
     in_words = by_name in str(written.value) or _SENTENCES[rule] in str(written.value)
-    assert gone or in_words or any(_SENTENCES[rule] in each for each in told)
+    assert gone or in_words or any(_SENTENCES[rule] in each for each in losses)
 
 
 @pytest.mark.parametrize("rule", sorted(RULES))

@@ -33,8 +33,8 @@ def test_the_hash_of_a_plan_is_the_one_of_its_content_as_an_object() -> None:
             {"id": "a", "kind": "tool", "tool": "t", "inputs": {"x": 1}, "needs": []},
             {"id": "b", "kind": "tool", "tool": "u", "needs": []},
         ]
-        told: dict[str, Any] = {"plansmith": 1, "steps": steps, "schedule": None} | more
-        assert plan.hash == content_hash(told)
+        hashed: dict[str, Any] = {"plansmith": 1, "steps": steps, "schedule": None} | more
+        assert plan.hash == content_hash(hashed)
 
 
 def test_order_switches_time_limits_and_schedules_count() -> None:

@@ -26,8 +26,8 @@ def plan_of(text: str) -> Plan:
     return read_plan({"goal": text, "steps": steps})
 
 
-def html_of(shown: object) -> str:
-    return str(getattr(shown, "_repr_html_")())  # noqa: B009 - notebooks look it up by name
+def html_of(page: object) -> str:
+    return str(getattr(page, "_repr_html_")())  # noqa: B009 - notebooks look it up by name
 
 
 def test_a_plan_is_short_in_a_terminal_and_lists_its_steps_as_text() -> None:
@@ -48,11 +48,11 @@ async def test_the_tables_of_a_plan_and_of_a_run_escape_every_text() -> None:
     async with Plansmith(tools=[look]) as smith:
         waiting = await smith.submit(read_plan({"goal": EVIL, "steps": steps}), request=EVIL)
         run = await smith.run(waiting.id)
-    for shown in (html_of(plan_of(EVIL)), html_of(run)):
-        assert "<script" not in shown
-        assert "<img" not in shown
-        assert "&lt;script&gt;" in shown
-        assert shown.count("</table>") == 1
+    for page in (html_of(plan_of(EVIL)), html_of(run)):
+        assert "<script" not in page
+        assert "<img" not in page
+        assert "&lt;script&gt;" in page
+        assert page.count("</table>") == 1
     assert repr(run).startswith(f"<Run {run.id} done, 2 of 2 steps done, ")
     assert len(repr(run)) < 160
     assert html_of(waiting).count("<tr>") == 3
@@ -64,9 +64,9 @@ def test_a_printed_plan_tells_the_rules_of_its_steps_however_long_their_values_a
     inner = {"tool": "look", "inputs": {"q": "{{item}}"}, "retry": {"at_most": 3}}
     steps = [{"id": "a", "tool": "look", "inputs": {"q": "y"}}, order | rules]
     plan = read_plan({"goal": "g", "steps": [*steps, {"id": "m", "over": [1], "each": inner}]})
-    for shown in (str(plan), html_of(plan)):
-        assert "a.count is below 10" in shown
-        assert "3 times" in shown or "up to 3" in shown
+    for page in (str(plan), html_of(plan)):
+        assert "a.count is below 10" in page
+        assert "3 times" in page or "up to 3" in page
 
 
 def test_no_value_of_a_printed_plan_looks_like_another_step_or_moves_the_cursor() -> None:

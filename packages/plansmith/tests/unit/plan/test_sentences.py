@@ -15,18 +15,18 @@ from plansmith.plan.timing import Timing
 
 
 def test_a_sentence_is_its_english_text_and_can_be_said_in_chinese() -> None:
-    said = Sentence("end.failed", steps=["a", "b"])
-    assert said == "failed: a, b"
-    assert in_language(said, "zh-CN") == "失败：a、b"
-    assert in_language(said, "de-AT") == "failed: a, b"
+    sentence = Sentence("end.failed", steps=["a", "b"])
+    assert sentence == "failed: a, b"
+    assert in_language(sentence, "zh-CN") == "失败：a、b"
+    assert in_language(sentence, "de-AT") == "failed: a, b"
     assert in_language("as somebody wrote it", "zh") == "as somebody wrote it"
 
 
 def test_sentences_are_made_of_sentences() -> None:
     why = Sentence("a step asks for another plan")
-    said = joined([why, "", Sentence("end.same_plan")])
-    assert said == "a step asks for another plan; planning again gave the same plan"
-    assert in_language(said, "zh") == "有步骤要求换一个计划；重新计划得到同样的计划"
+    sentence = joined([why, "", Sentence("end.same_plan")])
+    assert sentence == "a step asks for another plan; planning again gave the same plan"
+    assert in_language(sentence, "zh") == "有步骤要求换一个计划；重新计划得到同样的计划"
     assert joined([]) == ""
     assert joined([why]) is why
 

@@ -98,7 +98,7 @@ def test_once_is_local_unless_it_says_where() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"daily_at": "9:30"}, "HH:MM"),
         ({"daily_at": "24:00"}, "HH:MM"),
@@ -120,10 +120,10 @@ def test_once_is_local_unless_it_says_where() -> None:
         ({"hourly": True}, "a timing has no 'hourly'"),
     ],
 )
-def test_what_is_wrong_is_said_with_what_to_do(fields: dict[str, Any], said: str) -> None:
+def test_what_is_wrong_is_said_with_what_to_do(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(Misconfigured) as refused:
         make_timing(**fields)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert refused.value.hint
 
 

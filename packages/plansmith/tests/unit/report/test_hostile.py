@@ -300,8 +300,8 @@ def test_what_is_harmless_is_still_shown_as_meant() -> None:
     assert links[0]["href"] == "https://good.example/a?b=1"
     assert "good.example" in "".join(Seen(page).text)
     written = to_markdown(report_of(answer))
-    for shown in ("**cold**", "*Oslo*", "- one", "| Oslo | -3 |", "[the page](<https://good"):
-        assert shown in written
+    for rendered in ("**cold**", "*Oslo*", "- one", "| Oslo | -3 |", "[the page](<https://good"):
+        assert rendered in written
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ CODE = "def __init__(self):\n    return a * b  # <b>, [x](http://y), ```, | &\n\
 LINES = st.text(st.sampled_from("_*#`~|[]()!<>&\\-+=1.:/ax 表"), max_size=20)
 
 
-async def shown(value: object) -> tuple[str, str]:
+async def rendered(value: object) -> tuple[str, str]:
     """What an answer shows of a tool's result: as a plain text, and as Markdown."""
 
     @tool(effect="read")
@@ -347,20 +347,20 @@ async def shown(value: object) -> tuple[str, str]:
 
 @given(st.lists(LINES.map(str.strip).filter(bool), min_size=1, max_size=4))
 async def test_the_text_of_a_tool_is_shown_letter_for_letter(lines: list[str]) -> None:
-    text, _ = await shown("\n".join(lines))
+    text, _ = await rendered("\n".join(lines))
     assert [each for each in text.splitlines() if each] == lines
 
 
 async def test_indented_text_keeps_its_lines_and_names_in_tables_keep_their_signs() -> None:
-    assert await shown(CODE) == (CODE, f"````text\n{CODE}\n````\n")
+    assert await rendered(CODE) == (CODE, f"````text\n{CODE}\n````\n")
     rows = [{"name": "__init__", "note": "*a* <b>"}, {"name": "_x_", "note": "`c`"}]
-    text, marked = await shown(rows)
+    text, marked = await rendered(rows)
     assert "| __init__ | *a* <b> |" in text
     assert "| _x_ | `c` |" in text
     assert "| \\_\\_init\\_\\_ | \\*a\\* &lt;b&gt; |" in marked
 
 
 async def test_lists_within_rows_are_escaped_once_and_a_link_without_words_is_shown() -> None:
-    text, _ = await shown([{"path": "a.txt", "columns": ["a|b", "x_y_"], "n": 3}])
+    text, _ = await rendered([{"path": "a.txt", "columns": ["a|b", "x_y_"], "n": 3}])
     assert text == "- a.txt (columns: a|b; x_y_, n: 3)"
     assert as_text(harmless("[](https://e.example) see above")).startswith(" <https://e.example>")

@@ -71,8 +71,8 @@ def test_nothing_in_a_plan_can_steer_the_terminal_or_hide() -> None:
         }
     )
     empty = Plan()
-    shown = [*plan_lines(plan), *diff_lines(diff_plans(empty, plan)), tree(plan), mermaid(plan)]
-    for line in "\n".join(shown).split("\n"):
+    lines = [*plan_lines(plan), *diff_lines(diff_plans(empty, plan)), tree(plan), mermaid(plan)]
+    for line in "\n".join(lines).split("\n"):
         assert line.isprintable()
     assert "\\u001b" in safe(hostile)
 
@@ -92,17 +92,17 @@ def test_a_value_is_shown_as_lines_and_tables_and_what_is_left_out_is_counted() 
         {"id": "a", "tool": "t", "inputs": values},
     ]
     plan = Plan.model_validate({"steps": steps})
-    shown = [line[7:] for line in plan_lines(plan)]
-    assert "flight = {{look}}  ← Look for flights to Rome" in shown
-    assert f"long = {'y' * 1000}" in shown
-    assert shown[shown.index(f"long = {'y' * 1000}") + 1] == "… 8,999 more letters"
-    at = shown.index("lines =")
-    assert shown[at + 1 : at + 5] == ["│   # Sales", "│", "│   | Region | Total |", "│   |---|---|"]
-    at = shown.index("many =")
-    assert shown[at + 20 : at + 22] == ["│   19", "… 40 more lines"]
-    at = shown.index("rows =")
+    lines = [line[7:] for line in plan_lines(plan)]
+    assert "flight = {{look}}  ← Look for flights to Rome" in lines
+    assert f"long = {'y' * 1000}" in lines
+    assert lines[lines.index(f"long = {'y' * 1000}") + 1] == "… 8,999 more letters"
+    at = lines.index("lines =")
+    assert lines[at + 1 : at + 5] == ["│   # Sales", "│", "│   | Region | Total |", "│   |---|---|"]
+    at = lines.index("many =")
+    assert lines[at + 20 : at + 22] == ["│   19", "… 40 more lines"]
+    at = lines.index("rows =")
     table = ["│   region  total", "│   ──────  ─────", "│   北          5", "│   北       1200"]
-    assert shown[at + 1 : at + 5] == table
+    assert lines[at + 1 : at + 5] == table
 
 
 def test_a_diff_is_one_change_a_line() -> None:

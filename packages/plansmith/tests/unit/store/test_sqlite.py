@@ -15,7 +15,7 @@ from plansmith.store.commit import Request
 from plansmith.store.doctor import diagnose
 from plansmith.store.sql import VERSION
 from plansmith.store.sqlite import SqliteStore
-from plansmith.store.sqlite_file import named, open_database
+from plansmith.store.sqlite_file import open_database, store_error
 from plansmith.testing.contracts import journal
 
 
@@ -93,16 +93,16 @@ def test_sqlites_errors_get_names_and_hints(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     open_database(path).close()
     read_only = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
-    error = named(_error(read_only, "CREATE TABLE a (b)"), path)
+    error = store_error(_error(read_only, "CREATE TABLE a (b)"), path)
     assert isinstance(error, Misconfigured)
     assert error.hint
     twice = sqlite3.connect(path)
     twice.execute("INSERT INTO runs (id, name, last) VALUES (1, 'a', 1)")
     assert isinstance(
-        named(_error(twice, "INSERT INTO runs (id, name, last) VALUES (2, 'a', 1)"), path),
+        store_error(_error(twice, "INSERT INTO runs (id, name, last) VALUES (2, 'a', 1)"), path),
         JournalDamaged,
     )
-    other = named(sqlite3.ProgrammingError("something"), path)
+    other = store_error(sqlite3.ProgrammingError("something"), path)
     assert type(other) is JournalError
     assert other.hint
 

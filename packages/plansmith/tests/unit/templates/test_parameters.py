@@ -85,7 +85,7 @@ def test_a_value_is_taken_out_wherever_it_is_named_and_the_tool_says_its_type() 
 
 
 @pytest.mark.parametrize(
-    ("chosen", "said"),
+    ("chosen", "message"),
     [
         ({"x": ["no.inputs.city"]}, "no step 'no'"),
         ({"x": ["w.inputs.nothing"]}, "nothing at w.inputs.nothing"),
@@ -102,9 +102,9 @@ def test_a_value_is_taken_out_wherever_it_is_named_and_the_tool_says_its_type() 
     ],
 )
 def test_what_cannot_be_a_parameter_is_refused_with_the_reason(
-    chosen: dict[str, list[str]], said: str
+    chosen: dict[str, list[str]], message: str
 ) -> None:
-    with pytest.raises(Refused, match=said.replace("[", r"\[")):
+    with pytest.raises(Refused, match=message.replace("[", r"\[")):
         parametrise(OSLO, chosen, tools=TOOLS, required=["y"])
 
 

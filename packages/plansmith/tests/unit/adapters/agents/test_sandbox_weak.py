@@ -20,12 +20,12 @@ async def main():
         box = Sandbox(limits=SandboxLimits(wall_s=20, processes=12), allow_weak=%r)
         try:
             outcome = await box.run(code, {"given": b"seen"})
-            told = {"ok": outcome.ok, "stdout": outcome.stdout, "stderr": outcome.stderr,
+            result = {"ok": outcome.ok, "stdout": outcome.stdout, "stderr": outcome.stderr,
                     "stopped": outcome.stopped, "missing": outcome.missing,
                     "files": [each.path for each in outcome.files]}
         except PlansmithError as error:
-            told = {"refused": str(error)}
-        print(json.dumps(told))
+            result = {"refused": str(error)}
+        print(json.dumps(result))
 asyncio.run(main())
 """
 NO_MORE_SPACES = "echo 0 >/proc/sys/user/max_user_namespaces && "
@@ -60,12 +60,12 @@ def outcomes(
 
 
 def test_without_walls_nothing_runs_unless_a_weak_sandbox_is_accepted() -> None:
-    (told,) = outcomes(
+    (outcome,) = outcomes(
         "print(1)", options=("--map-root-user",), before=NO_MORE_SPACES, allow_weak=False
     )
-    assert "code is not run, because it cannot be confined here" in told["refused"]
-    assert "new namespaces are refused" in told["refused"]
-    assert "accept a weak sandbox (allow_weak)" in told["refused"]
+    assert "code is not run, because it cannot be confined here" in outcome["refused"]
+    assert "new namespaces are refused" in outcome["refused"]
+    assert "accept a weak sandbox (allow_weak)" in outcome["refused"]
 
 
 def test_a_weak_sandbox_says_what_is_missing_and_still_refuses_what_it_can(tmp_path: Path) -> None:
@@ -99,10 +99,10 @@ def test_where_landlock_is_code_that_gets_past_the_hook_is_refused_too(tmp_path:
     code = LIBC + (
         f"print(libc.open(b'/etc/passwd', 0), libc.open({str(escaped).encode()!r}, 0o101, 0o600))"
     )
-    (told,) = outcomes(code, options=("--map-root-user",), before=NO_MORE_SPACES)
-    if any(each.startswith("files: the code can read") for each in told["missing"]):
+    (outcome,) = outcomes(code, options=("--map-root-user",), before=NO_MORE_SPACES)
+    if any(each.startswith("files: the code can read") for each in outcome["missing"]):
         pytest.skip("no Landlock in this kernel, and the outcome says so")
-    assert told["stdout"] == "-1 -1\n"
+    assert outcome["stdout"] == "-1 -1\n"
     assert not escaped.exists()
 
 
