@@ -143,8 +143,8 @@ async def test_a_run_is_found_in_the_thread_that_named_it_first(store: ThreadKee
     await store.append_entries([entry("one", 1, ThreadOpened(adopts="adopted"))])
     await store.append_entries(story("trip"))
     again = MessageRead(message=2, kind="request", run="trip-run")
-    said = [entry("two", 1, ThreadOpened()), entry("two", 2, MessageAdded(text="again"))]
-    await store.append_entries([*said, entry("two", 3, again)])
+    opening = [entry("two", 1, ThreadOpened()), entry("two", 2, MessageAdded(text="again"))]
+    await store.append_entries([*opening, entry("two", 3, again)])
     runs = ("adopted", "trip-run", "trip-later", "none")
     found = [await store.thread_of(run) for run in runs]
     assert found == ["one", "trip", "trip", ""]
@@ -233,8 +233,8 @@ async def test_the_doctor_says_which_thread_is_damaged_and_puts_its_headline_rig
         file.execute("DELETE FROM records WHERE name = 'holed 2'")
         file.execute("UPDATE records SET label = 'eve', body = '{}' WHERE name = 'listed'")
     found = await _findings(url)
-    told = {name: found[f"thread {name}"].message for name in ("altered", "cut", "holed")}
-    assert told == {
+    messages = {name: found[f"thread {name}"].message for name in ("altered", "cut", "holed")}
+    assert messages == {
         "altered": "entry 4 of thread altered was altered",
         "cut": "the end of thread cut is missing",
         "holed": "entry 2 of thread holed is missing",
@@ -254,9 +254,9 @@ async def test_the_doctor_says_which_thread_is_damaged_and_puts_its_headline_rig
 
 async def test_an_entry_of_a_thread_cannot_be_changed_from_outside(store: ThreadKeeper) -> None:
     cities: list[Json] = ["Rome"]
-    said = [entry("trip", 1, ThreadOpened()), entry("trip", 2, MessageAdded(text="Rome"))]
+    opening = [entry("trip", 1, ThreadOpened()), entry("trip", 2, MessageAdded(text="Rome"))]
     read = MessageRead(message=2, kind="answer", run="r", question="q", value={"city": cities})
-    await store.append_entries([*said, entry("trip", 3, read)])
+    await store.append_entries([*opening, entry("trip", 3, read)])
     cities.append("Oslo")
     [found] = await store.thread_entries("trip", after=2)
     assert isinstance(found.body, MessageRead)

@@ -214,9 +214,9 @@ async def test_a_question_with_a_time_limit_ends_without_an_answer_and_never_wit
         await app.answer(run.id, "q", "yes")
     run = await app.run(run.id)
     assert statuses(run) == {"q": "failed", "b": "skipped", "c": "done"}
-    [answered] = await bodies(app, run, e.QuestionAnswered)
-    assert answered.no_answer
-    assert answered.answer is None
+    [answer] = await bodies(app, run, e.QuestionAnswered)
+    assert answer.no_answer
+    assert answer.answer is None
 
 
 # Edits in mid-run, forks
@@ -290,11 +290,11 @@ class DyingStore(MemoryStore):
     dies_at = ""
 
     async def append(
-        self, events: Sequence[e.Event], values: Sequence[Json | Content] = (), **told: Any
+        self, events: Sequence[e.Event], values: Sequence[Json | Content] = (), **options: Any
     ) -> None:
         if any(event.body.type == self.dies_at for event in events):
             raise Crash
-        await super().append(events, values, **told)
+        await super().append(events, values, **options)
 
 
 @pytest.mark.parametrize("wish", [False, True])

@@ -161,8 +161,8 @@ async def test_a_named_result_is_written_out_and_a_step_of_the_plan_wins_over_th
         "rows": {"$from": "totals", "$path": ["rows"]}}}, text))  # fmt: skip
     assert run.plan is not None
     assert run.plan.to_json()["steps"][0]["inputs"]["rows"]["$from"] == ref  # type: ignore[index,call-overload]
-    noted = [each.step for each in run.problems if each.code == "PS317"]
-    assert noted == ["mail", "say"]
+    warned = [each.step for each in run.problems if each.code == "PS317"]
+    assert warned == ["mail", "say"]
     await talk.app.run(run.id)
     assert arguments(tools, "look") == [{"rows": ROWS}, {"text": "Rome!"}]
     own = await talk.submit(
@@ -382,7 +382,7 @@ def drafted(**inputs: Any) -> dict[str, Any]:
     return {"goal": "x", "steps": [{"id": "a", "tool": "look", "inputs": inputs}]}
 
 
-async def told(app: Plansmith, *messages: str) -> list[Run]:
+async def runs_of(app: Plansmith, *messages: str) -> list[Run]:
     """Says these in one thread, and runs what each was planned to."""
     thread = await app.thread("talk")
     runs: list[Run] = []
@@ -408,7 +408,7 @@ async def test_a_replan_keeps_the_earlier_result_and_its_prompt_has_no_word_of_i
         {"goal": "x", "steps": [FIND]}, drafted(n=1, rows=rows), drafted(n=2, rows=rows)
     )
     app = Plansmith(model=model, tools=[tools], limits=limits, settings=NO_TRIAGE)
-    first, second = await told(app, "Find the totals", "Show the rows of them")
+    first, second = await runs_of(app, "Find the totals", "Show the rows of them")
     ref = f"run:{first.id}/totals"
     assert second.status is RunStatus.DONE
     assert second.earlier == {ref: content_of(TOTALS).digest}
@@ -425,7 +425,7 @@ async def test_words_planted_in_an_earlier_result_stand_only_in_a_fence_of_the_p
     model = scripted({"goal": "x", "steps": [FIND]}, drafted(x=wrong), drafted(x=right))
     tools = fakes()
     app = Plansmith(model=model, tools=[tools], settings=NO_TRIAGE, limits=LIMITS)
-    first, second = await told(app, "Find the totals", "Show the rows of them")
+    first, second = await runs_of(app, "Find the totals", "Show the rows of them")
     assert second.earlier == {f"run:{first.id}/totals": content_of(TOTALS).digest}
     assert second.status is RunStatus.DONE
     assert arguments(tools, "look") == [{"x": ROWS}]
@@ -444,7 +444,7 @@ async def test_a_value_that_an_earlier_result_showed_is_not_made_up(
     step = {"id": "a", "tool": "send", "inputs": {"account": number}}
     model = scripted({"goal": "x", "steps": [FIND]}, {"goal": "x", "steps": [step]})
     app = Plansmith(model=model, tools=[tools], settings=NO_TRIAGE, limits=LIMITS)
-    _, run = await told(app, "Find the account", "Send it there")
+    _, run = await runs_of(app, "Find the account", "Send it there")
     assert ("PS505" in [each.code for each in run.problems]) is made_up
 
 
@@ -510,7 +510,7 @@ async def test_a_thread_of_somebody_else_gives_no_earlier_result_to_a_plan(
 ) -> None:
     model = scripted({"goal": "x", "steps": [FIND]}, drafted(x="own"))
     app = Plansmith(model=model, tools=[fakes()], settings=NO_TRIAGE, limits=LIMITS)
-    [first] = await told(app, "Find the totals")
+    [first] = await runs_of(app, "Find the totals")
     other = await app.thread("other")
     await other.say("Show mine", by="eve")
     given = plan({"id": "a", "tool": "look", "inputs": {"x": {"$from": f"run:{first.id}/totals"}}})

@@ -128,13 +128,13 @@ async def test_no_read_is_made_before_the_approval_where_the_plan_is_seen_first(
 
 
 async def test_an_early_read_is_journaled_before_it_is_made_and_used_once() -> None:
-    model, gate, told = Slow(READ, MAIL), Gate(), list[str]()
-    app = app_of(model, gate, tell=told.append)
+    model, gate, lines = Slow(READ, MAIL), Gate(), list[str]()
+    app = app_of(model, gate, tell=lines.append)
     run = await planned(app, model, gate)
     assert run.status is RunStatus.REVIEWING
     [started] = [b for b in await bodies(app, run.id) if isinstance(b, PrefetchStarted)]
     assert (started.tool, await app.store.get(started.inputs)) == ("look", {"q": "x"})
-    assert 'early read: look {"q": "x"}' in told
+    assert 'early read: look {"q": "x"}' in lines
     run = await approved(app, run)
     assert run.status is RunStatus.DONE
     assert gate.calls == ["look", "mail"]

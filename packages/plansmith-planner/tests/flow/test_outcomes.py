@@ -103,10 +103,10 @@ async def test_why_names_the_step_that_an_answer_was_made_of(says: str, step: st
         run = await smith.submit(Plan.model_validate({"goal": "Count", "steps": steps}))
         run = await smith.run(run.id)
         events = await smith.store.events(run.id)
-    told = why("why 4711?", [RunDigest(run, events)])
-    assert told is not None
-    assert told.step == step
-    assert f"step {step} (count)" in told.text
+    reply = why("why 4711?", [RunDigest(run, events)])
+    assert reply is not None
+    assert reply.step == step
+    assert f"step {step} (count)" in reply.text
 
 
 KEEP_IT = {"tool": "keep", "inputs": {"word": "{{item}}"}}

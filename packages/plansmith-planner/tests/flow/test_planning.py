@@ -83,13 +83,13 @@ def errors(planned: Planned) -> list[str]:
 
 
 async def test_a_request_becomes_a_checked_plan_with_an_estimate(scripted: Script) -> None:
-    told: list[str] = []
-    planned = await run(scripted(Answer(GOOD, usage=Usage(900, 100))), tell=told.append)
+    lines: list[str] = []
+    planned = await run(scripted(Answer(GOOD, usage=Usage(900, 100))), tell=lines.append)
     assert planned.plan is not None
     assert planned.plan.goal == "Weather in Oslo"
     assert errors(planned) == []
     assert planned.draft is None
-    stages = list(dict.fromkeys(line.split(":")[0] for line in told))
+    stages = list(dict.fromkeys(line.split(":")[0] for line in lines))
     assert stages == ["triage", "context", "shortlist", "draft", "parse", "check"]
     metrics = planned.metrics
     assert (metrics.parsed, metrics.parsed_at_once, metrics.repairs) == (True, True, 0)
@@ -100,12 +100,12 @@ async def test_a_request_becomes_a_checked_plan_with_an_estimate(scripted: Scrip
 async def test_the_progress_of_planning_is_told_in_the_language_of_the_request(
     scripted: Script,
 ) -> None:
-    told: list[str] = []
+    lines: list[str] = []
     broken = Answer("no plan at all")
-    await run(scripted(broken, GOOD), "奥斯陆的天气怎么样？", tell=told.append)
-    stages = list(dict.fromkeys(line.split("：")[0] for line in told))
+    await run(scripted(broken, GOOD), "奥斯陆的天气怎么样？", tell=lines.append)
+    stages = list(dict.fromkeys(line.split("：")[0] for line in lines))
     assert stages == ["判断", "背景", "候选工具", "起草", "读取草稿", "修正", "检查"]
-    assert not [line for line in told if re.search(r"[a-z]{4,}", line.replace("scripted", ""))]
+    assert not [line for line in lines if re.search(r"[a-z]{4,}", line.replace("scripted", ""))]
 
 
 async def test_small_talk_never_reaches_the_planning_model(scripted: Script) -> None:
@@ -117,9 +117,9 @@ async def test_small_talk_never_reaches_the_planning_model(scripted: Script) -> 
 async def test_a_yes_that_agrees_to_an_action_is_planned_and_not_only_answered(
     scripted: Script,
 ) -> None:
-    said = {"decision": "answer", "reason": "agreed", "query": "Send it to Ann", "answer": "Sent!"}
+    sent = {"decision": "answer", "reason": "agreed", "query": "Send it to Ann", "answer": "Sent!"}
     history = [Message("assistant", "Shall I send the mail to Ann?")]
-    planned = await run(scripted(GOOD), "yes", triage=scripted(said), history=history)
+    planned = await run(scripted(GOOD), "yes", triage=scripted(sent), history=history)
     assert planned.decision is Decision.PLAN
 
 

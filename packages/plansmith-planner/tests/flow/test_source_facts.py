@@ -98,6 +98,6 @@ async def test_valuecell_a_model_that_cannot_be_set_up_is_guidance_not_an_except
     scripted: Script,
 ) -> None:
     planned = await plan(scripted(ModelRefused("no API key", hint="set OPENAI_API_KEY")))
-    [told] = [each for each in planned.problems if each.code == "PS015"]
-    assert "no API key" in told.message
-    assert told.hint == "set OPENAI_API_KEY"
+    [failure] = [each for each in planned.problems if each.code == "PS015"]
+    assert "no API key" in failure.message
+    assert failure.hint == "set OPENAI_API_KEY"

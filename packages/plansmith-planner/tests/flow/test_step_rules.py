@@ -56,8 +56,8 @@ async def ran(tools: FakeTools, *steps: dict[str, Any], **options: Any) -> Run:
     run = await app.run(await started(app, plan(*steps)))
     events = list(await app.store.events(run.id))
     verify_chain(events)
-    told = await replay(run.id, app)
-    assert told.identical, told.to_json()
+    empty = await replay(run.id, app)
+    assert empty.identical, empty.to_json()
     return run
 
 
@@ -69,8 +69,8 @@ async def test_a_step_runs_only_if_its_condition_holds(count: int, ordered: list
     run = await ran(tools, STOCK, order, tell)
     assert run.status is RunStatus.DONE
     assert [each.tool for each in tools.calls if each.tool == "order"] == ordered
-    told = "o1" if ordered else "('order' was skipped)"
-    assert run.steps["tell"].result == f"{count}, {told}"
+    empty = "o1" if ordered else "('order' was skipped)"
+    assert run.steps["tell"].result == f"{count}, {empty}"
     if not ordered:
         assert run.steps["order"].rule == "when"
         assert run.steps["order"].error == "it runs only if stock.count is below 10"
@@ -348,14 +348,14 @@ async def test_a_new_plan_keeps_what_was_skipped_and_which_rounds_were_made(
     poll = {"id": "poll", "tool": "poll", "repeat": _until(5)}
     order = {"id": "order", "tool": "order", "inputs": {"n": 10}, "when": LOW}
     passed = {"id": "passed", "tool": "double", "inputs": {"x": 2}, "on_error": "skip"}
-    ends = {"id": "z", "tool": "double", "inputs": {"x": 2}, "after": ["poll"]}
-    other = ends | {"inputs": {"x": 3}}
+    last = {"id": "z", "tool": "double", "inputs": {"x": 2}, "after": ["poll"]}
+    other = last | {"inputs": {"x": 3}}
     tools = world(count=70)
     model = scripted({"steps": [STOCK, poll, order, passed, other]})
     app = Plansmith(
         tools=[tools], model=model, limits=NO_WAIT, settings=PlannerSettings(triage=False)
     )
-    run = await app.run(await started(app, plan(STOCK, poll, order, passed, ends)))
+    run = await app.run(await started(app, plan(STOCK, poll, order, passed, last)))
     assert run.status is RunStatus.DONE
     assert run.replans == 1
     counts = Counter(each.tool for each in tools.calls)
@@ -470,14 +470,14 @@ async def test_an_edit_tries_rounds_that_the_plan_gave_up_again_only_if_it_chang
     clock, tools = FakeClock(), world()
     app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
     gave_up = {"id": "poll", "tool": "poll", "repeat": _until(2), "on_error": "skip"}
-    told = {"id": "told", "tool": "order", "when": {"empty": "{{poll}}"}}
-    told["otherwise"] = {"value": "nothing"}
+    empty = {"id": "told", "tool": "order", "when": {"empty": "{{poll}}"}}
+    empty["otherwise"] = {"value": "nothing"}
     sure = {"id": "sure", "question": "Go on?"}
-    run_id = await started(app, plan(gave_up, told, sure))
+    run_id = await started(app, plan(gave_up, empty, sure))
     run = await app.runs.run(run_id)
     assert run.steps["poll"].rule == "error"
     edited = gave_up | {"repeat": _until(most)}
-    await app.edit(run_id, plan(edited, told, sure, STOCK), by="ada")
+    await app.edit(run_id, plan(edited, empty, sure, STOCK), by="ada")
     await app.answer(run_id, "sure", "yes", by="ada")
     run = await lived(app, clock, run_id, approves=True)
     assert run.steps["poll"].rule == ("error" if most == 2 else "")

@@ -53,7 +53,7 @@ async def saved(app: Plansmith, name: str = "weather") -> Template:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "said"),
+    ("inputs", "reason"),
     [
         ({}, "PS202 'city' is missing|PS202.*city"),
         ({"city": "Rome", "town": 1}, "PS203.*town"),
@@ -62,11 +62,11 @@ async def saved(app: Plansmith, name: str = "weather") -> Template:
     ],
 )
 async def test_a_missing_unknown_or_wrong_parameter_is_an_error_that_names_it(
-    inputs: dict[str, Json], said: str
+    inputs: dict[str, Json], reason: str
 ) -> None:
     app = smith()
     await saved(app)
-    with pytest.raises(PlanInvalid, match=said):
+    with pytest.raises(PlanInvalid, match=reason):
         await TemplateBook(app).use("weather", inputs)
     assert len(await app.store.runs()) == 1
 

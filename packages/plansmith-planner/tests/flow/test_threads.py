@@ -72,16 +72,16 @@ def ask_plan(*, options: list[str], guarded: bool = False) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("said", "value"), [("blue", "Blue"), ("BLUE.", "Blue"), ("2", "Blue"), ("option 1", "Red")]
+    ("reply", "value"), [("blue", "Blue"), ("BLUE.", "Blue"), ("2", "Blue"), ("option 1", "Red")]
 )
 async def test_a_message_that_is_an_option_answers_the_question_without_a_model(
-    said: str, value: str, desk: Desk
+    reply: str, value: str, desk: Desk
 ) -> None:
     plan = ask_plan(options=["Red", "Blue"])
     model = talker(desk, plan=lambda *_: plan)
     smith = Plansmith(model=model, tools=desk.tools())
     run, thread = await asking(smith), await smith.thread("t")
-    turn = await thread.say(said, by="ann")
+    turn = await thread.say(reply, by="ann")
     assert (turn.kind, turn.judge) == ("answer", "rules")
     assert MessageBrief.__name__ not in model.kinds()
     await smith.run(run)
@@ -201,9 +201,9 @@ async def test_an_answer_is_not_undone_once_something_was_changed_by_it(desk: De
 async def test_a_why_about_words_of_the_plan_quotes_their_sentence_and_no_json(desk: Desk) -> None:
     thread = await made(desk, journey).thread()
     await thread.say("Find a way to Rome", by="ann")
-    told = await thread.say("why fly?", by="ann")
-    assert told.kind == "why"
-    assert "in the step find: “the person wants to fly”" in told.text
+    answer = await thread.say("why fly?", by="ann")
+    assert answer.kind == "why"
+    assert "in the step find: “the person wants to fly”" in answer.text
 
 
 async def test_undoing_a_change_that_made_no_plan_or_gave_way_to_another_changes_nothing(
@@ -388,8 +388,8 @@ async def test_a_program_does_not_answer_what_a_change_waits_for(desk: Desk) -> 
     turn = await begun(thread, "Begin", by=PROGRAM)
     await approve(smith, turn, "ann")
     await smith.run(turn.id)
-    said = await thread.say("Rome", by=PROGRAM)
-    assert said.kind == "review"
+    reply = await thread.say("Rome", by=PROGRAM)
+    assert reply.kind == "review"
     assert (await smith.get(turn.id)).questions
     assert desk.calls == []
 

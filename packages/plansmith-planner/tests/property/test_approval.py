@@ -23,7 +23,7 @@ from plansmith.testing import MemoryStore, ScriptedModel
 
 WHO = ["alice", "bob", "mallory"]
 TOOLS = {"find": Effect.READ, "check": Effect.READ, "pay": Effect.FINAL, "save": Effect.WRITE}
-Made = tuple[str, bytes]
+CallMade = tuple[str, bytes]
 
 
 class World:
@@ -31,7 +31,7 @@ class World:
 
     def __init__(self, failures: Mapping[str, int] | None = None) -> None:
         self.failures = dict(failures or {})
-        self.made: list[tuple[Made, frozenset[str]]] = []
+        self.made: list[tuple[CallMade, frozenset[str]]] = []
         self.answered: set[str] = set()
 
     async def tools(self) -> list[ToolSpec]:
@@ -48,7 +48,7 @@ class World:
         found = f"{tool} {canonical_json(dict(arguments)).decode()}"
         return {"v": found, "items": [f"{found} 1", f"{found} 2"]}
 
-    def writes(self) -> Counter[Made]:
+    def writes(self) -> Counter[CallMade]:
         return Counter(made for made, _ in self.made)
 
 
@@ -224,7 +224,7 @@ async def answer(app: Plansmith, world: World, run: Run, but: str = "") -> bool:
     return False
 
 
-async def ideal(plan: Plan, but: str = "") -> Counter[Made]:
+async def ideal(plan: Plan, but: str = "") -> Counter[CallMade]:
     """The writes a plan makes when nothing fails; with one question never answered, the rest."""
     world, store = World(), MemoryStore()
     app = smith(world, store)
@@ -280,7 +280,7 @@ async def test_every_write_is_of_a_plan_that_a_person_approved(story: dict[str, 
     run = await app.plan("do it", by="ada")
     assert run.plan is not None
     assume(not run.plan.degraded)
-    seen: set[Made] = set()
+    seen: set[CallMade] = set()
     for _ in range(40):
         if run.status is RunStatus.REVIEWING:
             assert run.plan is not None

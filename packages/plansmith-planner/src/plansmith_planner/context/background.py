@@ -83,8 +83,8 @@ async def investigate(
                 reason=text.reason,
             )
         return Investigated((), (*notes, about))
-    shown = clipped(text, tokens=min(tokens, TOKENS), count=count)
-    blocks = (ContextBlock(HEADING, shown, asked),) if shown else ()
+    clipped_text = clipped(text, tokens=min(tokens, TOKENS), count=count)
+    blocks = (ContextBlock(HEADING, clipped_text, asked),) if clipped_text else ()
     return Investigated(blocks, tuple(notes))
 
 

@@ -133,13 +133,13 @@ async def _ask(
 def _conversation(history: Sequence[Message], share: int) -> _Gathered:
     if not history:
         return _Gathered()
-    said = recall(history, tokens=share)
-    if said.text:
-        part = Part((ContextBlock(TITLE, said.text),), _MAY, newest_last=True)
-        return _Gathered(part, said.notes)
+    recalled = recall(history, tokens=share)
+    if recalled.text:
+        part = Part((ContextBlock(TITLE, recalled.text),), _MAY, newest_last=True)
+        return _Gathered(part, recalled.notes)
     count = len(history)
     note = Sentence("no room is left for the {count} messages of the conversation", count=count)
-    return _Gathered(notes=(*said.notes, note), missing=TITLE)
+    return _Gathered(notes=(*recalled.notes, note), missing=TITLE)
 
 
 async def _background(query: str, search: Search | None, share: int, clock: Clock) -> _Gathered:

@@ -107,8 +107,8 @@ def _excerpts(older: Sequence[str], tokens: int, count: Count) -> Recalled:
         gone = _messages(len(older) - kept)
         notes.append(Sentence("{messages} of the conversation left out", messages=gone))
     if kept:
-        told = {"messages": _messages(kept)}
-        notes.append(Sentence("{messages} of the conversation clipped to a line each", **told))
+        fields = {"messages": _messages(kept)}
+        notes.append(Sentence("{messages} of the conversation clipped to a line each", **fields))
     return Recalled(text(kept), tuple(notes))
 
 

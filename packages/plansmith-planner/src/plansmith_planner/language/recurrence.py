@@ -54,7 +54,7 @@ def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
     bare = read + text[READ_BY_RULES:]
     english = _phrases(read, (_PHRASE, _english_at), (_INTERVAL, _english_interval))
     chinese = _phrases(read, (_CHINESE_PHRASE, _chinese_at), (_CHINESE_INTERVAL, _chinese_interval))
-    phrases = [each for each in (*english, *chinese) if _meant(each, bare)]
+    phrases = [each for each in (*english, *chinese) if _asks_repetition(each, bare)]
     if not phrases:
         return None
     phrase = phrases[0]
@@ -96,7 +96,7 @@ def without_schedule_words(plan: Plan) -> tuple[Plan, list[Problem]]:
     return (plan.replace(steps=tuple(steps)) if notes else plan), notes
 
 
-def _meant(phrase: Phrase, text: str) -> bool:
+def _asks_repetition(phrase: Phrase, text: str) -> bool:
     """Whether a phrase asks for a repetition, and is not part of the subject.
 
     A phrase with a time of day always does. Without one, questions do not, and days alone count
@@ -223,8 +223,8 @@ def _english_interval(found: Match) -> Phrase:
 def _english_at(found: Match) -> Phrase | None:
     number = "1" if found["time1"] else "2"
     part = (found[f"part{number}"] or found["each"] or "").lower()
-    said = re.finditer(_CLOCK, found[f"time{number}"] or "", re.IGNORECASE)
-    clocks = [_in_day_part(_clock(each[0].lower()), part) for each in said]
+    times = re.finditer(_CLOCK, found[f"time{number}"] or "", re.IGNORECASE)
+    clocks = [_in_day_part(_clock(each[0].lower()), part) for each in times]
     says_every = r"(?:once\s+)?(?:at\b.*?)?(?:every|each|weekly)\b"
     if found["days"] and not re.match(says_every, found[0], re.IGNORECASE):
         # `on Monday` is one Monday, `on Mondays` is every one.
@@ -339,10 +339,10 @@ def _chinese_clock(found: Match, nth: int, part: str) -> Clock:
     minute = 30 if found[f"half{nth}"] else 0
     if found[f"quarter{nth}"]:
         minute = 15 * number(found[f"quarter{nth}"])
-    elif said := found[f"colon{nth}"] or found[f"minute{nth}"]:
-        minute = number(said)
-    said_hour = number(found[f"hour{nth}"])
-    hour = 0 if said_hour == 24 else said_hour
+    elif minute_text := found[f"colon{nth}"] or found[f"minute{nth}"]:
+        minute = number(minute_text)
+    hour_number = number(found[f"hour{nth}"])
+    hour = 0 if hour_number == 24 else hour_number
     if part == "中午" and hour in (11, 12):
         return hour, minute
     return _in_day_part((hour, minute), _PARTS.get(part, ""))

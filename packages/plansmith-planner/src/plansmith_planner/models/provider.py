@@ -162,8 +162,8 @@ class ProviderModel:
             failure = out.as_failure(error, model=self.name, own_key=own_key)
             # The library knows some models' abilities by itself, and says so without a status.
             status = 400 if type(error).__name__ == "UserError" else out.status_of(error)
-            said = f"{out.error_text(error)} {error}"
-            if not has_text and out.is_mode_refusal(status, said, mode):
+            error_words = f"{out.error_text(error)} {error}"
+            if not has_text and out.is_mode_refusal(status, error_words, mode):
                 failure = _ModeRefused(failure.message)
             raise failure from error
         yield done

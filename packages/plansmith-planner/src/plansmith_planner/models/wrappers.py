@@ -142,8 +142,8 @@ class TimedModel(Wrapper):
             # Somebody else may have cancelled too; then that is what happened.
             if not late or task.uncancel() > asked:
                 raise
-            told = {"name": self.name, "seconds": f"{self._silence_s:g}"}
-            raise ModelBusy(Sentence("{name} said nothing for {seconds} s", **told)) from None
+            fields = {"name": self.name, "seconds": f"{self._silence_s:g}"}
+            raise ModelBusy(Sentence("{name} said nothing for {seconds} s", **fields)) from None
         finally:
             waiting = False
             alarm.cancel()

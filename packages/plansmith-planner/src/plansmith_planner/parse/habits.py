@@ -104,14 +104,14 @@ class Notes:
         for name, each in value.items():
             plain = snake(name)
             field = plain if plain in known else (aliases or {}).get(plain, plain)
-            told = {"name": name, "field": field}
+            names = {"name": name, "field": field}
             if field not in known:
                 again = Sentence(
-                    "the field '{name}' has no place in a plan and is left out", **told
+                    "the field '{name}' has no place in a plan and is left out", **names
                 )
                 self.leave_out(name, each, again, step=step)
             elif field in found:
-                again = Sentence("the field '{name}' says '{field}' again and is left out", **told)
+                again = Sentence("the field '{name}' says '{field}' again and is left out", **names)
                 self.leave_out(field, None if each == found[field] else each, again, step=step)
             else:
                 found[field] = each
@@ -251,8 +251,8 @@ def inputs_loss(
 
 def no_such_step(step: AnyStep, *, title: str, notes: Notes) -> None:
     """Notes that a format has no step of this kind."""
-    told = {"title": title, "kind": step.kind}
-    gone = Sentence("{title} has no step like this {kind} step: it is left out", **told)
+    fields = {"title": title, "kind": step.kind}
+    gone = Sentence("{title} has no step like this {kind} step: it is left out", **fields)
     notes.lose(gone, step=step.id)
 
 

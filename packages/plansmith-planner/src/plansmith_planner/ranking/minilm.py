@@ -43,8 +43,8 @@ class WordPieces:
         start = 0
         while start < len(word):
             prefix = "##" if start else ""
-            ends = range(len(word), start, -1)
-            end = next((e for e in ends if prefix + word[start:e] in self._numbers), None)
+            stops = range(len(word), start, -1)
+            end = next((e for e in stops if prefix + word[start:e] in self._numbers), None)
             if end is None:
                 return unknown
             found.append(self._numbers[prefix + word[start:end]])

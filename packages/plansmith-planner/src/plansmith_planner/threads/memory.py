@@ -73,7 +73,8 @@ class ThreadMemory:
         """Returns the conversation before a message."""
         state = await self.store.read(thread)
         asking = state.message(message or 1)
-        return await self.said(state.before(message or 1), reader=asking.by if asking else None)
+        reader = asking.by if asking else None
+        return await self.conversation(state.before(message or 1), reader=reader)
 
     async def join(self, run: str, options: RunOptions) -> None:
         """Adds a run that repeats or continues one of a thread to that thread."""
@@ -82,7 +83,7 @@ class ThreadMemory:
         if known is not None and run not in state.runs:
             await self.store.add(options.thread, RunJoined(run=run, message=known.number))
 
-    async def said(
+    async def conversation(
         self, thread: ThreadState, *, reader: e.Actor | None = None
     ) -> tuple[Message, ...]:
         """Returns a thread as messages for a model; what came of each request stands behind it.
@@ -98,20 +99,20 @@ class ThreadMemory:
             first = runs[thread.adopted]
             messages += [Message("user", first.run.request), _outcome(first)]
         start = thread.summary.upto if thread.summary else 0
-        for said in thread.messages:
-            if said.number <= start or (said.undone and said.instead not in runs):
+        for message in thread.messages:
+            if message.number <= start or (message.undone and message.instead not in runs):
                 continue
-            run = runs.get(said.instead) or runs.get(said.run)
-            told = Message("assistant", _DONE.get(said.kind or "", ""))
-            if said.reply is not None and not said.undone:
-                told = Message("assistant", clip(str(said.reply.text), _LONGEST_ANSWER))
-            elif run is not None and (said.undone or said.kind == "request"):
-                told = _outcome(run, "(taken back by the person) " if said.undone else "")
-            own = said.by.kind == "person" or said.by.label == (reader or said.by).label
-            words = said.text if own else f"(said by the {said.by.label}) {said.text}"
+            run = runs.get(message.instead) or runs.get(message.run)
+            reply = Message("assistant", _DONE.get(message.kind or "", ""))
+            if message.reply is not None and not message.undone:
+                reply = Message("assistant", clip(str(message.reply.text), _LONGEST_ANSWER))
+            elif run is not None and (message.undone or message.kind == "request"):
+                reply = _outcome(run, "(taken back by the person) " if message.undone else "")
+            own = message.by.kind == "person" or message.by.label == (reader or message.by).label
+            words = message.text if own else f"(said by the {message.by.label}) {message.text}"
             messages.append(Message("user" if own else "assistant", words))
-            if told.text or said.reply is not None:
-                messages.append(told if own else Message("assistant", told.text))
+            if reply.text or message.reply is not None:
+                messages.append(reply if own else Message("assistant", reply.text))
         return tuple(messages)
 
 
@@ -122,7 +123,7 @@ def _outcome(digest: RunDigest, start: str = "") -> RunOutcome:
         lines.append(f"Goal: {clip(run.plan.goal, _LONGEST_TEXT)}.")
     if run.plan is not None and run.plan.steps:
         lines.append(f"Plan: {', '.join(step.id for step in run.plan.steps[:12])}.")
-    lines += _decided(digest.events)
+    lines += _decision_lines(digest.events)
     for asked in run.questions.values():
         lines.append(f"Open question: {clip(in_language(asked.text, 'en'), _LONGEST_TEXT)}")
     answer = answer_text(run)
@@ -131,15 +132,15 @@ def _outcome(digest: RunDigest, start: str = "") -> RunOutcome:
     return RunOutcome("assistant", start + "\n".join(lines), before)
 
 
-def _decided(events: Sequence[e.Event]) -> Iterator[str]:
+def _decision_lines(events: Sequence[e.Event]) -> Iterator[str]:
     asked: dict[str, str] = {}
     for event in events:
         match event.body:
             case e.QuestionAsked(question=name, text=text):
                 asked[name] = in_language(text, "en")
             case e.QuestionAnswered(question=name, answer=answer) if name in asked:
-                shown = answer if isinstance(answer, str) else json.dumps(answer)
-                yield f"Asked {asked[name]!r}: {clip(shown, _LONGEST_TEXT)}."
+                answer_text = answer if isinstance(answer, str) else json.dumps(answer)
+                yield f"Asked {asked[name]!r}: {clip(answer_text, _LONGEST_TEXT)}."
             case e.ChangesAsked(text=text):
                 yield f"A change of the plan was asked for: {clip(text, _LONGEST_TEXT)}."
             case e.PlanApproved():
@@ -205,18 +206,18 @@ def _of_run(question: str, words: Sequence[str], digest: RunDigest) -> Iterator[
         yield _Answer(_all(*(each.text for each in errors)), errors[0].step)
     elif named is not None:
         callee, title = _callee(named), named.title or named.id
-        told = Sentence("The step {step}: {title}.", step=named.id, title=title)
+        about = Sentence("The step {step}: {title}.", step=named.id, title=title)
         if callee:
-            told = Sentence("The step {step} calls {callee}.", step=named.id, callee=callee)
+            about = Sentence("The step {step} calls {callee}.", step=named.id, callee=callee)
         sources = sorted({ref.step for ref in named.refs()})
         uses = Sentence("It uses the results of {steps}.", steps=sources) if sources else ""
         failed = [each.text for each in errors if each.step == named.id]
-        yield _Answer(_all(told, _reason(named.why), uses, *failed), named.id)
+        yield _Answer(_all(about, _reason(named.why), uses, *failed), named.id)
     elif not words:
         steps = [step.title or step.id for step in plan.steps[:12]]
-        said = clip(plan.thought or plan.goal, _LONGEST_TEXT)
+        summary = clip(plan.thought or plan.goal, _LONGEST_TEXT)
         yield _Answer(
-            Sentence("The plan says: “{thought}” Its steps: {steps}.", thought=said, steps=steps)
+            Sentence("The plan says: “{thought}” Its steps: {steps}.", thought=summary, steps=steps)
         )
 
 
@@ -246,10 +247,10 @@ def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answe
         for body in bodies:
             match body:
                 case e.QuestionAnswered(question=name, answer=given) if name in asked:
-                    told = {"answer": _snippet(_text(given), word), "question": asked[name].text}
-                    said = Sentence("You answered “{answer}” to the question: {question}", **told)
+                    fields = {"answer": _snippet(_text(given), word), "question": asked[name].text}
+                    line = Sentence("You answered “{answer}” to the question: {question}", **fields)
                     if _has(_text(given), word):
-                        yield _Answer(said, asked[name].step or "")
+                        yield _Answer(line, asked[name].step or "")
                 case e.ChangesAsked(text=text) if _has(text, word):
                     quoted = _snippet(text, word)
                     yield _Answer(Sentence("You asked for this change: “{text}”.", text=quoted))
@@ -307,8 +308,8 @@ def _of_plan(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answe
                 phrase = next(
                     (each for each in _phrases(fields) if _has(each, word)), _text(fields)
                 )
-                told = {"step": step.id, "text": _snippet(phrase, word)}
-                found = Sentence("The plan itself has it, in the step {step}: “{text}”.", **told)
+                place = {"step": step.id, "text": _snippet(phrase, word)}
+                found = Sentence("The plan itself has it, in the step {step}: “{text}”.", **place)
                 yield _Answer(_all(found, _reason(step.why)), step.id)
                 break
 

@@ -234,30 +234,30 @@ def _allows(waiting: Waiting, text: str) -> bool:
 
 
 def _value(asked: QuestionAsked, text: str, *, words: bool) -> Json:
-    said, schema = text.strip(), asked.answer_schema
+    answer, schema = text.strip(), asked.answer_schema
     option = _option(asked, text)
     if option is not None or (words and asked.options):
         return option
     if schema is None:
-        return said if words else None
+        return answer if words else None
     if not _fits(schema, "some words"):  # else any words fit, and that needs judgement
         number: Json = None
-        plain = said.replace(",", "") if re.fullmatch(r"[\d,.]+", said) else said
+        plain = answer.replace(",", "") if re.fullmatch(r"[\d,.]+", answer) else answer
         with suppress(ValueError):
             number = json.loads(plain) if len(plain) <= 300 else None
         numeric = isinstance(number, int | float) and math.isfinite(number)
-        for each in (number if numeric else None, yes_or_no(said), said):
+        for each in (number if numeric else None, yes_or_no(answer), answer):
             if each is not None and _fits(schema, each):
                 return each
-    return said if words and _fits(schema, said) else None
+    return answer if words and _fits(schema, answer) else None
 
 
 def _option(asked: QuestionAsked, text: str) -> str | None:
-    said = text.strip(EDGE).casefold()
+    words = text.strip(EDGE).casefold()
     for option in asked.options:
-        if said == option.strip(EDGE).casefold():
+        if words == option.strip(EDGE).casefold():
             return option
-    number = m.option_number(said)
+    number = m.option_number(words)
     digits = any(any(map(str.isdigit, option)) for option in asked.options)
     return asked.options[number - 1] if not digits and 0 < number <= len(asked.options) else None
 
@@ -335,8 +335,8 @@ def _judged(text: str, value: dict[str, Json], now: Situation) -> Reading | None
         case _:
             return None
     reason = value.get("reason")
-    said = clip(visible(reason), 300) if isinstance(reason, str) else ""
-    return found._replace(judge="model", reason=said)
+    model_reason = clip(visible(reason), 300) if isinstance(reason, str) else ""
+    return found._replace(judge="model", reason=model_reason)
 
 
 def not_by_message(reading: Reading, now: Situation) -> Sentence:

@@ -239,15 +239,15 @@ def grown(before: ThreadHeadline | None, entries: Sequence[t.ThreadEntry]) -> Th
 
 
 def _head_record(head: ThreadHeadline, version: int) -> Record:
-    told = {"title": head.title, "folder": head.folder, "messages": head.messages}
-    body = json.dumps({**told, "last": head.last})
+    fields = {"title": head.title, "folder": head.folder, "messages": head.messages}
+    body = json.dumps({**fields, "last": head.last})
     updated = moment(head.updated)
     return Record(_THREAD, head.thread, version, body, label=head.owner, place=updated)
 
 
 def _read_headline(record: Record) -> ThreadHeadline:
-    told = json.loads(record.body)
-    return ThreadHeadline(record.name, record.label, updated=_moment(record.place), **told)
+    fields = json.loads(record.body)
+    return ThreadHeadline(record.name, record.label, updated=_moment(record.place), **fields)
 
 
 def _moment(text: str) -> datetime:
@@ -272,6 +272,6 @@ async def check_threads(store: PlanStore) -> list[Finding]:
     findings = [found for each in listed if (found := await threads.check(each)) is not None]
     damaged = sum(found.level == "error" for found in findings)
     level: Literal["ok", "warning"] = "warning" if findings else "ok"
-    told = {"count": len(listed), "damaged": damaged}
-    summary = Sentence("{count} threads read, {damaged} damaged", **told)
+    fields = {"count": len(listed), "damaged": damaged}
+    summary = Sentence("{count} threads read, {damaged} damaged", **fields)
     return [*findings[:20], Finding(level, "threads", summary)] if listed else []

@@ -63,8 +63,8 @@ def test_a_constraint_on_the_number_of_steps_is_read_in_words_and_digits(
 ) -> None:
     rule = read_constraint(text)
     assert (rule.max_steps, rule.max_calls, rule.hard) == (most, None, True)
-    for said in ("no more than one tool call", "最多一次工具调用"):
-        assert read_constraint(said).max_calls == 1
+    for rule_text in ("no more than one tool call", "最多一次工具调用"):
+        assert read_constraint(rule_text).max_calls == 1
 
 
 @pytest.mark.parametrize(

@@ -103,9 +103,9 @@ def test_what_was_not_said_is_told_as_assumed() -> None:
     found = recurrence("every Monday check the shop")
     assert found is not None
     assert found.assumed == "at 09:00, since no time was said"
-    said = recurrence("every Monday at 9 check the shop", timezone="Europe/Oslo")
-    assert said is not None
-    assert (said.assumed, said.timing and said.timing.timezone) == ("", "Europe/Oslo")
+    exact = recurrence("every Monday at 9 check the shop", timezone="Europe/Oslo")
+    assert exact is not None
+    assert (exact.assumed, exact.timing and exact.timing.timezone) == ("", "Europe/Oslo")
 
 
 def test_a_yes_in_the_words_is_noticed_and_taken_out() -> None:

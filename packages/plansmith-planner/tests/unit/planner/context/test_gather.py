@@ -133,14 +133,14 @@ async def test_the_blocks_stand_in_a_fixed_order_with_what_is_stable_first(
 
 
 def test_the_time_is_told_in_the_zone_of_the_person(fake_clock: FakeClock) -> None:
-    told = time_text(fake_clock, "America/New_York")
-    assert told == "2025-12-31T19:00:00-05:00 (Wednesday, America/New_York)"
+    reports = time_text(fake_clock, "America/New_York")
+    assert reports == "2025-12-31T19:00:00-05:00 (Wednesday, America/New_York)"
 
 
 async def test_a_source_that_fails_or_is_late_never_loses_the_request(
     fake_clock: FakeClock,
 ) -> None:
-    told: list[str] = []
+    reports: list[str] = []
     good = Blocks(ContextBlock("good", "news"), ContextBlock("blank", " "))
     task = asyncio.create_task(
         gather_context(
@@ -148,7 +148,7 @@ async def test_a_source_that_fails_or_is_late_never_loses_the_request(
             clock=fake_clock,
             sources=[Broken(), Slow(fake_clock), good],
             settings=PlannerSettings(source_seconds=5),
-            tell=told.append,
+            tell=reports.append,
         )
     )
     await fake_clock.advance(5)
@@ -160,7 +160,7 @@ async def test_a_source_that_fails_or_is_late_never_loses_the_request(
         "Broken failed: PlansmithError: the disk is on fire (leave)",
         "Slow failed: no answer within 5 s",
     )
-    assert [line.removeprefix("context: ") for line in told[1:]] == list(context.notes)
+    assert [line.removeprefix("context: ") for line in reports[1:]] == list(context.notes)
 
 
 async def test_sources_are_asked_at_the_same_time_and_get_equal_shares(
