@@ -112,7 +112,6 @@ class StepStream:
         self._seen: set[str] = set()
 
     def feed(self, piece: str) -> None:
-        """Adds the next piece of text."""
         for value in self._stream.feed(piece):
             # A step without an id gets one only when the whole plan is known.
             plan = parse_value([value]).plan if "id" in value else None

@@ -37,7 +37,6 @@ class Suggestion:
     missing: tuple[str, ...]
 
     def to_json(self) -> dict[str, Json]:
-        """Returns the suggestion as JSON."""
         return {
             "template": self.template.full_name,
             "goal": self.template.plan.goal,

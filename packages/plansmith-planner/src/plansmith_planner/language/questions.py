@@ -171,8 +171,8 @@ def _now(groups: Groups, language: Language) -> InstantCall:
 
 
 def _today(_: Groups, language: Language) -> InstantCall:
-    reply = f"Today is {_result('spoken.en')}."
-    return _date("time.now", {}, f"今天是{_result('spoken.zh')}。" if language == "zh" else reply)
+    english, chinese = f"Today is {_result('spoken.en')}.", f"今天是{_result('spoken.zh')}。"
+    return _date("time.now", {}, chinese if language == "zh" else english)
 
 
 def _week(_: Groups, language: Language) -> InstantCall:

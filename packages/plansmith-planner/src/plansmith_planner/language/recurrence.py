@@ -35,7 +35,7 @@ _QUESTION: Final = re.compile(
 
 
 class Recurrence(NamedTuple):
-    """When to repeat what; `confirmed` if the request itself already confirms it.
+    """When to repeat what.
 
     `assumed` describes what the request leaves open. Without a timing, `flaw` says why.
     """
@@ -45,7 +45,6 @@ class Recurrence(NamedTuple):
     timing: Timing | None = None
     assumed: str = ""
     flaw: str = ""
-    confirmed: bool = False
 
 
 def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
@@ -59,7 +58,6 @@ def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
         return None
     phrase = phrases[0]
     words = " ".join(bare[phrase.start : phrase.end].split())
-    confirmed = bare != text
     flaw = phrase.flaw
     if len(phrases) > 1:
         flaw = "more than one time is named: make a schedule for each"
@@ -74,8 +72,8 @@ def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
             apart = before and after and after[0] not in ".。!！?？)）"
             wide = apart and min(before[-1], after[0]) >= "\u2e80"
             rest = (before + (" " if apart and not wide else "") + after).strip()
-            return Recurrence(words, rest, timing, phrase.assumed, "", confirmed)
-    return Recurrence(words, text, flaw=flaw, confirmed=confirmed)
+            return Recurrence(words, rest, timing, phrase.assumed)
+    return Recurrence(words, text, flaw=flaw)
 
 
 def without_schedule_words(plan: Plan) -> tuple[Plan, list[Problem]]:

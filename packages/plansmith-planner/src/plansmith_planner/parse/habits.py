@@ -66,10 +66,13 @@ class Notes:
         """Notes that a step cannot be read."""
         self.problems.append(problem("PS014", message, hint=hint, path=path))
 
-    def leave_out(self, name: str, value: Json, message: str, *, step: str | None = None) -> None:
+    def leave_out(
+        self, name: str, value: Json, message: str = "", *, step: str | None = None
+    ) -> None:
         """Notes that a field is left out; an error if the plan means something else without it."""
         if not decides(name, value):
-            self.say(message, step=step, path=(name,))
+            usual = Sentence("the field '{name}' has no place in a plan and is left out", name=name)
+            self.say(message or usual, step=step, path=(name,))
             return
         error = Sentence(
             "the field '{name}' cannot be read here, and without it the "
@@ -104,13 +107,10 @@ class Notes:
         for name, each in value.items():
             plain = snake(name)
             field = plain if plain in known else (aliases or {}).get(plain, plain)
-            names = {"name": name, "field": field}
             if field not in known:
-                again = Sentence(
-                    "the field '{name}' has no place in a plan and is left out", **names
-                )
-                self.leave_out(name, each, again, step=step)
+                self.leave_out(name, each, step=step)
             elif field in found:
+                names = {"name": name, "field": field}
                 again = Sentence("the field '{name}' says '{field}' again and is left out", **names)
                 self.leave_out(field, None if each == found[field] else each, again, step=step)
             else:

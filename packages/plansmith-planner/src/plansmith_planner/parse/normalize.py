@@ -79,10 +79,7 @@ class Shape:
         for name, each in value.items():
             known = _PLAN_ALIASES.get(name, name)
             if known not in Plan.model_fields or known == "steps" or known in fields:
-                message = Sentence(
-                    "the field '{name}' is not part of a plan and is left out", name=name
-                )
-                self._notes.leave_out(name, each, message)
+                self._notes.leave_out(name, each)
             elif each is not None:
                 fields[known] = each
         fields.pop("schema_version", None)
@@ -132,10 +129,7 @@ class Shape:
             # A style of anything but a reply means something else, such as a tone.
             tone = known == "style" and (kind != "reply" or each not in get_args(ReplyStyle))
             if known not in _FIELDS or known in fields or tone:
-                message = Sentence(
-                    "the field '{name}' is not part of a step and is left out", name=name
-                )
-                self._notes.leave_out(name, each, message, step=step)
+                self._notes.leave_out(name, each, step=step)
                 continue
             fields[known] = each
             if known in RULES and name != known:

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from plansmith.errors import JournalDamaged, ReferenceFailed
 from plansmith.plan import events as e
-from plansmith.plan.earlier import results_of
-from plansmith.plan.refs import CITATION, lookup
+from plansmith.plan.data import Json
+from plansmith.plan.earlier import EarlierResult, results_of
+from plansmith.plan.refs import CITATION, lookup, value_text
 from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, ReplyStep, ToolStep
-from plansmith.plan.thread import RunJoined, ThreadReply
+from plansmith.plan.thread import RunJoined, ThreadReply, ThreadState
 from plansmith.ports import Message
+from plansmith.runs.journals import Journals
 from plansmith.text import clip, visible
 from plansmith_planner.context.history import RunOutcome
 from plansmith_planner.language.messages import asks_about_failure, subject_words
 from plansmith_planner.threads.store import ThreadStore
-
-if TYPE_CHECKING:
-    from plansmith.plan.data import Json
-    from plansmith.plan.earlier import EarlierResult
-    from plansmith.plan.run_options import RunOptions
-    from plansmith.plan.thread import ThreadState
-    from plansmith.runs.journals import Journals
 
 MOST_RUNS: Final = 20
 _LONGEST_ANSWER: Final = 800
@@ -139,8 +134,7 @@ def _decision_lines(events: Sequence[e.Event]) -> Iterator[str]:
             case e.QuestionAsked(question=name, text=text):
                 asked[name] = in_language(text, "en")
             case e.QuestionAnswered(question=name, answer=answer) if name in asked:
-                answer_text = answer if isinstance(answer, str) else json.dumps(answer)
-                yield f"Asked {asked[name]!r}: {clip(answer_text, _LONGEST_TEXT)}."
+                yield f"Asked {asked[name]!r}: {clip(value_text(answer), _LONGEST_TEXT)}."
             case e.ChangesAsked(text=text):
                 yield f"A change of the plan was asked for: {clip(text, _LONGEST_TEXT)}."
             case e.PlanApproved():
@@ -159,13 +153,6 @@ def answer_text(run: Run) -> str:
     replies = [step.id for step in steps if isinstance(step, ReplyStep) and step.id in run.steps]
     texts = [run.steps[name].result for name in replies]
     return "\n".join(each.strip() for each in texts if isinstance(each, str))
-
-
-class _Answer(NamedTuple):
-    """A sentence about what is asked for, and the step it is about."""
-
-    text: str
-    step: str = ""
 
 
 def why(question: str, digests: Sequence[RunDigest]) -> ThreadReply | None:
@@ -187,23 +174,25 @@ def _all(*texts: str) -> str:
     return joined([each for each in texts if each], "thread.both")
 
 
-def _of_run(question: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answer]:
+def _of_run(question: str, words: Sequence[str], digest: RunDigest) -> Iterator[ThreadReply]:
     """Answers about failures, a step that is named, or a plan as a whole."""
     run, plan = digest.run, digest.run.plan
     if plan is None:
         return
     errors = [
-        _Answer(Sentence("The step {step} failed: {error}", step=name, error=state.error), name)
+        ThreadReply(
+            Sentence("The step {step} failed: {error}", step=name, error=state.error), step=name
+        )
         for name, state in run.steps.items()
         if state.status is StepStatus.FAILED
     ]
     if not errors and run.reason and run.status.over:
-        errors = [_Answer(run.reason)]
+        errors = [ThreadReply(run.reason)]
     names = ((step, name) for step in plan.steps for name in (step.id, step.title))
     named = next((step for step, name in names if len(name) > 2 and _has(question, name)), None)
     if errors and asks_about_failure(question):
         # All of them belong together, so that they are one answer.
-        yield _Answer(_all(*(each.text for each in errors)), errors[0].step)
+        yield ThreadReply(_all(*(each.text for each in errors)), step=errors[0].step)
     elif named is not None:
         callee, title = _callee(named), named.title or named.id
         about = Sentence("The step {step}: {title}.", step=named.id, title=title)
@@ -212,11 +201,11 @@ def _of_run(question: str, words: Sequence[str], digest: RunDigest) -> Iterator[
         sources = sorted({ref.step for ref in named.refs()})
         uses = Sentence("It uses the results of {steps}.", steps=sources) if sources else ""
         failed = [each.text for each in errors if each.step == named.id]
-        yield _Answer(_all(about, _reason(named.why), uses, *failed), named.id)
+        yield ThreadReply(_all(about, _reason(named.why), uses, *failed), step=named.id)
     elif not words:
         steps = [step.title or step.id for step in plan.steps[:12]]
         summary = clip(plan.thought or plan.goal, _LONGEST_TEXT)
-        yield _Answer(
+        yield ThreadReply(
             Sentence("The plan says: “{thought}” Its steps: {steps}.", thought=summary, steps=steps)
         )
 
@@ -227,13 +216,13 @@ def _reason(text: str) -> str:
     )
 
 
-def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answer]:
+def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[ThreadReply]:
     """Yields where each word comes from, a person or a result, in the order in which it came up."""
     run, bodies = digest.run, [event.body for event in digest.events]
     asked = {each.question: each for each in bodies if isinstance(each, e.QuestionAsked)}
     steps = run.plan.by_id if run.plan and words else {}
     texts = {  # once for all words: results may be large
-        name: _text(state.result)
+        name: value_text(state.result)
         for name, state in run.steps.items()
         if state.status is StepStatus.DONE
         and name in steps
@@ -242,18 +231,19 @@ def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answe
     for word in words:
         if _has(run.request, word):
             quoted = _snippet(run.request, word)
-            yield _Answer(Sentence("Your request says so: “{text}”.", text=quoted))
+            yield ThreadReply(Sentence("Your request says so: “{text}”.", text=quoted))
         sources = _sources(word, run, steps, texts)
         for body in bodies:
             match body:
                 case e.QuestionAnswered(question=name, answer=given) if name in asked:
-                    fields = {"answer": _snippet(_text(given), word), "question": asked[name].text}
+                    text, question = value_text(given), asked[name]
+                    fields = {"answer": _snippet(text, word), "question": question.text}
                     line = Sentence("You answered “{answer}” to the question: {question}", **fields)
-                    if _has(_text(given), word):
-                        yield _Answer(line, asked[name].step or "")
+                    if _has(text, word):
+                        yield ThreadReply(line, step=question.step or "")
                 case e.ChangesAsked(text=text) if _has(text, word):
                     quoted = _snippet(text, word)
-                    yield _Answer(Sentence("You asked for this change: “{text}”.", text=quoted))
+                    yield ThreadReply(Sentence("You asked for this change: “{text}”.", text=quoted))
                 case e.StepDone(step=name) if name in sources:
                     sources.remove(name)
                     found = Sentence(
@@ -262,7 +252,7 @@ def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answe
                         callee=run.steps[name].callee or _callee(steps[name]) or steps[name].kind,
                         text=_snippet(texts[name], word),
                     )
-                    yield _Answer(_all(found, _reason(steps[name].why)), name)
+                    yield ThreadReply(_all(found, _reason(steps[name].why)), step=name)
                 case _:
                     continue
 
@@ -283,7 +273,7 @@ def _sources(
         given: set[str] = set()
         for ref in steps[name].refs() if name not in seen else ():
             with suppress(ReferenceFailed):  # one of several that may be missing
-                if ref.step in texts and _has(_text(lookup(ref, results)), word):
+                if ref.step in texts and _has(value_text(lookup(ref, results)), word):
                     given.add(ref.step)
         if name in replies and not given:
             lines = [line for line in texts[name].splitlines() if _has(line, word)]
@@ -294,23 +284,23 @@ def _sources(
     return found
 
 
-def _of_plan(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answer]:
+def _of_plan(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[ThreadReply]:
     """Yields where a plan itself has a word that nobody said and nothing returned."""
     plan = digest.run.plan
     for word in words:
         if plan is None:
             return
         if _has(plan.thought, word):
-            yield _Answer(_reason(plan.thought))
+            yield ThreadReply(_reason(plan.thought))
         for step in plan.steps:
             fields = {key: value for key, value in step.to_json().items() if key != "id"}
-            if _has(_text(fields), word):
+            if _has(value_text(fields), word):
                 phrase = next(
-                    (each for each in _phrases(fields) if _has(each, word)), _text(fields)
+                    (each for each in _phrases(fields) if _has(each, word)), value_text(fields)
                 )
                 place = {"step": step.id, "text": _snippet(phrase, word)}
                 found = Sentence("The plan itself has it, in the step {step}: “{text}”.", **place)
-                yield _Answer(_all(found, _reason(step.why)), step.id)
+                yield ThreadReply(_all(found, _reason(step.why)), step=step.id)
                 break
 
 
@@ -318,10 +308,6 @@ def _callee(step: AnyStep) -> str:
     if isinstance(step, ToolStep):
         return step.tool
     return step.agent if isinstance(step, AgentStep) else ""
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _phrases(value: Json) -> Iterator[str]:

@@ -15,19 +15,22 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import jsonschema_rs
 
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.answers import guarded, permits
+from plansmith.engine.journal import Journal
 from plansmith.errors import UnreadableText
 from plansmith.plan.briefs import MessageBrief
-from plansmith.plan.events import QuestionAsked
+from plansmith.plan.data import Json
+from plansmith.plan.events import Actor, QuestionAsked
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.plan.thread import Reading
+from plansmith.plan.thread import Reading, ThreadState
 from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
+from plansmith.runs.service import RunService
 from plansmith.text import clip, visible
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.timeouts import Failed, with_timeout
@@ -36,13 +39,6 @@ from plansmith_planner.language.yes_or_no import EDGE, is_yes, says_no, yes_or_n
 from plansmith_planner.model_calls import read_answer, render, text_fields
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.threads.memory import MOST_RUNS
-
-if TYPE_CHECKING:
-    from plansmith.engine.journal import Journal
-    from plansmith.plan.data import Json
-    from plansmith.plan.events import Actor
-    from plansmith.plan.thread import ThreadState
-    from plansmith.runs.service import RunService
 
 SCHEMA: Final = text_fields(
     kind=("answer", "change", "why", "request"), question=(), option=(), reason=()

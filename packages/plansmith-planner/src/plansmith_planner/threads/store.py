@@ -9,19 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from plansmith.clock import SystemClock
 from plansmith.engine.journal import SYSTEM
 from plansmith.errors import JournalDamaged, Misconfigured, StaleWriter
 from plansmith.plan import thread as t
 from plansmith.plan.event_body import moment
+from plansmith.plan.events import Actor
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Finding, PlanStore, Record, Records
-
-if TYPE_CHECKING:
-    from plansmith.plan.events import Actor
-    from plansmith.ports import Clock
+from plansmith.ports import Clock, Finding, PlanStore, Record, Records
 
 _THREAD: Final = "thread"
 _ENTRY: Final = "thread_entry"

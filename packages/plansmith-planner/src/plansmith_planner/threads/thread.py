@@ -5,47 +5,42 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from plansmith.engine.answers import ONLY_PERSONS
 from plansmith.engine.progress import spending
 from plansmith.errors import PlansmithError, Refused, RunBusy, StaleDecision, StaleWriter
-from plansmith.lazy import lazy_pattern
 from plansmith.plan import events as e
 from plansmith.plan import thread as t
 from plansmith.plan.ids import root_of
 from plansmith.plan.planning import PlanRequest
-from plansmith.plan.run import RunStatus, StepStatus
+from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.ports import Usage
+from plansmith.ports import Message, Usage
 from plansmith.review.policy import active_steps
 from plansmith.runs.editing import versions
 from plansmith.runs.intake import NewRun
-from plansmith_planner.context.history import Summariser, summarise
+from plansmith.runs.service import RunService
+from plansmith.text import SURROGATES
+from plansmith_planner.context.history import summarise
 from plansmith_planner.context.token_budget import rough_count
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.model_planner import ModelPlanner
 from plansmith_planner.threads import reading as r
 from plansmith_planner.threads.memory import ThreadMemory, why
 
-if TYPE_CHECKING:
-    from plansmith.plan.run import Run
-    from plansmith.ports import Message
-    from plansmith.runs.service import RunService
-
 LONGEST: Final = 100_000
 _KEPT_WHOLE: Final = 6  # messages; older ones are summarised when there is no room for them
 _OTHERS_S: Final = 20.0  # how long another process may take to read a message before ours
-_HALF: Final = lazy_pattern("[\ud800-\udfff]")
 _PLANS: Final = frozenset({"request", "answer", "change"})
 _PUT_RIGHT: Final = Sentence("start a new request that puts it right")
 _TAKEN_BACK: Final = Sentence("The message was taken back.")
 _NOTHING_YET: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.SKIPPED})
 
 # Creates the run of a request: under the id that its message names, and for that message.
-MakeRun = Callable[[t.ThreadMessage], Awaitable["Run"]]
+MakeRun = Callable[[t.ThreadMessage], Awaitable[Run]]
 
 
 class Turn(NamedTuple):
@@ -141,7 +136,9 @@ class ThreadBackend:
         made = await summarise(
             await self.memory.conversation(before.before(older[-1] + 1)),
             words=planner.settings.context_tokens // 12,
-            summariser=Summariser(model, self.runs.clock, prompts=planner.settings.prompts),
+            model=model,
+            clock=self.runs.clock,
+            prompts=planner.settings.prompts,
         )
         if made is None:
             return state
@@ -499,7 +496,7 @@ def _message_added(
         long = Sentence("the message is longer than {most} characters", most=LONGEST)
         hint = Sentence("put long texts into a file of the folder, and name the file")
         raise Refused(long, hint=hint)
-    if _HALF.search(text):
+    if SURROGATES.search(text):
         hint = Sentence("send it as Unicode text")
         raise Refused(Sentence("the message holds half a character (a lone surrogate)"), hint=hint)
     given = PlanRequest(text, **options).options()
