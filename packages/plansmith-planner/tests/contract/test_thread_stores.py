@@ -36,15 +36,16 @@ class ThreadKeeper(ThreadStore):
         self.store = store
 
 
+def _url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        server: Server = request.getfixturevalue("postgres_server")
+        return server.new_database(f"threads_{next(_numbers)}")
+    return "memory" if request.param == "memory" else f"sqlite:///{tmp_path / 'runs.db'}"
+
+
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ThreadKeeper]:
-    url = "memory"
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'runs.db'}"
-    elif request.param == "postgres":
-        server: Server = request.getfixturevalue("postgres_server")
-        url = server.new_database(f"threads_{next(_numbers)}")
-    made = open_store(url)
+    made = open_store(_url(request, tmp_path))
     yield ThreadKeeper(made)
     await made.close()
 
@@ -174,10 +175,7 @@ async def _names(
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'runs.db'}"
-    server: Server = request.getfixturevalue("postgres_server")
-    return server.new_database(f"threads_{next(_numbers)}")
+    return _url(request, tmp_path)
 
 
 async def test_a_thread_outlives_its_runs(url: str) -> None:

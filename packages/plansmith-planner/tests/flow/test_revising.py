@@ -42,8 +42,7 @@ async def test_a_plan_that_undoes_a_persons_own_edit_says_so_in_the_review(
     run = await app.request_changes(run.id, "be more formal", by="ada")
     bodies = [event.body for event in await app.store.events(run.id)]
     [*_, asked] = [each for each in bodies if isinstance(each, ReviewAsked)]
-    told = "The new plan undoes your own changes of m" in map(str, asked.reasons)
-    assert told is undone
+    assert ("The new plan undoes your own changes of m" in map(str, asked.reasons)) is undone
 
 
 # Budget
@@ -121,9 +120,9 @@ async def test_a_failure_is_replanned_finished_work_is_kept_and_nothing_new_is_a
     assert run.plan is not None
     assert run.plan.by_id["a"].to_json() == {"id": "a", "kind": "tool", "tool": "look"}
     assert statuses(run) == {"a": "done", "c": "done"}
-    told = model.prompts[1][1].text
-    assert "CANARY" not in told
-    assert '"why": "the tool failed"' in told
+    prompt = model.prompts[1][1].text
+    assert "CANARY" not in prompt
+    assert '"why": "the tool failed"' in prompt
     assert run.replans == 1
 
 
@@ -226,8 +225,8 @@ async def test_a_retry_of_a_cancelled_run_makes_up_for_the_change_that_its_list_
     assert (await app.run(run.id)).status is RunStatus.ASKING
     cancelled = await app.cancel(run.id, by="ada")
     again = await app.retry(cancelled.id, by="ada")
-    told = [event.body async for event in app.events(again.id)]
-    [asked] = [body for body in told if isinstance(body, ReviewAsked)]
+    bodies = [event.body async for event in app.events(again.id)]
+    [asked] = [body for body in bodies if isinstance(body, ReviewAsked)]
     assert "1 of its 2 parts" in " ".join(asked.reasons)
     await app.decide(again.id, approve=wanted.hash, by="ada")
     await app.run(again.id)

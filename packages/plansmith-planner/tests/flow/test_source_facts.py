@@ -58,12 +58,11 @@ async def test_sage_the_defaults_are_six_tools_and_the_caller_may_override_them(
 async def test_openmanus_the_default_plan_also_follows_a_model_error_and_is_degraded(
     scripted: Script,
 ) -> None:
-    settings = {"fallback": "three_steps"}
-    for says in (ModelRefused("down"),):
-        planned = await plan(scripted(says), "short", settings=settings)
-        assert planned.plan is not None
-        assert planned.plan.goal == "Plan for: short"
-        assert planned.plan.degraded
+    model, settings = scripted(ModelRefused("down")), {"fallback": "three_steps"}
+    planned = await plan(model, "short", settings=settings)
+    assert planned.plan is not None
+    assert planned.plan.goal == "Plan for: short"
+    assert planned.plan.degraded
 
 
 # DeerFlow

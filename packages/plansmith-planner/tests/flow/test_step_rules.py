@@ -56,8 +56,8 @@ async def ran(tools: FakeTools, *steps: dict[str, Any], **options: Any) -> Run:
     run = await app.run(await started(app, plan(*steps)))
     events = list(await app.store.events(run.id))
     verify_chain(events)
-    empty = await replay(run.id, app)
-    assert empty.identical, empty.to_json()
+    replayed = await replay(run.id, app)
+    assert replayed.identical, replayed.to_json()
     return run
 
 
@@ -69,8 +69,8 @@ async def test_a_step_runs_only_if_its_condition_holds(count: int, ordered: list
     run = await ran(tools, STOCK, order, tell)
     assert run.status is RunStatus.DONE
     assert [each.tool for each in tools.calls if each.tool == "order"] == ordered
-    empty = "o1" if ordered else "('order' was skipped)"
-    assert run.steps["tell"].result == f"{count}, {empty}"
+    order_id = "o1" if ordered else "('order' was skipped)"
+    assert run.steps["tell"].result == f"{count}, {order_id}"
     if not ordered:
         assert run.steps["order"].rule == "when"
         assert run.steps["order"].error == "it runs only if stock.count is below 10"
@@ -263,9 +263,8 @@ async def test_a_failed_read_is_tried_again_as_often_as_its_rule_says() -> None:
 async def test_a_change_that_may_have_happened_is_never_retried_by_a_rule() -> None:
     pay = FakeTool("pay", [OutcomeUnknown("the line broke")], effect=Effect.WRITE)
     tools = world(pay)
-    app = Plansmith(tools=[tools], limits=NO_WAIT)
     step = {"id": "a", "tool": "pay", "retry": {"at_most": 5}, "on_error": "skip"}
-    run = await app.run(await started(app, plan(step)))
+    run = await ran(tools, step)
     assert run.status is RunStatus.ASKING
     assert statuses(run) == {"a": "unknown"}
     assert len(tools.calls) == 1
@@ -308,10 +307,8 @@ async def test_a_person_who_refuses_is_no_failure_that_a_rule_passes_over() -> N
 
 
 async def test_a_condition_on_values_of_tools_needs_no_consent_for_a_change_as_approved() -> None:
-    tools = world()
-    app = Plansmith(tools=[tools], limits=Limits(first_wait_s=0, data="ask"))
-    wanted = plan(STOCK, {"id": "order", "tool": "order", "inputs": {"n": 10}, "when": LOW})
-    run = await app.run(await started(app, wanted))
+    order = {"id": "order", "tool": "order", "inputs": {"n": 10}, "when": LOW}
+    run = await ran(world(), STOCK, order, limits=Limits(first_wait_s=0, data="ask"))
     assert run.status is RunStatus.DONE
 
 

@@ -31,20 +31,6 @@ def desk() -> Desk:
     return Desk()
 
 
-def talker(desk: Desk, **given: Any) -> LookingModel:
-    return LookingModel(given.pop("plan", journey), **given)
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def smith(
-    request: pytest.FixtureRequest, tmp_path: Path, desk: Desk
-) -> AsyncIterator[Plansmith]:
-    store = "memory" if request.param == "memory" else f"sqlite:///{tmp_path / 'p.db'}"
-    model = talker(desk, ask={"Plan a journey": "Where to?"})
-    async with Plansmith(model=model, tools=desk.tools(), store=store) as made:
-        yield made
-
-
 @pytest.mark.parametrize(
     "yes", ["yes", "Yes, please proceed!", "ok go ahead", "approve", "好的，执行吧", "同意", "LGTM"]
 )
@@ -78,7 +64,7 @@ async def test_a_message_that_is_an_option_answers_the_question_without_a_model(
     reply: str, value: str, desk: Desk
 ) -> None:
     plan = ask_plan(options=["Red", "Blue"])
-    model = talker(desk, plan=lambda *_: plan)
+    model = LookingModel(lambda *_: plan)
     smith = Plansmith(model=model, tools=desk.tools())
     run, thread = await asking(smith), await smith.thread("t")
     turn = await thread.say(reply, by="ann")
@@ -274,7 +260,7 @@ async def test_words_in_an_old_result_change_nothing_before_a_person_approves(de
         obeys = "book 666" in prompt
         return one_step("book", what="666") if obeys else journey(brief, prompt)
 
-    model = talker(desk, plan=gullible)
+    model = LookingModel(gullible)
     smith = Plansmith(model=model, tools=desk.tools(), policy=ReviewPolicy(never_for=("book",)))
     thread = await smith.thread()
     await done(smith, thread, "Find a flight")
@@ -289,7 +275,7 @@ async def test_words_in_an_old_result_change_nothing_before_a_person_approves(de
 
 
 async def test_triage_draft_and_reply_know_the_conversation(desk: Desk) -> None:
-    model = talker(desk)
+    model = LookingModel(journey)
     smith = Plansmith(model=model, tools=desk.tools())
     thread = await smith.thread()
     for request in ("Find a flight", "Find it once more"):
@@ -305,7 +291,7 @@ async def test_triage_draft_and_reply_know_the_conversation(desk: Desk) -> None:
 
 
 async def test_a_long_thread_is_summarised_once_and_the_summary_is_kept(desk: Desk) -> None:
-    model = talker(desk)
+    model = LookingModel(journey)
     smith = Plansmith(model=model, tools=desk.tools())
     thread = await smith.thread()
     for number in range(10):
@@ -338,7 +324,7 @@ async def test_a_run_that_is_tried_again_stands_for_the_first_one_in_its_thread(
             return {"goal": "g", "steps": [step]}
         return one_step("offers")
 
-    model = talker(desk, plan=plan)
+    model = LookingModel(plan)
     smith = Plansmith(model=model, tools=[*desk.tools(), offers], limits=Limits(tries=1))
     thread = await smith.thread()
     first = await begun(thread, "Find an offer")
@@ -355,11 +341,11 @@ async def test_a_run_that_is_tried_again_stands_for_the_first_one_in_its_thread(
 
 
 async def test_a_thread_of_another_folder_is_refused(tmp_path: Path, desk: Desk) -> None:
-    store = f"sqlite:///{tmp_path / 'p.db'}"
+    model, tools, store = LookingModel(journey), desk.tools(), f"sqlite:///{tmp_path / 'p.db'}"
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
-    here = Plansmith(model=talker(desk), tools=desk.tools(), store=store, folder=tmp_path / "one")
-    there = Plansmith(model=talker(desk), tools=desk.tools(), store=store, folder=tmp_path / "two")
+    here = Plansmith(model=model, tools=tools, store=store, folder=tmp_path / "one")
+    there = Plansmith(model=model, tools=tools, store=store, folder=tmp_path / "two")
     await (await here.thread("t")).say("Find a flight", by="ann")
     with pytest.raises(OtherFolder):
         await there.thread("t")

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from plansmith.plan.data import Json
-from plansmith_planner.parse.reply import Parsed, parse, parse_answer, parse_value, plan_fit
+from plansmith_planner.parse.reply import Parsed, parse, parse_answer, plan_fit
 
 PLAN: dict[str, Any] = {
     "goal": "g",
@@ -235,27 +234,6 @@ def test_an_unknown_kind_is_read_by_its_fields() -> None:
     parsed = parse('[{"id": "a", "kind": "function_call", "tool": "t"}]')
     assert steps(parsed)[0]["kind"] == "tool"
     assert codes(parsed) == {"PS013"}
-
-
-_COUNT = "{{stock.count}}"
-
-
-def _parsed(**rules: Json) -> Parsed:
-    stock: Json = {"id": "stock", "kind": "tool", "tool": "shop.stock"}
-    step: dict[str, Json] = {"id": "order", "kind": "tool", "tool": "shop.order", **rules}
-    return parse_value({"goal": "Order", "steps": [stock, step]})
-
-
-def test_rules_in_the_form_of_the_plan_language_are_read() -> None:
-    rules: dict[str, Json] = {
-        "when": {"below": [_COUNT, 10]},
-        "repeat": {"until": {"empty": "{{order.left}}"}, "at_most": 5},
-        "on_error": "skip",
-    }
-    parsed = _parsed(**rules)
-    assert parsed.plan is not None
-    assert parsed.problems == []
-    assert parsed.plan.by_id["order"].to_json().items() >= rules.items()
 
 
 def test_a_plan_that_was_cut_off_keeps_its_whole_steps() -> None:

@@ -22,6 +22,17 @@ def _rules(parsed: Parsed) -> dict[str, Json]:
     return {name: each for name, each in stored.items() if name not in ("id", "kind", "tool")}
 
 
+def test_rules_in_the_form_of_the_plan_language_are_read() -> None:
+    rules: dict[str, Json] = {
+        "when": {"below": [_COUNT, 10]},
+        "repeat": {"until": {"empty": "{{order.left}}"}, "at_most": 5},
+        "on_error": "skip",
+    }
+    parsed = _parsed(**rules)
+    assert parsed.problems == []
+    assert _rules(parsed) == rules
+
+
 @pytest.mark.parametrize("name", ["condition", "if", "only_if", "run_if"])
 def test_a_rule_under_another_name_is_read_and_told(name: str) -> None:
     written: dict[str, Json] = {name: {"below": [_COUNT, 10]}, "retries": {"at_most": 2}}
