@@ -20,7 +20,7 @@ from plansmith_planner.context.fence import fence
 from plansmith_planner.context.history import TITLE, recall
 from plansmith_planner.context.profile import about, constraints
 from plansmith_planner.context.timeouts import Failed, with_timeout
-from plansmith_planner.context.token_budget import Part, fit, rendered, rough_count
+from plansmith_planner.context.token_budget import Fitted, Part, fit, rendered, rough_count
 from plansmith_planner.settings import PlannerSettings
 
 TIME: Final = "current time"
@@ -39,12 +39,10 @@ _MUST, _SHOULD, _MAY = 0, 1, 2
 _NOTHING_KNOWN: Final = PlanRequest("")
 
 
-class Context(NamedTuple):
+class Context(Fitted):
     """The context of a prompt, and notes on what was cut or failed."""
 
-    blocks: tuple[ContextBlock, ...]
-    text: str
-    notes: tuple[str, ...]
+    __slots__ = ()
 
     @property
     def facts(self) -> tuple[ContextBlock, ...]:

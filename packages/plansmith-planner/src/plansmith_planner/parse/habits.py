@@ -63,7 +63,6 @@ class Notes:
         self.problems.append(left_behind(message, step=step, path=path))
 
     def drop(self, message: str, *, hint: str, path: Path = ()) -> None:
-        """Notes that a step cannot be read."""
         self.problems.append(problem("PS014", message, hint=hint, path=path))
 
     def leave_out(

@@ -74,7 +74,6 @@ class Shape:
         self._ids = Ids()
 
     def head(self, value: dict[str, Json]) -> dict[str, Json]:
-        """Returns the fields of the plan itself."""
         fields: dict[str, Json] = {}
         for name, each in value.items():
             known = _PLAN_ALIASES.get(name, name)

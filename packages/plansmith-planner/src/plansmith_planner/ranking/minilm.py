@@ -234,11 +234,9 @@ class MiniLmRanker:
         return scores
 
     def embed(self, texts: Sequence[str]) -> Any:
-        """Returns one vector of length 1 per text, as an array."""
         return self._loaded().embed(texts)
 
     def vocabulary(self) -> Sequence[str]:
-        """Returns the word pieces of the model in order."""
         return self._loaded().vocabulary
 
     def _stack(self, model: Encoder, texts: Sequence[str]) -> Any:

@@ -65,7 +65,6 @@ class ThreadMemory:
         return results_of([each.run for each in await self.digests(state.runs[-MOST_RUNS:])])
 
     async def before(self, thread: str, message: int | None) -> Sequence[Message]:
-        """Returns the conversation before a message."""
         state = await self.store.read(thread)
         asking = state.message(message or 1)
         reader = asking.by if asking else None

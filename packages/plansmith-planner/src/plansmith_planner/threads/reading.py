@@ -64,7 +64,6 @@ class Waiting(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the question in its run."""
         return self.question.question
 
 
@@ -82,7 +81,6 @@ class Situation:
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """The keys of the questions that a message may answer."""
         return tuple(each.key for each in self.questions)
 
     def seen_with(self, asked: Collection[str]) -> Situation:

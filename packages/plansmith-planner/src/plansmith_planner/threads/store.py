@@ -152,7 +152,6 @@ class ThreadStore:
         return [await self._headline(each) for each in found]
 
     async def all_threads(self) -> AsyncIterator[ThreadHeadline]:
-        """Yields all threads, newest activity first."""
         before = ""
         while page := await self.threads(before=before, limit=200):
             for each in page:
