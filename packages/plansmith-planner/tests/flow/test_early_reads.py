@@ -76,6 +76,11 @@ def app_of(model: Any, source: Any, **options: Any) -> Plansmith:
     return Plansmith(model=model, tools=[source], **(given | options))
 
 
+def opened(*steps: dict[str, Any], **options: Any) -> tuple[Plansmith, Slow, Gate]:
+    model, gate = Slow(*steps), Gate()
+    return app_of(model, gate, **options), model, gate
+
+
 async def bodies(app: Plansmith, run: str) -> list[Any]:
     return [event.body for event in await app.store.events(run)]
 
@@ -114,8 +119,7 @@ async def planned(app: Plansmith, model: Slow, gate: Gate, **options: Any) -> Ru
 async def test_no_read_is_made_before_the_approval_where_the_plan_is_seen_first(
     options: dict[str, Any], mode: str
 ) -> None:
-    model, gate = Slow(READ, MAIL), Gate()
-    app = app_of(model, gate, **options)
+    app, model, gate = opened(READ, MAIL, **options)
     planning = asyncio.create_task(app.plan("look, then mail", mode=mode))
     await model.wrote.wait()
     for _ in range(50):
@@ -163,8 +167,8 @@ async def test_the_intent_of_an_early_read_is_durable_before_the_tool_hears_of_i
 
 
 async def test_the_times_of_a_step_that_took_an_early_read_are_those_of_the_read() -> None:
-    clock, model, gate = Stepwise(), Slow(READ, MAIL), Gate()
-    app = app_of(model, gate, clock=clock)
+    clock = Stepwise()
+    app, model, gate = opened(READ, MAIL, clock=clock)
     planning = asyncio.create_task(app.plan("look, then mail"))
     await gate.called.wait()
     began = clock.now()
@@ -183,8 +187,8 @@ async def test_the_times_of_a_step_that_took_an_early_read_are_those_of_the_read
 
 
 async def test_an_early_read_that_is_old_at_the_approval_is_made_again() -> None:
-    clock, model, gate = Stepwise(), Slow(READ, MAIL), Gate()
-    app = app_of(model, gate, clock=clock)
+    clock = Stepwise()
+    app, model, gate = opened(READ, MAIL, clock=clock)
     run = await planned(app, model, gate)
     clock.forward(3600)
     run = await approved(app, run)
@@ -193,8 +197,7 @@ async def test_an_early_read_that_is_old_at_the_approval_is_made_again() -> None
 
 
 async def test_nothing_runs_on_while_a_person_looks_at_the_plan() -> None:
-    model, gate = Slow(READ, MAIL), Gate()
-    app = app_of(model, gate)
+    app, model, gate = opened(READ, MAIL)
     planning = asyncio.create_task(app.plan("look, then mail"))
     await gate.called.wait()
     model.go_on.set()
@@ -210,8 +213,7 @@ async def test_nothing_runs_on_while_a_person_looks_at_the_plan() -> None:
 
 
 async def test_a_plan_that_begins_at_once_waits_a_moment_for_a_read_that_still_runs() -> None:
-    model, gate = Slow(READ), Gate()
-    app = app_of(model, gate)
+    app, model, gate = opened(READ)
     planning = asyncio.create_task(app.plan("look"))
     await gate.called.wait()
     model.go_on.set()
@@ -252,8 +254,7 @@ async def test_a_failed_early_read_is_told_and_the_step_calls_for_itself() -> No
 
 async def test_two_equal_steps_share_no_early_read() -> None:
     again = {**READ, "id": "b"}
-    model, gate = Slow(READ, again), Gate()
-    app = app_of(model, gate)
+    app, model, gate = opened(READ, again)
     run = await planned(app, model, gate)
     run = await app.run(run.id)
     assert run.status is RunStatus.DONE

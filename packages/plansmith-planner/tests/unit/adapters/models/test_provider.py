@@ -255,9 +255,10 @@ async def test_a_providers_wish_to_wait_is_passed_on(wish: str, least: float, mo
         (Refusal(403, "not for you"), "api_key"),
         (Refusal(404, "no such model", "model_not_found"), "base_url"),
         (Refusal(429, "you are broke", "insufficient_quota"), "top it up"),
+        (Reply("I", finish="content_filter"), "content filter"),
     ],
 )
-async def test_a_lasting_failure_is_refused_with_what_to_do(refusal: Refusal, words: str) -> None:
+async def test_a_lasting_failure_is_refused_with_what_to_do(refusal: Any, words: str) -> None:
     refused = await failure(refusal)
     assert isinstance(refused, ModelRefused)
     assert words in str(refused)
@@ -405,10 +406,6 @@ async def test_ollama_is_found_where_its_own_variable_says(monkeypatch: pytest.M
 async def test_a_server_that_keeps_its_counts_to_itself_leaves_the_cost_unknown() -> None:
     done = (await heard(Reply("ok", input_tokens=None)))[-1]
     assert done == ModelDone(Usage(cost=None), "test")
-
-
-async def test_a_content_filter_is_a_refusal() -> None:
-    assert isinstance(await failure(Reply("I", finish="content_filter")), ModelRefused)
 
 
 async def test_the_limit_of_a_prompt_reaches_the_server() -> None:

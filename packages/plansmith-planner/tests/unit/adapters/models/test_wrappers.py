@@ -295,20 +295,22 @@ def cost_of(usage: Tokens, model: str, *, base_url: str | None = None) -> Decima
     return price_of(usage, name, provider=provider, url=base_url, only_url=base_url is not None)
 
 
-@pytest.mark.parametrize("model", ["openai:no-such-model", "nobody:gpt-4o", "ollama:qwen3:8b", ""])
-def test_an_unknown_price_is_none_and_never_zero(model: str) -> None:
-    assert cost_of(MILLION, model) is None
-
-
-def test_counts_that_contradict_each_other_have_no_price() -> None:
-    assert cost_of(Tokens(input_tokens=1, cache_read_tokens=9), "openai:gpt-4o") is None
-
-
-def test_a_server_of_ones_own_has_no_price_but_a_providers_address_has() -> None:
-    assert cost_of(MILLION, "openai:gpt-4o", base_url="http://127.0.0.1:8000/v1") is None
-    assert cost_of(MILLION, "openai:gpt-4o", base_url="https://api.openai.com/v1") == Decimal(
-        "12.5"
-    )
+@pytest.mark.parametrize(
+    ("model", "usage", "base_url", "cost"),
+    [
+        ("openai:no-such-model", MILLION, None, None),
+        ("nobody:gpt-4o", MILLION, None, None),
+        ("ollama:qwen3:8b", MILLION, None, None),
+        ("", MILLION, None, None),
+        ("openai:gpt-4o", Tokens(input_tokens=1, cache_read_tokens=9), None, None),
+        ("openai:gpt-4o", MILLION, "http://127.0.0.1:8000/v1", None),
+        ("openai:gpt-4o", MILLION, "https://api.openai.com/v1", Decimal("12.5")),
+    ],
+)
+def test_an_unknown_price_or_that_of_ones_own_server_is_none_and_never_zero(
+    model: str, usage: Tokens, base_url: str | None, cost: Decimal | None
+) -> None:
+    assert cost_of(usage, model, base_url=base_url) == cost
 
 
 def test_without_the_library_no_price_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
