@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.flow.smiths import NO_TRIAGE, Stepwise, approve, approved
+from tests.flow.smiths import NO_TRIAGE, Stepwise, approve, approved, plan_of
 
 from plansmith import Effect, Plan, Plansmith, Run, RunStatus, ToolSpec
 from plansmith.errors import ToolFailed
@@ -304,6 +304,5 @@ async def test_a_read_that_an_edit_puts_after_a_change_is_made_anew() -> None:
     await planning
     after = {**look, "after": ["w"]}
     run = await app.edit(name, Plan.model_validate({"goal": "g", "steps": [put, after]}), by="ada")
-    assert run.plan is not None
-    await app.decide(name, approve=run.plan.hash, by="ada")
+    await app.decide(name, approve=plan_of(run).hash, by="ada")
     assert (await app.run(name)).result("check") == 1

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from tests.flow.smiths import Script
+from tests.flow.smiths import Script, plan_of
 
 from plansmith import Effect, Plan, Plansmith, Run, ToolSpec
 from plansmith.check import rehearsal
@@ -72,8 +72,7 @@ async def planned(model: ScriptedModel, sheet: Sheet) -> Run:
     async with Plansmith(model=model, tools=[sheet], settings=settings) as smith:
         smith.runs.planning.early_start = False
         run = await smith.plan("What did we sell?")
-    assert run.plan is not None
-    assert not run.plan.degraded
+    assert not plan_of(run).degraded
     return run
 
 
@@ -86,8 +85,7 @@ async def test_a_rehearsal_that_finds_a_flaw_sends_the_draft_back_with_its_words
 ) -> None:
     model, sheet = scripted(asks("price"), asks("amount")), Sheet()
     run = await planned(model, sheet)
-    assert run.plan is not None
-    assert run.plan.by_id["s0"].to_json()["inputs"] == {"column": "amount"}
+    assert plan_of(run).by_id["s0"].to_json()["inputs"] == {"column": "amount"}
     assert findings(run.problems) == []
     assert FLAW in model.prompts[1][-1].text
     assert sheet.called == []
@@ -123,8 +121,7 @@ async def test_a_repair_after_a_rehearsal_that_spoils_the_plan_is_not_taken(
 ) -> None:
     model, sheet = scripted(asks("price"), "I cannot do better."), Sheet()
     run = await planned(model, sheet)
-    assert run.plan is not None
-    assert run.plan.by_id["s0"].to_json()["inputs"] == {"column": "price"}
+    assert plan_of(run).by_id["s0"].to_json()["inputs"] == {"column": "price"}
     assert findings(run.problems) == [("s0", "warning")]
 
 

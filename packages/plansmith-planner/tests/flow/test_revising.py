@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.edited import add_step, change_step, remove_step
-from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, plan, smith, statuses, step
+from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, plan, plan_of, smith, statuses, step
 
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
@@ -36,8 +36,7 @@ async def test_a_plan_that_undoes_a_persons_own_edit_says_so_in_the_review(
         model=scripted(mails("bob", "hi"), mails(to, "good day")),
     )
     run = await app.plan("mail bob")
-    assert run.plan is not None
-    edited = change_step(run.plan, "m", inputs={"to": "ann", "text": "hi"})
+    edited = change_step(plan_of(run), "m", inputs={"to": "ann", "text": "hi"})
     await app.edit(run.id, edited, by="ada")
     run = await app.request_changes(run.id, "be more formal", by="ada")
     bodies = [event.body for event in await app.store.events(run.id)]
@@ -117,8 +116,7 @@ async def test_a_failure_is_replanned_finished_work_is_kept_and_nothing_new_is_a
     run = await app.run(run.id)
     assert run.status is RunStatus.DONE
     assert [call.tool for call in tools.calls] == ["look", "flaky", "look"]
-    assert run.plan is not None
-    assert run.plan.by_id["a"].to_json() == {"id": "a", "kind": "tool", "tool": "look"}
+    assert plan_of(run).by_id["a"].to_json() == {"id": "a", "kind": "tool", "tool": "look"}
     assert statuses(run) == {"a": "done", "c": "done"}
     prompt = model.prompts[1][1].text
     assert "CANARY" not in prompt
@@ -267,23 +265,20 @@ async def test_undo_goes_back_version_by_version_and_each_is_approved_anew() -> 
     await app.edit(run.id, third, by="ada")
     for wanted in (second, first):
         run = await app.runs.editing.undo(run.id, by="ada")
-        assert run.plan is not None
-        assert (run.plan.hash, run.status) == (wanted.hash, RunStatus.REVIEWING)
+        assert (plan_of(run).hash, run.status) == (wanted.hash, RunStatus.REVIEWING)
         assert not run.is_approved
         assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
         assert tools.calls == []
     with pytest.raises(Refused, match="no other plan"):
         await app.runs.editing.undo(run.id)
     run = await app.runs.editing.redo(run.id, by="ada")
-    assert run.plan is not None
-    assert run.plan.hash == second.hash
+    assert plan_of(run).hash == second.hash
     fourth = change_step(first, "m", inputs={"to": "kim"})
     await app.edit(run.id, fourth, by="ada")
     with pytest.raises(Refused, match="no other plan"):
         await app.runs.editing.redo(run.id)
     run = await app.runs.editing.undo(run.id, by="ada")
-    assert run.plan is not None
-    assert run.plan.hash == second.hash
+    assert plan_of(run).hash == second.hash
     await app.decide(run.id, approve=second.hash, by="ada")
     await app.run(run.id)
     assert [call.arguments for call in tools.calls] == [{"to": "eve"}]
@@ -303,8 +298,7 @@ async def test_undo_of_a_plan_that_only_reads_is_shown_before_it_runs_after_a_re
     await app.close()
     later = Plansmith(tools=[source], store=SqliteStore(store))
     run = await later.runs.editing.undo(run.id)
-    assert run.plan is not None
-    assert run.plan.hash == first.hash
+    assert plan_of(run).hash == first.hash
     assert (await later.runs.run(run.id)).status is RunStatus.REVIEWING
     assert source.calls == []
     await later.close()

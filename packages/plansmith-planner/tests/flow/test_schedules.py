@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.flow.smiths import plan
+from tests.flow.smiths import plan, plan_of
 from tests.waiting import until
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, tool
@@ -281,12 +281,11 @@ async def test_a_plan_that_is_not_the_approved_one_waits_in_the_inbox(intake: De
     assert (await intake.smith.runs.run(run.id)).status is RunStatus.REVIEWING
     await intake.later(minutes=1)
     assert (await intake.history(schedule))[-1] == ("due", "waiting")
-    assert run.plan is not None
-    await intake.smith.decide(run.id, approve=run.plan.hash, by="ada")
+    await intake.smith.decide(run.id, approve=plan_of(run).hash, by="ada")
     await intake.later(minutes=1)
     assert intake.calls == ["look 1", "look 2"]
     assert (await intake.history(schedule))[-1] == ("due", "done")
-    await intake.schedules.change(schedule.id, approve=run.plan.hash, by="ada")
+    await intake.schedules.change(schedule.id, approve=plan_of(run).hash, by="ada")
     await intake.later(hours=1)
     assert intake.calls == ["look 1", "look 2", "look 2"]
 
@@ -301,9 +300,8 @@ async def test_a_request_is_planned_anew_and_runs_only_as_the_approved_plan(tmp_
     [fire] = await intake.later(hours=1)
     run = await intake.smith.get(fire.run)
     assert (run.status, intake.calls) == (RunStatus.REVIEWING, [])
-    assert run.plan is not None
     await intake.smith.cancel(run.id, by="ada")
-    await intake.schedules.change(schedule.id, approve=run.plan.hash, by="ada")
+    await intake.schedules.change(schedule.id, approve=plan_of(run).hash, by="ada")
     [fire] = await intake.later(hours=1)
     assert (await intake.smith.get(fire.run)).status is RunStatus.DONE
     assert intake.calls == ["look 1"]
@@ -516,8 +514,7 @@ async def test_a_fire_whose_step_fails_runs_no_other_plan_and_says_so(tmp_path: 
     run = await intake.smith.get(fire.run)
     assert run.status is RunStatus.FAILED
     assert run.reason == "failed: f; a schedule runs the plan that was approved and no other"
-    assert run.plan is not None
-    assert run.plan.hash == wanted.hash
+    assert plan_of(run).hash == wanted.hash
     assert intake.calls == []
     assert model.prompts == []
     assert (await intake.history(schedule)) == [("due", "failed")]

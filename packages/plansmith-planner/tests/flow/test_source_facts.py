@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.flow.smiths import Script
+from tests.flow.smiths import Script, plan_of
 
 from plansmith import Plan, ToolSpec, check_plan
 from plansmith.errors import ModelRefused
@@ -60,9 +60,8 @@ async def test_openmanus_the_default_plan_also_follows_a_model_error_and_is_degr
 ) -> None:
     model, settings = scripted(ModelRefused("down")), {"fallback": "three_steps"}
     planned = await plan(model, "short", settings=settings)
-    assert planned.plan is not None
-    assert planned.plan.goal == "Plan for: short"
-    assert planned.plan.degraded
+    assert plan_of(planned).goal == "Plan for: short"
+    assert plan_of(planned).degraded
 
 
 # DeerFlow
@@ -83,8 +82,7 @@ async def test_spring_at_most_two_repairs_each_with_the_error_of_the_last(script
     assert planned.metrics.repairs == 2
     assert "first_wrong_one" in model.prompts[1][-1].text
     assert "second_wrong_one" in model.prompts[2][-1].text
-    assert planned.plan is not None
-    assert planned.plan.degraded
+    assert plan_of(planned).degraded
 
 
 def test_spring_a_problem_names_the_field_that_is_wrong() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.flow.asking_runs import approved, asking, asks, guards, made
 from tests.flow.looking_model import Desk, LookingModel, journey, one_step
-from tests.flow.smiths import NO_TRIAGE, begun, done
+from tests.flow.smiths import NO_TRIAGE, begun, done, plan_of
 
 from plansmith import Plan, Plansmith, RunStatus, tool
 from plansmith.errors import Refused
@@ -87,8 +87,7 @@ async def test_a_message_sent_again_does_not_answer_a_question_that_is_asked_ane
     await thread.say("Rome", by="ann", key="k")
     run = await smith.run(run_id)
     assert list(run.questions) == ["sure"]
-    assert run.plan is not None
-    edited: Any = run.plan.to_json()
+    edited: Any = plan_of(run).to_json()
     edited["steps"][0]["question"] = "Delete which one?"
     await smith.edit(run_id, Plan.model_validate(edited), by="ann")
     await approved(smith, run_id)
@@ -142,8 +141,7 @@ async def test_a_change_that_a_process_read_and_left_is_made_before_the_next_mes
     turn = await thread.say("why Rome?", by="ann")
     assert [each.kind for each in turn.earlier] == ["change"]
     run = await smith.get(booking.id)
-    assert run.plan is not None
-    assert [step.id for step in run.plan.steps] == ["train", "book"]
+    assert [step.id for step in plan_of(run).steps] == ["train", "book"]
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.flow.asking_runs import asking, asks, made
 from tests.flow.looking_model import Desk, LookingModel, journey, one_step
-from tests.flow.smiths import approve, begun, done
+from tests.flow.smiths import approve, begun, done, plan_of, run_of
 
 from plansmith import Plan, Plansmith, RunStatus, tool
 from plansmith.errors import Misconfigured, ModelFailed, OtherFolder, Refused
@@ -42,8 +42,7 @@ async def test_no_message_of_a_thread_approves_a_plan(yes: str, desk: Desk) -> N
     turn = await thread.say(yes, by="ann")
     assert turn.kind == "review"
     assert asked.id in turn.text
-    assert turn.run is not None
-    assert turn.run.status is RunStatus.REVIEWING
+    assert run_of(turn).status is RunStatus.REVIEWING
     await smith.runs.run(asked.id)
     assert desk.calls == []
     events = [event async for event in smith.events(asked.id)]
@@ -82,15 +81,13 @@ async def test_another_request_leaves_the_question_open_and_a_later_message_answ
     run, thread = await asking(smith), await smith.thread("t")
     other = await thread.say("Find a flight to Oslo", by="ann")
     assert other.kind == "request"
-    assert other.run is not None
-    assert other.run.id != run
+    assert run_of(other).id != run
     assert other.judge == "model"
     assert other.reason == "it is new"
     assert (await smith.get(run)).questions
     turn = await thread.say("red", by="ann")
     assert turn.kind == "answer"
-    assert turn.run is not None
-    assert turn.run.id == run
+    assert run_of(turn).id == run
 
 
 async def test_a_judgement_of_a_model_is_shown_and_can_be_undone(desk: Desk) -> None:
@@ -106,9 +103,8 @@ async def test_a_judgement_of_a_model_is_shown_and_can_be_undone(desk: Desk) -> 
     assert (turn.kind, turn.judge, turn.reason) == ("answer", "model", "warm is red")
     await smith.run(run)
     undone = await thread.undo(turn.number, by="ann")
-    assert undone.run is not None
-    assert undone.run.id != run
-    again = await smith.run(undone.run.id)
+    assert run_of(undone).id != run
+    again = await smith.run(run_of(undone).id)
     assert again.status is RunStatus.ASKING
     assert "q" in {q.step for q in again.questions.values()}
     assert thread.history[-1].undone
@@ -213,15 +209,12 @@ async def test_undoing_a_change_that_made_no_plan_or_gave_way_to_another_changes
         await thread.undo(cheaper.number, by="ann")
     await thread.undo(again.number, by="ann")
     undone = await thread.undo(cheaper.number, by="ann")
-    assert undone.run is not None
-    assert undone.run.plan is not None
-    assert [step.id for step in undone.run.plan.steps] == ["book"]
+    assert [step.id for step in plan_of(run_of(undone)).steps] == ["book"]
     broken = True
     failed = await thread.say("cheaper, please", by="ann")
     assert failed.kind == "change"
     kept = await thread.undo(failed.number, by="ann")
-    assert kept.run is not None
-    assert kept.run.plan == undone.run.plan
+    assert run_of(kept).plan == plan_of(run_of(undone))
 
 
 async def test_a_message_that_a_dead_process_left_is_acted_on_before_the_next(
@@ -280,8 +273,7 @@ async def test_triage_draft_and_reply_know_the_conversation(desk: Desk) -> None:
     thread = await smith.thread()
     for request in ("Find a flight", "Find it once more"):
         turn = await thread.say(request, by="ann")
-        assert turn.run is not None
-        await smith.run(turn.run.id)
+        await smith.run(run_of(turn).id)
     for kind in (TriageBrief, PlanBrief, ReplyBrief):
         text = model.texts(kind)[-1]
         assert 'title="conversation so far"' in text
@@ -335,9 +327,8 @@ async def test_a_run_that_is_tried_again_stands_for_the_first_one_in_its_thread(
     assert (await smith.thread(again.id)).id == thread.id
     follow = await begun(thread, "take it")
     assert list(thread.runs) == [failed.id, again.id, follow.id]
-    assert follow.plan is not None
     wanted = {"what": {"$from": f"run:{again.id}/s"}}
-    assert follow.plan.steps[0].to_json()["inputs"] == wanted
+    assert plan_of(follow).steps[0].to_json()["inputs"] == wanted
 
 
 async def test_a_thread_of_another_folder_is_refused(tmp_path: Path, desk: Desk) -> None:

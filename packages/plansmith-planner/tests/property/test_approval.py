@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.flow.smiths import NO_TRIAGE
+from tests.flow.smiths import NO_TRIAGE, plan_of
 
 from plansmith import Effect, Plan, RunStatus, ToolSpec
 from plansmith.app import Plansmith
@@ -229,9 +229,8 @@ async def ideal(plan: Plan, but: str = "") -> Counter[CallMade]:
     world, store = World(), MemoryStore()
     app = smith(world, store)
     run = await app.submit(plan)
-    assert run.plan is not None
     if run.status is RunStatus.REVIEWING:
-        await app.decide(run.id, approve=run.plan.hash, by="ada")
+        await app.decide(run.id, approve=plan_of(run).hash, by="ada")
     run = await app.runs.run(run.id)
     while not run.status.over and await answer(app, world, run, but):
         run = await app.runs.run(run.id)
@@ -247,9 +246,8 @@ async def test_no_write_beyond_the_approval_is_made_whatever_a_model_revises(
     model = ScriptedModel(story["base"], *story["revisions"])
     app = smith(world, store, model)
     run = await app.plan("do it", by="ada")
-    assert run.plan is not None
-    assume(not run.plan.degraded)  # the draft was no plan: nothing is approved
-    plan = run.plan
+    assume(not plan_of(run).degraded)  # the draft was no plan: nothing is approved
+    plan = plan_of(run)
     if run.status is RunStatus.REVIEWING:
         await app.decide(run.id, approve=plan.hash, by="ada")
     run = await app.runs.run(run.id)
@@ -263,8 +261,7 @@ async def test_no_write_beyond_the_approval_is_made_whatever_a_model_revises(
     assert made <= seen, (made - seen, seen)
     if run.status is RunStatus.DONE:
         assert made == seen
-    assert run.plan is not None
-    assert run.plan.goal == plan.goal
+    assert plan_of(run).goal == plan.goal
     for question in {str(s.to_json().get("question", "")) for s in plan.steps} - {""}:
         free = await ideal(plan, but=question)
         unasked = Counter(each for each, known in world.made if question not in known)
@@ -278,14 +275,13 @@ async def test_every_write_is_of_a_plan_that_a_person_approved(story: dict[str, 
     model = ScriptedModel(story["base"], *story["revisions"])
     app = smith(world, store, model)
     run = await app.plan("do it", by="ada")
-    assert run.plan is not None
-    assume(not run.plan.degraded)
+    assume(not plan_of(run).degraded)
     seen: set[CallMade] = set()
     for _ in range(40):
         if run.status is RunStatus.REVIEWING:
-            assert run.plan is not None
-            seen |= set(await ideal(run.plan)) | set(world.writes())
-            await app.decide(run.id, approve=run.plan.hash, by="ada")
+            assert plan_of(run) is not None
+            seen |= set(await ideal(plan_of(run))) | set(world.writes())
+            await app.decide(run.id, approve=plan_of(run).hash, by="ada")
         elif run.status.over or (run.questions and not await answer(app, world, run)):
             break
         before = set(world.writes())

@@ -13,6 +13,7 @@ from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import MAX_OPTIONS
+from plansmith.plan.thread import Reading
 from plansmith_planner.language.messages import is_rejection, is_why
 from plansmith_planner.language.yes_or_no import goes_on, is_yes
 from plansmith_planner.threads.reading import Situation, Waiting, guess, read_by_rules
@@ -30,6 +31,12 @@ def waiting(kind: Any = "step", guards: bool = False, **fields: Any) -> Waiting:
 
 def situation(*questions: Waiting, runs: tuple[Run, ...] = (DONE,)) -> Situation:
     return Situation([each.run for each in questions] + [*runs], questions)
+
+
+def certain(text: str, now: Situation) -> Reading:
+    found = read_by_rules(text, now)
+    assert found is not None
+    return found
 
 
 FORMS: list[tuple[Callable[[str], bool], bool, tuple[str, ...]]] = [
@@ -74,18 +81,15 @@ def test_options_that_repeat_a_yes_in_many_readings_are_read_at_once() -> None:
 )
 def test_a_mere_no_in_a_message_rejects_nothing_and_is_no_new_request(text: str) -> None:
     assert is_rejection(text)
-    about_plan = read_by_rules(text, situation(runs=(REVIEWED,)))
-    assert about_plan is not None
+    about_plan = certain(text, situation(runs=(REVIEWED,)))
     assert (about_plan.kind, about_plan.run) == ("review", "r1")
     consent = Situation([DONE], (), [waiting(kind="consent", options=("allow", "refuse"))])
-    about_consent = read_by_rules(text, consent)
-    assert about_consent is not None
+    about_consent = certain(text, consent)
     assert (about_consent.kind, about_consent.question) == ("review", "q")
 
 
 def test_a_message_that_says_no_answers_the_one_question_that_takes_it() -> None:
-    found = read_by_rules("no", situation(waiting(options=("yes", "no"))))
-    assert found is not None
+    found = certain("no", situation(waiting(options=("yes", "no"))))
     assert (found.kind, found.value) == ("answer", "no")
 
 
@@ -133,8 +137,7 @@ def test_a_question_about_a_plan_under_review_changes_nothing_by_its_form() -> N
 def test_a_typed_answer_is_read_from_the_words_of_a_message(
     schema: dict[str, Any], text: str, value: Any
 ) -> None:
-    found = read_by_rules(text, situation(waiting(answer_schema=schema)))
-    assert found is not None
+    found = certain(text, situation(waiting(answer_schema=schema)))
     assert (found.kind, found.value) == ("answer", value)
 
 
@@ -148,8 +151,7 @@ def test_a_question_for_consent_takes_no_message() -> None:
     asked = waiting(kind="consent", options=("allow", "refuse"))
     now = Situation([asked.run], (), (asked,))
     for text in ("allow", "yes", "ok go ahead"):
-        found = read_by_rules(text, now)
-        assert found is not None
+        found = certain(text, now)
         assert found.kind == "review"
 
 

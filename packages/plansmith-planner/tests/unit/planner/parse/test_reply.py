@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.flow.smiths import plan_of
 
 from plansmith_planner.parse.reply import Parsed, parse, parse_answer, plan_fit
 
@@ -37,8 +38,7 @@ def codes(parsed: Parsed) -> set[str]:
 def test_the_plan_is_found_wherever_it_stands(wrap: str) -> None:
     parsed = parse(wrap.replace("PLAN", json.dumps(PLAN)))
     assert steps(parsed) == PLAN["steps"]
-    assert parsed.plan is not None
-    assert parsed.plan.goal == "g"
+    assert plan_of(parsed).goal == "g"
 
 
 @pytest.mark.parametrize("key", ["steps", "plan", "tasks", "execution_plan", "calls"])
@@ -48,8 +48,7 @@ def test_every_usual_wrapper_is_opened(key: str) -> None:
 
 def test_a_bare_list_takes_goal_and_locale_from_the_request() -> None:
     parsed = parse(json.dumps(PLAN["steps"]), goal="查天气", locale="zh-CN")
-    assert parsed.plan is not None
-    assert (parsed.plan.goal, parsed.plan.locale) == ("查天气", "zh-CN")
+    assert (plan_of(parsed).goal, plan_of(parsed).locale) == ("查天气", "zh-CN")
     assert parsed.problems == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.flow.smiths import plan_of
 
 from plansmith.plan.data import Json
 from plansmith_planner.parse.reply import Parsed, parse_value
@@ -17,8 +18,7 @@ def _parsed(**rules: Json) -> Parsed:
 
 
 def _rules(parsed: Parsed) -> dict[str, Json]:
-    assert parsed.plan is not None
-    stored = parsed.plan.by_id["order"].to_json()
+    stored = plan_of(parsed).by_id["order"].to_json()
     return {name: each for name, each in stored.items() if name not in ("id", "kind", "tool")}
 
 
