@@ -112,7 +112,6 @@ class StepStream:
         self._seen: set[str] = set()
 
     def feed(self, piece: str) -> None:
-        """Adds the next piece of text."""
         for value in self._stream.feed(piece):
             # A step without an id gets one only when the whole plan is known.
             plan = parse_value([value]).plan if "id" in value else None
@@ -199,7 +198,7 @@ class DraftLoop:
         while True:
             number += 1
             last, steps = number == _DRAFTS, StepStream(on_step)
-            told = Sentence(
+            about = Sentence(
                 "{model} writes, last try" if last else "{model} writes", model=model.name
             )
 
@@ -208,7 +207,7 @@ class DraftLoop:
                 steps.feed(piece)
 
             try:
-                with self.watch("draft", told):
+                with self.watch("draft", about):
                     return await read_answer(model.stream(self.prompt), on_piece, note)
             except ModelBusy as busy:
                 if last:
@@ -293,8 +292,8 @@ class DraftLoop:
             if named <= plan.by_id.keys() and len(named) * 2 <= len(plan.steps):
                 broken = [step.id for step in plan.steps if step.id in named]
         count = len(errors)
-        told = Sentence("round {number}, {errors} errors", number=self.repairs, errors=count)
-        with self.watch("repair", told):
+        about = Sentence("round {number}, {errors} errors", number=self.repairs, errors=count)
+        with self.watch("repair", about):
             answer = await read_answer(self.deps.plan_model.stream(self._asking(errors, broken)))
             parsed = await self._parsed(answer.text)
             # An answer with a whole plan replaces it.
@@ -313,21 +312,22 @@ class DraftLoop:
         if broken:
             names = json.dumps(broken, ensure_ascii=False)
             what = f'Write only these steps again, under their ids: {names}, as {{"steps": […]}}.'
-        shown, lines, told = errors[:20], list[str](), list[str]()
-        for each in shown:
+        listed, lines, tool_lines = errors[:20], list[str](), list[str]()
+        for each in listed:
             about = {"code": each.code, "step": each.step, "field": ".".join(map(str, each.path))}
             line = {**about, "problem": each.message, "hint": each.hint}
             # What a tool says may hold words of files: it is data.
-            heap = told if each.code == WOULD_FAIL else lines
+            heap = tool_lines if each.code == WOULD_FAIL else lines
             heap.append(json.dumps(line, ensure_ascii=False))
-        lines += [fence("what the tools say about these calls", "\n".join(told))] if told else []
-        if len(errors) > len(shown):
-            lines.append(json.dumps({"problem": f"and {len(errors) - len(shown)} more"}))
+        if tool_lines:
+            lines.append(fence("what the tools say about these calls", "\n".join(tool_lines)))
+        if len(errors) > len(listed):
+            lines.append(json.dumps({"problem": f"and {len(errors) - len(listed)} more"}))
         own, problems = self.deps.settings.prompts, "\n".join(lines)
         asked = render("repair", folder=own, problems=problems, what=what)
-        answered = [Message("assistant", self.text), Message("user", asked)]
-        brief = replace(self.brief, problems=tuple(each.message for each in shown))
-        return Prompt([*self.prompt.messages, *answered], brief=brief)
+        exchange = [Message("assistant", self.text), Message("user", asked)]
+        brief = replace(self.brief, problems=tuple(each.message for each in listed))
+        return Prompt([*self.prompt.messages, *exchange], brief=brief)
 
     def _outcome(self) -> Planned:
         self.problems = to_show(self.problems)
@@ -388,10 +388,10 @@ def _three_steps(request: str, offer: Offer, language: str) -> list[dict[str, An
     }
     for name, english in titles.items():
         title = in_language(english, language)
-        told = f"{title}: {escape_text(request)}"
-        agent = {"agent": offer.agents[0].name, "task": told} if offer.agents else {}
+        task = f"{title}: {escape_text(request)}"
+        agent = {"agent": offer.agents[0].name, "task": task} if offer.agents else {}
         after = [steps[-1]["id"]] if steps else []
-        action = agent or {"instruction": told}
+        action = agent or {"instruction": task}
         steps.append({"id": name, "title": title, "after": after, **action})
     return steps
 

@@ -46,14 +46,14 @@ async def instant(
     reason = Sentence(f"instant.{call.kind}")
     steps = [
         {"id": STEP, "tool": call.tool, "inputs": call.inputs},
-        {"id": "answer", "instruction": call.says, "style": "exact"},
+        {"id": "answer", "instruction": call.reply, "style": "exact"},
     ]
     about = {"goal": text, "thought": in_language(reason, locale), "locale": locale}
     plan = Plan.model_validate({**about, "steps": steps})
     flawed = any(each.severity == "error" for each in check_plan(plan, tools))
-    told = None if flawed else await rehearse(call.tool, call.inputs)
-    if told and call.kind == "arithmetic":
+    objection = None if flawed else await rehearse(call.tool, call.inputs)
+    if objection and call.kind == "arithmetic":
         # Nothing but numbers and signs: no model would make more of them.
-        why = Sentence("That cannot be calculated: {why}", why=told)
+        why = Sentence("That cannot be calculated: {why}", why=objection)
         return Instant(reason, answer=in_language(why, "zh" if chinese else "en"))
-    return Instant(reason, plan) if told == "" else None
+    return Instant(reason, plan) if objection == "" else None

@@ -91,10 +91,9 @@ class ModelPlanner:
         )
 
     async def write(
-        self, brief: ports.ReplyBrief, said: Sequence[ports.Message], call: ports.Call
+        self, brief: ports.ReplyBrief, history: Sequence[ports.Message], call: ports.Call
     ) -> str:
-        """Returns the text of one reply, which may be empty."""
         prompts = self.settings.prompts
         return await replies.write_reply(
-            brief, said, call, model=self._report_model, prompts=prompts
+            brief, history, call, model=self._report_model, prompts=prompts
         )

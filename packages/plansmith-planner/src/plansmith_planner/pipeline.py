@@ -71,8 +71,8 @@ async def make_plan(
     with watch("shortlist", known):
         picks, offer = _shortlist(query, request, deps, context)
     # All text from which values may come: the person's words and what was looked up.
-    said, facts = (m.text for m in request.history), (block.text for block in context.facts)
-    given = "\n".join([request.text, request.feedback, *said, *facts])
+    messages, facts = (m.text for m in request.history), (block.text for block in context.facts)
+    given = "\n".join([request.text, request.feedback, *messages, *facts])
     loop = DraftLoop(request, query, locale, deps, offer, context, watch, given)
     planned = _finished(await loop.run(on_step, on_text), decided, request)
     usage = total(decided.usage, planned.metrics.usage)
@@ -110,12 +110,12 @@ async def _triage(request: p.PlanRequest, deps: PlannerDeps, locale: str) -> Tri
     if model is not None:
         # The conversation, shortened to a third of the context, and the time.
         room = settings.context_tokens // 3
-        said = recall(request.history, tokens=room)
+        recalled = recall(request.history, tokens=room)
         results = gather.earlier_text([*deps.earlier.results.values()]) if deps.earlier else ""
-        shown = clipped(results, tokens=room, keep_end=True)
-        told = {TITLE: said.text, gather.EARLIER: shown}
-        told |= {gather.TIME: gather.time_text(deps.clock, settings.timezone)}
-        known = [ContextBlock(title, text) for title, text in told.items() if text]
+        results_text = clipped(results, tokens=room, keep_end=True)
+        texts = {TITLE: recalled.text, gather.EARLIER: results_text}
+        texts |= {gather.TIME: gather.time_text(deps.clock, settings.timezone)}
+        known = [ContextBlock(title, text) for title, text in texts.items() if text]
     return await triage(
         request.text,
         model=model,

@@ -24,7 +24,7 @@ _AS_RESULTS: Final = "\n\nShow the results themselves, as tables and lists."
 
 async def write_reply(
     brief: ReplyBrief,
-    said: Sequence[Message],
+    history: Sequence[Message],
     call: Call,
     *,
     model: ChatModel,
@@ -33,8 +33,8 @@ async def write_reply(
 ) -> str:
     """Returns the model's text; clips results that do not fit into the prompt, with a note."""
     prompt = _material(brief.instruction, brief.results, tokens)
-    if said:  # the conversation before the request, so that a reply fits into it
-        recalled = recall(said, tokens=1_500)
+    if history:  # the conversation before the request, so that a reply fits into it
+        recalled = recall(history, tokens=1_500)
         prompt = f"{fence(TITLE, recalled.text)}\n\n{prompt}"
     prompt += _AS_RESULTS if brief.style == "results" else ""
     text = render("reply", folder=prompts, locale=brief.locale, instruction=prompt)

@@ -94,5 +94,4 @@ class Models(Record):
         return {"model": value} if isinstance(value, str) else value
 
     def role(self, name: str) -> ModelSettings:
-        """Returns the model settings of a role."""
         return cast("ModelSettings | None", getattr(self, name)) or self.plan

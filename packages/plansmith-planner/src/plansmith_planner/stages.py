@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from plansmith.check.rehearsal import Rehearse, no_rehearsal
+from plansmith.plan.capability import AgentSpec, ToolSpec
+from plansmith.plan.earlier import UsableResults
 from plansmith.plan.planning import Tell
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import ChatModel, Clock, ContextSource, Ranker
+from plansmith_planner.context.background import Search
 from plansmith_planner.settings import PlannerSettings
-
-if TYPE_CHECKING:
-    from plansmith.plan.capability import AgentSpec, ToolSpec
-    from plansmith.plan.earlier import UsableResults
-    from plansmith_planner.context.background import Search
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,6 @@ class StageLine(str):
     begins: bool
 
     def __new__(cls, stage: str, about: str, locale: str, *, begins: bool) -> Self:
-        """Makes the line of a stage."""
         line = Sentence("{stage}: {about}", stage=Sentence(f"stage.{stage}"), about=about)
         made = super().__new__(cls, in_language(line, locale))
         made.stage, made.about, made.begins = stage, in_language(about, locale), begins
@@ -71,7 +68,6 @@ class Watch:
 
     @contextmanager
     def __call__(self, stage: str, about: str) -> Generator[None]:
-        """Measures one stage."""
         self.note(stage, about, begins=True)
         start = self._clock.monotonic()
         try:

@@ -37,7 +37,6 @@ class Suggestion:
     missing: tuple[str, ...]
 
     def to_json(self) -> dict[str, Json]:
-        """Returns the suggestion as JSON."""
         return {
             "template": self.template.full_name,
             "goal": self.template.plan.goal,
@@ -84,16 +83,16 @@ def _similarity(request: str, asked: Request, shared: Sequence[str], template: T
     given = [*map(value_text, found_inputs(request, template).values())]
     before = [value for form in template.properties.values() for value in _saved_values(form)]
     values, old = ({term for text in each for _, term in terms(text)} for each in (given, before))
-    said = asked.surface.keys() - values
-    request_terms = {term: weight for term, weight in asked.terms.items() if term in said}
+    words = asked.surface.keys() - values
+    request_terms = {term: weight for term, weight in asked.terms.items() if term in words}
     earlier = read_request(template.request or template.plan.goal)
     template_terms = (earlier.terms.keys() & earlier.surface.keys()) - old
     if not request_terms or not template_terms:
         return 0.0
     matched = sum(request_terms[term] for term in shared if term in request_terms)
-    answered = matched / sum(request_terms.values())
+    fit = matched / sum(request_terms.values())
     covered = len(template_terms & (request_terms.keys() | set(shared))) / len(template_terms)
-    return 2 * answered * covered / (answered + covered) if answered + covered else 0.0
+    return 2 * fit * covered / (fit + covered) if fit + covered else 0.0
 
 
 def found_inputs(request: str, template: Template) -> dict[str, Json]:

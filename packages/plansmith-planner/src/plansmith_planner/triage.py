@@ -73,7 +73,7 @@ async def triage(  # noqa: PLR0913 - all but the request by name
                 Message("user", "\n\n".join([*blocks, fence("request", asked)])),
             ]
             prompt = Prompt(messages, schema=SCHEMA, brief=TriageBrief(visible(asked)))
-            decided = _decided(await read_answer(model.stream(prompt)), asked)
+            decided = _read_decision(await read_answer(model.stream(prompt)), asked)
     except (ModelFailed, UnreadableText) as error:
         failed = Sentence("triage failed: {reason}", reason=str(error))
         decided = Triage(Decision.PLAN, failed, asked)
@@ -124,7 +124,7 @@ def agent_plan(agent: str, query: str, locale: str) -> Plan:
     return Plan.model_validate({"goal": query, "locale": locale, "steps": [step]})
 
 
-def _decided(reply: ModelAnswer, request: str) -> Triage:
+def _read_decision(reply: ModelAnswer, request: str) -> Triage:
     value = read_json(reply.text)
     if not isinstance(value, dict) or value.get("decision") not in list(Decision):
         other = Sentence("the model's answer is not a decision: '{text}'", text=reply.text[:80])

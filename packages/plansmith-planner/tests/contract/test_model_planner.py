@@ -43,9 +43,9 @@ class TestReplies(ReplyWriterContract):
 
 
 class TestThreads(ConversationsContract):
-    async def begin(self, *said: str) -> tuple[ThreadMemory, str, Sequence[int]]:
+    async def begin(self, *texts: str) -> tuple[ThreadMemory, str, Sequence[int]]:
         store = MemoryStore()
-        added = [MessageAdded(text=each) for each in said]
+        added = [MessageAdded(text=each) for each in texts]
         thread = await ThreadStore(store).add(
             "talk", ThreadOpened(), *added, by=Actor(kind="person")
         )

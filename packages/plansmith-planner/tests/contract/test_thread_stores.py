@@ -36,15 +36,16 @@ class ThreadKeeper(ThreadStore):
         self.store = store
 
 
+def _url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        server: Server = request.getfixturevalue("postgres_server")
+        return server.new_database(f"threads_{next(_numbers)}")
+    return "memory" if request.param == "memory" else f"sqlite:///{tmp_path / 'runs.db'}"
+
+
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ThreadKeeper]:
-    url = "memory"
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'runs.db'}"
-    elif request.param == "postgres":
-        server: Server = request.getfixturevalue("postgres_server")
-        url = server.new_database(f"threads_{next(_numbers)}")
-    made = open_store(url)
+    made = open_store(_url(request, tmp_path))
     yield ThreadKeeper(made)
     await made.close()
 
@@ -143,8 +144,8 @@ async def test_a_run_is_found_in_the_thread_that_named_it_first(store: ThreadKee
     await store.append_entries([entry("one", 1, ThreadOpened(adopts="adopted"))])
     await store.append_entries(story("trip"))
     again = MessageRead(message=2, kind="request", run="trip-run")
-    said = [entry("two", 1, ThreadOpened()), entry("two", 2, MessageAdded(text="again"))]
-    await store.append_entries([*said, entry("two", 3, again)])
+    opening = [entry("two", 1, ThreadOpened()), entry("two", 2, MessageAdded(text="again"))]
+    await store.append_entries([*opening, entry("two", 3, again)])
     runs = ("adopted", "trip-run", "trip-later", "none")
     found = [await store.thread_of(run) for run in runs]
     assert found == ["one", "trip", "trip", ""]
@@ -174,10 +175,7 @@ async def _names(
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'runs.db'}"
-    server: Server = request.getfixturevalue("postgres_server")
-    return server.new_database(f"threads_{next(_numbers)}")
+    return _url(request, tmp_path)
 
 
 async def test_a_thread_outlives_its_runs(url: str) -> None:
@@ -233,8 +231,8 @@ async def test_the_doctor_says_which_thread_is_damaged_and_puts_its_headline_rig
         file.execute("DELETE FROM records WHERE name = 'holed 2'")
         file.execute("UPDATE records SET label = 'eve', body = '{}' WHERE name = 'listed'")
     found = await _findings(url)
-    told = {name: found[f"thread {name}"].message for name in ("altered", "cut", "holed")}
-    assert told == {
+    messages = {name: found[f"thread {name}"].message for name in ("altered", "cut", "holed")}
+    assert messages == {
         "altered": "entry 4 of thread altered was altered",
         "cut": "the end of thread cut is missing",
         "holed": "entry 2 of thread holed is missing",
@@ -254,9 +252,9 @@ async def test_the_doctor_says_which_thread_is_damaged_and_puts_its_headline_rig
 
 async def test_an_entry_of_a_thread_cannot_be_changed_from_outside(store: ThreadKeeper) -> None:
     cities: list[Json] = ["Rome"]
-    said = [entry("trip", 1, ThreadOpened()), entry("trip", 2, MessageAdded(text="Rome"))]
+    opening = [entry("trip", 1, ThreadOpened()), entry("trip", 2, MessageAdded(text="Rome"))]
     read = MessageRead(message=2, kind="answer", run="r", question="q", value={"city": cities})
-    await store.append_entries([*said, entry("trip", 3, read)])
+    await store.append_entries([*opening, entry("trip", 3, read)])
     cities.append("Oslo")
     [found] = await store.thread_entries("trip", after=2)
     assert isinstance(found.body, MessageRead)

@@ -10,9 +10,12 @@ from plansmith import Plan, Run, RunStatus
 from plansmith.app import Plansmith
 from plansmith.plan.events import Who
 from plansmith.plan.limits import Limits
+from plansmith.plan.planning import Planned
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
+from plansmith_planner.parse.reply import Parsed
 from plansmith_planner.settings import PlannerSettings
-from plansmith_planner.threads.thread import Thread
+from plansmith_planner.threads.thread import Thread, Turn
+from plansmith_planner.triage import Triage
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = PlannerSettings(triage=False)
@@ -62,9 +65,13 @@ async def bodies(app: Plansmith, run: Any, kind: type[Any]) -> list[Any]:
     return [event.body async for event in app.events(run.id) if isinstance(event.body, kind)]
 
 
+def plan_of(made: Run | Planned | Parsed | Triage) -> Plan:
+    assert made.plan is not None
+    return made.plan
+
+
 async def approve(app: Plansmith, run: Run, by: str = "ada") -> None:
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by=by)
+    await app.decide(run.id, approve=plan_of(run).hash, by=by)
 
 
 async def approved(app: Plansmith, run: Run, by: str = "ada") -> Run:
@@ -74,11 +81,14 @@ async def approved(app: Plansmith, run: Run, by: str = "ada") -> Run:
     return await app.run(run.id)
 
 
-async def begun(thread: Thread, text: str, by: Who = "ann", key: str = "") -> Run:
-    """Says something in a thread; returns the run that came of it."""
-    turn = await thread.say(text, by=by, key=key)
+def run_of(turn: Turn) -> Run:
     assert turn.run is not None
     return turn.run
+
+
+async def begun(thread: Thread, text: str, by: Who = "ann", key: str = "") -> Run:
+    """Says something in a thread; returns the run that came of it."""
+    return run_of(await thread.say(text, by=by, key=key))
 
 
 async def done(app: Plansmith, thread: Thread, text: str) -> Run:

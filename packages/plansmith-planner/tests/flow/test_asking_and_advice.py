@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 from tests.edited import change_step, remove_step
-from tests.flow.smiths import LIMITS, Script, approved, bodies, plan, smith, statuses, step
+from tests.flow.smiths import LIMITS, Script, approved, bodies, plan, plan_of, smith, statuses, step
 
 from plansmith import Effect, RunStatus
 from plansmith.engine.budget import BudgetLimits
@@ -173,8 +173,7 @@ async def test_too_many_rejected_plans_ask_instead_of_planning_again(scripted: S
     assert list(run.questions) == ["rejections:1"]
     run = await app.answer(run.id, "rejections:1", "go_on", by="ada")
     run = await app.request_changes(run.id, "still otherwise", by="ada")
-    assert run.plan is not None
-    assert run.plan.by_id["m"].to_json()["inputs"] == {"n": 2}
+    assert plan_of(run).by_id["m"].to_json()["inputs"] == {"n": 2}
     run = await app.request_changes(run.id, "and again", by="ada")
     run = await app.answer(run.id, "rejections:2", "stop", by="ada")
     assert run.status is RunStatus.CANCELLED
@@ -214,9 +213,9 @@ async def test_a_question_with_a_time_limit_ends_without_an_answer_and_never_wit
         await app.answer(run.id, "q", "yes")
     run = await app.run(run.id)
     assert statuses(run) == {"q": "failed", "b": "skipped", "c": "done"}
-    [answered] = await bodies(app, run, e.QuestionAnswered)
-    assert answered.no_answer
-    assert answered.answer is None
+    [answer] = await bodies(app, run, e.QuestionAnswered)
+    assert answer.no_answer
+    assert answer.answer is None
 
 
 # Edits in mid-run, forks
@@ -277,8 +276,7 @@ async def test_a_request_whose_planning_died_is_planned_after_the_restart(script
     app, tools = smith(model=scripted({"steps": [step("a")]}), store=store)
     await app.runs.resume_all()
     [run] = await app.runs()
-    assert run.plan is not None
-    assert run.plan.locale == "zh-CN"
+    assert plan_of(run).locale == "zh-CN"
     run = await app.run(run.id)
     assert run.status is RunStatus.DONE
     assert len(tools.calls) == 1
@@ -290,11 +288,11 @@ class DyingStore(MemoryStore):
     dies_at = ""
 
     async def append(
-        self, events: Sequence[e.Event], values: Sequence[Json | Content] = (), **told: Any
+        self, events: Sequence[e.Event], values: Sequence[Json | Content] = (), **options: Any
     ) -> None:
         if any(event.body.type == self.dies_at for event in events):
             raise Crash
-        await super().append(events, values, **told)
+        await super().append(events, values, **options)
 
 
 @pytest.mark.parametrize("wish", [False, True])

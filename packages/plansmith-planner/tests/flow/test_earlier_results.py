@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, plan
+from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, plan, plan_of, run_of
 
 from plansmith import Effect, Plan, Plansmith, Run, RunStatus
 from plansmith.errors import PlanInvalid, PlansmithError, ToolFailed
@@ -122,8 +122,7 @@ async def test_an_earlier_result_is_used_without_fetching_it_again_and_a_person_
     run = await talk.submit(sending(ref, "rows"))
     assert run.status is RunStatus.REVIEWING
     assert run.earlier == {ref: content_of(TOTALS).digest}
-    assert run.plan is not None
-    await talk.app.decide(run.id, approve=run.plan.hash, by="ada")
+    await talk.app.decide(run.id, approve=plan_of(run).hash, by="ada")
     run = await talk.app.run(run.id)
     [asked] = run.questions.values()
     assert (asked.kind, asked.sources) == ("consent", (ref,))
@@ -145,8 +144,7 @@ async def test_the_review_of_an_earlier_result_names_its_request_and_step_in_bot
     assert (note.step, note.path) == ("mail", ("inputs", "rows"))
     assert "How warm is it in Oslo and Rome?, step totals" in note.message
     assert "来自之前的运行" in in_language(note.message, "zh")
-    assert run.plan is not None
-    assert any("uses step totals of the earlier run" in each for each in plan_lines(run.plan))
+    assert any("uses step totals of the earlier run" in each for each in plan_lines(plan_of(run)))
     events = await talk.app.store.events(run.id)
     [review] = [each.body for each in events if isinstance(each.body, e.ReviewAsked)]
     assert "step totals of the earlier run" in review.reasons[0]
@@ -159,10 +157,9 @@ async def test_a_named_result_is_written_out_and_a_step_of_the_plan_wins_over_th
     text = {"id": "say", "tool": "look", "inputs": {"text": "{{totals.rows[1].city}}!"}}
     run = await talk.submit(plan({"id": "mail", "tool": "look", "inputs": {
         "rows": {"$from": "totals", "$path": ["rows"]}}}, text))  # fmt: skip
-    assert run.plan is not None
-    assert run.plan.to_json()["steps"][0]["inputs"]["rows"]["$from"] == ref  # type: ignore[index,call-overload]
-    noted = [each.step for each in run.problems if each.code == "PS317"]
-    assert noted == ["mail", "say"]
+    assert plan_of(run).to_json()["steps"][0]["inputs"]["rows"]["$from"] == ref  # type: ignore[index,call-overload]
+    warned = [each.step for each in run.problems if each.code == "PS317"]
+    assert warned == ["mail", "say"]
     await talk.app.run(run.id)
     assert arguments(tools, "look") == [{"rows": ROWS}, {"text": "Rome!"}]
     own = await talk.submit(
@@ -336,8 +333,7 @@ async def test_an_earlier_result_is_used_after_a_restart_and_its_run_deleted(
     talk, _ = talks(store=SqliteStore(file))
     ref = await talk.first()
     run = await talk.submit(sending(ref, "rows"))
-    assert run.plan is not None
-    await talk.app.decide(run.id, approve=run.plan.hash, by="ada")
+    await talk.app.decide(run.id, approve=plan_of(run).hash, by="ada")
     await talk.app.close()
     tools = fakes()
     async with Plansmith(tools=[tools], store=SqliteStore(file), limits=LIMITS) as other:
@@ -362,8 +358,7 @@ async def test_an_earlier_result_that_was_altered_or_lost_fails_the_step_and_is_
         talk, _ = talks(store=SqliteStore(file))
         ref = await talk.first()
         run = await talk.submit(sending(ref))
-        assert run.plan is not None
-        await talk.app.decide(run.id, approve=run.plan.hash, by="ada")
+        await talk.app.decide(run.id, approve=plan_of(run).hash, by="ada")
         await talk.app.runs.store.delete_run(talk.threads["talk"][0])  # type: ignore[attr-defined]
         await talk.app.close()
         with sqlite3.connect(file) as database:
@@ -382,14 +377,13 @@ def drafted(**inputs: Any) -> dict[str, Any]:
     return {"goal": "x", "steps": [{"id": "a", "tool": "look", "inputs": inputs}]}
 
 
-async def told(app: Plansmith, *messages: str) -> list[Run]:
+async def runs_of(app: Plansmith, *messages: str) -> list[Run]:
     """Says these in one thread, and runs what each was planned to."""
     thread = await app.thread("talk")
     runs: list[Run] = []
     for text in messages:
         turn = await thread.say(text, by="ada")
-        assert turn.run is not None
-        runs.append(await app.runs.run(turn.run.id))
+        runs.append(await app.runs.run(run_of(turn).id))
     return runs
 
 
@@ -408,7 +402,7 @@ async def test_a_replan_keeps_the_earlier_result_and_its_prompt_has_no_word_of_i
         {"goal": "x", "steps": [FIND]}, drafted(n=1, rows=rows), drafted(n=2, rows=rows)
     )
     app = Plansmith(model=model, tools=[tools], limits=limits, settings=NO_TRIAGE)
-    first, second = await told(app, "Find the totals", "Show the rows of them")
+    first, second = await runs_of(app, "Find the totals", "Show the rows of them")
     ref = f"run:{first.id}/totals"
     assert second.status is RunStatus.DONE
     assert second.earlier == {ref: content_of(TOTALS).digest}
@@ -425,7 +419,7 @@ async def test_words_planted_in_an_earlier_result_stand_only_in_a_fence_of_the_p
     model = scripted({"goal": "x", "steps": [FIND]}, drafted(x=wrong), drafted(x=right))
     tools = fakes()
     app = Plansmith(model=model, tools=[tools], settings=NO_TRIAGE, limits=LIMITS)
-    first, second = await told(app, "Find the totals", "Show the rows of them")
+    first, second = await runs_of(app, "Find the totals", "Show the rows of them")
     assert second.earlier == {f"run:{first.id}/totals": content_of(TOTALS).digest}
     assert second.status is RunStatus.DONE
     assert arguments(tools, "look") == [{"x": ROWS}]
@@ -444,7 +438,7 @@ async def test_a_value_that_an_earlier_result_showed_is_not_made_up(
     step = {"id": "a", "tool": "send", "inputs": {"account": number}}
     model = scripted({"goal": "x", "steps": [FIND]}, {"goal": "x", "steps": [step]})
     app = Plansmith(model=model, tools=[tools], settings=NO_TRIAGE, limits=LIMITS)
-    _, run = await told(app, "Find the account", "Send it there")
+    _, run = await runs_of(app, "Find the account", "Send it there")
     assert ("PS505" in [each.code for each in run.problems]) is made_up
 
 
@@ -453,10 +447,9 @@ async def test_a_schedule_and_a_template_of_an_earlier_result_are_refused() -> N
     ref = await talk.first()
     run = await talk.submit(plan({"id": "a", "tool": "look", "inputs": {"x": {"$from": ref}}}))
     done = await talk.app.run(run.id)
-    assert done.plan is not None
     with pytest.raises(PlanInvalid, match="PS316"):
         await talk.app.schedules.create(
-            timing=Timing(daily_at="09:00"), run=done.id, approve=done.plan.hash, by="ada"
+            timing=Timing(daily_at="09:00"), run=done.id, approve=plan_of(done).hash, by="ada"
         )
     with pytest.raises(PlanInvalid, match="PS316"):
         await talk.app.templates.save(done, "again", by="ada")
@@ -499,8 +492,7 @@ async def test_a_replan_that_takes_another_earlier_result_for_a_change_is_review
     run = await through(talk.app, await talk.submit(sending(first, "rows")))
     assert run.status is RunStatus.REVIEWING
     assert not run.is_approved
-    assert run.plan is not None
-    assert second in str(run.plan.to_json())
+    assert second in str(plan_of(run).to_json())
     assert run.earlier == {first: content_of(TOTALS).digest, second: content_of(TOTALS).digest}
     assert len(arguments(tools, "send")) == 1
 
@@ -510,7 +502,7 @@ async def test_a_thread_of_somebody_else_gives_no_earlier_result_to_a_plan(
 ) -> None:
     model = scripted({"goal": "x", "steps": [FIND]}, drafted(x="own"))
     app = Plansmith(model=model, tools=[fakes()], settings=NO_TRIAGE, limits=LIMITS)
-    [first] = await told(app, "Find the totals")
+    [first] = await runs_of(app, "Find the totals")
     other = await app.thread("other")
     await other.say("Show mine", by="eve")
     given = plan({"id": "a", "tool": "look", "inputs": {"x": {"$from": f"run:{first.id}/totals"}}})

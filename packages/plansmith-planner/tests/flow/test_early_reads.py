@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.flow.smiths import NO_TRIAGE, Stepwise, approve, approved
+from tests.flow.smiths import NO_TRIAGE, Stepwise, approve, approved, plan_of
 
 from plansmith import Effect, Plan, Plansmith, Run, RunStatus, ToolSpec
 from plansmith.errors import ToolFailed
@@ -76,6 +76,11 @@ def app_of(model: Any, source: Any, **options: Any) -> Plansmith:
     return Plansmith(model=model, tools=[source], **(given | options))
 
 
+def opened(*steps: dict[str, Any], **options: Any) -> tuple[Plansmith, Slow, Gate]:
+    model, gate = Slow(*steps), Gate()
+    return app_of(model, gate, **options), model, gate
+
+
 async def bodies(app: Plansmith, run: str) -> list[Any]:
     return [event.body for event in await app.store.events(run)]
 
@@ -114,8 +119,7 @@ async def planned(app: Plansmith, model: Slow, gate: Gate, **options: Any) -> Ru
 async def test_no_read_is_made_before_the_approval_where_the_plan_is_seen_first(
     options: dict[str, Any], mode: str
 ) -> None:
-    model, gate = Slow(READ, MAIL), Gate()
-    app = app_of(model, gate, **options)
+    app, model, gate = opened(READ, MAIL, **options)
     planning = asyncio.create_task(app.plan("look, then mail", mode=mode))
     await model.wrote.wait()
     for _ in range(50):
@@ -128,13 +132,13 @@ async def test_no_read_is_made_before_the_approval_where_the_plan_is_seen_first(
 
 
 async def test_an_early_read_is_journaled_before_it_is_made_and_used_once() -> None:
-    model, gate, told = Slow(READ, MAIL), Gate(), list[str]()
-    app = app_of(model, gate, tell=told.append)
+    model, gate, lines = Slow(READ, MAIL), Gate(), list[str]()
+    app = app_of(model, gate, tell=lines.append)
     run = await planned(app, model, gate)
     assert run.status is RunStatus.REVIEWING
     [started] = [b for b in await bodies(app, run.id) if isinstance(b, PrefetchStarted)]
     assert (started.tool, await app.store.get(started.inputs)) == ("look", {"q": "x"})
-    assert 'early read: look {"q": "x"}' in told
+    assert 'early read: look {"q": "x"}' in lines
     run = await approved(app, run)
     assert run.status is RunStatus.DONE
     assert gate.calls == ["look", "mail"]
@@ -163,8 +167,8 @@ async def test_the_intent_of_an_early_read_is_durable_before_the_tool_hears_of_i
 
 
 async def test_the_times_of_a_step_that_took_an_early_read_are_those_of_the_read() -> None:
-    clock, model, gate = Stepwise(), Slow(READ, MAIL), Gate()
-    app = app_of(model, gate, clock=clock)
+    clock = Stepwise()
+    app, model, gate = opened(READ, MAIL, clock=clock)
     planning = asyncio.create_task(app.plan("look, then mail"))
     await gate.called.wait()
     began = clock.now()
@@ -183,8 +187,8 @@ async def test_the_times_of_a_step_that_took_an_early_read_are_those_of_the_read
 
 
 async def test_an_early_read_that_is_old_at_the_approval_is_made_again() -> None:
-    clock, model, gate = Stepwise(), Slow(READ, MAIL), Gate()
-    app = app_of(model, gate, clock=clock)
+    clock = Stepwise()
+    app, model, gate = opened(READ, MAIL, clock=clock)
     run = await planned(app, model, gate)
     clock.forward(3600)
     run = await approved(app, run)
@@ -193,8 +197,7 @@ async def test_an_early_read_that_is_old_at_the_approval_is_made_again() -> None
 
 
 async def test_nothing_runs_on_while_a_person_looks_at_the_plan() -> None:
-    model, gate = Slow(READ, MAIL), Gate()
-    app = app_of(model, gate)
+    app, model, gate = opened(READ, MAIL)
     planning = asyncio.create_task(app.plan("look, then mail"))
     await gate.called.wait()
     model.go_on.set()
@@ -210,8 +213,7 @@ async def test_nothing_runs_on_while_a_person_looks_at_the_plan() -> None:
 
 
 async def test_a_plan_that_begins_at_once_waits_a_moment_for_a_read_that_still_runs() -> None:
-    model, gate = Slow(READ), Gate()
-    app = app_of(model, gate)
+    app, model, gate = opened(READ)
     planning = asyncio.create_task(app.plan("look"))
     await gate.called.wait()
     model.go_on.set()
@@ -252,8 +254,7 @@ async def test_a_failed_early_read_is_told_and_the_step_calls_for_itself() -> No
 
 async def test_two_equal_steps_share_no_early_read() -> None:
     again = {**READ, "id": "b"}
-    model, gate = Slow(READ, again), Gate()
-    app = app_of(model, gate)
+    app, model, gate = opened(READ, again)
     run = await planned(app, model, gate)
     run = await app.run(run.id)
     assert run.status is RunStatus.DONE
@@ -303,6 +304,5 @@ async def test_a_read_that_an_edit_puts_after_a_change_is_made_anew() -> None:
     await planning
     after = {**look, "after": ["w"]}
     run = await app.edit(name, Plan.model_validate({"goal": "g", "steps": [put, after]}), by="ada")
-    assert run.plan is not None
-    await app.decide(name, approve=run.plan.hash, by="ada")
+    await app.decide(name, approve=plan_of(run).hash, by="ada")
     assert (await app.run(name)).result("check") == 1

@@ -105,11 +105,11 @@ async def test_a_failed_step_without_another_plan_still_gives_a_reply_from_what_
     assert run.status is RunStatus.PARTLY_DONE
     assert run.steps["r"].result == "Only a."
     assert "Only a." in run.report
-    told = writer.prompts[0][0].text
-    assert "saw it" in told
-    assert "the step 'f' did not finish" in told
-    assert "These steps did not finish: f" in told
-    assert "out of order" not in told
+    prompt = writer.prompts[0][0].text
+    assert "saw it" in prompt
+    assert "the step 'f' did not finish" in prompt
+    assert "These steps did not finish: f" in prompt
+    assert "out of order" not in prompt
     assert await started(app, run) == ["a", "f", "r"]
     assert (await replay(run.id, app)).identical
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.flow.smiths import Script
+from tests.flow.smiths import Script, plan_of
 
 from plansmith import Plansmith, tool
 from plansmith.testing.fakes import FakeClock
@@ -53,8 +53,7 @@ async def test_a_tool_outside_a_strict_shortlist_is_a_problem_and_repaired(
     strict = settings(top_k=1, strict_shortlist=True)
     smith = Plansmith(model=model, tools=[weather, harvest], settings=strict)
     run = await smith.plan("the weather in Oslo")
-    assert run.plan is not None
-    assert run.plan.steps[0].to_json()["tool"] == "weather"
+    assert plan_of(run).steps[0].to_json()["tool"] == "weather"
     assert "'harvest' was not offered for this request" in model.prompts[1][-1].text
 
 
@@ -65,8 +64,7 @@ async def test_a_tool_outside_the_shortlist_is_accepted_unless_it_is_strict(
         model=scripted(plan_with("harvest")), tools=[weather, harvest], settings=settings(top_k=1)
     )
     run = await smith.plan("the weather in Oslo")
-    assert run.plan is not None
-    assert run.plan.steps[0].to_json()["tool"] == "harvest"
+    assert plan_of(run).steps[0].to_json()["tool"] == "harvest"
 
 
 async def test_a_ranker_that_is_given_ranks_by_meaning(scripted: Script) -> None:
@@ -78,8 +76,7 @@ async def test_a_ranker_that_is_given_ranks_by_meaning(scripted: Script) -> None
         settings=settings(top_k=1, strict_shortlist=True),
     )
     run = await smith.plan("Erdäpfel zählen")
-    assert run.plan is not None
-    assert not run.plan.degraded
+    assert not plan_of(run).degraded
     assert '"harvest"' in model.prompts[0][1].text
     assert '"weather"' not in model.prompts[0][1].text
 

@@ -60,20 +60,6 @@ async def test_the_outcome_of_a_run_with_a_failed_step_begins_with_that(
         assert whole.index(first) < whole.index("The word is tea.")
 
 
-@tool(effect="read")
-def find(word: str) -> dict[str, Any]:
-    """Find the places of a word."""
-    places = [word] if word == "tea" else []
-    return {"places": places, "count": len(places), "notes": ["one is a link"]}
-
-
-@tool(effect="read")
-def write_up(word: str) -> dict[str, Any]:
-    """Say what is known of a word."""
-    known: dict[str, dict[str, Any]] = {"milk": {"text": "White."}, "tea": {"total": 12.5}}
-    return {"citations": []} | known.get(word, {})
-
-
 @tool(effect="write")
 def keep(word: str) -> dict[str, Any]:
     return {"kept": word, "tags": []}
@@ -103,10 +89,10 @@ async def test_why_names_the_step_that_an_answer_was_made_of(says: str, step: st
         run = await smith.submit(Plan.model_validate({"goal": "Count", "steps": steps}))
         run = await smith.run(run.id)
         events = await smith.store.events(run.id)
-    told = why("why 4711?", [RunDigest(run, events)])
-    assert told is not None
-    assert told.step == step
-    assert f"step {step} (count)" in told.text
+    reply = why("why 4711?", [RunDigest(run, events)])
+    assert reply is not None
+    assert reply.step == step
+    assert f"step {step} (count)" in reply.text
 
 
 KEEP_IT = {"tool": "keep", "inputs": {"word": "{{item}}"}}

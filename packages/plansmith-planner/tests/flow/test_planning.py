@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.flow.smiths import Script
+from tests.flow.smiths import Script, plan_of
 
 from plansmith import AgentSpec, Effect, ToolSpec
 from plansmith.clock import SystemClock
@@ -53,7 +53,7 @@ def step(**fields: Any) -> dict[str, Any]:
     return {"id": "now", "kind": "tool", "tool": "get_weather", "inputs": {"city": "Oslo"}} | fields
 
 
-def plan_of(*steps: dict[str, Any]) -> dict[str, Any]:
+def draft_of(*steps: dict[str, Any]) -> dict[str, Any]:
     return GOOD | {"steps": [*steps, {"id": "say", "kind": "reply", "instruction": "Tell {{now}}"}]}
 
 
@@ -83,13 +83,12 @@ def errors(planned: Planned) -> list[str]:
 
 
 async def test_a_request_becomes_a_checked_plan_with_an_estimate(scripted: Script) -> None:
-    told: list[str] = []
-    planned = await run(scripted(Answer(GOOD, usage=Usage(900, 100))), tell=told.append)
-    assert planned.plan is not None
-    assert planned.plan.goal == "Weather in Oslo"
+    lines: list[str] = []
+    planned = await run(scripted(Answer(GOOD, usage=Usage(900, 100))), tell=lines.append)
+    assert plan_of(planned).goal == "Weather in Oslo"
     assert errors(planned) == []
     assert planned.draft is None
-    stages = list(dict.fromkeys(line.split(":")[0] for line in told))
+    stages = list(dict.fromkeys(line.split(":")[0] for line in lines))
     assert stages == ["triage", "context", "shortlist", "draft", "parse", "check"]
     metrics = planned.metrics
     assert (metrics.parsed, metrics.parsed_at_once, metrics.repairs) == (True, True, 0)
@@ -100,12 +99,12 @@ async def test_a_request_becomes_a_checked_plan_with_an_estimate(scripted: Scrip
 async def test_the_progress_of_planning_is_told_in_the_language_of_the_request(
     scripted: Script,
 ) -> None:
-    told: list[str] = []
+    lines: list[str] = []
     broken = Answer("no plan at all")
-    await run(scripted(broken, GOOD), "奥斯陆的天气怎么样？", tell=told.append)
-    stages = list(dict.fromkeys(line.split("：")[0] for line in told))
+    await run(scripted(broken, GOOD), "奥斯陆的天气怎么样？", tell=lines.append)
+    stages = list(dict.fromkeys(line.split("：")[0] for line in lines))
     assert stages == ["判断", "背景", "候选工具", "起草", "读取草稿", "修正", "检查"]
-    assert not [line for line in told if re.search(r"[a-z]{4,}", line.replace("scripted", ""))]
+    assert not [line for line in lines if re.search(r"[a-z]{4,}", line.replace("scripted", ""))]
 
 
 async def test_small_talk_never_reaches_the_planning_model(scripted: Script) -> None:
@@ -117,9 +116,9 @@ async def test_small_talk_never_reaches_the_planning_model(scripted: Script) -> 
 async def test_a_yes_that_agrees_to_an_action_is_planned_and_not_only_answered(
     scripted: Script,
 ) -> None:
-    said = {"decision": "answer", "reason": "agreed", "query": "Send it to Ann", "answer": "Sent!"}
+    sent = {"decision": "answer", "reason": "agreed", "query": "Send it to Ann", "answer": "Sent!"}
     history = [Message("assistant", "Shall I send the mail to Ann?")]
-    planned = await run(scripted(GOOD), "yes", triage=scripted(said), history=history)
+    planned = await run(scripted(GOOD), "yes", triage=scripted(sent), history=history)
     assert planned.decision is Decision.PLAN
 
 
@@ -131,15 +130,14 @@ async def test_the_enriched_query_is_what_is_planned(scripted: Script) -> None:
 
 
 async def test_only_the_broken_step_is_asked_for_again(scripted: Script) -> None:
-    bad = plan_of(step(), step(id="mail", tool="no_such_thing_at_all", inputs={}))
+    bad = draft_of(step(), step(id="mail", tool="no_such_thing_at_all", inputs={}))
     mended = {"steps": [step(id="mail", tool="send_mail", inputs={"body": "{{now}}"})]}
     model = scripted(
         Answer(bad, usage=Usage(10, 10)), Answer(mended, expects='["mail"]', usage=Usage(5, 5))
     )
     planned = await run(model)
-    assert planned.plan is not None
-    assert [each.id for each in planned.plan.steps] == ["now", "mail", "say"]
-    assert planned.plan.by_id["mail"].to_json()["tool"] == "send_mail"
+    assert [each.id for each in plan_of(planned).steps] == ["now", "mail", "say"]
+    assert plan_of(planned).by_id["mail"].to_json()["tool"] == "send_mail"
     assert planned.metrics.repairs == 1
     assert planned.metrics.usage.input_tokens == 15
     repair = model.prompts[1]
@@ -151,34 +149,30 @@ async def test_only_the_broken_step_is_asked_for_again(scripted: Script) -> None
 async def test_a_text_without_a_plan_is_asked_for_whole(scripted: Script) -> None:
     model = scripted("Sorry, what?", Answer(GOOD, expects="whole plan"))
     planned = await run(model)
-    assert planned.plan is not None
-    assert not planned.plan.degraded
+    assert not plan_of(planned).degraded
     assert (planned.metrics.parsed_at_once, planned.metrics.repairs) == (False, 1)
 
 
 @pytest.mark.parametrize(
-    ("text", "locale", "expected"),
-    [("", "en", "(no plan is available)"), ("", "zh-CN", "（计划不可用）")],
+    ("locale", "expected"), [("en", "(no plan is available)"), ("zh-CN", "（计划不可用）")]
 )
 async def test_with_nothing_to_say_the_stand_in_says_so(
-    text: str, locale: str, expected: str, scripted: Script
+    locale: str, expected: str, scripted: Script
 ) -> None:
-    planned = await run(scripted(text, text, text), locale=locale)
-    assert planned.plan is not None
-    assert planned.plan.steps[0].to_json()["instruction"] == expected
+    planned = await run(scripted("", "", ""), locale=locale)
+    assert plan_of(planned).steps[0].to_json()["instruction"] == expected
 
 
 async def test_the_stand_in_keeps_the_first_2000_characters_as_plain_text(scripted: Script) -> None:
     words = "I can not plan {{this}}. " * 200
     planned = await run(scripted(words, words, words))
-    assert planned.plan is not None
-    [reply] = planned.plan.steps
+    [reply] = plan_of(planned).steps
     assert list(reply.refs()) == []
     assert len(str(reply.to_json()["instruction"]).replace('{{"{{"}}', "{{")) <= 2000
 
 
 async def test_without_a_fallback_a_broken_plan_is_only_a_draft(scripted: Script) -> None:
-    bad = plan_of(step(tool="no_such_thing_at_all"))
+    bad = draft_of(step(tool="no_such_thing_at_all"))
     planned = await run(scripted(bad), settings={"fallback": "none", "repairs": 0})
     assert planned.plan is None
     assert planned.draft is not None
@@ -189,18 +183,16 @@ async def test_without_a_fallback_a_broken_plan_is_only_a_draft(scripted: Script
 async def test_an_answer_that_breaks_off_is_asked_for_again(scripted: Script) -> None:
     model = scripted(ModelBusy("cut"), ModelBusy("cut"), GOOD)
     planned = await run(model)
-    assert planned.plan is not None
-    assert not planned.plan.degraded
+    assert not plan_of(planned).degraded
 
 
 async def test_missing_arguments_become_questions_and_wrong_types_are_mended(
     scripted: Script,
 ) -> None:
-    planned = await run(scripted(plan_of(step(inputs={"days": "3"}))))
-    assert planned.plan is not None
-    kinds = [each.kind for each in planned.plan.steps]
+    planned = await run(scripted(draft_of(step(inputs={"days": "3"}))))
+    kinds = [each.kind for each in plan_of(planned).steps]
     assert kinds.count("ask") == 1
-    assert planned.plan.by_id["now"].to_json()["inputs"]["days"] == 3  # type: ignore[index,call-overload]
+    assert plan_of(planned).by_id["now"].to_json()["inputs"]["days"] == 3  # type: ignore[index,call-overload]
     assert {"PS205", "PS207"} <= {each.code for each in planned.problems}
 
 
@@ -212,7 +204,7 @@ async def test_hidden_and_passthrough_agents_are_neither_offered_nor_accepted(
         AgentSpec(name="ghost", description="weather", hidden=True),
         AgentSpec(name="direct", description="weather", passthrough=True),
     ]
-    sneaky = plan_of(
+    sneaky = draft_of(
         {"id": "now", "agent": "ghost", "task": "look"}, {"id": "b", "agent": "direct", "task": "x"}
     )
     model = scripted(sneaky)
@@ -230,5 +222,4 @@ async def test_no_answer_of_a_model_makes_planning_raise_or_lose_the_request(tex
         plan_model=ScriptedModel(text, text, text, name="wild"), clock=SystemClock(), tools=TOOLS
     )
     planned = await make_plan(PlanRequest("How is it in Oslo?"), deps=deps)
-    assert planned.plan is not None
-    assert planned.plan.steps or planned.problems
+    assert plan_of(planned).steps or planned.problems

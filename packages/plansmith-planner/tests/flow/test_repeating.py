@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
-from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, Stepwise, approved, plan, step
+from tests.flow.smiths import LIMITS, Script, Stepwise, approved, plan, smith, step
 
-from plansmith import Effect, Plansmith, RunStatus
+from plansmith import Effect, RunStatus
 from plansmith.errors import ModelRefused, Refused, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.events import PlanningFailed
@@ -20,15 +19,9 @@ from plansmith.report.build import load_report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.runs.intake import NewRun
-from plansmith.testing import Answer, FakeTool, FakeTools
+from plansmith.testing import Answer, FakeTool
 
 BOOK = FakeTool("book", ["booked"], effect=Effect.FINAL)
-
-
-def smith(*tools: FakeTool, **options: Any) -> tuple[Plansmith, FakeTools]:
-    source = FakeTools(FakeTool("look", [{"seen": 1}]), *tools)
-    given: dict[str, Any] = {"limits": LIMITS, "settings": NO_TRIAGE}
-    return Plansmith(tools=[source], **(given | options)), source
 
 
 TRIP = plan(step("a"), step("b", "book", after=["a"], inputs={"hotel": "Adler"}))

@@ -29,7 +29,7 @@ def smith(*tools: FakeTool, limits: dict[str, Any] | None = None, **options: Any
     return Plansmith(tools=[source], limits=given, settings=NO_TRIAGE, **options)
 
 
-def told(model: ScriptedModel, call: int) -> str:
+def prompt_text(model: ScriptedModel, call: int) -> str:
     return model.prompts[call][1].text
 
 
@@ -127,8 +127,8 @@ async def test_rules_of_the_request_count_the_steps_that_are_kept_in_a_new_plan(
 
 async def test_a_rethink_without_a_usable_answer_goes_on_with_the_plan(scripted: Script) -> None:
     deep = ("[" * 5000, '{"steps":' * 3000, '{"goal": "x", "steps": [' + '{"x":' * 900)
-    for said in (*((each,) * 3 for each in deep), (ModelFailed("the provider is away"),)):
-        app = smith(model=scripted(plan(A, B), *said), limits=AFTER_EACH)
+    for answers in (*((each,) * 3 for each in deep), (ModelFailed("the provider is away"),)):
+        app = smith(model=scripted(plan(A, B), *answers), limits=AFTER_EACH)
         run = await app.run((await app.plan("go")).id)
         assert run.status is RunStatus.DONE
         assert (await replay(run.id, app)).identical
@@ -164,7 +164,7 @@ async def test_a_replan_reads_the_error_text_and_is_then_reviewed(scripted: Scri
     assert run.status is RunStatus.REVIEWING
     asked = (await bodies(app, run, e.ReviewAsked))[-1]
     assert "read what tools said" in asked.reasons[0]
-    text = told(model, 1)
+    text = prompt_text(model, 1)
     block = text.partition('title="errors of failed steps"')[2]
     failed = run.left["f"] if "f" in run.left else run.steps["f"]
     assert f'"step": "f", "calls": "flaky", "arguments": "{failed.inputs[:16]}' in block
@@ -180,8 +180,8 @@ async def test_a_replan_with_trusted_tool_texts_reads_the_first_of_them_and_goes
     loud = FakeTool("flaky", [ToolFailed(CANARY + "x" * 9_000)])
     app = smith(loud, model=model, limits={"tool_texts": "trust"})
     run = await app.run((await app.plan("go")).id)
-    assert CANARY + "x" * 1_000 in told(model, 1)
-    assert "x" * 2_001 not in told(model, 1)
+    assert CANARY + "x" * 1_000 in prompt_text(model, 1)
+    assert "x" * 2_001 not in prompt_text(model, 1)
     assert run.status is RunStatus.DONE
 
 
@@ -198,7 +198,7 @@ async def test_a_hostile_error_text_makes_no_effect_even_where_tool_texts_are_tr
     run = await app.run((await app.plan("go")).id)
     assert run.status is RunStatus.REVIEWING
     assert run.steps["m"].status == "waiting"
-    line = next(each for each in told(model, 1).splitlines() if "New rules" in each)
+    line = next(each for each in prompt_text(model, 1).splitlines() if "New rules" in each)
     assert line.startswith('{"step": "f"')  # one line of JSON inside its block
 
 
@@ -208,8 +208,8 @@ async def test_a_rethink_reads_results_where_it_may_read_tool_texts(scripted: Sc
         app = smith(model=model, limits=AFTER_EACH | {"tool_texts": texts})
         run = await app.run((await app.plan("go")).id)
         assert run.status is RunStatus.DONE
-    assert CANARY in told(trusting, 1)
-    assert CANARY not in told(wary, 1)
+    assert CANARY in prompt_text(trusting, 1)
+    assert CANARY not in prompt_text(wary, 1)
 
 
 async def test_a_secret_in_an_error_does_not_reach_the_planner(scripted: Script) -> None:
@@ -225,5 +225,5 @@ async def test_a_secret_in_an_error_does_not_reach_the_planner(scripted: Script)
         secrets=box,
     )
     await app.run((await app.plan("go")).id)
-    assert "bad key" in told(model, 1)
-    assert "open-sesame-42" not in told(model, 1)
+    assert "bad key" in prompt_text(model, 1)
+    assert "open-sesame-42" not in prompt_text(model, 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.edited import add_step, change_step, remove_step
-from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, plan, smith, statuses, step
+from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, plan, plan_of, smith, statuses, step
 
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
@@ -36,14 +36,12 @@ async def test_a_plan_that_undoes_a_persons_own_edit_says_so_in_the_review(
         model=scripted(mails("bob", "hi"), mails(to, "good day")),
     )
     run = await app.plan("mail bob")
-    assert run.plan is not None
-    edited = change_step(run.plan, "m", inputs={"to": "ann", "text": "hi"})
+    edited = change_step(plan_of(run), "m", inputs={"to": "ann", "text": "hi"})
     await app.edit(run.id, edited, by="ada")
     run = await app.request_changes(run.id, "be more formal", by="ada")
     bodies = [event.body for event in await app.store.events(run.id)]
     [*_, asked] = [each for each in bodies if isinstance(each, ReviewAsked)]
-    told = "The new plan undoes your own changes of m" in map(str, asked.reasons)
-    assert told is undone
+    assert ("The new plan undoes your own changes of m" in map(str, asked.reasons)) is undone
 
 
 # Budget
@@ -118,12 +116,11 @@ async def test_a_failure_is_replanned_finished_work_is_kept_and_nothing_new_is_a
     run = await app.run(run.id)
     assert run.status is RunStatus.DONE
     assert [call.tool for call in tools.calls] == ["look", "flaky", "look"]
-    assert run.plan is not None
-    assert run.plan.by_id["a"].to_json() == {"id": "a", "kind": "tool", "tool": "look"}
+    assert plan_of(run).by_id["a"].to_json() == {"id": "a", "kind": "tool", "tool": "look"}
     assert statuses(run) == {"a": "done", "c": "done"}
-    told = model.prompts[1][1].text
-    assert "CANARY" not in told
-    assert '"why": "the tool failed"' in told
+    prompt = model.prompts[1][1].text
+    assert "CANARY" not in prompt
+    assert '"why": "the tool failed"' in prompt
     assert run.replans == 1
 
 
@@ -226,8 +223,8 @@ async def test_a_retry_of_a_cancelled_run_makes_up_for_the_change_that_its_list_
     assert (await app.run(run.id)).status is RunStatus.ASKING
     cancelled = await app.cancel(run.id, by="ada")
     again = await app.retry(cancelled.id, by="ada")
-    told = [event.body async for event in app.events(again.id)]
-    [asked] = [body for body in told if isinstance(body, ReviewAsked)]
+    bodies = [event.body async for event in app.events(again.id)]
+    [asked] = [body for body in bodies if isinstance(body, ReviewAsked)]
     assert "1 of its 2 parts" in " ".join(asked.reasons)
     await app.decide(again.id, approve=wanted.hash, by="ada")
     await app.run(again.id)
@@ -268,23 +265,20 @@ async def test_undo_goes_back_version_by_version_and_each_is_approved_anew() -> 
     await app.edit(run.id, third, by="ada")
     for wanted in (second, first):
         run = await app.runs.editing.undo(run.id, by="ada")
-        assert run.plan is not None
-        assert (run.plan.hash, run.status) == (wanted.hash, RunStatus.REVIEWING)
+        assert (plan_of(run).hash, run.status) == (wanted.hash, RunStatus.REVIEWING)
         assert not run.is_approved
         assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
         assert tools.calls == []
     with pytest.raises(Refused, match="no other plan"):
         await app.runs.editing.undo(run.id)
     run = await app.runs.editing.redo(run.id, by="ada")
-    assert run.plan is not None
-    assert run.plan.hash == second.hash
+    assert plan_of(run).hash == second.hash
     fourth = change_step(first, "m", inputs={"to": "kim"})
     await app.edit(run.id, fourth, by="ada")
     with pytest.raises(Refused, match="no other plan"):
         await app.runs.editing.redo(run.id)
     run = await app.runs.editing.undo(run.id, by="ada")
-    assert run.plan is not None
-    assert run.plan.hash == second.hash
+    assert plan_of(run).hash == second.hash
     await app.decide(run.id, approve=second.hash, by="ada")
     await app.run(run.id)
     assert [call.arguments for call in tools.calls] == [{"to": "eve"}]
@@ -304,8 +298,7 @@ async def test_undo_of_a_plan_that_only_reads_is_shown_before_it_runs_after_a_re
     await app.close()
     later = Plansmith(tools=[source], store=SqliteStore(store))
     run = await later.runs.editing.undo(run.id)
-    assert run.plan is not None
-    assert run.plan.hash == first.hash
+    assert plan_of(run).hash == first.hash
     assert (await later.runs.run(run.id)).status is RunStatus.REVIEWING
     assert source.calls == []
     await later.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.flow.smiths import plan, plan_of
 from tests.waiting import until
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, tool
@@ -28,10 +29,6 @@ from plansmith_planner.settings import PlannerSettings
 
 START = datetime(2026, 1, 1, 8, tzinfo=UTC)
 HOURLY = Timing(every_minutes=60)
-
-
-def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
-    return Plan.model_validate({"goal": "look", "steps": list(steps)} | fields)
 
 
 LOOK = plan({"id": "a", "tool": "look", "inputs": {"x": 1}})
@@ -128,7 +125,7 @@ async def test_each_due_instant_starts_one_run_under_the_one_approval(intake: De
     assert fire.due == START + timedelta(hours=1)
     assert await intake.schedules.tick() == []
     run = await intake.smith.get(fire.run)
-    assert (run.status, run.request, run.approved) == (RunStatus.DONE, "look", NOTE.hash)
+    assert (run.status, run.request, run.approved) == (RunStatus.DONE, "test", NOTE.hash)
     assert run.origin == Origin(kind="schedule", id=schedule.id)
     events = await intake.smith.store.events(run.id)
     [approval] = [each for each in events if isinstance(each.body, e.PlanApproved)]
@@ -284,12 +281,11 @@ async def test_a_plan_that_is_not_the_approved_one_waits_in_the_inbox(intake: De
     assert (await intake.smith.runs.run(run.id)).status is RunStatus.REVIEWING
     await intake.later(minutes=1)
     assert (await intake.history(schedule))[-1] == ("due", "waiting")
-    assert run.plan is not None
-    await intake.smith.decide(run.id, approve=run.plan.hash, by="ada")
+    await intake.smith.decide(run.id, approve=plan_of(run).hash, by="ada")
     await intake.later(minutes=1)
     assert intake.calls == ["look 1", "look 2"]
     assert (await intake.history(schedule))[-1] == ("due", "done")
-    await intake.schedules.change(schedule.id, approve=run.plan.hash, by="ada")
+    await intake.schedules.change(schedule.id, approve=plan_of(run).hash, by="ada")
     await intake.later(hours=1)
     assert intake.calls == ["look 1", "look 2", "look 2"]
 
@@ -304,9 +300,8 @@ async def test_a_request_is_planned_anew_and_runs_only_as_the_approved_plan(tmp_
     [fire] = await intake.later(hours=1)
     run = await intake.smith.get(fire.run)
     assert (run.status, intake.calls) == (RunStatus.REVIEWING, [])
-    assert run.plan is not None
     await intake.smith.cancel(run.id, by="ada")
-    await intake.schedules.change(schedule.id, approve=run.plan.hash, by="ada")
+    await intake.schedules.change(schedule.id, approve=plan_of(run).hash, by="ada")
     [fire] = await intake.later(hours=1)
     assert (await intake.smith.get(fire.run)).status is RunStatus.DONE
     assert intake.calls == ["look 1"]
@@ -457,15 +452,15 @@ async def test_a_schedule_is_changed_and_its_new_times_count_from_now(intake: De
 
 async def test_schedules_are_found_by_name_or_id_and_removed_ones_are_not(intake: Desk) -> None:
     first = await intake.add(name="Morning  look")
-    assert (first.name, (await intake.add()).name) == ("Morning look", "look")
-    assert (await intake.add()).name == "look 2"
+    assert (first.name, (await intake.add()).name) == ("Morning look", "test")
+    assert (await intake.add()).name == "test 2"
     with pytest.raises(Refused, match="already"):
         await intake.add(name="morning look")
     assert (await intake.schedules.get("MORNING look")).id == first.id
     with pytest.raises(NotFound, match="there is no schedule"):
         await intake.schedules.get("evening")
     await intake.schedules.remove("morning look")
-    assert [each.name for each in await intake.schedules.all()] == ["look", "look 2"]
+    assert [each.name for each in await intake.schedules.all()] == ["test", "test 2"]
     with pytest.raises(NotFound):
         await intake.schedules.get("morning look")
     assert (await intake.add(name="morning look")).id != first.id
@@ -519,8 +514,7 @@ async def test_a_fire_whose_step_fails_runs_no_other_plan_and_says_so(tmp_path: 
     run = await intake.smith.get(fire.run)
     assert run.status is RunStatus.FAILED
     assert run.reason == "failed: f; a schedule runs the plan that was approved and no other"
-    assert run.plan is not None
-    assert run.plan.hash == wanted.hash
+    assert plan_of(run).hash == wanted.hash
     assert intake.calls == []
     assert model.prompts == []
     assert (await intake.history(schedule)) == [("due", "failed")]

@@ -125,12 +125,12 @@ async def test_the_value_reaches_its_tool_and_nothing_that_is_kept_or_told(
         run = await app.run(run.id)
     assert {each["key"] for each in seen} == {CANARY}
     kept = json.dumps([event.to_json() async for event in app.events(run.id)])
-    told = repr(run) + run.report + "".join(m.text for p in model.prompts for m in p)
+    output = repr(run) + run.report + "".join(m.text for p in model.prompts for m in p)
     await app.close()
     raw = b"".join(path.read_bytes() for path in store.parent.iterdir())
     for form in forms():
         assert form not in kept
-        assert form not in told
+        assert form not in output
         assert form.encode() not in raw
     assert "${secret:key}" in kept
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.flow.smiths import plan, statuses
+from tests.flow.smiths import plan, plan_of, statuses
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import OutcomeUnknown, ToolBusy, ToolFailed
@@ -20,7 +20,7 @@ from plansmith.replay.player import replay
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
 from plansmith_planner.settings import PlannerSettings
 
-NO_WAIT = Limits(first_wait_s=0, data="show")
+NO_WAIT, ASKING = Limits(first_wait_s=0, data="show"), Limits(first_wait_s=0, data="ask")
 LOW = {"below": ["{{stock.count}}", 10]}
 STOCK = {"id": "stock", "tool": "stock"}
 SHIPPED = {"equals": ["{{poll.state}}", "shipped"]}
@@ -56,8 +56,8 @@ async def ran(tools: FakeTools, *steps: dict[str, Any], **options: Any) -> Run:
     run = await app.run(await started(app, plan(*steps)))
     events = list(await app.store.events(run.id))
     verify_chain(events)
-    told = await replay(run.id, app)
-    assert told.identical, told.to_json()
+    replayed = await replay(run.id, app)
+    assert replayed.identical, replayed.to_json()
     return run
 
 
@@ -69,8 +69,8 @@ async def test_a_step_runs_only_if_its_condition_holds(count: int, ordered: list
     run = await ran(tools, STOCK, order, tell)
     assert run.status is RunStatus.DONE
     assert [each.tool for each in tools.calls if each.tool == "order"] == ordered
-    told = "o1" if ordered else "('order' was skipped)"
-    assert run.steps["tell"].result == f"{count}, {told}"
+    order_id = "o1" if ordered else "('order' was skipped)"
+    assert run.steps["tell"].result == f"{count}, {order_id}"
     if not ordered:
         assert run.steps["order"].rule == "when"
         assert run.steps["order"].error == "it runs only if stock.count is below 10"
@@ -263,9 +263,8 @@ async def test_a_failed_read_is_tried_again_as_often_as_its_rule_says() -> None:
 async def test_a_change_that_may_have_happened_is_never_retried_by_a_rule() -> None:
     pay = FakeTool("pay", [OutcomeUnknown("the line broke")], effect=Effect.WRITE)
     tools = world(pay)
-    app = Plansmith(tools=[tools], limits=NO_WAIT)
     step = {"id": "a", "tool": "pay", "retry": {"at_most": 5}, "on_error": "skip"}
-    run = await app.run(await started(app, plan(step)))
+    run = await ran(tools, step)
     assert run.status is RunStatus.ASKING
     assert statuses(run) == {"a": "unknown"}
     assert len(tools.calls) == 1
@@ -292,7 +291,7 @@ async def test_a_busy_tool_says_how_long_to_wait_for_the_next_try(
 
 async def test_a_person_who_refuses_is_no_failure_that_a_rule_passes_over() -> None:
     tools = world()
-    app = Plansmith(tools=[tools], limits=Limits(first_wait_s=0, data="ask"))
+    app = Plansmith(tools=[tools], limits=ASKING)
     rules = {"on_error": {"value": {"id": "none"}}, "otherwise": {"value": {"id": "none"}}}
     wanted = plan(
         STOCK,
@@ -308,10 +307,8 @@ async def test_a_person_who_refuses_is_no_failure_that_a_rule_passes_over() -> N
 
 
 async def test_a_condition_on_values_of_tools_needs_no_consent_for_a_change_as_approved() -> None:
-    tools = world()
-    app = Plansmith(tools=[tools], limits=Limits(first_wait_s=0, data="ask"))
-    wanted = plan(STOCK, {"id": "order", "tool": "order", "inputs": {"n": 10}, "when": LOW})
-    run = await app.run(await started(app, wanted))
+    order = {"id": "order", "tool": "order", "inputs": {"n": 10}, "when": LOW}
+    run = await ran(world(), STOCK, order, limits=ASKING)
     assert run.status is RunStatus.DONE
 
 
@@ -348,14 +345,14 @@ async def test_a_new_plan_keeps_what_was_skipped_and_which_rounds_were_made(
     poll = {"id": "poll", "tool": "poll", "repeat": _until(5)}
     order = {"id": "order", "tool": "order", "inputs": {"n": 10}, "when": LOW}
     passed = {"id": "passed", "tool": "double", "inputs": {"x": 2}, "on_error": "skip"}
-    ends = {"id": "z", "tool": "double", "inputs": {"x": 2}, "after": ["poll"]}
-    other = ends | {"inputs": {"x": 3}}
+    last = {"id": "z", "tool": "double", "inputs": {"x": 2}, "after": ["poll"]}
+    other = last | {"inputs": {"x": 3}}
     tools = world(count=70)
     model = scripted({"steps": [STOCK, poll, order, passed, other]})
     app = Plansmith(
         tools=[tools], model=model, limits=NO_WAIT, settings=PlannerSettings(triage=False)
     )
-    run = await app.run(await started(app, plan(STOCK, poll, order, passed, ends)))
+    run = await app.run(await started(app, plan(STOCK, poll, order, passed, last)))
     assert run.status is RunStatus.DONE
     assert run.replans == 1
     counts = Counter(each.tool for each in tools.calls)
@@ -408,7 +405,7 @@ async def test_a_round_whose_time_has_come_waits_for_room_without_keeping_the_ex
 
 async def test_consent_to_a_repeated_change_tells_how_often_and_is_asked_once() -> None:
     tools = world(FakeTool("press", [{"n": 1}, {"n": 2}, {"n": 3}], effect=Effect.WRITE))
-    app = Plansmith(tools=[tools], limits=Limits(first_wait_s=0, data="ask"))
+    app = Plansmith(tools=[tools], limits=ASKING)
     repeat = {"until": {"at_least": ["{{a.n}}", 3]}, "at_most": 5}
     step = {"id": "a", "tool": "press", "inputs": {"n": "{{stock.count}}"}, "repeat": repeat}
     submitted = await app.submit(plan(STOCK, step), by="bob")
@@ -470,14 +467,14 @@ async def test_an_edit_tries_rounds_that_the_plan_gave_up_again_only_if_it_chang
     clock, tools = FakeClock(), world()
     app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
     gave_up = {"id": "poll", "tool": "poll", "repeat": _until(2), "on_error": "skip"}
-    told = {"id": "told", "tool": "order", "when": {"empty": "{{poll}}"}}
-    told["otherwise"] = {"value": "nothing"}
+    empty = {"id": "told", "tool": "order", "when": {"empty": "{{poll}}"}}
+    empty["otherwise"] = {"value": "nothing"}
     sure = {"id": "sure", "question": "Go on?"}
-    run_id = await started(app, plan(gave_up, told, sure))
+    run_id = await started(app, plan(gave_up, empty, sure))
     run = await app.runs.run(run_id)
     assert run.steps["poll"].rule == "error"
     edited = gave_up | {"repeat": _until(most)}
-    await app.edit(run_id, plan(edited, told, sure, STOCK), by="ada")
+    await app.edit(run_id, plan(edited, empty, sure, STOCK), by="ada")
     await app.answer(run_id, "sure", "yes", by="ada")
     run = await lived(app, clock, run_id, approves=True)
     assert run.steps["poll"].rule == ("error" if most == 2 else "")
@@ -506,9 +503,8 @@ async def test_a_step_that_was_skipped_stays_skipped_when_the_run_is_continued()
     run = await app.run(await started(app, plan(STOCK, order, bad)))
     assert run.steps["order"].rule == "when"
     again = await app.retry(run.id, by="ada")
-    assert again.plan is not None
     if again.status is not RunStatus.RUNNING:
-        await app.decide(again.id, approve=again.plan.hash, by="ada")
+        await app.decide(again.id, approve=plan_of(again).hash, by="ada")
     ended = await app.run(again.id)
     assert ended.steps["order"].status == "skipped"
     assert Counter(each.tool for each in tools.calls) == {"stock": 1, "double": 2}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.flow.smiths import approved, plan
+from tests.flow.smiths import approved, plan, plan_of
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import Refused, ToolFailed
@@ -34,6 +34,11 @@ def order(name: str, n: Any = 1, **fields: Any) -> dict[str, Any]:
     return {"id": name, "tool": "order", "inputs": {"n": n}, "undo_with": undo, **fields}
 
 
+def shop() -> tuple[Plansmith, FakeTools]:
+    tools = world()
+    return Plansmith(tools=[tools], limits=NO_WAIT), tools
+
+
 async def ran(app: Plansmith, wanted: Plan) -> Run:
     return await approved(app, await app.submit(wanted, by="bob"))
 
@@ -53,8 +58,10 @@ async def test_a_plan_takes_back_what_a_failed_run_did_newest_first_and_only_whe
     undo = await app.runs.undo_plan(run.id, by="ada")
     assert undo.status is RunStatus.REVIEWING
     assert (undo.origin.kind, undo.origin.id) == ("undo", run.id)
-    assert undo.plan is not None
-    assert [each.to_json()["inputs"] for each in undo.plan.steps] == [{"id": "o2"}, {"id": "o1"}]
+    assert [each.to_json()["inputs"] for each in plan_of(undo).steps] == [
+        {"id": "o2"},
+        {"id": "o1"},
+    ]
     assert (await app.runs.run(undo.id)).status is RunStatus.REVIEWING
     assert cancelled(tools) == []
     assert (await approved(app, undo)).status is RunStatus.DONE
@@ -62,8 +69,7 @@ async def test_a_plan_takes_back_what_a_failed_run_did_newest_first_and_only_whe
 
 
 async def test_what_was_taken_back_is_not_taken_back_again() -> None:
-    tools = world()
-    app = Plansmith(tools=[tools], limits=NO_WAIT)
+    app, tools = shop()
     run = await ran(app, plan(order("a")))
     undo = await app.runs.undo_plan(run.id, by="ada")
     [asked] = [each async for each in app.events(undo.id) if each.body.type == "review_asked"]
@@ -86,8 +92,7 @@ async def test_a_refused_or_failed_plan_can_be_made_again_for_what_is_left() -> 
     again = await approved(app, await app.runs.undo_plan(run.id, by="ada"))
     assert again.status is RunStatus.PARTLY_DONE
     third = await app.runs.undo_plan(run.id, by="ada")
-    assert third.plan is not None
-    assert [each.id for each in third.plan.steps] == ["undo_a"]
+    assert [each.id for each in plan_of(third).steps] == ["undo_a"]
 
 
 def _cancel_but_one(given: Any) -> Any:
@@ -97,15 +102,13 @@ def _cancel_but_one(given: Any) -> Any:
 
 
 async def test_items_and_rounds_are_taken_back_each_with_its_own_values() -> None:
-    tools = world()
-    app = Plansmith(tools=[tools], limits=NO_WAIT)
+    app, _tools = shop()
     each = order("each", "{{item}}")
     each["undo_with"] = {"tool": "cancel", "inputs": {"id": "{{each.id}}", "item": "{{item}}"}}
     again = order("again", 9, repeat={"until": {"equals": ["{{again.id}}", "o9"]}, "at_most": 2})
     run = await ran(app, plan({"id": "all", "over": [4, 5], "each": each}, again))
     undo = await app.runs.undo_plan(run.id, by="ada")
-    assert undo.plan is not None
-    found = {step.id: step.to_json()["inputs"] for step in undo.plan.steps}
+    found = {step.id: step.to_json()["inputs"] for step in plan_of(undo).steps}
     assert found == {
         "undo_all-0": {"id": "o4", "item": 4},
         "undo_all-1": {"id": "o5", "item": 5},
@@ -123,9 +126,8 @@ async def test_values_of_tools_are_literals_in_the_plan_and_never_references_or_
     app = Plansmith(tools=[tools], limits=NO_WAIT)
     run = await ran(app, plan(order("a"), order("b", 2, after=["a"])))
     undo = await app.runs.undo_plan(run.id, by="ada")
-    assert undo.plan is not None
-    assert [step.id for step in undo.plan.steps] == ["undo_a"]
-    assert "secret" not in str(undo.plan.to_json())
+    assert [step.id for step in plan_of(undo).steps] == ["undo_a"]
+    assert "secret" not in str(plan_of(undo).to_json())
     events = await app.store.events(undo.id)
     assert any("not taken back: b" in str(each.body) for each in events)
     await approved(app, undo)
@@ -163,19 +165,17 @@ ASK: dict[str, Any] = {"id": "ask", "question": "Go on?"}
 
 
 async def test_what_a_person_edited_out_of_the_plan_can_still_be_taken_back() -> None:
-    tools = world()
-    app = Plansmith(tools=[tools], limits=NO_WAIT)
+    app, tools = shop()
     run = await ran(app, plan(order("a"), ASK, order("b", 2, after=["ask"])))
     assert run.status is RunStatus.ASKING
     run = await changed(app, run.id, plan(ASK, order("b", 2, after=["ask"])))
     assert "a" not in run.steps
     undo = await app.runs.undo_plan(run.id, by="ada")
-    assert undo.plan is not None
-    assert [(each.tool, each.inputs) for each in undo.plan.steps if each.kind == "tool"] == [
+    assert [(each.tool, each.inputs) for each in plan_of(undo).steps if each.kind == "tool"] == [
         ("cancel", {"id": "o2"}),
         ("cancel", {"id": "o1"}),
     ]
-    assert "a later plan left out" in undo.plan.steps[1].title
+    assert "a later plan left out" in plan_of(undo).steps[1].title
     await approved(app, undo)
     assert cancelled(tools) == ["o2", "o1"]
     with pytest.raises(Refused, match="taken back already"):
@@ -199,8 +199,7 @@ async def test_both_calls_of_a_step_whose_inputs_were_edited_can_be_taken_back()
 
 
 async def test_a_step_that_left_the_plan_and_came_back_is_taken_back_once() -> None:
-    tools = world()
-    app = Plansmith(tools=[tools], limits=NO_WAIT)
+    app, tools = shop()
     whole = plan(order("a"), ASK, order("b", 2, after=["ask"]))
     run = await ran(app, whole)
     await app.edit(run.id, plan(ASK), by="ada")
@@ -221,8 +220,7 @@ async def test_items_and_parts_of_templates_that_were_edited_out_can_still_be_ta
         {"id": "t", "template": "buy"},
     ]
     submitted = await app.submit(plan(*gone, ASK), by="bob")
-    assert submitted.plan is not None
-    await app.decide(submitted.id, approve=submitted.plan.hash, by="ada")
+    await app.decide(submitted.id, approve=plan_of(submitted).hash, by="ada")
     await app.run(submitted.id)
     await app.close()
     other = Plansmith(tools=[tools], limits=NO_WAIT, store=store)
@@ -234,8 +232,7 @@ async def test_items_and_parts_of_templates_that_were_edited_out_can_still_be_ta
 
 async def test_what_another_run_did_is_taken_back_by_that_run_alone() -> None:
     """A run that continues another one takes over its results: each effect has one owner."""
-    tools = world()
-    app = Plansmith(tools=[tools], limits=NO_WAIT)
+    app, tools = shop()
     failing = {"id": "z", "tool": "break", "after": ["a"]}
     first = await ran(app, plan(order("a"), failing, order("b", 2)))
     more = plan(order("a"), order("b", 2), order("c", 3))

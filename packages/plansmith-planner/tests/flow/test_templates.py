@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.flow.smiths import plan_of
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import PlanInvalid, Refused, ToolFailed
@@ -52,8 +53,14 @@ async def saved(app: Plansmith, name: str = "weather") -> Template:
     return await book.save(run, name, parameters=CHOSEN, required=["city"], by="ada")
 
 
+async def shelf() -> tuple[Plansmith, TemplateBook]:
+    app = smith()
+    await saved(app)
+    return app, TemplateBook(app)
+
+
 @pytest.mark.parametrize(
-    ("inputs", "said"),
+    ("inputs", "reason"),
     [
         ({}, "PS202 'city' is missing|PS202.*city"),
         ({"city": "Rome", "town": 1}, "PS203.*town"),
@@ -62,12 +69,11 @@ async def saved(app: Plansmith, name: str = "weather") -> Template:
     ],
 )
 async def test_a_missing_unknown_or_wrong_parameter_is_an_error_that_names_it(
-    inputs: dict[str, Json], said: str
+    inputs: dict[str, Json], reason: str
 ) -> None:
-    app = smith()
-    await saved(app)
-    with pytest.raises(PlanInvalid, match=said):
-        await TemplateBook(app).use("weather", inputs)
+    app, book = await shelf()
+    with pytest.raises(PlanInvalid, match=reason):
+        await book.use("weather", inputs)
     assert len(await app.store.runs()) == 1
 
 
@@ -164,9 +170,7 @@ async def test_a_template_that_would_run_itself_is_not_kept() -> None:
 
 
 async def test_the_parameters_of_plan_steps_are_checked_and_written_down() -> None:
-    app = smith()
-    await saved(app)
-    book = TemplateBook(app)
+    _, book = await shelf()
     known = await book.all()
     lacking = template_problems(plan(calls("weather")), known)
     assert [(each.code, each.step) for each in lacking] == [("PS202", "run_weather")]
@@ -205,9 +209,7 @@ async def test_a_plan_that_a_program_gives_is_a_template_whose_references_are_it
 
 
 async def test_a_similar_request_is_offered_the_template_with_what_stands_in_it() -> None:
-    app = smith()
-    await saved(app)
-    book = TemplateBook(app)
+    app, book = await shelf()
     offered = await suggest("Show me the weather in Bergen for the next 5 days", book)
     assert [each.template.full_name for each in offered] == ["weather@1"]
     assert offered[0].inputs == {"city": "Bergen", "days": 5}
@@ -229,9 +231,8 @@ async def test_a_similar_request_is_offered_the_template_with_what_stands_in_it(
     ],
 )
 async def test_a_request_for_something_else_is_offered_nothing(request_: str) -> None:
-    app = smith()
-    await saved(app)
-    assert await suggest(request_, TemplateBook(app)) == []
+    _, book = await shelf()
+    assert await suggest(request_, book) == []
 
 
 async def test_a_chinese_request_finds_a_chinese_template() -> None:
@@ -282,12 +283,9 @@ def test_only_what_stands_in_the_request_is_proposed(
 
 
 async def test_a_plan_runs_the_version_it_was_approved_with_whatever_is_saved_later() -> None:
-    app = smith()
-    await saved(app)
+    app, book = await shelf()
     run = await app.submit(plan(calls("weather", inputs={"city": "Rome"})))
-    assert run.plan is not None
-    assert run.plan.steps[0].to_json()["template"] == "weather@1"
-    book = TemplateBook(app)
+    assert plan_of(run).steps[0].to_json()["template"] == "weather@1"
     await book.save(plan({"id": "w", "tool": "weather", "inputs": {"city": "B"}}), "weather")
     await book.remove("weather")
     again = Plansmith(tools=[FakeTools(WEATHER, MAIL)], store=app.store)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.flow.asking_runs import asking, asks, made
 from tests.flow.looking_model import Desk, LookingModel, journey, one_step
-from tests.flow.smiths import approve, begun, done
+from tests.flow.smiths import approve, begun, done, plan_of, run_of
 
 from plansmith import Plan, Plansmith, RunStatus, tool
 from plansmith.errors import Misconfigured, ModelFailed, OtherFolder, Refused
@@ -31,20 +31,6 @@ def desk() -> Desk:
     return Desk()
 
 
-def talker(desk: Desk, **given: Any) -> LookingModel:
-    return LookingModel(given.pop("plan", journey), **given)
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def smith(
-    request: pytest.FixtureRequest, tmp_path: Path, desk: Desk
-) -> AsyncIterator[Plansmith]:
-    store = "memory" if request.param == "memory" else f"sqlite:///{tmp_path / 'p.db'}"
-    model = talker(desk, ask={"Plan a journey": "Where to?"})
-    async with Plansmith(model=model, tools=desk.tools(), store=store) as made:
-        yield made
-
-
 @pytest.mark.parametrize(
     "yes", ["yes", "Yes, please proceed!", "ok go ahead", "approve", "好的，执行吧", "同意", "LGTM"]
 )
@@ -56,8 +42,7 @@ async def test_no_message_of_a_thread_approves_a_plan(yes: str, desk: Desk) -> N
     turn = await thread.say(yes, by="ann")
     assert turn.kind == "review"
     assert asked.id in turn.text
-    assert turn.run is not None
-    assert turn.run.status is RunStatus.REVIEWING
+    assert run_of(turn).status is RunStatus.REVIEWING
     await smith.runs.run(asked.id)
     assert desk.calls == []
     events = [event async for event in smith.events(asked.id)]
@@ -72,16 +57,16 @@ def ask_plan(*, options: list[str], guarded: bool = False) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("said", "value"), [("blue", "Blue"), ("BLUE.", "Blue"), ("2", "Blue"), ("option 1", "Red")]
+    ("reply", "value"), [("blue", "Blue"), ("BLUE.", "Blue"), ("2", "Blue"), ("option 1", "Red")]
 )
 async def test_a_message_that_is_an_option_answers_the_question_without_a_model(
-    said: str, value: str, desk: Desk
+    reply: str, value: str, desk: Desk
 ) -> None:
     plan = ask_plan(options=["Red", "Blue"])
-    model = talker(desk, plan=lambda *_: plan)
+    model = LookingModel(lambda *_: plan)
     smith = Plansmith(model=model, tools=desk.tools())
     run, thread = await asking(smith), await smith.thread("t")
-    turn = await thread.say(said, by="ann")
+    turn = await thread.say(reply, by="ann")
     assert (turn.kind, turn.judge) == ("answer", "rules")
     assert MessageBrief.__name__ not in model.kinds()
     await smith.run(run)
@@ -96,15 +81,13 @@ async def test_another_request_leaves_the_question_open_and_a_later_message_answ
     run, thread = await asking(smith), await smith.thread("t")
     other = await thread.say("Find a flight to Oslo", by="ann")
     assert other.kind == "request"
-    assert other.run is not None
-    assert other.run.id != run
+    assert run_of(other).id != run
     assert other.judge == "model"
     assert other.reason == "it is new"
     assert (await smith.get(run)).questions
     turn = await thread.say("red", by="ann")
     assert turn.kind == "answer"
-    assert turn.run is not None
-    assert turn.run.id == run
+    assert run_of(turn).id == run
 
 
 async def test_a_judgement_of_a_model_is_shown_and_can_be_undone(desk: Desk) -> None:
@@ -120,9 +103,8 @@ async def test_a_judgement_of_a_model_is_shown_and_can_be_undone(desk: Desk) -> 
     assert (turn.kind, turn.judge, turn.reason) == ("answer", "model", "warm is red")
     await smith.run(run)
     undone = await thread.undo(turn.number, by="ann")
-    assert undone.run is not None
-    assert undone.run.id != run
-    again = await smith.run(undone.run.id)
+    assert run_of(undone).id != run
+    again = await smith.run(run_of(undone).id)
     assert again.status is RunStatus.ASKING
     assert "q" in {q.step for q in again.questions.values()}
     assert thread.history[-1].undone
@@ -201,9 +183,9 @@ async def test_an_answer_is_not_undone_once_something_was_changed_by_it(desk: De
 async def test_a_why_about_words_of_the_plan_quotes_their_sentence_and_no_json(desk: Desk) -> None:
     thread = await made(desk, journey).thread()
     await thread.say("Find a way to Rome", by="ann")
-    told = await thread.say("why fly?", by="ann")
-    assert told.kind == "why"
-    assert "in the step find: “the person wants to fly”" in told.text
+    answer = await thread.say("why fly?", by="ann")
+    assert answer.kind == "why"
+    assert "in the step find: “the person wants to fly”" in answer.text
 
 
 async def test_undoing_a_change_that_made_no_plan_or_gave_way_to_another_changes_nothing(
@@ -227,15 +209,12 @@ async def test_undoing_a_change_that_made_no_plan_or_gave_way_to_another_changes
         await thread.undo(cheaper.number, by="ann")
     await thread.undo(again.number, by="ann")
     undone = await thread.undo(cheaper.number, by="ann")
-    assert undone.run is not None
-    assert undone.run.plan is not None
-    assert [step.id for step in undone.run.plan.steps] == ["book"]
+    assert [step.id for step in plan_of(run_of(undone)).steps] == ["book"]
     broken = True
     failed = await thread.say("cheaper, please", by="ann")
     assert failed.kind == "change"
     kept = await thread.undo(failed.number, by="ann")
-    assert kept.run is not None
-    assert kept.run.plan == undone.run.plan
+    assert run_of(kept).plan == plan_of(run_of(undone))
 
 
 async def test_a_message_that_a_dead_process_left_is_acted_on_before_the_next(
@@ -274,7 +253,7 @@ async def test_words_in_an_old_result_change_nothing_before_a_person_approves(de
         obeys = "book 666" in prompt
         return one_step("book", what="666") if obeys else journey(brief, prompt)
 
-    model = talker(desk, plan=gullible)
+    model = LookingModel(gullible)
     smith = Plansmith(model=model, tools=desk.tools(), policy=ReviewPolicy(never_for=("book",)))
     thread = await smith.thread()
     await done(smith, thread, "Find a flight")
@@ -289,13 +268,12 @@ async def test_words_in_an_old_result_change_nothing_before_a_person_approves(de
 
 
 async def test_triage_draft_and_reply_know_the_conversation(desk: Desk) -> None:
-    model = talker(desk)
+    model = LookingModel(journey)
     smith = Plansmith(model=model, tools=desk.tools())
     thread = await smith.thread()
     for request in ("Find a flight", "Find it once more"):
         turn = await thread.say(request, by="ann")
-        assert turn.run is not None
-        await smith.run(turn.run.id)
+        await smith.run(run_of(turn).id)
     for kind in (TriageBrief, PlanBrief, ReplyBrief):
         text = model.texts(kind)[-1]
         assert 'title="conversation so far"' in text
@@ -305,7 +283,7 @@ async def test_triage_draft_and_reply_know_the_conversation(desk: Desk) -> None:
 
 
 async def test_a_long_thread_is_summarised_once_and_the_summary_is_kept(desk: Desk) -> None:
-    model = talker(desk)
+    model = LookingModel(journey)
     smith = Plansmith(model=model, tools=desk.tools())
     thread = await smith.thread()
     for number in range(10):
@@ -338,7 +316,7 @@ async def test_a_run_that_is_tried_again_stands_for_the_first_one_in_its_thread(
             return {"goal": "g", "steps": [step]}
         return one_step("offers")
 
-    model = talker(desk, plan=plan)
+    model = LookingModel(plan)
     smith = Plansmith(model=model, tools=[*desk.tools(), offers], limits=Limits(tries=1))
     thread = await smith.thread()
     first = await begun(thread, "Find an offer")
@@ -349,17 +327,16 @@ async def test_a_run_that_is_tried_again_stands_for_the_first_one_in_its_thread(
     assert (await smith.thread(again.id)).id == thread.id
     follow = await begun(thread, "take it")
     assert list(thread.runs) == [failed.id, again.id, follow.id]
-    assert follow.plan is not None
     wanted = {"what": {"$from": f"run:{again.id}/s"}}
-    assert follow.plan.steps[0].to_json()["inputs"] == wanted
+    assert plan_of(follow).steps[0].to_json()["inputs"] == wanted
 
 
 async def test_a_thread_of_another_folder_is_refused(tmp_path: Path, desk: Desk) -> None:
-    store = f"sqlite:///{tmp_path / 'p.db'}"
+    model, tools, store = LookingModel(journey), desk.tools(), f"sqlite:///{tmp_path / 'p.db'}"
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
-    here = Plansmith(model=talker(desk), tools=desk.tools(), store=store, folder=tmp_path / "one")
-    there = Plansmith(model=talker(desk), tools=desk.tools(), store=store, folder=tmp_path / "two")
+    here = Plansmith(model=model, tools=tools, store=store, folder=tmp_path / "one")
+    there = Plansmith(model=model, tools=tools, store=store, folder=tmp_path / "two")
     await (await here.thread("t")).say("Find a flight", by="ann")
     with pytest.raises(OtherFolder):
         await there.thread("t")
@@ -388,8 +365,8 @@ async def test_a_program_does_not_answer_what_a_change_waits_for(desk: Desk) -> 
     turn = await begun(thread, "Begin", by=PROGRAM)
     await approve(smith, turn, "ann")
     await smith.run(turn.id)
-    said = await thread.say("Rome", by=PROGRAM)
-    assert said.kind == "review"
+    reply = await thread.say("Rome", by=PROGRAM)
+    assert reply.kind == "review"
     assert (await smith.get(turn.id)).questions
     assert desk.calls == []
 

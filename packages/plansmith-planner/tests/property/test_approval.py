@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.flow.smiths import NO_TRIAGE
+from tests.flow.smiths import NO_TRIAGE, plan_of
 
 from plansmith import Effect, Plan, RunStatus, ToolSpec
 from plansmith.app import Plansmith
@@ -23,7 +23,7 @@ from plansmith.testing import MemoryStore, ScriptedModel
 
 WHO = ["alice", "bob", "mallory"]
 TOOLS = {"find": Effect.READ, "check": Effect.READ, "pay": Effect.FINAL, "save": Effect.WRITE}
-Made = tuple[str, bytes]
+CallMade = tuple[str, bytes]
 
 
 class World:
@@ -31,7 +31,7 @@ class World:
 
     def __init__(self, failures: Mapping[str, int] | None = None) -> None:
         self.failures = dict(failures or {})
-        self.made: list[tuple[Made, frozenset[str]]] = []
+        self.made: list[tuple[CallMade, frozenset[str]]] = []
         self.answered: set[str] = set()
 
     async def tools(self) -> list[ToolSpec]:
@@ -48,7 +48,7 @@ class World:
         found = f"{tool} {canonical_json(dict(arguments)).decode()}"
         return {"v": found, "items": [f"{found} 1", f"{found} 2"]}
 
-    def writes(self) -> Counter[Made]:
+    def writes(self) -> Counter[CallMade]:
         return Counter(made for made, _ in self.made)
 
 
@@ -224,14 +224,13 @@ async def answer(app: Plansmith, world: World, run: Run, but: str = "") -> bool:
     return False
 
 
-async def ideal(plan: Plan, but: str = "") -> Counter[Made]:
+async def ideal(plan: Plan, but: str = "") -> Counter[CallMade]:
     """The writes a plan makes when nothing fails; with one question never answered, the rest."""
     world, store = World(), MemoryStore()
     app = smith(world, store)
     run = await app.submit(plan)
-    assert run.plan is not None
     if run.status is RunStatus.REVIEWING:
-        await app.decide(run.id, approve=run.plan.hash, by="ada")
+        await app.decide(run.id, approve=plan_of(run).hash, by="ada")
     run = await app.runs.run(run.id)
     while not run.status.over and await answer(app, world, run, but):
         run = await app.runs.run(run.id)
@@ -247,9 +246,8 @@ async def test_no_write_beyond_the_approval_is_made_whatever_a_model_revises(
     model = ScriptedModel(story["base"], *story["revisions"])
     app = smith(world, store, model)
     run = await app.plan("do it", by="ada")
-    assert run.plan is not None
-    assume(not run.plan.degraded)  # the draft was no plan: nothing is approved
-    plan = run.plan
+    assume(not plan_of(run).degraded)  # the draft was no plan: nothing is approved
+    plan = plan_of(run)
     if run.status is RunStatus.REVIEWING:
         await app.decide(run.id, approve=plan.hash, by="ada")
     run = await app.runs.run(run.id)
@@ -263,8 +261,7 @@ async def test_no_write_beyond_the_approval_is_made_whatever_a_model_revises(
     assert made <= seen, (made - seen, seen)
     if run.status is RunStatus.DONE:
         assert made == seen
-    assert run.plan is not None
-    assert run.plan.goal == plan.goal
+    assert plan_of(run).goal == plan.goal
     for question in {str(s.to_json().get("question", "")) for s in plan.steps} - {""}:
         free = await ideal(plan, but=question)
         unasked = Counter(each for each, known in world.made if question not in known)
@@ -278,14 +275,13 @@ async def test_every_write_is_of_a_plan_that_a_person_approved(story: dict[str, 
     model = ScriptedModel(story["base"], *story["revisions"])
     app = smith(world, store, model)
     run = await app.plan("do it", by="ada")
-    assert run.plan is not None
-    assume(not run.plan.degraded)
-    seen: set[Made] = set()
+    assume(not plan_of(run).degraded)
+    seen: set[CallMade] = set()
     for _ in range(40):
         if run.status is RunStatus.REVIEWING:
-            assert run.plan is not None
-            seen |= set(await ideal(run.plan)) | set(world.writes())
-            await app.decide(run.id, approve=run.plan.hash, by="ada")
+            assert plan_of(run) is not None
+            seen |= set(await ideal(plan_of(run))) | set(world.writes())
+            await app.decide(run.id, approve=plan_of(run).hash, by="ada")
         elif run.status.over or (run.questions and not await answer(app, world, run)):
             break
         before = set(world.writes())

@@ -20,7 +20,7 @@ from plansmith_planner.parse.reply import Parsed, parse
 Value = dict[str, Any]
 
 
-class Said(NamedTuple):
+class ModelPlan(NamedTuple):
     """A plan as another system writes it: where its steps are, and what else it says."""
 
     shape: str
@@ -51,7 +51,7 @@ UNCLEAR: list[Any] = ["maybe", "not yet", [], {"why": "no account"}]
 
 
 @st.composite
-def valuecell(draw: st.DrawFn) -> Said:
+def valuecell(draw: st.DrawFn) -> ModelPlan:
     count, repeats = draw(st.integers(1, 3)), draw(st.booleans())
     refuses = draw(st.booleans())
     when: Value = {"pattern": "once"}
@@ -66,11 +66,11 @@ def valuecell(draw: st.DrawFn) -> Said:
         "reason": "because",
         "guidance_message": question or None,
     }
-    return Said("valuecell", value, "tasks", "adequate" * refuses, repeats, question)
+    return ModelPlan("valuecell", value, "tasks", "adequate" * refuses, repeats, question)
 
 
 @st.composite
-def research(draw: st.DrawFn, shape: str) -> Said:
+def research(draw: st.DrawFn, shape: str) -> ModelPlan:
     refuses = draw(st.booleans())
     steps = [
         {"title": "t", "description": each, "step_type": "research", "need_web_search": True}
@@ -78,11 +78,11 @@ def research(draw: st.DrawFn, shape: str) -> Said:
     ]
     flag = draw(st.sampled_from([*NO, *UNCLEAR])) if refuses else True
     value = {"has_enough_context": flag, "thought": "", "title": "g", "steps": steps}
-    return Said(shape, value, "steps", "has_enough_context" * refuses)
+    return ModelPlan(shape, value, "steps", "has_enough_context" * refuses)
 
 
 @st.composite
-def jmanus(draw: st.DrawFn) -> Said:
+def jmanus(draw: st.DrawFn) -> ModelPlan:
     columns = "price" * draw(st.booleans())
     steps = [
         {"stepRequirement": f"[DESK] {each}", "terminateColumns": columns}
@@ -91,33 +91,33 @@ def jmanus(draw: st.DrawFn) -> Said:
     value: Value = {"planType": "simple", "title": "g", "steps": steps}
     answer = "Which account?" * draw(st.booleans())
     value |= {"directResponse": answer} if answer else {}
-    return Said("jmanus", value, "steps", question=answer, columns=columns)
+    return ModelPlan("jmanus", value, "steps", question=answer, columns=columns)
 
 
 @st.composite
-def nl2sql(draw: st.DrawFn) -> Said:
+def nl2sql(draw: st.DrawFn) -> ModelPlan:
     steps = [
         {"step": place, "tool_to_use": "SQL_GENERATE_NODE", "tool_parameters": {"instruction": w}}
         for place, w in enumerate(words(draw(st.integers(1, 3))), start=1)
     ]
-    return Said("spring", {"thought_process": "", "execution_plan": steps}, "execution_plan")
+    return ModelPlan("spring", {"thought_process": "", "execution_plan": steps}, "execution_plan")
 
 
 @st.composite
-def openmanus(draw: st.DrawFn) -> Said:
+def openmanus(draw: st.DrawFn) -> ModelPlan:
     value = {"command": "create", "title": "g", "steps": words(draw(st.integers(1, 3)))}
-    return Said("openmanus", value, "steps")
+    return ModelPlan("openmanus", value, "steps")
 
 
 @st.composite
-def sage(draw: st.DrawFn) -> Said:
+def sage(draw: st.DrawFn) -> ModelPlan:
     texts = words(draw(st.integers(1, 3)))
     steps = [{"type": "tool", "name": "call", "arguments": {"what": each}} for each in texts]
-    return Said("sage", {"steps": [*steps, {"type": "reply", "text": "told"}]}, "steps")
+    return ModelPlan("sage", {"steps": [*steps, {"type": "reply", "text": "told"}]}, "steps")
 
 
 @st.composite
-def native(draw: st.DrawFn) -> Said:
+def native(draw: st.DrawFn) -> ModelPlan:
     refuses, repeats = draw(st.booleans()), draw(st.booleans())
     steps = [
         {"id": f"a{place}", "kind": "agent", "agent": "desk", "task": each}
@@ -131,10 +131,10 @@ def native(draw: st.DrawFn) -> Said:
     if repeats:
         times = [{"daily_at": "09:30"}, {"daily_at": "25:99"}, {"every_minutes": "soon"}, "daily"]
         value["schedule"] = draw(st.sampled_from(times))
-    return Said("", value, "steps", "context" * refuses, repeats)
+    return ModelPlan("", value, "steps", "context" * refuses, repeats)
 
 
-PLANS: dict[str, st.SearchStrategy[Said]] = {
+PLANS: dict[str, st.SearchStrategy[ModelPlan]] = {
     "valuecell": valuecell(),
     "deerflow": research("deerflow"),
     "deepresearch": research("deepresearch"),
@@ -155,48 +155,48 @@ JUNK: list[Any] = [5, None, [], {"foo": 1}, True, ["a", "b"]]
 
 
 @st.composite
-def damaged(draw: st.DrawFn, plans: st.SearchStrategy[Said]) -> tuple[Said, str]:
+def damaged(draw: st.DrawFn, plans: st.SearchStrategy[ModelPlan]) -> tuple[ModelPlan, str]:
     """A plan, and a text of it as models damage it."""
-    said = draw(plans)
-    value = json.loads(json.dumps(said.value))
-    steps = value[said.steps]
+    draft = draw(plans)
+    value = json.loads(json.dumps(draft.value))
+    steps = value[draft.steps]
     for junk in draw(st.lists(st.sampled_from(JUNK), max_size=2)):
         steps.insert(draw(st.integers(0, len(steps))), junk)
-    said, value = draw(foreign(said, value))
-    value = draw(bent(said, value))
+    draft, value = draw(foreign(draft, value))
+    value = draw(bent(draft, value))
     wraps = [lambda v: v, lambda v: {"plan": v}, lambda v: {"answer": v}, lambda v: [v]]
     value = draw(st.sampled_from(wraps))(value)
-    return said, draw(st.sampled_from(TEXTS))(value)
+    return draft, draw(st.sampled_from(TEXTS))(value)
 
 
 @st.composite
-def foreign(draw: st.DrawFn, said: Said, value: Value) -> tuple[Said, Value]:
+def foreign(draw: st.DrawFn, draft: ModelPlan, value: Value) -> tuple[ModelPlan, Value]:
     """Adds what the format has no place for, as models do that know several."""
     if not draw(st.booleans()):
-        return said, value
+        return draft, value
     match draw(st.sampled_from(["refusal", "question", "schedule"])):
-        case "refusal" if not said.refusal and said.shape != "valuecell":
-            return said._replace(refusal="adequate"), value | {"adequate": False}
-        case "question" if not said.question and said.shape != "valuecell":
+        case "refusal" if not draft.refusal and draft.shape != "valuecell":
+            return draft._replace(refusal="adequate"), value | {"adequate": False}
+        case "question" if not draft.question and draft.shape != "valuecell":
             asked = "Which account?"
-            return said._replace(question=asked), value | {"guidance_message": asked}
-        case "schedule" if not said.schedule and said.shape not in ("", "valuecell"):
+            return draft._replace(question=asked), value | {"guidance_message": asked}
+        case "schedule" if not draft.schedule and draft.shape not in ("", "valuecell"):
             config = {"schedule_config": {"interval_minutes": 5}}
-            return said._replace(schedule=True), value | config
+            return draft._replace(schedule=True), value | config
         case _:
-            return said, value
+            return draft, value
 
 
 @st.composite
-def bent(draw: st.DrawFn, said: Said, value: Value) -> Value:
+def bent(draw: st.DrawFn, draft: ModelPlan, value: Value) -> Value:
     """Other spellings of names, a step without its text, steps as text."""
     match draw(st.sampled_from(["", "camel", "text", "emptied"])):
         case "camel":
             return {camel(name): each for name, each in value.items()}
-        case "text" if said.shape != "":
-            return value | {said.steps: json.dumps(value[said.steps])}
+        case "text" if draft.shape != "":
+            return value | {draft.steps: json.dumps(value[draft.steps])}
         case "emptied":
-            step = next((each for each in value[said.steps] if isinstance(each, dict)), None)
+            step = next((each for each in value[draft.steps] if isinstance(each, dict)), None)
             if step is not None and step != {"foo": 1}:
                 step.pop(draw(st.sampled_from(sorted(step))))
             return value
@@ -243,7 +243,7 @@ TEXTS: list[Callable[[Any], str]] = [
 ]
 
 
-def told(parsed: Parsed) -> str:
+def notes_of(parsed: Parsed) -> str:
     return " ".join(f"{each.message} {each.path}" for each in parsed.problems).lower()
 
 
@@ -259,16 +259,16 @@ def is_held(plan: Plan) -> bool:
     return not plan.enough_context
 
 
-def unkept(said: Said, plan: Plan) -> Iterator[str]:
+def unkept(draft: ModelPlan, plan: Plan) -> Iterator[str]:
     """Yields the names of what a plan no longer says."""
     text = json.dumps(plan.to_json())
-    if said.refusal and not is_held(plan):
-        yield said.refusal
-    if said.schedule and plan.schedule is None:
+    if draft.refusal and not is_held(plan):
+        yield draft.refusal
+    if draft.schedule and plan.schedule is None:
         yield "schedule"
-    if said.question and said.question not in text:
+    if draft.question and draft.question not in text:
         yield "guidance_message"
-    if said.columns and said.columns not in text:
+    if draft.columns and draft.columns not in text:
         yield "terminate"
 
 
@@ -288,29 +288,31 @@ def test_no_reading_of_a_dialect_loses_a_refusal_in_silence(shape: str, asked: b
     """Nor a step."""
 
     @given(case=damaged(PLANS[shape]))
-    def holds(case: tuple[Said, str]) -> None:
-        said, text = case
-        parsed = parse(text, shape=said.shape if asked else "")
+    def holds(case: tuple[ModelPlan, str]) -> None:
+        draft, text = case
+        parsed = parse(text, shape=draft.shape if asked else "")
         if parsed.plan is None:
             assert has_errors(parsed.problems)
             return
-        assert_every_word_is_kept_or_told(said, text, parsed, parsed.plan)
+        assert_each_word_is_kept_or_noted(draft, text, parsed, parsed.plan)
         assert_every_step_is_kept_or_told(text, parsed, parsed.plan)
-        if said.refusal and not has_errors(parsed.problems):
+        if draft.refusal and not has_errors(parsed.problems):
             assert is_held(parsed.plan), text
-        if said.refusal and said.shape == "valuecell" and not has_errors(parsed.problems):
+        if draft.refusal and draft.shape == "valuecell" and not has_errors(parsed.problems):
             assert_asked_first(parsed.plan)
 
     holds()
 
 
-def assert_every_word_is_kept_or_told(said: Said, text: str, parsed: Parsed, plan: Plan) -> None:
-    for name in unkept(said, plan):
-        if name == "terminate" and said.columns not in text:
+def assert_each_word_is_kept_or_noted(
+    draft: ModelPlan, text: str, parsed: Parsed, plan: Plan
+) -> None:
+    for name in unkept(draft, plan):
+        if name == "terminate" and draft.columns not in text:
             continue  # the damage took it
         if name in ("schedule", "terminate") and dropped(parsed):
             continue  # it went with its step, which is told
-        assert any(word in told(parsed) for word in ALIASES[name]), (name, text, parsed)
+        assert any(word in notes_of(parsed) for word in ALIASES[name]), (name, text, parsed)
 
 
 def assert_every_step_is_kept_or_told(text: str, parsed: Parsed, plan: Plan) -> None:

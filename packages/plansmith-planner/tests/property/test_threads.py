@@ -96,9 +96,9 @@ class Talk:
     async def check(self) -> None:
         entries = await ThreadStore(self.store).thread_entries("talk")
         state = fold_thread(ThreadState("talk"), entries)
-        said = [each for each in entries if isinstance(each.body, MessageAdded)]
+        messages = [each for each in entries if isinstance(each.body, MessageAdded)]
         read = [each.body.message for each in entries if isinstance(each.body, MessageRead)]
-        assert read == [each.number for each in said]
+        assert read == [each.number for each in messages]
         approved, booked = 0, 0
         for run in await self.store.runs():
             events = await self.store.events(run)

@@ -29,7 +29,7 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("gpt-5", "write provider:name, such as openai:gpt-5"),
         ("openai:", "is not the name of a model"),
@@ -41,11 +41,11 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         ("", "the model's model"),
     ],
 )
-def test_the_wrong_name_of_a_model_says_what_to_write(name: str, told: str) -> None:
+def test_the_wrong_name_of_a_model_says_what_to_write(name: str, message: str) -> None:
     for make in (Plansmith, model):
         with pytest.raises(Misconfigured) as raised:
             make(name)
-        assert told in str(raised.value)
+        assert message in str(raised.value)
 
 
 def test_the_name_of_a_model_is_taken_where_its_key_or_server_is_there(
@@ -65,7 +65,7 @@ def test_a_provider_of_the_library_that_we_do_not_list_is_known_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"model": 3}, "3 is not a model"),
         ({"model": ScriptedModel}, "is not a model (give its name, such as 'openai:gpt-5'"),
@@ -82,10 +82,10 @@ def test_a_provider_of_the_library_that_we_do_not_list_is_known_too() -> None:
         ({"settings": {}}, "are no settings"),
     ],
 )
-def test_a_wrong_argument_says_what_to_give(given: dict[str, Any], told: str) -> None:
+def test_a_wrong_argument_says_what_to_give(given: dict[str, Any], message: str) -> None:
     with pytest.raises(Misconfigured) as raised:
         Plansmith(**given)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_an_unknown_argument_names_the_nearest_one() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, content_hash, json_text
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Available, Call, Clock, ContextBlock, ToolSource
 from plansmith.text import visible
@@ -70,7 +69,9 @@ async def investigate(
                 asked = tool.name
                 arguments: dict[str, Json] = {key: visible(request)}
                 call = Call(key=f"background-{content_hash([asked, arguments])[:16]}")
-                return _text(await search.tools.call(asked, arguments, call)).strip()
+                result = await search.tools.call(asked, arguments, call)
+                text = result if isinstance(result, str) else json_text(result, indent=1)
+                return "" if result is None else text.strip()
         return ""
 
     text = await with_timeout(found(), seconds=15.0, clock=clock)
@@ -83,15 +84,9 @@ async def investigate(
                 reason=text.reason,
             )
         return Investigated((), (*notes, about))
-    shown = clipped(text, tokens=min(tokens, TOKENS), count=count)
-    blocks = (ContextBlock(HEADING, shown, asked),) if shown else ()
+    clipped_text = clipped(text, tokens=min(tokens, TOKENS), count=count)
+    blocks = (ContextBlock(HEADING, clipped_text, asked),) if clipped_text else ()
     return Investigated(blocks, tuple(notes))
-
-
-def _text(result: Json) -> str:
-    if isinstance(result, str):
-        return result
-    return "" if result is None else json.dumps(result, ensure_ascii=False, indent=1)
 
 
 def _marked_first(tools: Sequence[ToolSpec]) -> list[ToolSpec]:

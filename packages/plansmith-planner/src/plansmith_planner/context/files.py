@@ -56,7 +56,7 @@ def find_files(
         raise Misconfigured(missing, hint=Sentence("give existing paths"))
     for path in paths:
         if path not in there:
-            _leave_out(note, path, Sentence("there is no such file"))
+            note(_left_out(path, Sentence("there is no such file")))
     found: list[Found] = []
     total = 0
     for path, name in _walk(there, note):
@@ -73,10 +73,10 @@ def find_files(
             note(text)
             break
         if not is_text_name(path):
-            _leave_out(note, name, Sentence("not a kind of text"))
+            note(_left_out(name, Sentence("not a kind of text")))
         elif state.st_size > limits.bytes_each:
-            most = Sentence("larger than {most} bytes", most=limits.bytes_each)
-            _leave_out(note, name, most)
+            large = Sentence("larger than {most} bytes", most=limits.bytes_each)
+            note(_left_out(name, large))
         else:
             total += state.st_size
             found.append(Found(path, name, (state.st_size, state.st_mtime_ns)))
@@ -116,7 +116,7 @@ def _files_below(root: Path, note: Callable[[str], None]) -> Iterator[tuple[Path
             path = Path(folder) / each
             reason = "" if each.startswith(".") else _refusal(root, path.resolve())
             if reason:
-                _leave_out(note, named(path), reason)
+                note(_left_out(named(path), reason))
             elif not each.startswith("."):
                 yield path.resolve(), named(path)
 
@@ -130,8 +130,8 @@ def _refusal(root: Path, target: Path) -> str:
     return "" if target.is_file() else Sentence("it is not a file")
 
 
-def _leave_out(note: Callable[[str], None], name: object, reason: str) -> None:
-    note(Sentence("document left out, {reason}: {name}", reason=reason, name=name))
+def _left_out(name: object, reason: str) -> Sentence:
+    return Sentence("document left out, {reason}: {name}", reason=reason, name=name)
 
 
 def is_text_name(path: PurePath) -> bool:
@@ -143,13 +143,10 @@ def read_document(found: Found, limits: FileLimits) -> tuple[str, str]:
     """Returns the text of a file, and a note if something is wrong with it."""
     try:
         if is_held(found.path.stat()):
-            used = Sentence("document left out, it is a database in use: {name}", name=found.name)
-            return "", used
+            return "", _left_out(found.name, Sentence("it is a database in use"))
         data = first_bytes(found.path, limits.bytes_each)
     except OSError as error:
-        name, why = found.name, error.strerror
-        unread = Sentence("document left out, it cannot be read: {name}: {why}", name=name, why=why)
-        return "", unread
+        return "", _left_out(f"{found.name}: {error.strerror}", Sentence("it cannot be read"))
     text, note = _decoded(data, found.name)
     if found.path.suffix.lower() in _PAGES:
         text = page_text(text)
@@ -169,7 +166,7 @@ def _decoded(data: bytes, name: str) -> tuple[str, str]:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace"), ""
     if b"\0" in data[:8192]:
-        return "", Sentence("document left out, it is binary: {name}", name=name)
+        return "", _left_out(name, Sentence("it is binary"))
     try:
         return data.decode("utf-8-sig"), ""
     except UnicodeDecodeError:

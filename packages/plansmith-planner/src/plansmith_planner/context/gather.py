@@ -20,7 +20,7 @@ from plansmith_planner.context.fence import fence
 from plansmith_planner.context.history import TITLE, recall
 from plansmith_planner.context.profile import about, constraints
 from plansmith_planner.context.timeouts import Failed, with_timeout
-from plansmith_planner.context.token_budget import Part, fit, rendered, rough_count
+from plansmith_planner.context.token_budget import Fitted, Part, fit, rendered, rough_count
 from plansmith_planner.settings import PlannerSettings
 
 TIME: Final = "current time"
@@ -39,12 +39,10 @@ _MUST, _SHOULD, _MAY = 0, 1, 2
 _NOTHING_KNOWN: Final = PlanRequest("")
 
 
-class Context(NamedTuple):
+class Context(Fitted):
     """The context of a prompt, and notes on what was cut or failed."""
 
-    blocks: tuple[ContextBlock, ...]
-    text: str
-    notes: tuple[str, ...]
+    __slots__ = ()
 
     @property
     def facts(self) -> tuple[ContextBlock, ...]:
@@ -133,13 +131,13 @@ async def _ask(
 def _conversation(history: Sequence[Message], share: int) -> _Gathered:
     if not history:
         return _Gathered()
-    said = recall(history, tokens=share)
-    if said.text:
-        part = Part((ContextBlock(TITLE, said.text),), _MAY, newest_last=True)
-        return _Gathered(part, said.notes)
+    recalled = recall(history, tokens=share)
+    if recalled.text:
+        part = Part((ContextBlock(TITLE, recalled.text),), _MAY, newest_last=True)
+        return _Gathered(part, recalled.notes)
     count = len(history)
     note = Sentence("no room is left for the {count} messages of the conversation", count=count)
-    return _Gathered(notes=(*said.notes, note), missing=TITLE)
+    return _Gathered(notes=(*recalled.notes, note), missing=TITLE)
 
 
 async def _background(query: str, search: Search | None, share: int, clock: Clock) -> _Gathered:

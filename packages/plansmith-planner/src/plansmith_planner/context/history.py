@@ -18,17 +18,8 @@ from plansmith_planner.model_calls import ModelAnswer, read_answer, render
 TITLE: Final = "conversation so far"
 _SHARE_OF_OLDER: Final = 3  # a third of the tokens is for messages that do not fit whole
 _LONGEST_LINE: Final = 120
-
-
-@dataclass(frozen=True, slots=True)
-class Summariser:
-    """A model that summarises earlier messages in one call."""
-
-    model: ChatModel
-    clock: Clock
-    seconds: float = 20.0
-    reads_tokens: int = 8000
-    prompts: Path | None = None
+_SUMMARY_S: Final = 20.0
+_SUMMARY_READS: Final = 8000  # tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +58,23 @@ def recall(history: Sequence[Message], *, tokens: int, count: Count = rough_coun
 
 
 async def summarise(
-    history: Sequence[Message], *, words: int, summariser: Summariser
+    history: Sequence[Message],
+    *,
+    words: int,
+    model: ChatModel,
+    clock: Clock,
+    prompts: Path | None = None,
 ) -> ModelAnswer | None:
     """Returns a conversation in short, as a model words it; None if it gives nothing."""
-    read = clipped("\n".join(_lines(history)), tokens=summariser.reads_tokens, keep_end=True)
+    read = clipped("\n".join(_lines(history)), tokens=_SUMMARY_READS, keep_end=True)
     prompt = render(
         "summary",
-        folder=summariser.prompts,
+        folder=prompts,
         words=str(max(words, 20)),
         conversation=fence("conversation", read),
     )
-    answer = read_answer(summariser.model.stream(Prompt([Message("user", prompt)])))
-    found = await with_timeout(answer, seconds=summariser.seconds, clock=summariser.clock)
+    answer = read_answer(model.stream(Prompt([Message("user", prompt)])))
+    found = await with_timeout(answer, seconds=_SUMMARY_S, clock=clock)
     return None if isinstance(found, Failed) or not found.text.strip() else found
 
 
@@ -107,8 +103,8 @@ def _excerpts(older: Sequence[str], tokens: int, count: Count) -> Recalled:
         gone = _messages(len(older) - kept)
         notes.append(Sentence("{messages} of the conversation left out", messages=gone))
     if kept:
-        told = {"messages": _messages(kept)}
-        notes.append(Sentence("{messages} of the conversation clipped to a line each", **told))
+        fields = {"messages": _messages(kept)}
+        notes.append(Sentence("{messages} of the conversation clipped to a line each", **fields))
     return Recalled(text(kept), tuple(notes))
 
 

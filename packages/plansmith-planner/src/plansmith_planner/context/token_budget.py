@@ -81,10 +81,10 @@ def clipped(text: str, *, tokens: int, count: Count = rough_count, keep_end: boo
         return text
 
     def cut(length: int) -> str:
-        said = f"[… {len(text) - length:,} of {len(text):,} characters left out]"
+        note = f"[… {len(text) - length:,} of {len(text):,} characters left out]"
         if keep_end:
-            return f"{said}\n{text[len(text) - length :].lstrip()}"
-        return f"{text[:length].rstrip()}\n{said}".lstrip("\n")
+            return f"{note}\n{text[len(text) - length :].lstrip()}"
+        return f"{text[:length].rstrip()}\n{note}".lstrip("\n")
 
     if count(cut(0)) > tokens:
         return ""
@@ -140,10 +140,10 @@ class _Sharing:
             # Later blocks are less important and must not use the rest.
             left = 0
             name = f"{block.title} ({block.source})" if block.source else block.title
-            told = {"shown": len(text), "size": len(block.text), "name": label(name)}
+            fields = {"shown": len(text), "size": len(block.text), "name": label(name)}
             if text:
                 self.notes.append(
-                    Sentence("clipped to {shown} of {size} characters: {name}", **told)
+                    Sentence("clipped to {shown} of {size} characters: {name}", **fields)
                 )
                 yield replace(block, text=text)
             else:

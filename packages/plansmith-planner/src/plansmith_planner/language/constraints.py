@@ -76,22 +76,22 @@ _CLAUSE: Final = lazy_pattern(
 
 def read_constraint(text: str, *, hard: bool = True) -> Constraint:
     """Reads a rule from a sentence; understands a few plain forms, others stay prose."""
-    said = text.strip().rstrip(".。!！")
+    sentence = text.strip().rstrip(".。!！")
     rule = Constraint(text=text, hard=hard)
-    if _READ_ONLY.fullmatch(said):
+    if _READ_ONLY.fullmatch(sentence):
         return rule.replace(forbid_effects=(Effect.WRITE, Effect.FINAL))
-    if found := _MOST.fullmatch(said):
+    if found := _MOST.fullmatch(sentence):
         return rule.replace(**_bound(found))
-    return rule.replace(**_about_tools(said))
+    return rule.replace(**_about_tools(sentence))
 
 
-def _about_tools(said: str) -> dict[str, tuple[str, ...]]:
+def _about_tools(sentence: str) -> dict[str, tuple[str, ...]]:
     """Returns which tools a sentence forbids, requires, or allows alone."""
-    if found := _ONLY.fullmatch(said):
+    if found := _ONLY.fullmatch(sentence):
         names = _SPLIT_NAMES.split(found[1] or found[2])
         return {"only_tools": tuple(name.strip("`\"'“”‘’「」 ") for name in names)}
     for pattern, field in ((_FORBIDS, "forbid_tools"), (_REQUIRES, "require_tools")):
-        if found := pattern.fullmatch(said):
+        if found := pattern.fullmatch(sentence):
             return {field: (found[1] or found[2],)}
     return {}
 
@@ -113,11 +113,11 @@ def asked_constraints(request: str, names: Collection[str]) -> list[Constraint]:
     rules: list[Constraint] = []
     known = [name.lower() for name in names]
     for clause in _CLAUSE.split(_QUOTES.sub(" ", request[:READ_BY_RULES])):
-        said = clause.strip()
-        if found := _MOST_ASKED.search(said):
+        sentence = clause.strip()
+        if found := _MOST_ASKED.search(sentence):
             rules.append(Constraint(text=found[0].strip()).replace(**_bound(found)))
-        about = _about_tools(said)
+        about = _about_tools(sentence)
         patterns = [each.lower() for listed in about.values() for each in listed]
         if patterns and all(any(fnmatchcase(name, each) for name in known) for each in patterns):
-            rules.append(Constraint.model_validate({"text": said, **about}))
+            rules.append(Constraint.model_validate({"text": sentence, **about}))
     return rules

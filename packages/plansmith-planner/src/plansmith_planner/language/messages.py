@@ -108,13 +108,13 @@ def asks_about_failure(text: str) -> bool:
 
 def subject_words(question: str) -> list[str]:
     """Returns the words that say what is asked about, the longest first."""
-    said = visible(question)
-    quoted = re.findall(r"[\"“”'‘’「」`]([^\"“”'‘’「」`]{2,80})[\"“”'‘’「」`]", said)
+    text = visible(question)
+    quoted = re.findall(r"[\"“”'‘’「」`]([^\"“”'‘’「」`]{2,80})[\"“”'‘’「」`]", text)
     plain = [
         each
-        for each in re.findall(r"[A-Za-z0-9_][\w.@/-]*[A-Za-z0-9_]|\d+", said)
+        for each in re.findall(r"[A-Za-z0-9_][\w.@/-]*[A-Za-z0-9_]|\d+", text)
         if each.casefold() not in _COMMON
     ]
-    han = _HAN_WORDS.findall(_ASKING.sub(" ", said))
+    han = _HAN_WORDS.findall(_ASKING.sub(" ", text))
     found = sorted(dict.fromkeys([*quoted, *plain, *han]), key=len, reverse=True)
     return found[:_MOST_WORDS]

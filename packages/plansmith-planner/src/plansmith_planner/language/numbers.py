@@ -63,9 +63,9 @@ CHINESE_UNITS: Final = {
 _DEGREES: Final = re.compile(r"(?:degrees? |° ?)?(c(?:elsius)?|f(?:ahrenheit)?)", re.IGNORECASE)
 
 
-def unit_name(said: str) -> str:
+def unit_name(text: str) -> str:
     """Returns a unit as the calculator writes it; what is not known stays as it was said."""
-    name = CHINESE_UNITS.get(said.strip(), said.strip())
+    name = CHINESE_UNITS.get(text.strip(), text.strip())
     if degrees := _DEGREES.fullmatch(name):
         return f"°{degrees[1][0].upper()}"
     return name.upper() if name in ("kb", "mb", "gb", "tb") else name

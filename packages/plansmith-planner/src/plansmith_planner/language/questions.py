@@ -21,12 +21,12 @@ STEP: Final = "find"  # the id of the step whose result the sentence refers to
 
 
 class InstantCall(NamedTuple):
-    """A call that answers a whole request; `says` refers to its result."""
+    """A call that answers a whole request; `reply` refers to its result."""
 
     kind: Literal["arithmetic", "units", "time", "date"]
     tool: str
     inputs: dict[str, Json]
-    says: str
+    reply: str
 
 
 def read_question(text: str, language: Language) -> InstantCall | None:
@@ -34,7 +34,7 @@ def read_question(text: str, language: Language) -> InstantCall | None:
     return _arithmetic(text, language) or _time(text, language) or _units(text, language)
 
 
-def _found(field: str) -> str:
+def _result(field: str) -> str:
     return "{{" + f"{STEP}.{field}" + "}}"
 
 
@@ -48,9 +48,9 @@ _TAIL: Final = lazy_pattern(
     re.IGNORECASE,
 )
 # How people say it, and how the calculator writes it; the longer ones first.
-_SPOKEN: Final = tuple(
-    (lazy_pattern(said, re.IGNORECASE), written)
-    for said, written in (
+_IN_WORDS: Final = tuple(
+    (lazy_pattern(words, re.IGNORECASE), written)
+    for words, written in (
         (rf"百分之\s?({DIGITS})", r"\1%"),
         (r"(?:%|\bper ?cent\b)\s*of\s+", "% * "),
         (r"\bper ?cent\b", "%"),
@@ -95,24 +95,24 @@ def _arithmetic(text: str, language: Language) -> InstantCall | None:
     if len(money) > 1 or unasked or _NO_SUM.fullmatch(core):
         return None
     written = _SCALED.sub(lambda found: f"({found[1]} * {SCALES[found[2].lower()]})", core)
-    for said, sign in _SPOKEN:
-        written = said.sub(sign, written)
+    for pattern, sign in _IN_WORDS:
+        written = pattern.sub(sign, written)
     if not _EXPRESSION.fullmatch(written) or not _OPERATOR.search(written):
         return None
-    value = "".join(money) + _found("text")
+    value = "".join(money) + _result("text")
     # Reports are Markdown, in which an asterisk would get a backslash.
-    shown = escape_text(core.replace("**", "^").replace("*", "×"))
-    says = f"{shown} = {value}"
+    formula = escape_text(core.replace("**", "^").replace("*", "×"))
+    reply = f"{formula} = {value}"
     if _WORDED.search(core):
-        says = f"{shown}是 {value}。" if language == "zh" else f"{_capital(shown)} is {value}."
-    return InstantCall("arithmetic", "calculator.compute", {"expression": written}, says)
+        reply = f"{formula}是 {value}。" if language == "zh" else f"{_capital(formula)} is {value}."
+    return InstantCall("arithmetic", "calculator.compute", {"expression": written}, reply)
 
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-_SHOWN: Final = 8  # digits of an amount that does not end
+_MOST_DIGITS: Final = 8  # digits of an amount that does not end
 _AMOUNT: Final = rf"(?P<value>[-−]?\s?{DIGITS})\s?"
 _UNIT: Final = (
     rf"(?:{'|'.join(sorted(CHINESE_UNITS, key=len, reverse=True))}"
@@ -141,80 +141,80 @@ def _units(text: str, language: Language) -> InstantCall | None:
     match = next((found for each in _CONVERSIONS if (found := each.fullmatch(text))), None)
     if match is None:
         return None
-    given = [match["source"].strip(), match["to"].strip()]
-    names = [unit_name(each) for each in given]
+    units = [match["source"].strip(), match["to"].strip()]
+    names = [unit_name(each) for each in units]
     if names[0] == names[1]:
         return None
     warm = names[1] in ("°C", "°F")
-    shown = (match["value"] or "1").strip()
-    first, last = (escape_text(each) for each in (names if warm else given))
-    value = re.sub(r"[\s,]", "", shown.replace("−", "-"))
-    digits = 5 if warm else _SHOWN
+    amount = (match["value"] or "1").strip()
+    first, last = (escape_text(each) for each in (names if warm else units))
+    value = re.sub(r"[\s,]", "", amount.replace("−", "-"))
+    digits = 5 if warm else _MOST_DIGITS
     inputs: dict[str, Json] = {"value": value, "from": names[0], "to": names[1], "digits": digits}
     dot = "。" if language == "zh" else "."
-    says = f"{escape_text(shown)} {first} = {_found('text')} {last}{dot}"
-    return InstantCall("units", "calculator.convert", inputs, says)
+    reply = f"{escape_text(amount)} {first} = {_result('text')} {last}{dot}"
+    return InstantCall("units", "calculator.convert", inputs, reply)
 
 
-Given = Mapping[str, str]
+Groups = Mapping[str, str]
 
 
-def _now(given: Given, language: Language) -> InstantCall:
-    place = given.get("place", "").strip()
-    shown, zone = escape_text(place), _found("zone")
-    where = f"in {shown}" if place else f"({zone})"
-    says = f"It is {_found('clock')} on {_found('spoken.en')} {where}."
+def _now(groups: Groups, language: Language) -> InstantCall:
+    place = groups.get("place", "").strip()
+    place_text, zone = escape_text(place), _result("zone")
+    where = f"in {place_text}" if place else f"({zone})"
+    reply = f"It is {_result('clock')} on {_result('spoken.en')} {where}."
     if language == "zh":
-        says = f"{shown}现在是 {_found('spoken.zh')} {_found('clock')}"
-        says += "。" if place else f"（{zone}）。"
-    return InstantCall("time", "time.now", {"zone": place} if place else {}, says)
+        reply = f"{place_text}现在是 {_result('spoken.zh')} {_result('clock')}"
+        reply += "。" if place else f"（{zone}）。"
+    return InstantCall("time", "time.now", {"zone": place} if place else {}, reply)
 
 
-def _today(_: Given, language: Language) -> InstantCall:
-    says = f"Today is {_found('spoken.en')}."
-    return _date("time.now", {}, f"今天是{_found('spoken.zh')}。" if language == "zh" else says)
+def _today(_: Groups, language: Language) -> InstantCall:
+    english, chinese = f"Today is {_result('spoken.en')}.", f"今天是{_result('spoken.zh')}。"
+    return _date("time.now", {}, chinese if language == "zh" else english)
 
 
-def _week(_: Given, language: Language) -> InstantCall:
-    week = _found("week")
-    says = f"今天在 {week} 周（ISO 8601）。" if language == "zh" else f"It is ISO week {week}."
-    return _date("time.now", {}, says)
+def _week(_: Groups, language: Language) -> InstantCall:
+    week = _result("week")
+    reply = f"今天在 {week} 周（ISO 8601）。" if language == "zh" else f"It is ISO week {week}."
+    return _date("time.now", {}, reply)
 
 
-def _weekday(given: Given, language: Language) -> InstantCall:
-    day = given["date"]
-    said = escape_text(day)
+def _weekday(groups: Groups, language: Language) -> InstantCall:
+    day = groups["date"]
+    day_text = escape_text(day)
     # A date that is whole needs only its weekday; of others the whole date is told.
-    told = f"a {_found('weekday')}" if re.search(r"\d{4}", day) else _found("spoken.en")
-    says = f"{_capital(said)} is {told}."
+    answer = f"a {_result('weekday')}" if re.search(r"\d{4}", day) else _result("spoken.en")
+    reply = f"{_capital(day_text)} is {answer}."
     if language == "zh":
-        says = f"{'那天' if re.search('月|-', day) else said}是{_found('spoken.zh')}。"
-    return _date("time.describe", {"time": day}, says)
+        reply = f"{'那天' if re.search('月|-', day) else day_text}是{_result('spoken.zh')}。"
+    return _date("time.describe", {"time": day}, reply)
 
 
-def _until(given: Given, language: Language) -> InstantCall:
-    day = given["date"]
-    chinese = f"距离{escape_text(day)}{_found('away.zh')}（{_found('date')}）。"
-    says = chinese if language == "zh" else f"{_found('text')}."
-    return _date("time.until", {"date": day}, says)
+def _until(groups: Groups, language: Language) -> InstantCall:
+    day = groups["date"]
+    chinese = f"距离{escape_text(day)}{_result('away.zh')}（{_result('date')}）。"
+    reply = chinese if language == "zh" else f"{_result('text')}."
+    return _date("time.until", {"date": day}, reply)
 
 
-def _year_end(_: Given, language: Language) -> InstantCall:
-    days = _found("days")
-    says = f"今年还剩 {days} 天。" if language == "zh" else f"Days left in this year: {days}."
-    return _date("time.until", {"date": "31 December"}, says)
+def _year_end(_: Groups, language: Language) -> InstantCall:
+    days = _result("days")
+    reply = f"今年还剩 {days} 天。" if language == "zh" else f"Days left in this year: {days}."
+    return _date("time.until", {"date": "31 December"}, reply)
 
 
-def _between(given: Given, language: Language) -> InstantCall:
-    first, last = given["first"], given.get("last", "today")
-    start, end, days = escape_text(first), escape_text(last), _found("days")
+def _between(groups: Groups, language: Language) -> InstantCall:
+    first, last = groups["first"], groups.get("last", "today")
+    start, end, days = escape_text(first), escape_text(last), _result("days")
     chinese = f"从{start}到{end}相差 {days} 天。"
-    says = chinese if language == "zh" else f"Days from {start} to {end}: {days}."
-    return _date("time.difference", {"from": first, "to": last}, says)
+    reply = chinese if language == "zh" else f"Days from {start} to {end}: {days}."
+    return _date("time.difference", {"from": first, "to": last}, reply)
 
 
-def _date(tool: str, inputs: dict[str, Json], says: str) -> InstantCall:
-    return InstantCall("date", tool, inputs, says)
+def _date(tool: str, inputs: dict[str, Json], reply: str) -> InstantCall:
+    return InstantCall("date", tool, inputs, reply)
 
 
 # The names of spans of time, where they are not the argument's own.
@@ -229,23 +229,23 @@ _SPANS: Final = {
 }
 
 
-def _moved(given: Given, language: Language) -> InstantCall:
+def _moved(groups: Groups, language: Language) -> InstantCall:
     """Adds to a day, or to the time of day; `back` says that it goes back."""
-    count, said = given["count"], given["unit"]
-    name = said.lower().removesuffix("s")
+    count, noun = groups["count"], groups["unit"]
+    name = noun.lower().removesuffix("s")
     unit = _SPANS.get(name, f"{name}s")
-    clock, back = unit in ("hours", "minutes"), "back" in given
-    start = given.get("date", "now" if clock else "today")
+    clock, back = unit in ("hours", "minutes"), "back" in groups
+    start = groups.get("date", "now" if clock else "today")
     if language == "zh":
-        measure = "个" if said in ("月", "星期", "工作日", "小时") else ""
-        at = f" {_found('clock')}" if clock else ""
-        says = f"{count} {measure}{said}{'前' if back else '后'}是{_found('spoken.zh')}{at}。"
+        measure = "个" if noun in ("月", "星期", "工作日", "小时") else ""
+        at = f" {_result('clock')}" if clock else ""
+        reply = f"{count} {measure}{noun}{'前' if back else '后'}是{_result('spoken.zh')}{at}。"
     else:
-        shown = escape_text(f"{count} {said} {'before' if back else 'from'} {start}")
-        at = f"{_found('clock')} on " if clock else ""
-        says = f"{shown} is {at}{_found('spoken.en')}."
+        span_text = escape_text(f"{count} {noun} {'before' if back else 'from'} {start}")
+        at = f"{_result('clock')} on " if clock else ""
+        reply = f"{span_text} is {at}{_result('spoken.en')}."
     inputs: dict[str, Json] = {"time": start, unit: -int(count) if back else int(count)}
-    return InstantCall("time" if clock else "date", "time.add", inputs, says)
+    return InstantCall("time" if clock else "date", "time.add", inputs, reply)
 
 
 _D: Final = r"(?:the )?(?P<date>\S.{0,40}?)"
@@ -324,10 +324,10 @@ _CUE: Final = re.compile(r"\d|time|date|day|week|when|how long|[\u4e00-\u9fff]",
 def _time(text: str, language: Language) -> InstantCall | None:
     if not _CUE.search(text):
         return None
-    make: Callable[[Given, Language], InstantCall]
+    make: Callable[[Groups, Language], InstantCall]
     for pattern, make in _FORMS:
         if match := pattern.fullmatch(text):
-            return make({name: said for name, said in match.groupdict().items() if said}, language)
+            return make({name: each for name, each in match.groupdict().items() if each}, language)
     return None
 
 
@@ -384,16 +384,16 @@ def small_talk(text: str, tools: Collection[str], *, chinese: bool) -> str:
     Where none of the built-in tools is, somebody else's planner answers in its own way.
     """
     able = _abilities(tools, chinese=chinese)
-    said = " ".join(text.replace("’", "'").split())
+    words = " ".join(text.replace("’", "'").split())
     if not able:
         return ""
-    if _THANKS.fullmatch(said):
+    if _THANKS.fullmatch(words):
         return "不客气。" if chinese else "You are welcome."
-    if _FAREWELL.fullmatch(said):
+    if _FAREWELL.fullmatch(words):
         return "再见。" if chinese else "Goodbye."
-    if _GREETING.fullmatch(said):
+    if _GREETING.fullmatch(words):
         return f"你好！{able}" if chinese else f"Hello! {able}"
-    return able if _ABOUT.fullmatch(said) else ""
+    return able if _ABOUT.fullmatch(words) else ""
 
 
 def _abilities(tools: Collection[str], *, chinese: bool) -> str:

@@ -35,7 +35,7 @@ _QUESTION: Final = re.compile(
 
 
 class Recurrence(NamedTuple):
-    """When to repeat what; `confirmed` if the request itself already confirms it.
+    """When to repeat what.
 
     `assumed` describes what the request leaves open. Without a timing, `flaw` says why.
     """
@@ -45,7 +45,6 @@ class Recurrence(NamedTuple):
     timing: Timing | None = None
     assumed: str = ""
     flaw: str = ""
-    confirmed: bool = False
 
 
 def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
@@ -54,12 +53,11 @@ def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
     bare = read + text[READ_BY_RULES:]
     english = _phrases(read, (_PHRASE, _english_at), (_INTERVAL, _english_interval))
     chinese = _phrases(read, (_CHINESE_PHRASE, _chinese_at), (_CHINESE_INTERVAL, _chinese_interval))
-    phrases = [each for each in (*english, *chinese) if _meant(each, bare)]
+    phrases = [each for each in (*english, *chinese) if _asks_repetition(each, bare)]
     if not phrases:
         return None
     phrase = phrases[0]
     words = " ".join(bare[phrase.start : phrase.end].split())
-    confirmed = bare != text
     flaw = phrase.flaw
     if len(phrases) > 1:
         flaw = "more than one time is named: make a schedule for each"
@@ -74,8 +72,8 @@ def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
             apart = before and after and after[0] not in ".。!！?？)）"
             wide = apart and min(before[-1], after[0]) >= "\u2e80"
             rest = (before + (" " if apart and not wide else "") + after).strip()
-            return Recurrence(words, rest, timing, phrase.assumed, "", confirmed)
-    return Recurrence(words, text, flaw=flaw, confirmed=confirmed)
+            return Recurrence(words, rest, timing, phrase.assumed)
+    return Recurrence(words, text, flaw=flaw)
 
 
 def without_schedule_words(plan: Plan) -> tuple[Plan, list[Problem]]:
@@ -96,7 +94,7 @@ def without_schedule_words(plan: Plan) -> tuple[Plan, list[Problem]]:
     return (plan.replace(steps=tuple(steps)) if notes else plan), notes
 
 
-def _meant(phrase: Phrase, text: str) -> bool:
+def _asks_repetition(phrase: Phrase, text: str) -> bool:
     """Whether a phrase asks for a repetition, and is not part of the subject.
 
     A phrase with a time of day always does. Without one, questions do not, and days alone count
@@ -223,8 +221,8 @@ def _english_interval(found: Match) -> Phrase:
 def _english_at(found: Match) -> Phrase | None:
     number = "1" if found["time1"] else "2"
     part = (found[f"part{number}"] or found["each"] or "").lower()
-    said = re.finditer(_CLOCK, found[f"time{number}"] or "", re.IGNORECASE)
-    clocks = [_in_day_part(_clock(each[0].lower()), part) for each in said]
+    times = re.finditer(_CLOCK, found[f"time{number}"] or "", re.IGNORECASE)
+    clocks = [_in_day_part(_clock(each[0].lower()), part) for each in times]
     says_every = r"(?:once\s+)?(?:at\b.*?)?(?:every|each|weekly)\b"
     if found["days"] and not re.match(says_every, found[0], re.IGNORECASE):
         # `on Monday` is one Monday, `on Mondays` is every one.
@@ -339,10 +337,10 @@ def _chinese_clock(found: Match, nth: int, part: str) -> Clock:
     minute = 30 if found[f"half{nth}"] else 0
     if found[f"quarter{nth}"]:
         minute = 15 * number(found[f"quarter{nth}"])
-    elif said := found[f"colon{nth}"] or found[f"minute{nth}"]:
-        minute = number(said)
-    said_hour = number(found[f"hour{nth}"])
-    hour = 0 if said_hour == 24 else said_hour
+    elif minute_text := found[f"colon{nth}"] or found[f"minute{nth}"]:
+        minute = number(minute_text)
+    hour_number = number(found[f"hour{nth}"])
+    hour = 0 if hour_number == 24 else hour_number
     if part == "中午" and hour in (11, 12):
         return hour, minute
     return _in_day_part((hour, minute), _PARTS.get(part, ""))

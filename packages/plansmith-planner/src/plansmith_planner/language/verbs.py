@@ -58,11 +58,11 @@ def reads(tool: str) -> bool:
     """Whether a tool, by its name, only finds something out."""
     if tool.startswith(_READING_ZH):
         return True
-    said = words(tool)
+    name_words = words(tool)
     # After a leading verb most words are nouns: `get_order`, `check_file`.
-    if said[:1] and said[0] in _READING:
-        return "and" not in said
-    return bool(_READING.intersection(said)) and not _ACTING.intersection(said)
+    if name_words[:1] and name_words[0] in _READING:
+        return "and" not in name_words
+    return bool(_READING.intersection(name_words)) and not _ACTING.intersection(name_words)
 
 
 # Words in the names of tools that search the world.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
+
+import msgspec
 
 from plansmith import plugins
 from plansmith.errors import Misconfigured
@@ -33,7 +34,6 @@ class Key(NamedTuple):
 
     @property
     def chosen_by(self) -> str:
-        """The variable that names another model."""
         return f"{self.variable.removesuffix('_API_KEY')}_MODEL"
 
 
@@ -80,7 +80,6 @@ class Place:
 
     @property
     def base_url(self) -> str:
-        """The address for chat requests."""
         return f"{self.url}/v1"
 
 
@@ -121,8 +120,6 @@ def _ollama_url(given: str) -> str:
 
 async def ask_servers(places: Sequence[Place], *, limit_s: float = LIMIT_S) -> list[Server]:
     """Asks all servers at once, each within the time limit; returns answers in order."""
-    if not places:
-        return []
     # The libraries of the providers bring one of them; which one changes with their versions.
     name = next((each for each in ("httpx", "httpx2") if find_spec(each)), "")
     if not name:
@@ -165,11 +162,10 @@ async def _ask(client: Any, place: Place, limit_s: float) -> Server:
 
 def _read(place: Place, text: str) -> Server:
     try:
-        value: Any = json.loads(text)
-    except ValueError:
-        value = None
-    held = cast("dict[str, Any]", value) if isinstance(value, dict) else dict[str, Any]()
-    rows: Any = held.get("data", held.get("models"))
+        answer = msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError:
+        answer = {}
+    rows: Any = answer.get("data", answer.get("models"))
     if not isinstance(rows, list):
         return Server(place, flaw=Sentence("not a model server"))
     named = [_chat_model(row) for row in cast("list[object]", rows)]
@@ -221,9 +217,8 @@ class Choice:
     @property
     def shown(self) -> str:
         """Returns the choice on one line, for a person."""
-        if self.kind == "rules":
-            return self.why
-        return Sentence("model: {model}", model=self.described)
+        named = Sentence("model: {model}", model=self.described)
+        return self.why if self.kind == "rules" else named
 
     @property
     def described(self) -> str:
@@ -384,7 +379,6 @@ class AutoModel:
         return self._model.name if self._model is not None else "auto"
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """Returns the answer of the chosen model."""
         model = await self._chosen(is_planning=not isinstance(prompt.brief, ReplyBrief))
         pieces = model.stream(prompt)
         async with closing(pieces):

@@ -104,9 +104,9 @@ def check_wording(text: str, source: str) -> None:
     """Refuses a text with facts that are not in `source`."""
     wrong = unfounded(text, source)
     if wrong:
-        shown = ", ".join(dict.fromkeys(wrong[:3]))
+        names = ", ".join(dict.fromkeys(wrong[:3]))
         raise ModelFailed(
-            Sentence("its text has facts that are in no result: {facts}", facts=shown)
+            Sentence("its text has facts that are in no result: {facts}", facts=names)
         )
 
 

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import importlib
 import inspect
-import json
 import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -15,6 +14,7 @@ from typing import Any, Final, Literal
 
 from plansmith.errors import ModelFailed, ModelRefused
 from plansmith.plan.data import Json
+from plansmith.plan.refs import value_text
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ArgumentsDelta, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith_planner.models import provider_output as out
@@ -162,8 +162,8 @@ class ProviderModel:
             failure = out.as_failure(error, model=self.name, own_key=own_key)
             # The library knows some models' abilities by itself, and says so without a status.
             status = 400 if type(error).__name__ == "UserError" else out.status_of(error)
-            said = f"{out.error_text(error)} {error}"
-            if not has_text and out.is_mode_refusal(status, said, mode):
+            error_words = f"{out.error_text(error)} {error}"
+            if not has_text and out.is_mode_refusal(status, error_words, mode):
                 failure = _ModeRefused(failure.message)
             raise failure from error
         yield done
@@ -205,12 +205,12 @@ def _piece(event: Any, names: Mapping[str, str], calls: dict[int, str]) -> Delta
         part = event.part
         if part.part_kind == "tool-call":
             calls[event.index] = names.get(part.tool_name, part.tool_name)
-            return ArgumentsDelta(calls[event.index], _text(part.args))
+            return ArgumentsDelta(calls[event.index], value_text(part.args or ""))
         text = part.content if part.part_kind == "text" else None
     elif event.event_kind == "part_delta":
         delta = event.delta
         if delta.part_delta_kind == "tool_call":
-            arguments = _text(delta.args_delta)
+            arguments = value_text(delta.args_delta or "")
             return ArgumentsDelta(calls.get(event.index, ""), arguments) if arguments else None
         text = delta.content_delta if delta.part_delta_kind == "text" else None
     else:
@@ -273,9 +273,3 @@ def _wire_name(name: str) -> str:
         return name
     clean = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_")[:50] or "tool"
     return f"{clean}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-
-
-def _text(arguments: str | dict[str, Any] | None) -> str:
-    if arguments is None or isinstance(arguments, str):
-        return arguments or ""
-    return json.dumps(arguments, ensure_ascii=False)

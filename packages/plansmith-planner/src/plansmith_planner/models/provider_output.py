@@ -143,15 +143,15 @@ def as_failure(error: Exception, *, model: str, own_key: bool = False) -> ModelF
     if isinstance(error, ModelFailed):
         return error
     kinds = {kind.__name__ for kind in type(error).__mro__}
-    told = {"model": model, "error": error_text(error)}
+    about = {"model": model, "error": error_text(error)}
     if "ModelContextWindowExceededError" in kinds:
-        message = Sentence("the prompt is too long for {model}: {error}", **told)
+        message = Sentence("the prompt is too long for {model}: {error}", **about)
         hint = Sentence("give it less context, or choose a model with a larger context")
         return PromptTooLong(message, hint=hint)
     if "ContentFilterError" in kinds:
-        return ModelRefused(Sentence("{model} was stopped by its content filter: {error}", **told))
+        return ModelRefused(Sentence("{model} was stopped by its content filter: {error}", **about))
     if "ModelQuotaExceededError" in kinds:
-        message = Sentence("the account for {model} has no credit left: {error}", **told)
+        message = Sentence("the account for {model} has no credit left: {error}", **about)
         hint = Sentence("top it up with the provider, or choose another model")
         return ModelRefused(message, hint=hint)
     status = status_of(error)
@@ -159,10 +159,10 @@ def as_failure(error: Exception, *, model: str, own_key: bool = False) -> ModelF
         return _without_status(error, kinds, model)
     if status in _PASSING or status >= 500:
         wish = getattr(error, "retry_after", None)
-        message = Sentence("{model} is busy (HTTP {status}): {error}", status=status, **told)
+        message = Sentence("{model} is busy (HTTP {status}): {error}", status=status, **about)
         return ModelBusy(message, retry_after=float(wish) if wish is not None else None)
     message = Sentence(
-        "{model} refused the request (HTTP {status}): {error}", status=status, **told
+        "{model} refused the request (HTTP {status}): {error}", status=status, **about
     )
     return ModelRefused(message, hint=_hint(error, status, model, own_key=own_key))
 
@@ -193,13 +193,13 @@ def _without_status(error: Exception, kinds: set[str], model: str) -> ModelFaile
         return ModelBusy(message, hint=Sentence("check the base_url and whether the server runs"))
     if "UserError" in kinds:
         return refused_setup(error, model)
-    said = error_text(error)
+    text = error_text(error)
     if kinds & {"ModelAPIError", "UnexpectedModelBehavior"}:
         text = Sentence(
-            "{model} sent something that is not a chat answer: {error}", model=model, error=said
+            "{model} sent something that is not a chat answer: {error}", model=model, error=text
         )
         return ModelBusy(text)
-    why = f"{type(error).__name__}: {said}"
+    why = f"{type(error).__name__}: {text}"
     text = Sentence("what {model} sent could not be read ({why})", model=model, why=why)
     return ModelFailed(text)
 

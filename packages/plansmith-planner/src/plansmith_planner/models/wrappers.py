@@ -29,7 +29,6 @@ class Wrapper:
 
     @property
     def name(self) -> str:
-        """The name of the wrapped model."""
         return self._model.name
 
 
@@ -41,7 +40,6 @@ class LimitedModel(Wrapper):
         self._context_tokens = context_tokens
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """Yields the answer if the prompt fits; else raises `PromptTooLong`."""
         needed = count_prompt_tokens(prompt.messages, schema=prompt.schema, tools=prompt.tools)
         limit = self._context_tokens - _FOR_THE_ANSWER
         if needed > limit:
@@ -87,7 +85,6 @@ class RetryingModel(Wrapper):
         self._chance = chance
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """Yields the answer of the first try that says anything."""
         for number in range(self._tries):
             has_text = False
             pieces = self._model.stream(prompt)
@@ -117,7 +114,6 @@ class TimedModel(Wrapper):
         self._silence_s = silence_s
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """Yields the answer within the time limit."""
         pieces = self._model.stream(prompt)
         async with closing(pieces):
             while (delta := await self._next(pieces)) is not None:
@@ -142,8 +138,8 @@ class TimedModel(Wrapper):
             # Somebody else may have cancelled too; then that is what happened.
             if not late or task.uncancel() > asked:
                 raise
-            told = {"name": self.name, "seconds": f"{self._silence_s:g}"}
-            raise ModelBusy(Sentence("{name} said nothing for {seconds} s", **told)) from None
+            fields = {"name": self.name, "seconds": f"{self._silence_s:g}"}
+            raise ModelBusy(Sentence("{name} said nothing for {seconds} s", **fields)) from None
         finally:
             waiting = False
             alarm.cancel()
@@ -153,17 +149,11 @@ class RefusingModel:
     """Takes the place of a model that is not set up, so that the program can start."""
 
     def __init__(self, name: str, *, why: str, hint: str) -> None:
-        self._name = name
+        self.name = name
         self._why = why
         self._hint = hint
 
-    @property
-    def name(self) -> str:
-        """The name of the missing model."""
-        return self._name
-
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """Raises an error that says what to set."""
         del prompt
         if self._why:
             raise ModelRefused(self._why, hint=self._hint)

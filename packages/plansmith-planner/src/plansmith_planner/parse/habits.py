@@ -63,13 +63,15 @@ class Notes:
         self.problems.append(left_behind(message, step=step, path=path))
 
     def drop(self, message: str, *, hint: str, path: Path = ()) -> None:
-        """Notes that a step cannot be read."""
         self.problems.append(problem("PS014", message, hint=hint, path=path))
 
-    def leave_out(self, name: str, value: Json, message: str, *, step: str | None = None) -> None:
+    def leave_out(
+        self, name: str, value: Json, message: str = "", *, step: str | None = None
+    ) -> None:
         """Notes that a field is left out; an error if the plan means something else without it."""
         if not decides(name, value):
-            self.say(message, step=step, path=(name,))
+            usual = Sentence("the field '{name}' has no place in a plan and is left out", name=name)
+            self.say(message or usual, step=step, path=(name,))
             return
         error = Sentence(
             "the field '{name}' cannot be read here, and without it the "
@@ -104,14 +106,11 @@ class Notes:
         for name, each in value.items():
             plain = snake(name)
             field = plain if plain in known else (aliases or {}).get(plain, plain)
-            told = {"name": name, "field": field}
             if field not in known:
-                again = Sentence(
-                    "the field '{name}' has no place in a plan and is left out", **told
-                )
-                self.leave_out(name, each, again, step=step)
+                self.leave_out(name, each, step=step)
             elif field in found:
-                again = Sentence("the field '{name}' says '{field}' again and is left out", **told)
+                names = {"name": name, "field": field}
+                again = Sentence("the field '{name}' says '{field}' again and is left out", **names)
                 self.leave_out(field, None if each == found[field] else each, again, step=step)
             else:
                 found[field] = each
@@ -251,8 +250,8 @@ def inputs_loss(
 
 def no_such_step(step: AnyStep, *, title: str, notes: Notes) -> None:
     """Notes that a format has no step of this kind."""
-    told = {"title": title, "kind": step.kind}
-    gone = Sentence("{title} has no step like this {kind} step: it is left out", **told)
+    fields = {"title": title, "kind": step.kind}
+    gone = Sentence("{title} has no step like this {kind} step: it is left out", **fields)
     notes.lose(gone, step=step.id)
 
 

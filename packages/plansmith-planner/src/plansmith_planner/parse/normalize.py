@@ -68,21 +68,17 @@ class Shape:
     """Reads steps tolerantly; `notes` has a problem for everything changed or left out."""
 
     def __init__(self) -> None:
-        self._noted = Notes()
-        self.notes = self._noted.problems
+        self._notes = Notes()
+        self.problems = self._notes.problems
         self._renamed: dict[str, str] = {}
         self._ids = Ids()
 
     def head(self, value: dict[str, Json]) -> dict[str, Json]:
-        """Returns the fields of the plan itself."""
         fields: dict[str, Json] = {}
         for name, each in value.items():
             known = _PLAN_ALIASES.get(name, name)
             if known not in Plan.model_fields or known == "steps" or known in fields:
-                message = Sentence(
-                    "the field '{name}' is not part of a plan and is left out", name=name
-                )
-                self._noted.leave_out(name, each, message)
+                self._notes.leave_out(name, each)
             elif each is not None:
                 fields[known] = each
         fields.pop("schema_version", None)
@@ -91,12 +87,12 @@ class Shape:
     def step(self, value: Json, place: int) -> dict[str, Json] | None:
         """Returns one step in the plan language, or None with a problem."""
         if not isinstance(value, dict):
-            shown = repr(str(value)[:80])
+            entry = repr(str(value)[:80])
             message = Sentence(
-                "entry {place} of the steps is not a step: {text}", place=place, text=shown
+                "entry {place} of the steps is not a step: {text}", place=place, text=entry
             )
             hint = Sentence("write each step as an object")
-            self._noted.drop(message, hint=hint, path=("steps", place - 1))
+            self._notes.drop(message, hint=hint, path=("steps", place - 1))
             return None
         fields = self._known_fields(value, place)
         step = fields["id"] = self._id(fields.get("id"), place)
@@ -108,7 +104,7 @@ class Shape:
                 message = Sentence(
                     "the kind '{kind}' is read as '{known}'", kind=str(kind), known=implied
                 )
-                self._noted.say(message, step=step, path=("kind",))
+                self._notes.say(message, step=step, path=("kind",))
         if isinstance(each := fields.get("each"), dict):
             inner = self._known_fields(each, place)
             if "id" in inner:
@@ -132,17 +128,14 @@ class Shape:
             # A style of anything but a reply means something else, such as a tone.
             tone = known == "style" and (kind != "reply" or each not in get_args(ReplyStyle))
             if known not in _FIELDS or known in fields or tone:
-                message = Sentence(
-                    "the field '{name}' is not part of a step and is left out", name=name
-                )
-                self._noted.leave_out(name, each, message, step=step)
+                self._notes.leave_out(name, each, step=step)
                 continue
             fields[known] = each
             if known in RULES and name != known:
                 message = Sentence(
                     "the field '{name}' is read as '{known}'", name=name, known=known
                 )
-                self._noted.say(message, step=step, path=(known,))
+                self._notes.say(message, step=step, path=(known,))
         return fields
 
     def _id(self, given: Json, place: int) -> str:
@@ -151,14 +144,14 @@ class Shape:
             message = Sentence(
                 "step {place} has no id; it is called '{name}'", place=place, name=name
             )
-            self._noted.say(message, step=name, path=("id",))
+            self._notes.say(message, step=name, path=("id",))
             return name
         text = str(given)
         slug = _NOT_SLUG.sub("_", text).strip("_-")[:64] or f"s{place}"
         if slug != text:
             slug = self._ids.free(slug)
             message = Sentence("the id '{given}' is written '{name}'", given=text, name=slug)
-            self._noted.say(message, step=slug, path=("id",))
+            self._notes.say(message, step=slug, path=("id",))
         self._renamed.setdefault(text, slug)
         self._ids.taken.add(slug)
         return slug
@@ -194,7 +187,7 @@ class Shape:
             }
         if changed:
             message = Sentence("a reference was written in another way")
-            self._noted.say(message, step=step, path=path)
+            self._notes.say(message, step=step, path=path)
         return written
 
     def _reference(self, value: dict[str, Json]) -> Json:

@@ -79,20 +79,20 @@ def parse_value(
             own = locale if plan.locale == "en" else plan.locale
             plan = plan.replace(goal=plan.goal or goal, locale=own)
         return Parsed(plan, [*reading.problems])
-    tolerant = Shape()
-    fields = tolerant.head(head)
-    made = [tolerant.step(step, place) for place, step in enumerate(steps or (), start=1)]
+    reader = Shape()
+    fields = reader.head(head)
+    made = [reader.step(step, place) for place, step in enumerate(steps or (), start=1)]
     none = _no_plan(text or str(value), Sentence("there is no list of steps in it"))
     # An object may say that it has no steps; an empty list may be anything.
     if steps is None or (not any(made) and (steps or steps is value)):
-        return Parsed(None, [none, *tolerant.notes])
+        return Parsed(None, [none, *reader.problems])
     document: dict[str, Json] = {"goal": goal, "locale": locale}
     document |= fields
-    document["steps"] = tolerant.settle([step for step in made if step is not None])
+    document["steps"] = reader.settle([step for step in made if step is not None])
     made_of = read(document)
     if isinstance(made_of, Plan):
-        return Parsed(made_of, tolerant.notes)
-    found = _without_bad_parts(document, made_of, tolerant.notes)
+        return Parsed(made_of, reader.problems)
+    found = _without_bad_parts(document, made_of, reader.problems)
     return found if found.plan is not None else Parsed(None, [none, *found.problems])
 
 
@@ -152,17 +152,17 @@ def _merged(around: dict[str, Json], inner: dict[str, Json]) -> dict[str, Json]:
 
 def _unread_refusals(text: str, value: Json) -> list[Problem]:
     """Returns an error for each refusal that the text has and the value read from it has not."""
-    said = {snake(found[1]) for found in _REFUSAL.finditer(_THOUGHT.sub("", text))}
-    todo: list[Json] = [value] if said else []
+    refusals = {snake(found[1]) for found in _REFUSAL.finditer(_THOUGHT.sub("", text))}
+    todo: list[Json] = [value] if refusals else []
     while todo:
         each = todo.pop()
         if isinstance(each, dict):
-            said -= {snake(name) for name, inner in each.items() if decides(name, inner)}
+            refusals -= {snake(name) for name, inner in each.items() if decides(name, inner)}
             todo += each.values()
         elif isinstance(each, list):
             todo += each
     hint, found = Sentence("write the plan again"), list[Problem]()
-    for name in sorted(said):
+    for name in sorted(refusals):
         no = Sentence(
             "the text says '{name}': false, and the plan that was read does not", name=name
         )
@@ -216,25 +216,25 @@ def _without_bad_parts(
     kept: list[Json] = [step for step in steps if step["id"] not in bad_steps]
     head = {name: each for name, each in document.items() if name not in bad_fields}
     plan = read(head | {"steps": kept}) if kept or not steps else None
-    told = [*notes]
+    problems = [*notes]
     for each in found:
         name = str(each.path[0]) if each.step is None and each.path else ""
         if name in bad_fields and decides(name, document[name]):
-            told.append(each)
+            problems.append(each)
         elif name in bad_fields:
             message = Sentence("{problem}; it is left out", problem=each.message)
-            told.append(problem("PS013", message, hint=each.hint, path=each.path))
-    told += [each for each in found if each.step is not None]
+            problems.append(problem("PS013", message, hint=each.hint, path=each.path))
+    problems += [each for each in found if each.step is not None]
     hint = Sentence("write the step again")
     for name in sorted(map(str, bad_steps)):
         message = Sentence("the step '{name}' cannot be read and is left out", name=name)
-        told.append(problem("PS014", message, hint=hint, step=name))
-    return Parsed(plan if isinstance(plan, Plan) else None, told)
+        problems.append(problem("PS014", message, hint=hint, step=name))
+    return Parsed(plan if isinstance(plan, Plan) else None, problems)
 
 
 def _no_plan(text: str, why: str) -> Problem:
-    told = {"reason": why, "text": " ".join(text.split())[:200]}
+    fields = {"reason": why, "text": " ".join(text.split())[:200]}
     form = '{"goal": …, "steps": […]}'
     hint = Sentence("answer with one JSON object {example} and nothing else", example=form)
-    no_plan = Sentence("no plan could be read: {reason}; the text begins '{text}'", **told)
+    no_plan = Sentence("no plan could be read: {reason}; the text begins '{text}'", **fields)
     return problem("PS001", no_plan, hint=hint)

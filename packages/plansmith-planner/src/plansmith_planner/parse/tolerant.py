@@ -19,7 +19,7 @@ _PAIRS: Final = {"{": "}", "[": "]", "(": ")"}
 _COMMAS: Final = frozenset(",，;；、")
 _COLONS: Final = frozenset(":：=")
 _STOPS: Final = _COMMAS | _CLOSERS.keys()
-_ENDS: Final = _STOPS | _COLONS
+_FIELD_SIGNS: Final = _STOPS | _COLONS
 _COLON: Final = re.compile("(?:[:：]|=>?|->)")
 _SPACE: Final = r"[\s\x00-\x20\u200b-\u200f\u2060\ufeff]"
 GAP: Final = re.compile(
@@ -428,31 +428,31 @@ class Tolerant:
         if role == "key":
             return self._judge_key(string, at, follow)
         if char in _COMMAS:
-            ends = even or role != "value" or self._is(QUOTED_KEY, self._after_gap(follow + 1))
+            is_end = even or role != "value" or self._is(QUOTED_KEY, self._after_gap(follow + 1))
         elif char in _CLOSERS:
             # Whether the bracket closes a container, and none that was opened in the string.
             kind = _CLOSERS[char]
             later = self._after_gap(self._after_gap(follow + 1) + 1)
             inside = self._open_inside(string, at, kind) and self._char(later).isalpha()
-            ends = not inside and (kind != "(" or bool(self._opened["("]))
+            is_end = not inside and (kind != "(" or bool(self._opened["("]))
         elif char in _COLONS:
-            ends = even and role != "root"
+            is_end = even and role != "root"
         elif char == "+":
-            ends = self._char(self._after_gap(follow + 1)) in ("", *OPENING_QUOTES)
+            is_end = self._char(self._after_gap(follow + 1)) in ("", *OPENING_QUOTES)
         elif self._opens_next(string, at):
             return "next"
         else:
-            ends = self._is_before_word(string, at, follow)
-        return "end" if ends else "inner"
+            is_end = self._is_before_word(string, at, follow)
+        return "end" if is_end else "inner"
 
     def _judge_key(self, string: _String, at: int, follow: int) -> _Verdict:
         char = self.text[follow]
-        if char in _ENDS:
+        if char in _FIELD_SIGNS:
             return "end"
         # Did the key lose its closing quote, so that more of its field was read as key?
         if _KEY_AND_COLON.match(self.text, string.start, at):
             found = _QUOTED.match(self.text, at, self.end)
-            lost = (self._char(self._after_gap(found.end())) if found else "") in _ENDS
+            lost = (self._char(self._after_gap(found.end())) if found else "") in _FIELD_SIGNS
         else:
             lost = self._char_before(string, at) == "," and self._is(QUOTED_KEY, at)
             lost = lost and ":" in self.text[string.start : min(at, string.start + _WINDOW)]
@@ -506,8 +506,8 @@ class Tolerant:
             kind = _CLOSERS.get(text[tail])
             closed = not self._open_inside(string, tail, kind) if kind else text[tail] == ","
             closed = closed and (kind is not None or role != "value")
-        ends = _UNCLOSED[role].finditer(text, string.start, self.end) if closed else ()
-        for found in ends:
+        stops = _UNCLOSED[role].finditer(text, string.start, self.end) if closed else ()
+        for found in stops:
             if role != "value" or self._goes_on(found.start()):
                 self._budget -= found.start() - string.start
                 self.pos = found.start()

@@ -87,10 +87,11 @@ def tool_source(name: str, description: object, schema: object) -> Source:
     text = description if isinstance(description, str) else ""
     # The prefix `com.example/` says who made a tool, not what it does.
     title = _PUBLISHER.sub("", name)
-    about, named, noted = (
+    about, fields, about_fields = (
         each[:_LONGEST_TEXT] for each in (text, " ".join(names), " ".join(notes))
     )
-    return Source(name, "tool", (title, about, named, noted), tuple(_texts(schema, "required")))
+    required = tuple(_texts(schema, "required"))
+    return Source(name, "tool", (title, about, fields, about_fields), required)
 
 
 def _properties(schema: object) -> Iterator[tuple[str, str, list[str]]]:
@@ -135,7 +136,7 @@ def read_card(given: Source) -> Card:
     shrink = (0.3 + 0.7 * norm / 3.0) ** -0.35
     title = tuple(dict.fromkeys(term for _, term in terms(given.fields[0])))
     finder = len(title) <= 4 and not _FINDING.isdisjoint(title)
-    needs = frozenset(_wanted((*given.required, *_PLACEHOLDER.findall(given.name))))
+    needs = frozenset(_identified_things((*given.required, *_PLACEHOLDER.findall(given.name))))
     return Card(
         name=given.name,
         kind=given.kind,
@@ -148,7 +149,7 @@ def read_card(given: Source) -> Card:
     )
 
 
-def _wanted(parameters: Iterable[str]) -> Iterator[str]:
+def _identified_things(parameters: Iterable[str]) -> Iterator[str]:
     """Returns the things whose identifier is needed to call the tool."""
     for parameter in parameters:
         parts = split(parameter)

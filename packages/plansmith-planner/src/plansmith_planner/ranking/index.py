@@ -52,7 +52,6 @@ class IndexCache:
         self.lock = RLock()
 
     def index(self, tools: Catalogue, folder: Path | None) -> CatalogueIndex:
-        """Returns the index of a catalogue: the one made before, or a new one."""
         if isinstance(tools, Mapping):
             pairs = [(str(name), entry) for name, entry in tools.items()]
         else:

@@ -83,8 +83,8 @@ class Request:
 
 def read_request(text: str) -> Request:
     """Turns a request into terms; reads only the beginning and end of a very long one."""
-    said = _BLOB.sub(" ", text)
-    short = said if len(said) <= _HEAD + _TAIL else f"{said[:_HEAD]}\n{said[-_TAIL:]}"
+    prose = _BLOB.sub(" ", text)
+    short = prose if len(prose) <= _HEAD + _TAIL else f"{prose[:_HEAD]}\n{prose[-_TAIL:]}"
     weights, surface = _weights(short)
     for pattern, hint in _VALUES:
         if pattern.search(short):

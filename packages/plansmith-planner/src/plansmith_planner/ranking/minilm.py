@@ -43,8 +43,8 @@ class WordPieces:
         start = 0
         while start < len(word):
             prefix = "##" if start else ""
-            ends = range(len(word), start, -1)
-            end = next((e for e in ends if prefix + word[start:e] in self._numbers), None)
+            stops = range(len(word), start, -1)
+            end = next((e for e in stops if prefix + word[start:e] in self._numbers), None)
             if end is None:
                 return unknown
             found.append(self._numbers[prefix + word[start:end]])
@@ -234,11 +234,9 @@ class MiniLmRanker:
         return scores
 
     def embed(self, texts: Sequence[str]) -> Any:
-        """Returns one vector of length 1 per text, as an array."""
         return self._loaded().embed(texts)
 
     def vocabulary(self) -> Sequence[str]:
-        """Returns the word pieces of the model in order."""
         return self._loaded().vocabulary
 
     def _stack(self, model: Encoder, texts: Sequence[str]) -> Any:

@@ -134,14 +134,14 @@ def _reasons(
 ) -> Iterator[str]:
     if named:
         yield "named in the request"
-    shown = [(t, held) for t, held in matches[:3] if t in request.surface]
-    same = [request.surface[term] for term, held in shown if term == held]
+    visible = [(t, held) for t, held in matches[:3] if t in request.surface]
+    same = [request.surface[term] for term, held in visible if term == held]
     if same:
         yield f"matches {', '.join(same)}"
-    related = [f"{request.surface[term]} ~ {held}" for term, held in shown if term != held]
+    related = [f"{request.surface[term]} ~ {held}" for term, held in visible if term != held]
     if related:
         yield f"related: {', '.join(related)}"
-    if matches and not shown:
+    if matches and not visible:
         yield "fits this kind of request"
     if near:
         yield "similar meaning"

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from plansmith.errors import JournalDamaged, ReferenceFailed
 from plansmith.plan import events as e
-from plansmith.plan.earlier import results_of
-from plansmith.plan.refs import CITATION, lookup
+from plansmith.plan.data import Json
+from plansmith.plan.earlier import EarlierResult, results_of
+from plansmith.plan.refs import CITATION, lookup, value_text
 from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, ReplyStep, ToolStep
-from plansmith.plan.thread import RunJoined, ThreadReply
+from plansmith.plan.thread import RunJoined, ThreadReply, ThreadState
 from plansmith.ports import Message
+from plansmith.runs.journals import Journals
 from plansmith.text import clip, visible
 from plansmith_planner.context.history import RunOutcome
 from plansmith_planner.language.messages import asks_about_failure, subject_words
 from plansmith_planner.threads.store import ThreadStore
-
-if TYPE_CHECKING:
-    from plansmith.plan.data import Json
-    from plansmith.plan.earlier import EarlierResult
-    from plansmith.plan.run_options import RunOptions
-    from plansmith.plan.thread import ThreadState
-    from plansmith.runs.journals import Journals
 
 MOST_RUNS: Final = 20
 _LONGEST_ANSWER: Final = 800
@@ -70,10 +65,10 @@ class ThreadMemory:
         return results_of([each.run for each in await self.digests(state.runs[-MOST_RUNS:])])
 
     async def before(self, thread: str, message: int | None) -> Sequence[Message]:
-        """Returns the conversation before a message."""
         state = await self.store.read(thread)
         asking = state.message(message or 1)
-        return await self.said(state.before(message or 1), reader=asking.by if asking else None)
+        reader = asking.by if asking else None
+        return await self.conversation(state.before(message or 1), reader=reader)
 
     async def join(self, run: str, options: RunOptions) -> None:
         """Adds a run that repeats or continues one of a thread to that thread."""
@@ -82,7 +77,7 @@ class ThreadMemory:
         if known is not None and run not in state.runs:
             await self.store.add(options.thread, RunJoined(run=run, message=known.number))
 
-    async def said(
+    async def conversation(
         self, thread: ThreadState, *, reader: e.Actor | None = None
     ) -> tuple[Message, ...]:
         """Returns a thread as messages for a model; what came of each request stands behind it.
@@ -98,20 +93,20 @@ class ThreadMemory:
             first = runs[thread.adopted]
             messages += [Message("user", first.run.request), _outcome(first)]
         start = thread.summary.upto if thread.summary else 0
-        for said in thread.messages:
-            if said.number <= start or (said.undone and said.instead not in runs):
+        for message in thread.messages:
+            if message.number <= start or (message.undone and message.instead not in runs):
                 continue
-            run = runs.get(said.instead) or runs.get(said.run)
-            told = Message("assistant", _DONE.get(said.kind or "", ""))
-            if said.reply is not None and not said.undone:
-                told = Message("assistant", clip(str(said.reply.text), _LONGEST_ANSWER))
-            elif run is not None and (said.undone or said.kind == "request"):
-                told = _outcome(run, "(taken back by the person) " if said.undone else "")
-            own = said.by.kind == "person" or said.by.label == (reader or said.by).label
-            words = said.text if own else f"(said by the {said.by.label}) {said.text}"
+            run = runs.get(message.instead) or runs.get(message.run)
+            reply = Message("assistant", _DONE.get(message.kind or "", ""))
+            if message.reply is not None and not message.undone:
+                reply = Message("assistant", clip(str(message.reply.text), _LONGEST_ANSWER))
+            elif run is not None and (message.undone or message.kind == "request"):
+                reply = _outcome(run, "(taken back by the person) " if message.undone else "")
+            own = message.by.kind == "person" or message.by.label == (reader or message.by).label
+            words = message.text if own else f"(said by the {message.by.label}) {message.text}"
             messages.append(Message("user" if own else "assistant", words))
-            if told.text or said.reply is not None:
-                messages.append(told if own else Message("assistant", told.text))
+            if reply.text or message.reply is not None:
+                messages.append(reply if own else Message("assistant", reply.text))
         return tuple(messages)
 
 
@@ -122,7 +117,7 @@ def _outcome(digest: RunDigest, start: str = "") -> RunOutcome:
         lines.append(f"Goal: {clip(run.plan.goal, _LONGEST_TEXT)}.")
     if run.plan is not None and run.plan.steps:
         lines.append(f"Plan: {', '.join(step.id for step in run.plan.steps[:12])}.")
-    lines += _decided(digest.events)
+    lines += _decision_lines(digest.events)
     for asked in run.questions.values():
         lines.append(f"Open question: {clip(in_language(asked.text, 'en'), _LONGEST_TEXT)}")
     answer = answer_text(run)
@@ -131,15 +126,14 @@ def _outcome(digest: RunDigest, start: str = "") -> RunOutcome:
     return RunOutcome("assistant", start + "\n".join(lines), before)
 
 
-def _decided(events: Sequence[e.Event]) -> Iterator[str]:
+def _decision_lines(events: Sequence[e.Event]) -> Iterator[str]:
     asked: dict[str, str] = {}
     for event in events:
         match event.body:
             case e.QuestionAsked(question=name, text=text):
                 asked[name] = in_language(text, "en")
             case e.QuestionAnswered(question=name, answer=answer) if name in asked:
-                shown = answer if isinstance(answer, str) else json.dumps(answer)
-                yield f"Asked {asked[name]!r}: {clip(shown, _LONGEST_TEXT)}."
+                yield f"Asked {asked[name]!r}: {clip(value_text(answer), _LONGEST_TEXT)}."
             case e.ChangesAsked(text=text):
                 yield f"A change of the plan was asked for: {clip(text, _LONGEST_TEXT)}."
             case e.PlanApproved():
@@ -158,13 +152,6 @@ def answer_text(run: Run) -> str:
     replies = [step.id for step in steps if isinstance(step, ReplyStep) and step.id in run.steps]
     texts = [run.steps[name].result for name in replies]
     return "\n".join(each.strip() for each in texts if isinstance(each, str))
-
-
-class _Answer(NamedTuple):
-    """A sentence about what is asked for, and the step it is about."""
-
-    text: str
-    step: str = ""
 
 
 def why(question: str, digests: Sequence[RunDigest]) -> ThreadReply | None:
@@ -186,37 +173,39 @@ def _all(*texts: str) -> str:
     return joined([each for each in texts if each], "thread.both")
 
 
-def _of_run(question: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answer]:
+def _of_run(question: str, words: Sequence[str], digest: RunDigest) -> Iterator[ThreadReply]:
     """Answers about failures, a step that is named, or a plan as a whole."""
     run, plan = digest.run, digest.run.plan
     if plan is None:
         return
     errors = [
-        _Answer(Sentence("The step {step} failed: {error}", step=name, error=state.error), name)
+        ThreadReply(
+            Sentence("The step {step} failed: {error}", step=name, error=state.error), step=name
+        )
         for name, state in run.steps.items()
         if state.status is StepStatus.FAILED
     ]
     if not errors and run.reason and run.status.over:
-        errors = [_Answer(run.reason)]
+        errors = [ThreadReply(run.reason)]
     names = ((step, name) for step in plan.steps for name in (step.id, step.title))
     named = next((step for step, name in names if len(name) > 2 and _has(question, name)), None)
     if errors and asks_about_failure(question):
         # All of them belong together, so that they are one answer.
-        yield _Answer(_all(*(each.text for each in errors)), errors[0].step)
+        yield ThreadReply(_all(*(each.text for each in errors)), step=errors[0].step)
     elif named is not None:
         callee, title = _callee(named), named.title or named.id
-        told = Sentence("The step {step}: {title}.", step=named.id, title=title)
+        about = Sentence("The step {step}: {title}.", step=named.id, title=title)
         if callee:
-            told = Sentence("The step {step} calls {callee}.", step=named.id, callee=callee)
+            about = Sentence("The step {step} calls {callee}.", step=named.id, callee=callee)
         sources = sorted({ref.step for ref in named.refs()})
         uses = Sentence("It uses the results of {steps}.", steps=sources) if sources else ""
         failed = [each.text for each in errors if each.step == named.id]
-        yield _Answer(_all(told, _reason(named.why), uses, *failed), named.id)
+        yield ThreadReply(_all(about, _reason(named.why), uses, *failed), step=named.id)
     elif not words:
         steps = [step.title or step.id for step in plan.steps[:12]]
-        said = clip(plan.thought or plan.goal, _LONGEST_TEXT)
-        yield _Answer(
-            Sentence("The plan says: “{thought}” Its steps: {steps}.", thought=said, steps=steps)
+        summary = clip(plan.thought or plan.goal, _LONGEST_TEXT)
+        yield ThreadReply(
+            Sentence("The plan says: “{thought}” Its steps: {steps}.", thought=summary, steps=steps)
         )
 
 
@@ -226,13 +215,13 @@ def _reason(text: str) -> str:
     )
 
 
-def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answer]:
+def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[ThreadReply]:
     """Yields where each word comes from, a person or a result, in the order in which it came up."""
     run, bodies = digest.run, [event.body for event in digest.events]
     asked = {each.question: each for each in bodies if isinstance(each, e.QuestionAsked)}
     steps = run.plan.by_id if run.plan and words else {}
     texts = {  # once for all words: results may be large
-        name: _text(state.result)
+        name: value_text(state.result)
         for name, state in run.steps.items()
         if state.status is StepStatus.DONE
         and name in steps
@@ -241,18 +230,19 @@ def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answe
     for word in words:
         if _has(run.request, word):
             quoted = _snippet(run.request, word)
-            yield _Answer(Sentence("Your request says so: “{text}”.", text=quoted))
+            yield ThreadReply(Sentence("Your request says so: “{text}”.", text=quoted))
         sources = _sources(word, run, steps, texts)
         for body in bodies:
             match body:
                 case e.QuestionAnswered(question=name, answer=given) if name in asked:
-                    told = {"answer": _snippet(_text(given), word), "question": asked[name].text}
-                    said = Sentence("You answered “{answer}” to the question: {question}", **told)
-                    if _has(_text(given), word):
-                        yield _Answer(said, asked[name].step or "")
+                    text, question = value_text(given), asked[name]
+                    fields = {"answer": _snippet(text, word), "question": question.text}
+                    line = Sentence("You answered “{answer}” to the question: {question}", **fields)
+                    if _has(text, word):
+                        yield ThreadReply(line, step=question.step or "")
                 case e.ChangesAsked(text=text) if _has(text, word):
                     quoted = _snippet(text, word)
-                    yield _Answer(Sentence("You asked for this change: “{text}”.", text=quoted))
+                    yield ThreadReply(Sentence("You asked for this change: “{text}”.", text=quoted))
                 case e.StepDone(step=name) if name in sources:
                     sources.remove(name)
                     found = Sentence(
@@ -261,7 +251,7 @@ def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answe
                         callee=run.steps[name].callee or _callee(steps[name]) or steps[name].kind,
                         text=_snippet(texts[name], word),
                     )
-                    yield _Answer(_all(found, _reason(steps[name].why)), name)
+                    yield ThreadReply(_all(found, _reason(steps[name].why)), step=name)
                 case _:
                     continue
 
@@ -282,7 +272,7 @@ def _sources(
         given: set[str] = set()
         for ref in steps[name].refs() if name not in seen else ():
             with suppress(ReferenceFailed):  # one of several that may be missing
-                if ref.step in texts and _has(_text(lookup(ref, results)), word):
+                if ref.step in texts and _has(value_text(lookup(ref, results)), word):
                     given.add(ref.step)
         if name in replies and not given:
             lines = [line for line in texts[name].splitlines() if _has(line, word)]
@@ -293,23 +283,23 @@ def _sources(
     return found
 
 
-def _of_plan(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[_Answer]:
+def _of_plan(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[ThreadReply]:
     """Yields where a plan itself has a word that nobody said and nothing returned."""
     plan = digest.run.plan
     for word in words:
         if plan is None:
             return
         if _has(plan.thought, word):
-            yield _Answer(_reason(plan.thought))
+            yield ThreadReply(_reason(plan.thought))
         for step in plan.steps:
             fields = {key: value for key, value in step.to_json().items() if key != "id"}
-            if _has(_text(fields), word):
+            if _has(value_text(fields), word):
                 phrase = next(
-                    (each for each in _phrases(fields) if _has(each, word)), _text(fields)
+                    (each for each in _phrases(fields) if _has(each, word)), value_text(fields)
                 )
-                told = {"step": step.id, "text": _snippet(phrase, word)}
-                found = Sentence("The plan itself has it, in the step {step}: “{text}”.", **told)
-                yield _Answer(_all(found, _reason(step.why)), step.id)
+                place = {"step": step.id, "text": _snippet(phrase, word)}
+                found = Sentence("The plan itself has it, in the step {step}: “{text}”.", **place)
+                yield ThreadReply(_all(found, _reason(step.why)), step=step.id)
                 break
 
 
@@ -317,10 +307,6 @@ def _callee(step: AnyStep) -> str:
     if isinstance(step, ToolStep):
         return step.tool
     return step.agent if isinstance(step, AgentStep) else ""
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _phrases(value: Json) -> Iterator[str]:

@@ -15,19 +15,22 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import jsonschema_rs
 
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.answers import guarded, permits
+from plansmith.engine.journal import Journal
 from plansmith.errors import UnreadableText
 from plansmith.plan.briefs import MessageBrief
-from plansmith.plan.events import QuestionAsked
+from plansmith.plan.data import Json
+from plansmith.plan.events import Actor, QuestionAsked
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.plan.thread import Reading
+from plansmith.plan.thread import Reading, ThreadState
 from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
+from plansmith.runs.service import RunService
 from plansmith.text import clip, visible
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.timeouts import Failed, with_timeout
@@ -36,13 +39,6 @@ from plansmith_planner.language.yes_or_no import EDGE, is_yes, says_no, yes_or_n
 from plansmith_planner.model_calls import read_answer, render, text_fields
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.threads.memory import MOST_RUNS
-
-if TYPE_CHECKING:
-    from plansmith.engine.journal import Journal
-    from plansmith.plan.data import Json
-    from plansmith.plan.events import Actor
-    from plansmith.plan.thread import ThreadState
-    from plansmith.runs.service import RunService
 
 SCHEMA: Final = text_fields(
     kind=("answer", "change", "why", "request"), question=(), option=(), reason=()
@@ -68,7 +64,6 @@ class Waiting(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the question in its run."""
         return self.question.question
 
 
@@ -86,7 +81,6 @@ class Situation:
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """The keys of the questions that a message may answer."""
         return tuple(each.key for each in self.questions)
 
     def seen_with(self, asked: Collection[str]) -> Situation:
@@ -234,30 +228,30 @@ def _allows(waiting: Waiting, text: str) -> bool:
 
 
 def _value(asked: QuestionAsked, text: str, *, words: bool) -> Json:
-    said, schema = text.strip(), asked.answer_schema
+    answer, schema = text.strip(), asked.answer_schema
     option = _option(asked, text)
     if option is not None or (words and asked.options):
         return option
     if schema is None:
-        return said if words else None
+        return answer if words else None
     if not _fits(schema, "some words"):  # else any words fit, and that needs judgement
         number: Json = None
-        plain = said.replace(",", "") if re.fullmatch(r"[\d,.]+", said) else said
+        plain = answer.replace(",", "") if re.fullmatch(r"[\d,.]+", answer) else answer
         with suppress(ValueError):
             number = json.loads(plain) if len(plain) <= 300 else None
         numeric = isinstance(number, int | float) and math.isfinite(number)
-        for each in (number if numeric else None, yes_or_no(said), said):
+        for each in (number if numeric else None, yes_or_no(answer), answer):
             if each is not None and _fits(schema, each):
                 return each
-    return said if words and _fits(schema, said) else None
+    return answer if words and _fits(schema, answer) else None
 
 
 def _option(asked: QuestionAsked, text: str) -> str | None:
-    said = text.strip(EDGE).casefold()
+    words = text.strip(EDGE).casefold()
     for option in asked.options:
-        if said == option.strip(EDGE).casefold():
+        if words == option.strip(EDGE).casefold():
             return option
-    number = m.option_number(said)
+    number = m.option_number(words)
     digits = any(any(map(str.isdigit, option)) for option in asked.options)
     return asked.options[number - 1] if not digits and 0 < number <= len(asked.options) else None
 
@@ -335,8 +329,8 @@ def _judged(text: str, value: dict[str, Json], now: Situation) -> Reading | None
         case _:
             return None
     reason = value.get("reason")
-    said = clip(visible(reason), 300) if isinstance(reason, str) else ""
-    return found._replace(judge="model", reason=said)
+    model_reason = clip(visible(reason), 300) if isinstance(reason, str) else ""
+    return found._replace(judge="model", reason=model_reason)
 
 
 def not_by_message(reading: Reading, now: Situation) -> Sentence:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from plansmith.errors import NotFound, Refused
 from plansmith.plan import events as e
 from plansmith.plan import thread as t
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.deletion import delete_run
+from plansmith_planner.threads.store import ThreadHeadline
 from plansmith_planner.threads.thread import Thread, ThreadBackend
-
-if TYPE_CHECKING:
-    from plansmith_planner.threads.store import ThreadHeadline
 
 _ID_LENGTH: Final = 200
 

@@ -9,19 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from plansmith.clock import SystemClock
 from plansmith.engine.journal import SYSTEM
 from plansmith.errors import JournalDamaged, Misconfigured, StaleWriter
 from plansmith.plan import thread as t
 from plansmith.plan.event_body import moment
+from plansmith.plan.events import Actor
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Finding, PlanStore, Record, Records
-
-if TYPE_CHECKING:
-    from plansmith.plan.events import Actor
-    from plansmith.ports import Clock
+from plansmith.ports import Clock, Finding, PlanStore, Record, Records
 
 _THREAD: Final = "thread"
 _ENTRY: Final = "thread_entry"
@@ -155,7 +152,6 @@ class ThreadStore:
         return [await self._headline(each) for each in found]
 
     async def all_threads(self) -> AsyncIterator[ThreadHeadline]:
-        """Yields all threads, newest activity first."""
         before = ""
         while page := await self.threads(before=before, limit=200):
             for each in page:
@@ -239,15 +235,15 @@ def grown(before: ThreadHeadline | None, entries: Sequence[t.ThreadEntry]) -> Th
 
 
 def _head_record(head: ThreadHeadline, version: int) -> Record:
-    told = {"title": head.title, "folder": head.folder, "messages": head.messages}
-    body = json.dumps({**told, "last": head.last})
+    fields = {"title": head.title, "folder": head.folder, "messages": head.messages}
+    body = json.dumps({**fields, "last": head.last})
     updated = moment(head.updated)
     return Record(_THREAD, head.thread, version, body, label=head.owner, place=updated)
 
 
 def _read_headline(record: Record) -> ThreadHeadline:
-    told = json.loads(record.body)
-    return ThreadHeadline(record.name, record.label, updated=_moment(record.place), **told)
+    fields = json.loads(record.body)
+    return ThreadHeadline(record.name, record.label, updated=_moment(record.place), **fields)
 
 
 def _moment(text: str) -> datetime:
@@ -272,6 +268,6 @@ async def check_threads(store: PlanStore) -> list[Finding]:
     findings = [found for each in listed if (found := await threads.check(each)) is not None]
     damaged = sum(found.level == "error" for found in findings)
     level: Literal["ok", "warning"] = "warning" if findings else "ok"
-    told = {"count": len(listed), "damaged": damaged}
-    summary = Sentence("{count} threads read, {damaged} damaged", **told)
+    fields = {"count": len(listed), "damaged": damaged}
+    summary = Sentence("{count} threads read, {damaged} damaged", **fields)
     return [*findings[:20], Finding(level, "threads", summary)] if listed else []

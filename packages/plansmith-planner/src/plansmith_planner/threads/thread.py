@@ -5,47 +5,42 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from plansmith.engine.answers import ONLY_PERSONS
 from plansmith.engine.progress import spending
 from plansmith.errors import PlansmithError, Refused, RunBusy, StaleDecision, StaleWriter
-from plansmith.lazy import lazy_pattern
 from plansmith.plan import events as e
 from plansmith.plan import thread as t
 from plansmith.plan.ids import root_of
 from plansmith.plan.planning import PlanRequest
-from plansmith.plan.run import RunStatus, StepStatus
+from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.ports import Usage
+from plansmith.ports import Message, Usage
 from plansmith.review.policy import active_steps
 from plansmith.runs.editing import versions
 from plansmith.runs.intake import NewRun
-from plansmith_planner.context.history import Summariser, summarise
+from plansmith.runs.service import RunService
+from plansmith.text import SURROGATES
+from plansmith_planner.context.history import summarise
 from plansmith_planner.context.token_budget import rough_count
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.model_planner import ModelPlanner
 from plansmith_planner.threads import reading as r
 from plansmith_planner.threads.memory import ThreadMemory, why
 
-if TYPE_CHECKING:
-    from plansmith.plan.run import Run
-    from plansmith.ports import Message
-    from plansmith.runs.service import RunService
-
 LONGEST: Final = 100_000
 _KEPT_WHOLE: Final = 6  # messages; older ones are summarised when there is no room for them
 _OTHERS_S: Final = 20.0  # how long another process may take to read a message before ours
-_HALF: Final = lazy_pattern("[\ud800-\udfff]")
 _PLANS: Final = frozenset({"request", "answer", "change"})
 _PUT_RIGHT: Final = Sentence("start a new request that puts it right")
 _TAKEN_BACK: Final = Sentence("The message was taken back.")
 _NOTHING_YET: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.SKIPPED})
 
 # Creates the run of a request: under the id that its message names, and for that message.
-MakeRun = Callable[[t.ThreadMessage], Awaitable["Run"]]
+MakeRun = Callable[[t.ThreadMessage], Awaitable[Run]]
 
 
 class Turn(NamedTuple):
@@ -101,15 +96,15 @@ class ThreadBackend:
     async def add_message(
         self,
         state: t.ThreadState,
-        said: t.MessageAdded,
+        body: t.MessageAdded,
         who: e.Actor,
         more: Callable[[int], Sequence[t.AnyThreadBody]] = lambda _: (),
     ) -> tuple[t.ThreadState, int]:
         """Stores a message, and `more` given its number; one whose key is known stays as it is."""
         while True:  # nothing is stored after a state that is not the last
             self.require_owner(state, who)
-            known = [each for each in state.messages if said.key and each.key == said.key]
-            if known and known[0].text != said.text:
+            known = [each for each in state.messages if body.key and each.key == body.key]
+            if known and known[0].text != body.text:
                 hint = Sentence("use a key of its own for every message")
                 raise Refused(Sentence("another message of this thread has this key"), hint=hint)
             if known:
@@ -122,7 +117,7 @@ class ThreadBackend:
                 who_opens = {"owner": state.owner or who.label, "title": title}
                 opening = [t.ThreadOpened(**who_opens, folder=folder, adopts=adopts)]
             number = state.last + len(opening) + 1
-            after = await self.store.append(state, *opening, said, *more(number), by=who)
+            after = await self.store.append(state, *opening, body, *more(number), by=who)
             if after is not None:
                 return after, number
             state = await self.present(state)
@@ -135,13 +130,15 @@ class ThreadBackend:
         model = planner.judging_model if planner else None
         if planner is None or model is None or not older or (done and len(older) < _KEPT_WHOLE):
             return state
-        whole = "\n".join(each.text for each in await self.memory.said(before))
+        whole = "\n".join(each.text for each in await self.memory.conversation(before))
         if rough_count(whole) <= planner.settings.context_tokens // 3:
             return state
         made = await summarise(
-            await self.memory.said(before.before(older[-1] + 1)),
+            await self.memory.conversation(before.before(older[-1] + 1)),
             words=planner.settings.context_tokens // 12,
-            summariser=Summariser(model, self.runs.clock, prompts=planner.settings.prompts),
+            model=model,
+            clock=self.runs.clock,
+            prompts=planner.settings.prompts,
         )
         if made is None:
             return state
@@ -183,7 +180,7 @@ class Thread:
 
     async def said(self) -> Sequence[Message]:
         """Returns the conversation as a planner reads it."""
-        return await self._threads.memory.said(self.state)
+        return await self._threads.memory.conversation(self.state)
 
     async def say(
         self,
@@ -211,14 +208,14 @@ class Thread:
         body = body.replace(asked=(await r.situation_of(state, self._runs, by=who)).asked)
         async with self._threads.lock(self.id):
             self.state, number = await self._threads.add_message(state, body, who)
-            said = self._message(number)
-            if said.undone:  # the same key again
-                return await self._undone(said)
+            message = self._message(number)
+            if message.undone:  # the same key again
+                return await self._undone(message)
             earlier: list[Turn] = []
-            for each in await self._left_before(said.number):
+            for each in await self._left_before(message.number):
                 with suppress(PlansmithError):  # the reply says why, or it is tried again
                     earlier.append(await self._act(each, await self._read(each)))
-            turn = await self._act(said, await self._read(said))
+            turn = await self._act(message, await self._read(message))
             turn = turn._replace(earlier=tuple(earlier))
         if not plan:
             return turn
@@ -264,18 +261,18 @@ class Thread:
 
             added = await self._threads.add_message(self.state, body, e.actor(by), more)
             self.state, number = added
-            said = self._message(number)
+            message = self._message(number)
             if reply:
                 return self._turn(number, None)
             if make is not None:
-                return self._turn(number, await make(said))
-            return await self._act(said, reading)
+                return self._turn(number, await make(message))
+            return await self._act(message, reading)
 
     async def reply(self, number: int, text: str) -> None:
         """Keeps what a program has said to a message, such as why there is no plan for it."""
-        said = self._message(number)
-        if said.reply is None or said.reply.text != text:
-            body = t.ReplyGiven(message=number, text=text, run=said.run)
+        message = self._message(number)
+        if message.reply is None or message.reply.text != text:
+            body = t.ReplyGiven(message=number, text=text, run=message.run)
             self.state = await self._threads.store.add(self.id, body)
 
     async def plan(self, turn: Turn, *, triaged: bool = False) -> Turn:
@@ -289,10 +286,10 @@ class Thread:
             except StaleWriter:  # another client took the message for left behind, and was quicker
                 run = (await self._runs.journals.load(turn.run.id)).run
             return self._turn(turn.number, run)
-        said, events = self._message(turn.number), await self._runs.store.events(turn.run.id)
-        if turn.run.status.over or _change_asked(said, events) is not None:
+        message, events = self._message(turn.number), await self._runs.store.events(turn.run.id)
+        if turn.run.status.over or _change_asked(message, events) is not None:
             return turn
-        run = await self._runs.editing.request_changes(turn.run.id, said.text, by=said.by)
+        run = await self._runs.editing.request_changes(turn.run.id, message.text, by=message.by)
         return self._turn(turn.number, run)
 
     async def plan_left(self, turn: Turn) -> Turn:
@@ -316,31 +313,32 @@ class Thread:
         Raises:
             Refused: Something was changed because of it, or it was undone before.
         """
-        who, told = e.actor(by), {"thread": self.id, "number": number}
+        who, fields = e.actor(by), {"thread": self.id, "number": number}
         async with self._threads.lock(self.id):
             await self.refresh()
             self._threads.require_owner(self.state, who)
-            said = self.state.message(number)
-            if said is None:
-                none = Sentence("the thread {thread} has no message {number} to undo", **told)
+            message = self.state.message(number)
+            if message is None:
+                none = Sentence("the thread {thread} has no message {number} to undo", **fields)
                 raise Refused(none)
-            if said.undone:
+            if message.undone:
                 raise Refused(Sentence("message {number} was undone before", number=number))
-            if who.kind != "person" and said.by.label != who.label:
+            if who.kind != "person" and message.by.label != who.label:
                 theirs = Sentence("message {number} is somebody else's", number=number)
                 raise Refused(theirs, hint=ONLY_PERSONS)
             # One that nobody has read yet has done nothing: it is only left out.
-            instead = await _undo(said, said.reading, self._runs, who) if said.reading else None
+            reading = message.reading
+            instead = await _undo(message, reading, self._runs, who) if reading else None
             done = t.MessageUndone(message=number, run=instead.id if instead else "")
             self.state = await self._threads.store.add(self.id, done, by=who)
         if instead is not None and plan:
             await self._runs.planned(instead)
         return await self._undone(self._message(number))
 
-    async def _undone(self, said: t.ThreadMessage) -> Turn:
-        text = in_language(_TAKEN_BACK, locale_of(said.text, ""))
-        run = await self._runs.journals.get(said.instead) if said.instead else None
-        return Turn(self.id, said.number, said.kind or "request", run, text)
+    async def _undone(self, message: t.ThreadMessage) -> Turn:
+        text = in_language(_TAKEN_BACK, locale_of(message.text, ""))
+        run = await self._runs.journals.get(message.instead) if message.instead else None
+        return Turn(self.id, message.number, message.kind or "request", run, text)
 
     async def _left_before(self, number: int) -> list[t.ThreadMessage]:
         """Returns earlier messages that nobody has read or acted on, because a process died.
@@ -365,9 +363,9 @@ class Thread:
             left[each.number] = each
         return [left[number] for number in sorted(left)]
 
-    async def _is_lost(self, said: t.ThreadMessage, reading: t.Reading) -> bool:
+    async def _is_lost(self, message: t.ThreadMessage, reading: t.Reading) -> bool:
         """Tells whether nothing was done about a message that was read."""
-        if not reading.run or said.reply is not None or reading.kind not in _PLANS:
+        if not reading.run or message.reply is not None or reading.kind not in _PLANS:
             return False
         events = await self._runs.store.events(reading.run)
         if reading.kind == "request":
@@ -377,51 +375,51 @@ class Thread:
             return False
         journal = await self._runs.journals.load(reading.run)
         if reading.kind == "answer":
-            return r.open_question(journal, reading.question) in said.asked
-        return not journal.run.status.over and _change_asked(said, events) is None
+            return r.open_question(journal, reading.question) in message.asked
+        return not journal.run.status.over and _change_asked(message, events) is None
 
-    async def _read(self, said: t.ThreadMessage) -> t.Reading:
+    async def _read(self, message: t.ThreadMessage) -> t.Reading:
         """Decides what a message is for, and stores that before anything is done."""
-        now = await self._situation(said)
-        while (reading := self._message(said.number).reading) is None:
-            found, usage = await self._judged(said, now)
+        now = await self._situation(message)
+        while (reading := self._message(message.number).reading) is None:
+            found, usage = await self._judged(message, now)
             run = found.run or (self._runs.journals.new_id() if found.kind == "request" else "")
             read = found._replace(run=run)._asdict()
-            body = t.MessageRead(message=said.number, **read, **spending(usage))
+            body = t.MessageRead(message=message.number, **read, **spending(usage))
             after = await self._threads.store.append(self.state, body)
             self.state = after or await self._threads.present(self.state)
         return reading
 
-    async def _judged(self, said: t.ThreadMessage, now: r.Situation) -> tuple[t.Reading, Usage]:
-        certain = r.read_by_rules(said.text, now)
+    async def _judged(self, message: t.ThreadMessage, now: r.Situation) -> tuple[t.Reading, Usage]:
+        certain = r.read_by_rules(message.text, now)
         if certain is not None:
             return certain, Usage()
-        guessed, sure = r.guess(said.text, now)
-        if guessed.kind == "why" and await self._why(said, now) is None:
+        guessed, sure = r.guess(message.text, now)
+        if guessed.kind == "why" and await self._why(message, now) is None:
             return t.Reading("request"), Usage()
         planner = None if sure else self._threads.planner
         model = planner.judging_model if planner else None
         if planner is None or model is None:
             return guessed, Usage()
         judged, usage = await r.judge(
-            said.text,
+            message.text,
             now,
             model=model,
             clock=self._runs.clock,
-            locale=locale_of(said.text, said.options.locale),
+            locale=locale_of(message.text, message.options.locale),
             prompts=planner.settings.prompts,
         )
         return judged or guessed, usage
 
-    async def _situation(self, said: t.ThreadMessage) -> r.Situation:
+    async def _situation(self, message: t.ThreadMessage) -> r.Situation:
         """Returns what a message meets; it answers nothing that was asked after it was said."""
-        now = await r.situation_of(self.state.before(said.number), self._runs, by=said.by)
-        return now.seen_with(said.asked)
+        now = await r.situation_of(self.state.before(message.number), self._runs, by=message.by)
+        return now.seen_with(message.asked)
 
-    async def _why(self, said: t.ThreadMessage, now: r.Situation) -> t.ThreadReply | None:
-        return why(said.text, await self._threads.memory.digests([run.id for run in now.runs]))
+    async def _why(self, message: t.ThreadMessage, now: r.Situation) -> t.ThreadReply | None:
+        return why(message.text, await self._threads.memory.digests([run.id for run in now.runs]))
 
-    async def _act(self, said: t.ThreadMessage, reading: t.Reading) -> Turn:
+    async def _act(self, message: t.ThreadMessage, reading: t.Reading) -> Turn:
         """Does what a message was read as; what is done already is not done again.
 
         What is refused, such as an answer that is none of the options, is said in its reply, too.
@@ -430,51 +428,51 @@ class Thread:
         try:
             if reading.kind == "request":
                 new = NewRun(
-                    said.text,
-                    options=said.options.replace(thread=self.id, message=said.number),
-                    locale=said.options.locale,
+                    message.text,
+                    options=message.options.replace(thread=self.id, message=message.number),
+                    locale=message.options.locale,
                     run_id=reading.run,
-                    origin=said.origin,
-                    by=said.by,
+                    origin=message.origin,
+                    by=message.by,
                 )
                 with suppress(StaleWriter):  # it was begun before
                     await self._runs.create(new)
             elif reading.kind == "answer":
                 journal = await self._runs.journals.load(reading.run)
-                if r.open_question(journal, reading.question) in said.asked:
+                if r.open_question(journal, reading.question) in message.asked:
                     given = reading.question, reading.value
                     with suppress(StaleDecision):
-                        await self._runs.answer(reading.run, *given, by=said.by)
+                        await self._runs.answer(reading.run, *given, by=message.by)
             elif reading.kind in ("why", "review"):
-                about = await self._reply(said, reading)
+                about = await self._reply(message, reading)
             run = await self._runs.journals.get(about) if about else None
         except Refused as refused:
-            await self.reply(said.number, str(refused))
+            await self.reply(message.number, str(refused))
             raise
-        return self._turn(said.number, run)
+        return self._turn(message.number, run)
 
-    async def _reply(self, said: t.ThreadMessage, reading: t.Reading) -> str:
+    async def _reply(self, message: t.ThreadMessage, reading: t.Reading) -> str:
         """Answers why something is so, or that a message approves nothing; returns the run."""
-        if said.reply is None:
-            now = await self._situation(said)
+        if message.reply is None:
+            now = await self._situation(message)
             if reading.kind == "review":
                 found = t.ThreadReply(r.not_by_message(reading, now), reading.run)
             else:
                 none = t.ThreadReply(Sentence("Nothing in the journal tells why."))
-                found = await self._why(said, now) or none
+                found = await self._why(message, now) or none
             about = found.run or reading.run
-            body = t.ReplyGiven(message=said.number, text=found.text, run=about, step=found.step)
+            body = t.ReplyGiven(message=message.number, text=found.text, run=about, step=found.step)
             self.state = await self._threads.store.add(self.id, body)
-        reply = self._message(said.number).reply
+        reply = self._message(message.number).reply
         return reply.run if reply is not None else reading.run
 
     def _turn(self, number: int, run: Run | None) -> Turn:
-        said = self._message(number)
-        reading = said.reading
+        message = self._message(number)
+        reading = message.reading
         assert reading is not None  # noqa: S101
         text = ""
-        if said.reply is not None:
-            text = in_language(said.reply.text, locale_of(said.text, ""))
+        if message.reply is not None:
+            text = in_language(message.reply.text, locale_of(message.text, ""))
         elif run is not None and run.status is RunStatus.ANSWERED:
             text = run.report
         return Turn(self.id, number, reading.kind, run, text, reading.judge, reading.reason)
@@ -498,7 +496,7 @@ def _message_added(
         long = Sentence("the message is longer than {most} characters", most=LONGEST)
         hint = Sentence("put long texts into a file of the folder, and name the file")
         raise Refused(long, hint=hint)
-    if _HALF.search(text):
+    if SURROGATES.search(text):
         hint = Sentence("send it as Unicode text")
         raise Refused(Sentence("the message holds half a character (a lone surrogate)"), hint=hint)
     given = PlanRequest(text, **options).options()
@@ -506,15 +504,15 @@ def _message_added(
     return t.MessageAdded(text=text, key=key, options=kept, origin=origin or OWN_REQUEST)
 
 
-def _change_asked(said: t.ThreadMessage, events: Sequence[e.Event]) -> e.Event | None:
+def _change_asked(message: t.ThreadMessage, events: Sequence[e.Event]) -> e.Event | None:
     for each in events:
         asked = each.body.text if isinstance(each.body, e.ChangesAsked) else None
-        if asked == said.text and each.at >= said.at:
+        if asked == message.text and each.at >= message.at:
             return each
     return None
 
 
-async def _undo(said: t.ThreadMessage, reading: t.Reading, runs: RunService, by: e.Actor) -> Run:
+async def _undo(message: t.ThreadMessage, reading: t.Reading, runs: RunService, by: e.Actor) -> Run:
     """Undoes the effect of a message on its run; returns the run that goes on in its place.
 
     A request is cancelled. A change goes back to the plan before, if no other plan came after it.
@@ -524,20 +522,20 @@ async def _undo(said: t.ThreadMessage, reading: t.Reading, runs: RunService, by:
     if reading.kind in ("why", "review") or not reading.run:
         raise Refused(Sentence("this message changed nothing: there is nothing to undo"))
     if reading.kind == "change":
-        return await _change_back(said, reading.run, runs, by)
+        return await _change_back(message, reading.run, runs, by)
     if reading.kind == "answer":
         return await _ask_again(reading, runs, by)
     run = await runs.journals.get(reading.run)
     acted = await _first_acting(run, runs)
     if acted:
         hint = Sentence("plansmith runs cancel {run} stops what is left of it", run=run.id)
-        message = Sentence("{acted} has run since: the request cannot be taken back", acted=acted)
-        raise Refused(message, hint=hint)
+        refusal = Sentence("{acted} has run since: the request cannot be taken back", acted=acted)
+        raise Refused(refusal, hint=hint)
     if run.status is RunStatus.CANCELLED:
         return run  # perhaps by a process that died before it had noted that
     if run.status.over:
-        message = Sentence("run {run} is over: {status}", run=run.id, status=run.status)
-        raise Refused(message, hint=_PUT_RIGHT)
+        refusal = Sentence("run {run} is over: {status}", run=run.id, status=run.status)
+        raise Refused(refusal, hint=_PUT_RIGHT)
     return await runs.stopping.cancel(run.id, by=by, reason=_TAKEN_BACK)
 
 
@@ -558,9 +556,9 @@ async def _ask_again(reading: t.Reading, runs: RunService, by: e.Actor) -> Run:
     return await runs.repeating.retry(run.id, from_step=root_of(step), by=by)
 
 
-async def _change_back(said: t.ThreadMessage, run_id: str, runs: RunService, by: e.Actor) -> Run:
+async def _change_back(message: t.ThreadMessage, run_id: str, runs: RunService, by: e.Actor) -> Run:
     journal = await runs.journals.own(run_id)
-    run, asked = journal.run, _change_asked(said, journal.events)
+    run, asked = journal.run, _change_asked(message, journal.events)
     later = [event for event in journal.events if asked and event.number > asked.number]
     made = next((each.number for each in later if isinstance(each.body, e.PlanProposed)), 0)
     if run.changing and later == []:
@@ -575,8 +573,8 @@ async def _change_back(said: t.ThreadMessage, run_id: str, runs: RunService, by:
     begun = [each.body.step for each in later if isinstance(each.body, e.StepStarted)]
     acted = await _first_acting(run, runs, begun)
     if acted:
-        message = Sentence("{acted} has run since: the change cannot be taken back", acted=acted)
-        raise Refused(message, hint=_PUT_RIGHT)
+        refusal = Sentence("{acted} has run since: the change cannot be taken back", acted=acted)
+        raise Refused(refusal, hint=_PUT_RIGHT)
     return await runs.editing.undo(run_id, by=by)
 
 

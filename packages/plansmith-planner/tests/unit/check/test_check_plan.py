@@ -139,7 +139,7 @@ def test_too_many_steps_are_told_and_answers_do_not_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schedule", "told"),
+    ("schedule", "wanted"),
     [
         ({"cron": "0 25 * * *"}, "0 25 * * *"),
         ({"cron": "0 0 30 2 *"}, "day-of-month"),
@@ -148,16 +148,16 @@ def test_too_many_steps_are_told_and_answers_do_not_count() -> None:
         ({"every_minutes": 10_000_000}, "too rare"),
     ],
 )
-def test_a_schedule_that_cannot_be_computed_is_told(schedule: dict[str, Any], told: str) -> None:
+def test_a_schedule_that_cannot_be_computed_is_told(schedule: dict[str, Any], wanted: str) -> None:
     plan = Plan.model_validate({"schedule": schedule, "steps": [tool("a")]})
     [problem] = check_plan(plan, TOOLS)
     assert (problem.code, problem.path) == ("PS314", ("schedule",))
-    assert told in problem.message
+    assert wanted in problem.message
     assert problem.hint
 
 
 @pytest.mark.parametrize(
-    ("rule", "told"),
+    ("rule", "wanted"),
     [
         (Constraint(forbid_tools=("GET_*",)), [("PS502", "error", "a", ("tool",))]),
         (Constraint(forbid_tools=("GET_*",), hard=False), [("PS503", "warning", "a", ("tool",))]),
@@ -181,13 +181,13 @@ def test_a_schedule_that_cannot_be_computed_is_told(schedule: dict[str, Any], to
     ],
 )
 def test_constraints_reject_or_warn(
-    rule: Constraint | str, told: list[tuple[str, str, str | None, tuple[str | int, ...]]]
+    rule: Constraint | str, wanted: list[tuple[str, str, str | None, tuple[str | int, ...]]]
 ) -> None:
     found = check(
         tool("a", inputs={"list": ["x", "in Oslo"]}),
         constraints=[read_constraint(rule) if isinstance(rule, str) else rule],
     )
-    assert [(each.code, str(each.severity), each.step, each.path) for each in found] == told
+    assert [(each.code, str(each.severity), each.step, each.path) for each in found] == wanted
 
 
 @pytest.mark.parametrize(

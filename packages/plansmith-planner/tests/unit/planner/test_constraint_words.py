@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.flow.smiths import Script
+from tests.flow.smiths import Script, plan_of
 
 from plansmith.check.constraints import constraint_problems
 from plansmith.check.names import Catalogue
@@ -63,8 +63,8 @@ def test_a_constraint_on_the_number_of_steps_is_read_in_words_and_digits(
 ) -> None:
     rule = read_constraint(text)
     assert (rule.max_steps, rule.max_calls, rule.hard) == (most, None, True)
-    for said in ("no more than one tool call", "最多一次工具调用"):
-        assert read_constraint(said).max_calls == 1
+    for rule_text in ("no more than one tool call", "最多一次工具调用"):
+        assert read_constraint(rule_text).max_calls == 1
 
 
 @pytest.mark.parametrize(
@@ -126,17 +126,15 @@ async def test_a_plan_with_more_steps_than_the_constraint_allows_is_repaired(
 ) -> None:
     profile = Profile(hard_constraints=("at most 2 steps",))
     made, model = await planned(scripted, "Find x", steps(4), steps(2), profile=profile)
-    assert made.plan is not None
-    assert not made.plan.degraded
-    assert len(made.plan.steps) == 2
+    assert not plan_of(made).degraded
+    assert len(plan_of(made).steps) == 2
     assert "At most 2 steps" in model.prompts[0][1].text
     assert "more than 2" in model.prompts[1][-1].text
 
 
 async def test_a_request_that_allows_two_steps_never_gets_more(scripted: Script) -> None:
     made, _ = await planned(scripted, "查一下 x，最多两步", steps(4), steps(4), steps(3))
-    assert made.plan is not None
-    assert made.plan.degraded
+    assert plan_of(made).degraded
     assert any(each.code == "PS502" for each in made.problems)
     assert made.draft is not None
     left = salvage(made.draft, made.problems, max_steps=6)
@@ -150,8 +148,7 @@ async def test_a_tool_beyond_the_only_ones_allowed_is_a_problem_and_repaired(
     made, _ = await planned(
         scripted, "Find x; only use calculator", steps(2), steps(2, tool="calculator")
     )
-    assert made.plan is not None
-    assert [step.to_json().get("tool") for step in made.plan.steps] == ["calculator", None]
+    assert [step.to_json().get("tool") for step in plan_of(made).steps] == ["calculator", None]
 
 
 def test_a_list_counts_as_many_calls_as_it_has_items() -> None:

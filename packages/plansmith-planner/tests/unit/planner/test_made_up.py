@@ -27,11 +27,11 @@ REFUND = ToolSpec(
 LOOK = ToolSpec(name="look", effect=Effect.READ)
 
 
-def made_up(told: str, tool: str = "refund", **inputs: Any) -> list[str]:
+def made_up(request: str, tool: str = "refund", **inputs: Any) -> list[str]:
     plan = Plan.model_validate(
         {"goal": "g", "steps": [{"id": "r", "tool": tool, "inputs": inputs}]}
     )
-    return [each.message for each in made_up_values(plan, [REFUND, LOOK], told)]
+    return [each.message for each in made_up_values(plan, [REFUND, LOOK], request)]
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def made_up(told: str, tool: str = "refund", **inputs: Any) -> list[str]:
     ],
 )
 def test_a_value_in_no_source_is_told_as_made_up(inputs: dict[str, Any]) -> None:
-    (told,) = made_up("Refund my last order", **inputs)
-    assert told.endswith("is in nothing you wrote or that was looked up")
+    (message,) = made_up("Refund my last order", **inputs)
+    assert message.endswith("is in nothing you wrote or that was looked up")
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ PREVIOUS = Plan.model_validate({"goal": "old", "steps": [{"id": "a", "tool": "we
 BROKEN = {"steps": [{"id": "a", "tool": "weather.now"}, {"id": "b", "tool": "nothing_like_it"}]}
 
 
-def told(model: ScriptedModel) -> str:
+def messages_text(model: ScriptedModel) -> str:
     return "\n".join(
         f"===== call {number}, {message.role}\n{message.text}"
         for number, messages in enumerate(model.prompts, start=1)
@@ -66,7 +66,7 @@ async def test_the_prompts_are_the_ones_on_record(
         templates=["weekly"],
     )
     await make_plan(request, deps=deps)
-    text = (told(triage) + "\n" if triage else "") + told(model) + "\n"
+    text = (messages_text(triage) + "\n" if triage else "") + messages_text(model) + "\n"
     path = SNAPSHOTS / f"{name}.txt"
     if os.environ.get("PLANSMITH_UPDATE"):
         path.write_text(text, encoding="utf-8")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from plansmith import Plan
 from plansmith.plan.planning import Decision
 from plansmith.testing import ScriptedModel
-from plansmith_planner.language.recurrence import recurrence, without_schedule_words
+from plansmith_planner.language.recurrence import Recurrence, recurrence, without_schedule_words
 from plansmith_planner.triage import triage
 
 UNDERSTOOD = [
@@ -56,10 +56,15 @@ UNDERSTOOD = [
 ]
 
 
+def read(text: str, **options: str) -> Recurrence:
+    found = recurrence(text, **options)
+    assert found is not None
+    return found
+
+
 @pytest.mark.parametrize(("text", "when", "rest"), UNDERSTOOD, ids=[each[0] for each in UNDERSTOOD])
 def test_words_are_understood_and_taken_out(text: str, when: str, rest: str) -> None:
-    found = recurrence(text)
-    assert found is not None
+    found = read(text)
     assert (str(found.timing), found.rest, found.flaw) == (when, rest, "")
 
 
@@ -93,30 +98,21 @@ def test_what_is_no_wish_to_do_it_again_is_left_alone(text: str) -> None:
     ],
 )
 def test_what_cannot_be_one_schedule_says_why_and_changes_nothing(text: str, flaw: str) -> None:
-    found = recurrence(text)
-    assert found is not None
+    found = read(text)
     assert (found.timing, found.rest) == (None, text)
     assert flaw in found.flaw
 
 
 def test_what_was_not_said_is_told_as_assumed() -> None:
-    found = recurrence("every Monday check the shop")
-    assert found is not None
+    found = read("every Monday check the shop")
     assert found.assumed == "at 09:00, since no time was said"
-    said = recurrence("every Monday at 9 check the shop", timezone="Europe/Oslo")
-    assert said is not None
-    assert (said.assumed, said.timing and said.timing.timezone) == ("", "Europe/Oslo")
+    exact = read("every Monday at 9 check the shop", timezone="Europe/Oslo")
+    assert (exact.assumed, exact.timing and exact.timing.timezone) == ("", "Europe/Oslo")
 
 
-def test_a_yes_in_the_words_is_noticed_and_taken_out() -> None:
+def test_a_yes_in_the_words_is_taken_out() -> None:
     for text in ("every day at 9 look, I confirm", "每天9点看看，确认"):
-        found = recurrence(text)
-        assert found is not None
-        assert found.confirmed
-        assert found.rest in ("look", "看看")
-    plain = recurrence("every day at 9 look")
-    assert plain is not None
-    assert not plain.confirmed
+        assert read(text).rest in ("look", "看看")
 
 
 @given(st.text(max_size=60), st.sampled_from(["every day at 9", "每天早上九点", "every 5 minutes"]))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.flow.smiths import Script
+from tests.flow.smiths import Script, plan_of
 
 from plansmith import AgentSpec
 from plansmith.errors import ModelBusy, ModelRefused, PlansmithError
@@ -60,8 +60,7 @@ async def test_a_named_passthrough_agent_gets_the_request_unchanged_without_a_mo
     text: str, target: str | None, scripted: Script
 ) -> None:
     decided = await triage(text, model=scripted(), target=target, agents=AGENTS)
-    assert decided.plan is not None
-    [step] = decided.plan.steps
+    [step] = plan_of(decided).steps
     assert step.title == "Run Stock_Watcher"
     assert step.to_json()["agent"] == "Stock_Watcher"
     assert decided.query == "watch {{AAPL}} <<x>>"
@@ -70,8 +69,7 @@ async def test_a_named_passthrough_agent_gets_the_request_unchanged_without_a_mo
 
 async def test_a_template_skips_the_model_too(scripted: Script) -> None:
     decided = await triage("run it", model=scripted(), target="weekly", templates=["weekly"])
-    assert decided.plan is not None
-    assert decided.plan.steps[0].to_json()["template"] == "weekly"
+    assert plan_of(decided).steps[0].to_json()["template"] == "weekly"
 
 
 async def test_an_unknown_target_is_an_error_that_names_the_known_ones(scripted: Script) -> None:

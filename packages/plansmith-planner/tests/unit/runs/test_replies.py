@@ -75,14 +75,14 @@ async def test_results_that_find_no_room_at_all_are_told_of(scripted: Scripted) 
 
 
 @pytest.mark.parametrize(
-    ("locale", "said"), [("en", "could not word this answer"), ("zh-CN", "模型无法写出这个回答")]
+    ("locale", "note"), [("en", "could not word this answer"), ("zh-CN", "模型无法写出这个回答")]
 )
 async def test_when_the_model_fails_the_results_are_given_plainly_and_it_says_so(
-    scripted: Scripted, locale: str, said: str
+    scripted: Scripted, locale: str, note: str
 ) -> None:
     model = scripted(ModelRefused("no such key"))
     text = await replies(model, locale=locale)(TASK, Call("k"), RESULTS)
-    assert said in text
+    assert note in text
     assert "no such key" in text
     assert text.endswith('Compare -3 with {"temp": 21}')
 
@@ -104,7 +104,7 @@ async def test_a_model_that_takes_long_over_a_reply_tells_how_far_it_is() -> Non
             yield TextDelta("Sunny.")
             yield ModelDone(Usage())
 
-    told: list[str] = []
-    call = Call(key="k", progress=told.append)
+    lines: list[str] = []
+    call = Call(key="k", progress=lines.append)
     text = await replies(Slow())("Tell {{oslo}} nicely", call, {"{{oslo}}": {"sky": ["sun"]}})
-    assert (text, told) == ("Sunny.", ["reads 40 %"])
+    assert (text, lines) == ("Sunny.", ["reads 40 %"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import MAX_OPTIONS
+from plansmith.plan.thread import Reading
 from plansmith_planner.language.messages import is_rejection, is_why
 from plansmith_planner.language.yes_or_no import goes_on, is_yes
 from plansmith_planner.threads.reading import Situation, Waiting, guess, read_by_rules
@@ -31,26 +33,37 @@ def situation(*questions: Waiting, runs: tuple[Run, ...] = (DONE,)) -> Situation
     return Situation([each.run for each in questions] + [*runs], questions)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("yes", "y", "Yes!", "ok", "go ahead", "please proceed", "looks good", "approve it"),
-        *("do it now", "好", "好的，执行吧", "同意", "可以，开始吧", "没问题", "批准这个计划"),
-    ],
-)
-def test_a_mere_yes_in_a_message_is_an_approval(text: str) -> None:
-    assert is_yes(text)
+def certain(text: str, now: Situation) -> Reading:
+    found = read_by_rules(text, now)
+    assert found is not None
+    return found
+
+
+FORMS: list[tuple[Callable[[str], bool], bool, tuple[str, ...]]] = [
+    (is_yes, True, ("yes", "y", "Yes!", "ok", "go ahead", "please proceed", "looks good")),
+    (is_yes, True, ("approve it", "do it now", "好", "好的，执行吧", "同意", "可以，开始吧")),
+    (is_yes, True, ("没问题", "批准这个计划")),
+    (is_yes, False, ("yes, but cheaper", "ok, and book a hotel", "go to Rome", "no", "it")),
+    (is_yes, False, ("不", "可以便宜点吗", "run the sales report", "start with the cheapest")),
+    (is_yes, False, ("please", "好的，但换火车", "")),
+    (is_rejection, False, ("no hotel", "cancel my flight to Rome", "stop at Rome first", "n = 5")),
+    (is_rejection, False, ("not so expensive", "don't use the train", "不要酒店", "取消酒店")),
+    (is_rejection, False, ("norway", "it", "")),
+    (is_why, True, ("why Rome?", "Why is it so expensive", "and why that one?", "为什么是罗马？")),
+    (is_why, True, ("where does the number 42 come from?", "how did you choose this?")),
+    (is_why, True, ("how come it failed?", "罗马是从哪来的？", "那为什么这么贵")),
+    (is_why, False, ("what is 2+2?", "Find out why sales fell", "怎么去机场？", "Rome")),
+]
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        *("yes, but cheaper", "ok, and book a hotel", "go to Rome", "no", "it", "please", "不"),
-        *("可以便宜点吗", "run the sales report", "start with the cheapest", "好的，但换火车", ""),
-    ],
+    ("is_form", "expected", "text"),
+    [(form, expected, text) for form, expected, texts in FORMS for text in texts],
 )
-def test_a_message_that_says_more_than_yes_is_no_approval(text: str) -> None:
-    assert not is_yes(text)
+def test_a_mere_yes_a_mere_no_and_a_why_are_known_by_their_words(
+    is_form: Callable[[str], bool], expected: bool, text: str
+) -> None:
+    assert is_form(text) is expected
 
 
 def test_options_that_repeat_a_yes_in_many_readings_are_read_at_once() -> None:
@@ -68,49 +81,16 @@ def test_options_that_repeat_a_yes_in_many_readings_are_read_at_once() -> None:
 )
 def test_a_mere_no_in_a_message_rejects_nothing_and_is_no_new_request(text: str) -> None:
     assert is_rejection(text)
-    about_plan = read_by_rules(text, situation(runs=(REVIEWED,)))
-    assert about_plan is not None
+    about_plan = certain(text, situation(runs=(REVIEWED,)))
     assert (about_plan.kind, about_plan.run) == ("review", "r1")
     consent = Situation([DONE], (), [waiting(kind="consent", options=("allow", "refuse"))])
-    about_consent = read_by_rules(text, consent)
-    assert about_consent is not None
+    about_consent = certain(text, consent)
     assert (about_consent.kind, about_consent.question) == ("review", "q")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("no hotel", "cancel my flight to Rome", "stop at Rome first", "not so expensive"),
-        *("n = 5", "don't use the train", "不要酒店", "取消酒店", "norway", "it", ""),
-    ],
-)
-def test_a_message_that_says_more_than_no_is_no_rejection(text: str) -> None:
-    assert not is_rejection(text)
-
-
 def test_a_message_that_says_no_answers_the_one_question_that_takes_it() -> None:
-    found = read_by_rules("no", situation(waiting(options=("yes", "no"))))
-    assert found is not None
+    found = certain("no", situation(waiting(options=("yes", "no"))))
     assert (found.kind, found.value) == ("answer", "no")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("why Rome?", "Why is it so expensive", "and why that one?", "how come it failed?"),
-        *("where does the number 42 come from?", "how did you choose this?", "为什么是罗马？"),
-        *("罗马是从哪来的？", "那为什么这么贵"),
-    ],
-)
-def test_a_message_that_asks_why_is_known_by_its_words(text: str) -> None:
-    assert is_why(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["what is 2+2?", "Find out why sales fell", "怎么去机场？", "Rome"]
-)
-def test_other_messages_ask_for_no_reason(text: str) -> None:
-    assert not is_why(text)
 
 
 @pytest.mark.parametrize("text", ["Rome", "the blue one", "about 300 euros", "罗马", "just me"])
@@ -157,8 +137,7 @@ def test_a_question_about_a_plan_under_review_changes_nothing_by_its_form() -> N
 def test_a_typed_answer_is_read_from_the_words_of_a_message(
     schema: dict[str, Any], text: str, value: Any
 ) -> None:
-    found = read_by_rules(text, situation(waiting(answer_schema=schema)))
-    assert found is not None
+    found = certain(text, situation(waiting(answer_schema=schema)))
     assert (found.kind, found.value) == ("answer", value)
 
 
@@ -172,8 +151,7 @@ def test_a_question_for_consent_takes_no_message() -> None:
     asked = waiting(kind="consent", options=("allow", "refuse"))
     now = Situation([asked.run], (), (asked,))
     for text in ("allow", "yes", "ok go ahead"):
-        found = read_by_rules(text, now)
-        assert found is not None
+        found = certain(text, now)
         assert found.kind == "review"
 
 

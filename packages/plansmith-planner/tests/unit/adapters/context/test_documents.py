@@ -81,23 +81,23 @@ async def test_what_is_left_out_is_told_once(tmp_path: Path) -> None:
     (root / ".git").mkdir()
     (root / ".git" / "config.txt").write_text("hidden")
     (root / "wide.txt").write_text("breit", encoding="utf-16")
-    told: list[str] = []
+    notes: list[str] = []
     source = DocumentSource(
-        [root, tmp_path / "none"], limits=FileLimits(bytes_each=100), tell=told.append
+        [root, tmp_path / "none"], limits=FileLimits(bytes_each=100), tell=notes.append
     )
     blocks = await gather(source, "x")
     assert [(block.source, block.text) for block in blocks] == [
         ("docs/latin.txt:1-1", "Gr\ufffd\ufffde"),
         ("docs/wide.txt:1-1", "breit"),
     ]
-    said = "\n".join(told)
+    output = "\n".join(notes)
     for reason in ("no such file", "not a kind of text: docs/photo.png", "binary: docs/binary"):
-        assert reason in said
-    assert "larger than 100 bytes: docs/large" in said
-    assert "not valid UTF-8" in said
-    assert "SECRET" not in said
+        assert reason in output
+    assert "larger than 100 bytes: docs/large" in output
+    assert "not valid UTF-8" in output
+    assert "SECRET" not in output
     await gather(source, "x")
-    assert len(told) == 5
+    assert len(notes) == 5
 
 
 async def test_links_do_not_lead_out_of_the_folder(tmp_path: Path) -> None:
@@ -114,10 +114,10 @@ async def test_links_do_not_lead_out_of_the_folder(tmp_path: Path) -> None:
     (root / ".hidden").mkdir()
     (root / ".hidden" / "key.txt").write_text("the key")
     (root / "key.txt").symlink_to(root / ".hidden" / "key.txt")
-    told: list[str] = []
-    blocks = await gather(DocumentSource([root], tell=told.append), "secret")
+    notes: list[str] = []
+    blocks = await gather(DocumentSource([root], tell=notes.append), "secret")
     assert [block.text for block in blocks] == ["the real one"]
-    assert [note.rpartition(": ")[2] for note in told] == [
+    assert [note.rpartition(": ")[2] for note in notes] == [
         "docs/folder",
         "docs/ring",
         "docs/dead.txt",
@@ -130,10 +130,10 @@ async def test_too_many_files_are_told(tmp_path: Path) -> None:
     for at in range(5):
         (tmp_path / f"{at}.txt").write_text(f"text {at}")
     for limits in (FileLimits(files=3), FileLimits(bytes_all=20)):
-        told: list[str] = []
-        source = DocumentSource([tmp_path], limits=limits, tell=told.append)
+        notes: list[str] = []
+        source = DocumentSource([tmp_path], limits=limits, tell=notes.append)
         assert len(await gather(source, "x")) == 3
-        assert "3.txt and what follows" in told[0]
+        assert "3.txt and what follows" in notes[0]
 
 
 async def test_no_document_at_all_says_what_to_do(tmp_path: Path) -> None:
@@ -179,9 +179,9 @@ async def test_a_folder_that_cannot_be_read_is_told(
         return really(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    told: list[str] = []
-    await gather(DocumentSource([folder], tell=told.append), "x")
-    assert told == ["folder left out, it cannot be read: docs/sub"]
+    notes: list[str] = []
+    await gather(DocumentSource([folder], tell=notes.append), "x")
+    assert notes == ["folder left out, it cannot be read: docs/sub"]
 
 
 def test_a_page_is_read_as_it_is_seen_line_for_line() -> None:

@@ -37,7 +37,7 @@ def model_of(server: ModelServer, **options: Any) -> ProviderModel:
     return ProviderModel("openai:test", base_url=server.url, **options)
 
 
-async def said(model: ProviderModel, **options: Any) -> list[Delta]:
+async def deltas_of(model: ProviderModel, **options: Any) -> list[Delta]:
     return [delta async for delta in model.stream(Prompt(HELLO, **options))]
 
 
@@ -48,7 +48,7 @@ async def listen(model: ProviderModel, deltas: list[Delta]) -> None:
 
 async def heard(*answers: Any, schema: Any = None, tools: Any = (), **options: Any) -> list[Delta]:
     async with ModelServer(*answers) as server:
-        return await said(model_of(server, **options), schema=schema, tools=tools)
+        return await deltas_of(model_of(server, **options), schema=schema, tools=tools)
 
 
 async def failure(*answers: Any, **options: Any) -> ModelFailed:
@@ -103,8 +103,8 @@ async def test_tools_keep_names_that_providers_take_and_get_stable_ones_else() -
         ToolSpec(name=name) for name in ("get_time", "mail.send", "mail/send", "发送", "x" * 80)
     ]
     async with ModelServer("a", "b") as server:
-        await said(model_of(server), tools=tools)
-        await said(model_of(server), tools=tools[::-1])
+        await deltas_of(model_of(server), tools=tools)
+        await deltas_of(model_of(server), tools=tools[::-1])
         first, second = (
             [tool["function"]["name"] for tool in chat["tools"]] for chat in server.chats
         )
@@ -138,7 +138,7 @@ async def test_calls_that_start_alike_send_the_same_first_bytes(output: Any) -> 
 
 async def test_a_schema_is_asked_for_in_the_best_way_and_open_objects_stay_open() -> None:
     async with ModelServer(Reply({"steps": []})) as server:
-        deltas = await said(model_of(server), schema=SCHEMA)
+        deltas = await deltas_of(model_of(server), schema=SCHEMA)
         [chat] = server.chats
     assert text_of(deltas) == '{"steps": []}'
     form = chat["response_format"]["json_schema"]
@@ -155,7 +155,7 @@ async def test_a_closed_schema_is_asked_for_strictly() -> None:
         "additionalProperties": False,
     }
     async with ModelServer(Reply({"a": 1})) as server:
-        await said(model_of(server), schema=closed)
+        await deltas_of(model_of(server), schema=closed)
         [chat] = server.chats
     assert chat["response_format"]["json_schema"]["strict"] is True
 
@@ -164,8 +164,8 @@ async def test_a_server_without_json_mode_is_given_a_tool_and_asked_only_once_in
     replies = [Reply({"steps": []}, tool="answer")] * 2
     async with ModelServer(*replies, json_mode=False) as server:
         model = model_of(server)
-        deltas = await said(model, schema=SCHEMA)
-        await said(model, schema=SCHEMA)
+        deltas = await deltas_of(model, schema=SCHEMA)
+        await deltas_of(model, schema=SCHEMA)
         server.finish()
         first, second, third = server.chats
     assert {each.tool for each in deltas if isinstance(each, ArgumentsDelta)} == {"answer"}
@@ -178,7 +178,7 @@ async def test_a_server_without_json_mode_is_given_a_tool_and_asked_only_once_in
 
 async def test_a_server_that_can_do_nothing_gets_the_schema_in_words() -> None:
     async with ModelServer(Reply({"steps": []}), json_mode=False, tools=False) as server:
-        deltas = await said(model_of(server), schema=SCHEMA)
+        deltas = await deltas_of(model_of(server), schema=SCHEMA)
         chat = server.chats[-1]
     assert text_of(deltas) == '{"steps": []}'
     assert [message["role"] for message in chat["messages"]] == ["system", "user"]
@@ -189,8 +189,8 @@ async def test_a_server_that_can_do_nothing_gets_the_schema_in_words() -> None:
 async def test_a_list_schema_never_becomes_a_tool_and_its_refusal_teaches_nothing() -> None:
     async with ModelServer(then="[]", json_mode=False) as server:
         model = model_of(server)
-        await said(model, schema={"type": "array"})
-        await said(model, schema=SCHEMA)
+        await deltas_of(model, schema={"type": "array"})
+        await deltas_of(model, schema=SCHEMA)
         first, second, third, *_ = server.chats
     assert "response_format" in first
     assert "tools" not in second
@@ -200,7 +200,7 @@ async def test_a_list_schema_never_becomes_a_tool_and_its_refusal_teaches_nothin
 async def test_a_refused_mode_that_was_demanded_says_how_to_relax() -> None:
     async with ModelServer(json_mode=False) as server:
         with pytest.raises(ModelRefused, match="set output to auto"):
-            await said(model_of(server, output="json_schema"), schema=SCHEMA)
+            await deltas_of(model_of(server, output="json_schema"), schema=SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ async def test_another_failure_is_no_refusal_of_a_mode() -> None:
 async def test_a_passing_failure_is_worth_another_try_but_not_by_the_library(status: int) -> None:
     async with ModelServer(Page('{"error": {"message": "later"}}', status=status)) as server:
         with pytest.raises(ModelBusy, match="later"):
-            await said(model_of(server))
+            await deltas_of(model_of(server))
         assert len(server.requests) == 1
 
 
@@ -255,9 +255,10 @@ async def test_a_providers_wish_to_wait_is_passed_on(wish: str, least: float, mo
         (Refusal(403, "not for you"), "api_key"),
         (Refusal(404, "no such model", "model_not_found"), "base_url"),
         (Refusal(429, "you are broke", "insufficient_quota"), "top it up"),
+        (Reply("I", finish="content_filter"), "content filter"),
     ],
 )
-async def test_a_lasting_failure_is_refused_with_what_to_do(refusal: Refusal, words: str) -> None:
+async def test_a_lasting_failure_is_refused_with_what_to_do(refusal: Any, words: str) -> None:
     refused = await failure(refusal)
     assert isinstance(refused, ModelRefused)
     assert words in str(refused)
@@ -269,9 +270,9 @@ async def test_a_prompt_that_the_server_finds_too_long_is_no_matter_of_tools() -
     assert isinstance(long, PromptTooLong)
 
 
-@pytest.mark.parametrize("ends", ["unfinished", "cut", "reset"])
-async def test_an_answer_that_breaks_off_is_busy_and_never_done(ends: Any) -> None:
-    async with ModelServer(Reply("half of it", ends=ends)) as server:
+@pytest.mark.parametrize("ending", ["unfinished", "cut", "reset"])
+async def test_an_answer_that_breaks_off_is_busy_and_never_done(ending: Any) -> None:
+    async with ModelServer(Reply("half of it", ends=ending)) as server:
         deltas: list[Delta] = []
         with pytest.raises(ModelBusy, match="stopped before its end"):
             await listen(model_of(server), deltas)
@@ -308,7 +309,7 @@ async def test_a_server_that_is_not_there_is_busy_and_says_where_to_look() -> No
     async with ModelServer() as server:
         url = server.url
     with pytest.raises(ModelBusy, match="check the base_url"):
-        await said(ProviderModel("openai:test", base_url=url))
+        await deltas_of(ProviderModel("openai:test", base_url=url))
 
 
 # Leaving
@@ -335,7 +336,7 @@ def test_one_model_serves_several_event_loops() -> None:
     with ModelServer(then="ok").in_thread() as url:
         model = ProviderModel("openai:test", base_url=url)
         for _ in range(2):
-            assert text_of(asyncio.run(said(model))) == "ok"
+            assert text_of(asyncio.run(deltas_of(model))) == "ok"
 
 
 # Setting up
@@ -371,7 +372,7 @@ async def test_a_model_that_is_not_set_up_says_what_to_set(
     model = ProviderModel(spec, **options)
     assert model.name == spec
     with pytest.raises(ModelRefused, match=words):
-        await said(model)
+        await deltas_of(model)
 
 
 async def test_a_server_of_ones_own_never_sees_the_key_of_openai(
@@ -379,7 +380,7 @@ async def test_a_server_of_ones_own_never_sees_the_key_of_openai(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     async with ModelServer("ok") as server:
-        await said(model_of(server))
+        await deltas_of(model_of(server))
         assert "secret" not in server.requests[0].headers["authorization"]
 
 
@@ -389,14 +390,14 @@ async def test_key_and_address_may_both_come_from_the_environment(
     async with ModelServer("ok", key="mine") as server:
         monkeypatch.setenv("OPENAI_API_KEY", "mine")
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        assert text_of(await said(ProviderModel("openai:test"))) == "ok"
+        assert text_of(await deltas_of(ProviderModel("openai:test"))) == "ok"
 
 
 async def test_ollama_is_found_where_its_own_variable_says(monkeypatch: pytest.MonkeyPatch) -> None:
     async with ModelServer("ok") as server:
         monkeypatch.delenv("OLLAMA_BASE_URL", raising=False)
         monkeypatch.setenv("OLLAMA_HOST", server.url.removesuffix("/v1"))
-        assert text_of(await said(ProviderModel("ollama:qwen3"))) == "ok"
+        assert text_of(await deltas_of(ProviderModel("ollama:qwen3"))) == "ok"
 
 
 # Cost
@@ -405,10 +406,6 @@ async def test_ollama_is_found_where_its_own_variable_says(monkeypatch: pytest.M
 async def test_a_server_that_keeps_its_counts_to_itself_leaves_the_cost_unknown() -> None:
     done = (await heard(Reply("ok", input_tokens=None)))[-1]
     assert done == ModelDone(Usage(cost=None), "test")
-
-
-async def test_a_content_filter_is_a_refusal() -> None:
-    assert isinstance(await failure(Reply("I", finish="content_filter")), ModelRefused)
 
 
 async def test_the_limit_of_a_prompt_reaches_the_server() -> None:

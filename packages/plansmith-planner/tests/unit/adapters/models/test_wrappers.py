@@ -88,7 +88,7 @@ async def listen(model: ChatModel, deltas: list[Delta]) -> None:
         deltas.append(delta)  # noqa: PERF401 - kept when the stream fails
 
 
-async def said(model: ChatModel) -> str:
+async def answer_of(model: ChatModel) -> str:
     deltas = [delta async for delta in model.stream(Prompt(HELLO))]
     return "".join(each.text for each in deltas if isinstance(each, TextDelta))
 
@@ -97,7 +97,7 @@ async def test_a_busy_model_is_asked_three_times_with_growing_waits() -> None:
     clock = HastyClock()
     busy = ScriptedModel(ModelBusy("1"), ModelBusy("2"), "fine")
     model = RetryingModel(busy, clock=clock, chance=lambda: 0.5)
-    assert await said(model) == "fine"
+    assert await answer_of(model) == "fine"
     assert clock.slept == [0.5, 1.0]
 
 
@@ -105,7 +105,7 @@ async def test_a_busy_model_is_asked_three_times_with_growing_waits() -> None:
 async def test_other_failures_are_not_tried_again(failure: ModelFailed) -> None:
     clock = HastyClock()
     with pytest.raises(type(failure)):
-        await said(RetryingModel(ScriptedModel(failure), clock=clock))
+        await answer_of(RetryingModel(ScriptedModel(failure), clock=clock))
     assert clock.slept == []
 
 
@@ -113,7 +113,7 @@ async def test_other_failures_are_not_tried_again(failure: ModelFailed) -> None:
 async def test_the_providers_wish_is_kept_up_to_a_limit(wish: Any, wait: float) -> None:
     clock = HastyClock()
     busy = ScriptedModel(ModelBusy("1", retry_after=wish), "fine")
-    await said(RetryingModel(busy, clock=clock, chance=lambda: 0.5))
+    await answer_of(RetryingModel(busy, clock=clock, chance=lambda: 0.5))
     assert clock.slept == [wait]
 
 
@@ -129,7 +129,7 @@ async def test_what_was_said_is_never_said_twice() -> None:
 async def test_silence_is_given_up_and_the_stream_let_go() -> None:
     clock = FakeClock()
     slow = SlowModel(clock, 1, 100)
-    task = asyncio.create_task(said(TimedModel(slow, clock=clock, silence_s=5)))
+    task = asyncio.create_task(answer_of(TimedModel(slow, clock=clock, silence_s=5)))
     await clock.advance(5.9)
     assert not task.done()
     await clock.advance(0.2)
@@ -141,7 +141,7 @@ async def test_silence_is_given_up_and_the_stream_let_go() -> None:
 async def test_a_cancelled_caller_stays_cancelled() -> None:
     clock = FakeClock()
     slow = SlowModel(clock, 100)
-    task = asyncio.create_task(said(TimedModel(slow, clock=clock, silence_s=5)))
+    task = asyncio.create_task(answer_of(TimedModel(slow, clock=clock, silence_s=5)))
     await settle()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -295,20 +295,22 @@ def cost_of(usage: Tokens, model: str, *, base_url: str | None = None) -> Decima
     return price_of(usage, name, provider=provider, url=base_url, only_url=base_url is not None)
 
 
-@pytest.mark.parametrize("model", ["openai:no-such-model", "nobody:gpt-4o", "ollama:qwen3:8b", ""])
-def test_an_unknown_price_is_none_and_never_zero(model: str) -> None:
-    assert cost_of(MILLION, model) is None
-
-
-def test_counts_that_contradict_each_other_have_no_price() -> None:
-    assert cost_of(Tokens(input_tokens=1, cache_read_tokens=9), "openai:gpt-4o") is None
-
-
-def test_a_server_of_ones_own_has_no_price_but_a_providers_address_has() -> None:
-    assert cost_of(MILLION, "openai:gpt-4o", base_url="http://127.0.0.1:8000/v1") is None
-    assert cost_of(MILLION, "openai:gpt-4o", base_url="https://api.openai.com/v1") == Decimal(
-        "12.5"
-    )
+@pytest.mark.parametrize(
+    ("model", "usage", "base_url", "cost"),
+    [
+        ("openai:no-such-model", MILLION, None, None),
+        ("nobody:gpt-4o", MILLION, None, None),
+        ("ollama:qwen3:8b", MILLION, None, None),
+        ("", MILLION, None, None),
+        ("openai:gpt-4o", Tokens(input_tokens=1, cache_read_tokens=9), None, None),
+        ("openai:gpt-4o", MILLION, "http://127.0.0.1:8000/v1", None),
+        ("openai:gpt-4o", MILLION, "https://api.openai.com/v1", Decimal("12.5")),
+    ],
+)
+def test_an_unknown_price_or_that_of_ones_own_server_is_none_and_never_zero(
+    model: str, usage: Tokens, base_url: str | None, cost: Decimal | None
+) -> None:
+    assert cost_of(usage, model, base_url=base_url) == cost
 
 
 def test_without_the_library_no_price_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,7 +321,7 @@ def test_without_the_library_no_price_is_known(monkeypatch: pytest.MonkeyPatch) 
 async def test_thinking_aloud_is_nothing_said() -> None:
     model = FaltersModel("", "")
     with pytest.raises(ModelBusy):
-        await said(RetryingModel(model, clock=HastyClock()))
+        await answer_of(RetryingModel(model, clock=HastyClock()))
     assert model.calls == 3
 
 

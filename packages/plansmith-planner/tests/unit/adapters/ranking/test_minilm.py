@@ -67,16 +67,16 @@ def test_a_file_that_is_no_model_is_refused_by_name(model: Path, kind: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "error"),
     [
         (("[UNK]", "weather"), r"\[CLS\], \[SEP\] not in it"),
         ((*small_model.WORDS, "extra"), "fewer words"),
     ],
 )
 def test_a_vocabulary_that_does_not_fit_is_refused(
-    tmp_path: Path, words: tuple[str, ...], told: str
+    tmp_path: Path, words: tuple[str, ...], error: str
 ) -> None:
-    with pytest.raises(Misconfigured, match=told):
+    with pytest.raises(Misconfigured, match=error):
         Encoder(small_model.write(tmp_path, words=words))
 
 

@@ -36,10 +36,12 @@ async def ask(clock: FakeClock, *tools: FakeTool, tokens: int = 500) -> tuple[An
 
 
 async def test_nothing_that_may_write_is_called_before_approval(fake_clock: FakeClock) -> None:
-    for effect in (Effect.WRITE, Effect.FINAL):
-        found, source = await ask(fake_clock, tool("web", "x", effect=effect))
+    named = FakeTool("web_search", ["x"], input_schema=QUERY, effect=Effect.WRITE)
+    for each in (tool("web", "x", effect=Effect.WRITE), tool("web", effect=Effect.FINAL), named):
+        found, source = await ask(fake_clock, each)
         assert source.calls == []
         assert "may write" in found.notes[0]
+        assert ("web_search seems to search" in found.notes[0]) is (each is named)
 
 
 async def test_failures_are_notes(fake_clock: FakeClock) -> None:
@@ -108,12 +110,3 @@ async def test_a_marked_search_tool_comes_before_one_found_by_name(fake_clock: F
     found, source = await ask(fake_clock, named, tool("library", "marked"))
     assert [call.tool for call in source.calls] == ["library"]
     assert [block.text for block in found.blocks] == ["marked"]
-
-
-async def test_a_tool_that_is_called_search_but_may_write_is_not_called_before_approval(
-    fake_clock: FakeClock,
-) -> None:
-    writes = FakeTool("web_search", ["x"], input_schema=QUERY, effect=Effect.WRITE)
-    found, source = await ask(fake_clock, writes)
-    assert source.calls == []
-    assert "web_search seems to search but may write" in found.notes[0]

@@ -112,6 +112,11 @@ def everything(say: Callable[[str], str], clock: FakeClock) -> dict[str, Any]:
     }
 
 
+async def gathered(tokens: int, known: PlanRequest, source: Blocks, **options: Any) -> Context:
+    settings = PlannerSettings(context_tokens=tokens)
+    return await gather_context("x", known=known, sources=[source], settings=settings, **options)
+
+
 async def test_the_blocks_stand_in_a_fixed_order_with_what_is_stable_first(
     fake_clock: FakeClock,
 ) -> None:
@@ -133,14 +138,14 @@ async def test_the_blocks_stand_in_a_fixed_order_with_what_is_stable_first(
 
 
 def test_the_time_is_told_in_the_zone_of_the_person(fake_clock: FakeClock) -> None:
-    told = time_text(fake_clock, "America/New_York")
-    assert told == "2025-12-31T19:00:00-05:00 (Wednesday, America/New_York)"
+    reports = time_text(fake_clock, "America/New_York")
+    assert reports == "2025-12-31T19:00:00-05:00 (Wednesday, America/New_York)"
 
 
 async def test_a_source_that_fails_or_is_late_never_loses_the_request(
     fake_clock: FakeClock,
 ) -> None:
-    told: list[str] = []
+    reports: list[str] = []
     good = Blocks(ContextBlock("good", "news"), ContextBlock("blank", " "))
     task = asyncio.create_task(
         gather_context(
@@ -148,7 +153,7 @@ async def test_a_source_that_fails_or_is_late_never_loses_the_request(
             clock=fake_clock,
             sources=[Broken(), Slow(fake_clock), good],
             settings=PlannerSettings(source_seconds=5),
-            tell=told.append,
+            tell=reports.append,
         )
     )
     await fake_clock.advance(5)
@@ -160,7 +165,7 @@ async def test_a_source_that_fails_or_is_late_never_loses_the_request(
         "Broken failed: PlansmithError: the disk is on fire (leave)",
         "Slow failed: no answer within 5 s",
     )
-    assert [line.removeprefix("context: ") for line in told[1:]] == list(context.notes)
+    assert [line.removeprefix("context: ") for line in reports[1:]] == list(context.notes)
 
 
 async def test_sources_are_asked_at_the_same_time_and_get_equal_shares(
@@ -178,14 +183,7 @@ async def test_with_no_room_a_source_is_not_asked_and_that_is_told(fake_clock: F
     source = Blocks(ContextBlock("t", "x"))
     known = PlanRequest("", feedback="please " * 500, history=[Message("user", "hi " * 50)])
     search = Search(FakeTools(SearchTool("web", ["x"])))
-    context = await gather_context(
-        "x",
-        clock=fake_clock,
-        known=known,
-        sources=[source],
-        search=search,
-        settings=PlannerSettings(context_tokens=600),
-    )
+    context = await gathered(600, known, source, clock=fake_clock, search=search)
     assert source.asked == []
     titles = [block.title for block in context.blocks]
     assert titles == ["changes the person asks for"]
@@ -202,13 +200,7 @@ async def test_what_must_be_known_is_kept_before_what_may_be(fake_clock: FakeClo
         history=[Message("user", "word " * 5000)],
     )
     source = Blocks(*(ContextBlock(f"document {at}", "text " * 900) for at in range(9)))
-    context = await gather_context(
-        "x",
-        clock=fake_clock,
-        known=known,
-        sources=[source],
-        settings=PlannerSettings(context_tokens=1000),
-    )
+    context = await gathered(1000, known, source, clock=fake_clock)
     found = {title: text for title, _, text in fences(context.text)}
     assert "no cash" in found["constraints of the profile"]
     assert found["changes the person asks for"] == "use the train"
@@ -290,14 +282,8 @@ BLOCKS = st.builds(ContextBlock, st.text(min_size=1, max_size=30), WORDS, st.tex
 async def test_the_limit_is_kept_for_any_blocks(
     blocks: list[ContextBlock], history: list[Message], feedback: str, tokens: int
 ) -> None:
-    source = Blocks(*blocks)
-    context = await gather_context(
-        "x",
-        clock=FakeClock(),
-        known=PlanRequest("", history=history, feedback=feedback),
-        sources=[source],
-        settings=PlannerSettings(context_tokens=tokens),
-    )
+    known = PlanRequest("", history=history, feedback=feedback)
+    context = await gathered(tokens, known, Blocks(*blocks), clock=FakeClock())
     assert rough_count(context.text) <= tokens
     fences(context.text)
     given_blocks = [block for block in blocks if block.text.strip()]

@@ -119,9 +119,9 @@ def test_nothing_in_a_text_is_hidden() -> None:
         for letter in map(chr, range(sys.maxunicode + 1))
         if unicodedata.category(letter) in ("Cc", "Cf", "Zl", "Zp") and letter not in kept | {"\r"}
     ]
-    shown = visible("".join(unseen))
-    assert not set(shown) & set(unseen)
-    assert shown.isascii()
+    visible_text = visible("".join(unseen))
+    assert not set(visible_text) & set(unseen)
+    assert visible_text.isascii()
     assert visible("a\u202eb") == "a\\u202eb"
     assert visible("\U000e0041") == "\\ue0041"
     assert visible("a\r\nb\rc\td 👨\u200d👩") == "a\nb\nc\td 👨\u200d👩"

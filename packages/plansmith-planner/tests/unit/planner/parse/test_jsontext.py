@@ -174,8 +174,8 @@ STEPS: list[dict[str, Json]] = [
 def fed(text: str, size: int = 1) -> list[tuple[int, dict[str, Json]]]:
     """Each step with the number of characters that had arrived when it was reported."""
     stream = JsonStream()
-    ends = range(size, len(text) + size, size)
-    return [(end, step) for end in ends for step in stream.feed(text[end - size : end])]
+    stops = range(size, len(text) + size, size)
+    return [(end, step) for end in stops for step in stream.feed(text[end - size : end])]
 
 
 @pytest.mark.parametrize("key", ["steps", "plan", "tasks", "execution_plan", "calls"])

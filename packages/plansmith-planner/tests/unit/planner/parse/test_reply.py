@@ -5,9 +5,9 @@ import json
 from typing import Any
 
 import pytest
+from tests.flow.smiths import plan_of
 
-from plansmith.plan.data import Json
-from plansmith_planner.parse.reply import Parsed, parse, parse_answer, parse_value, plan_fit
+from plansmith_planner.parse.reply import Parsed, parse, parse_answer, plan_fit
 
 PLAN: dict[str, Any] = {
     "goal": "g",
@@ -38,8 +38,7 @@ def codes(parsed: Parsed) -> set[str]:
 def test_the_plan_is_found_wherever_it_stands(wrap: str) -> None:
     parsed = parse(wrap.replace("PLAN", json.dumps(PLAN)))
     assert steps(parsed) == PLAN["steps"]
-    assert parsed.plan is not None
-    assert parsed.plan.goal == "g"
+    assert plan_of(parsed).goal == "g"
 
 
 @pytest.mark.parametrize("key", ["steps", "plan", "tasks", "execution_plan", "calls"])
@@ -49,8 +48,7 @@ def test_every_usual_wrapper_is_opened(key: str) -> None:
 
 def test_a_bare_list_takes_goal_and_locale_from_the_request() -> None:
     parsed = parse(json.dumps(PLAN["steps"]), goal="查天气", locale="zh-CN")
-    assert parsed.plan is not None
-    assert (parsed.plan.goal, parsed.plan.locale) == ("查天气", "zh-CN")
+    assert (plan_of(parsed).goal, plan_of(parsed).locale) == ("查天气", "zh-CN")
     assert parsed.problems == []
 
 
@@ -103,7 +101,7 @@ def test_an_unusable_id_is_rewritten_and_so_is_every_reference_to_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "expected"),
     [
         ({"$from": "a", "$path": "items[0].title"}, {"$from": "a", "$path": ["items", 0, "title"]}),
         ({"$from": "a.items[0]"}, {"$from": "a", "$path": ["items", 0]}),
@@ -113,12 +111,12 @@ def test_an_unusable_id_is_rewritten_and_so_is_every_reference_to_it() -> None:
         ({"$literal": "${a.x}"}, {"$literal": "${a.x}"}),
     ],
 )
-def test_references_in_other_notations_are_understood(written: Any, meant: Any) -> None:
+def test_references_in_other_notations_are_understood(written: Any, expected: Any) -> None:
     parsed = parse(
         json.dumps([{"id": "a", "tool": "t"}, {"id": "b", "tool": "t", "inputs": {"v": written}}])
     )
-    assert steps(parsed)[1]["inputs"] == {"v": meant}
-    assert codes(parsed) == (set() if written == meant else {"PS013"})
+    assert steps(parsed)[1]["inputs"] == {"v": expected}
+    assert codes(parsed) == (set() if written == expected else {"PS013"})
 
 
 def test_nothing_is_dropped_without_a_problem() -> None:
@@ -177,29 +175,29 @@ def test_a_style_that_is_none_of_a_reply_costs_no_step() -> None:
 def test_a_refusal_in_words_of_a_thought_is_none_and_one_in_another_object_is() -> None:
     work = {"title": "t", "description": "d", "step_type": "research", "need_web_search": True}
     plan = {"has_enough_context": True, "thought": "", "title": "g", "steps": [work]}
-    said = plan | {"thought": "first 'has_enough_context': false, then \"adequate\": false"}
-    assert codes(parse(json.dumps(said), shape="deerflow")) == set()
+    document = plan | {"thought": "first 'has_enough_context': false, then \"adequate\": false"}
+    assert codes(parse(json.dumps(document), shape="deerflow")) == set()
     apart = f'{{"has_enough_context": false}}\n\nOr rather: {json.dumps(plan)}'
-    told = [each for each in parse(apart, shape="deerflow").problems if each.code == "PS005"]
-    assert [each.path for each in told] == [("has_enough_context",)]
+    errors = [each for each in parse(apart, shape="deerflow").problems if each.code == "PS005"]
+    assert [each.path for each in errors] == [("has_enough_context",)]
 
 
 def test_a_plan_that_its_dialect_recognises_and_cannot_read_is_read_by_no_other() -> None:
-    said = {"has_enough_context": False, "title": "g", "steps": {"first": {"tool": "pay"}}}
-    parsed = parse(json.dumps(said), shape="deerflow")
+    document = {"has_enough_context": False, "title": "g", "steps": {"first": {"tool": "pay"}}}
+    parsed = parse(json.dumps(document), shape="deerflow")
     assert parsed.plan is None
     assert codes(parsed) == {"PS001"}
 
 
 def test_a_wrapped_plan_keeps_the_refusal_around_it() -> None:
     task = {"title": "t", "query": "pay", "agent_name": "desk"}
-    for said in (
+    for document in (
         {"plan": {"tasks": [task], "adequate": False, "reason": "r"}},
         {"adequate": False, "reason": "r", "plan": {"tasks": [task], "adequate": True}},
         [{"tasks": [task], "adequate": False, "reason": "r"}],
         {"PlannerResponse": {"tasks": [task], "adequate": False, "reason": "r"}},
     ):
-        parsed = parse(json.dumps(said), shape="valuecell")
+        parsed = parse(json.dumps(document), shape="valuecell")
         assert [each["kind"] for each in steps(parsed)] == ["agent", "ask"]
         assert steps(parsed)[0]["after"] == ["guidance"]
 
@@ -235,27 +233,6 @@ def test_an_unknown_kind_is_read_by_its_fields() -> None:
     parsed = parse('[{"id": "a", "kind": "function_call", "tool": "t"}]')
     assert steps(parsed)[0]["kind"] == "tool"
     assert codes(parsed) == {"PS013"}
-
-
-_COUNT = "{{stock.count}}"
-
-
-def _parsed(**rules: Json) -> Parsed:
-    stock: Json = {"id": "stock", "kind": "tool", "tool": "shop.stock"}
-    step: dict[str, Json] = {"id": "order", "kind": "tool", "tool": "shop.order", **rules}
-    return parse_value({"goal": "Order", "steps": [stock, step]})
-
-
-def test_rules_in_the_form_of_the_plan_language_are_read() -> None:
-    rules: dict[str, Json] = {
-        "when": {"below": [_COUNT, 10]},
-        "repeat": {"until": {"empty": "{{order.left}}"}, "at_most": 5},
-        "on_error": "skip",
-    }
-    parsed = _parsed(**rules)
-    assert parsed.plan is not None
-    assert parsed.problems == []
-    assert parsed.plan.by_id["order"].to_json().items() >= rules.items()
 
 
 def test_a_plan_that_was_cut_off_keeps_its_whole_steps() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.flow.smiths import plan_of
 
 from plansmith.plan.data import Json
 from plansmith_planner.parse.reply import Parsed, parse_value
@@ -17,9 +18,19 @@ def _parsed(**rules: Json) -> Parsed:
 
 
 def _rules(parsed: Parsed) -> dict[str, Json]:
-    assert parsed.plan is not None
-    stored = parsed.plan.by_id["order"].to_json()
+    stored = plan_of(parsed).by_id["order"].to_json()
     return {name: each for name, each in stored.items() if name not in ("id", "kind", "tool")}
+
+
+def test_rules_in_the_form_of_the_plan_language_are_read() -> None:
+    rules: dict[str, Json] = {
+        "when": {"below": [_COUNT, 10]},
+        "repeat": {"until": {"empty": "{{order.left}}"}, "at_most": 5},
+        "on_error": "skip",
+    }
+    parsed = _parsed(**rules)
+    assert parsed.problems == []
+    assert _rules(parsed) == rules
 
 
 @pytest.mark.parametrize("name", ["condition", "if", "only_if", "run_if"])
