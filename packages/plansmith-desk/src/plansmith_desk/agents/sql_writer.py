@@ -92,8 +92,8 @@ class SqlWriter:
                 except ToolFailed as failure:
                     error = refused[plain] = str(failure)
             call.progress(f"try {tries} of {self.most_tries}: {error}")
-            told = f"{fence('what the database said', error)}\n\nWrite another statement."
-            messages += [Message("assistant", answer), Message("user", told)]
+            reply = f"{fence('what the database said', error)}\n\nWrite another statement."
+            messages += [Message("assistant", answer), Message("user", reply)]
         count = self.most_tries
         what = Sentence("no statement worked in {count} tries: {error}", count=count, error=error)
         raise ToolFailed(what, hint=_HINT)
@@ -136,8 +136,8 @@ class SqlWriter:
         try:
             answer = await read_answer(self.model.stream(Prompt(messages, schema=form)))
         except ModelFailed as failure:
-            made = ToolBusy if isinstance(failure, ModelBusy) else ToolFailed
-            raise made(Sentence("the model wrote no SQL: {why}", why=failure)) from None
+            kind = ToolBusy if isinstance(failure, ModelBusy) else ToolFailed
+            raise kind(Sentence("the model wrote no SQL: {why}", why=failure)) from None
         call.spend(answer.usage)
         return answer.text
 

@@ -69,11 +69,11 @@ def moment(text: str, zone: str) -> Moment:
         message = Sentence("'{text}' is not a time: {error}", text=text, error=error)
         raise ToolFailed(message, hint=_ISO) from None
     if found.tzinfo is None:
-        return placed(found, zone, is_day=_DAY.fullmatch(text) is not None)
+        return local_moment(found, zone, is_day=_DAY.fullmatch(text) is not None)
     return Moment(found, _offset_name(found))
 
 
-def placed(naive: datetime, zone: str, *, is_day: bool = False) -> Moment:
+def local_moment(naive: datetime, zone: str, *, is_day: bool = False) -> Moment:
     """Puts a clock time into a zone; resolves and notes skipped and repeated times."""
     where = zone_of(zone)
     try:
@@ -119,9 +119,9 @@ def plus(start: Moment, amounts: Mapping[str, int]) -> Moment:
         naive, notes = _plus_calendar(start.at.replace(tzinfo=None, fold=0), amounts)
         clock = timedelta(**{unit: amounts.get(unit, 0) for unit in CLOCK})
         if start.is_day and not clock:
-            return replace(placed(naive, start.zone, is_day=True), notes=tuple(notes))
+            return replace(local_moment(naive, start.zone, is_day=True), notes=tuple(notes))
         moved = naive != start.at.replace(tzinfo=None, fold=0)
-        there = placed(naive, start.zone) if moved else start
+        there = local_moment(naive, start.zone) if moved else start
         at = (there.at.astimezone(UTC) + clock).astimezone(there.at.tzinfo)
     except (OverflowError, ValueError):
         raise out_of_range() from None

@@ -89,7 +89,7 @@ def _prefer_latest(documents: Sequence[Document], scores: list[float]) -> None:
 
 
 def _scores(
-    words: Sequence[_Word], texts: Sequence[tuple[_Held, _Held]], weights: Sequence[float]
+    words: Sequence[_Word], texts: Sequence[tuple[_Content, _Content]], weights: Sequence[float]
 ) -> list[float]:
     """Returns how well texts have the words of a question; a rare word says more.
 
@@ -168,17 +168,17 @@ class _Word(NamedTuple):
     forms: Mapping[str, float]
     weight: float
 
-    def likeness(self, held: _Held) -> float:
+    def likeness(self, content: _Content) -> float:
         found = 0.0
         for form, like in self.forms.items():
             # All endings of a word share this part: a stem ends in i for y.
-            begun = form.removesuffix("i") if len(form) > 3 else form
-            if form in held or begun in held:
+            start = form.removesuffix("i") if len(form) > 3 else form
+            if form in content or start in content:
                 found = max(found, like)
         return found
 
 
-_Held = str | frozenset[str]  # a text, or its words without endings
+_Content = str | frozenset[str]  # a text, or its words without endings
 
 
 def _terms(text: str) -> frozenset[str]:

@@ -177,10 +177,10 @@ def _pdf_pages(reader: Any, count: int) -> Iterator[str | None]:
             return
         try:
             page = reader.pages[at]
-            drawn = page.get_contents()
+            contents = page.get_contents()
             # To read a page takes time by its size: one of many megabytes is a trap, not text.
-            small = drawn is not None and len(drawn.get_data()) <= _MOST_DRAWN
-            yield str(page.extract_text()) if small else "" if drawn is None else None
+            small = contents is not None and len(contents.get_data()) <= _MOST_DRAWN
+            yield str(page.extract_text()) if small else "" if contents is None else None
         except Exception:  # noqa: BLE001 - one broken page must not hide the others
             yield None
 

@@ -75,8 +75,8 @@ class WorkFiles:
         for step in active_steps(run.plan, run.templates):
             spec = specs.get(step.tool) if isinstance(step, ToolStep) else None
             if isinstance(step, ToolStep) and spec is not None and writes_files(spec):
-                seen = await step_preview(self._folder, spec, step)
-                found |= {step.id: seen} if seen is not None else {}
+                change = await step_preview(self._folder, spec, step)
+                found |= {step.id: change} if change is not None else {}
         return found
 
     async def written(self, run_id: str, *, keep: str = "") -> list[RunFile]:

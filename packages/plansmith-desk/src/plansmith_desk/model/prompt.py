@@ -360,8 +360,8 @@ def signature(tool: Offered, *, short: bool = False) -> str:
     parts: list[str] = []
     for name, each in tool.fields.items():
         note = each.get("description") if not short else ""
-        told = f" ({_clip(note, _LONGEST_NOTE)})" if isinstance(note, str) and note else ""
-        parts.append(f"{name}{'' if name in tool.required else '?'}: {_kind(each)}{told}")
+        remark = f" ({_clip(note, _LONGEST_NOTE)})" if isinstance(note, str) and note else ""
+        parts.append(f"{name}{'' if name in tool.required else '?'}: {_kind(each)}{remark}")
     about = _clip(tool.about, _SHORT_ABOUT if short else _LONGEST_ABOUT)
     return f"{tool.name}({', '.join(parts)}) - {about}"
 
@@ -372,8 +372,8 @@ def _kind(schema: Any) -> str:
     known = cast("Schema", schema)
     choices = cast("list[Any]", known.get("enum") or ())
     if choices:
-        shown = [json.dumps(each, ensure_ascii=False) for each in choices[:_MOST_CHOICES]]
-        return "|".join([*shown, "…"] if len(choices) > _MOST_CHOICES else shown)
+        values = [json.dumps(each, ensure_ascii=False) for each in choices[:_MOST_CHOICES]]
+        return "|".join([*values, "…"] if len(choices) > _MOST_CHOICES else values)
     if isinstance(known.get("format"), str):
         return str(known["format"])
     kind = known.get("type")
@@ -382,11 +382,11 @@ def _kind(schema: Any) -> str:
     if kind == "object" and isinstance(known.get("properties"), Mapping):
         parts = cast("Schema", known["properties"]).items()
         # Of the fields of an object only choices are told.
-        told = [
+        fields = [
             f"{name}: {_kind(each)}" if isinstance(each, Mapping) and "enum" in each else name
             for name, each in parts
         ]
-        return f"{{{', '.join(told)}}}"
+        return f"{{{', '.join(fields)}}}"
     return _WORDS.get(str(kind), "any")
 
 

@@ -114,11 +114,11 @@ def calls_for(request: str, tools: Sequence[Offered]) -> list[dict[str, Any]]:
         name: {"description": tool.about, "input_schema": tool.inputs}
         for name, tool in known.items()
     }
-    asked = request[:READ_BY_RULES]
-    picks = shortlist(asked, entries, k=len(entries)) if entries else []
-    filled = [_fill(known[each.name], asked, each.score) for each in picks if each.score > 0]
+    text = request[:READ_BY_RULES]
+    picks = shortlist(text, entries, k=len(entries)) if entries else []
+    filled = [_fill(known[each.name], text, each.score) for each in picks if each.score > 0]
     best = max(filled, key=lambda each: each.score, default=None)
-    if best is None or best.score < _LEAST_SCORE or not best.covers(asked):
+    if best is None or best.score < _LEAST_SCORE or not best.covers(text):
         return []
     return [{"tool": best.tool.name, "args": best.args}]
 
@@ -146,8 +146,8 @@ def _value(name: str, schema: Schema, values: Values, clause: str, required: Seq
     """Returns the request's value for an argument by its name and type; None if there is none."""
     kind, paths = schema.get("type"), values["paths"]
     if schema.get("enum"):
-        said = re.findall(r"\w+", clause.casefold())
-        return next((each for each in schema["enum"] if str(each).casefold() in said), None)
+        words = re.findall(r"\w+", clause.casefold())
+        return next((each for each in schema["enum"] if str(each).casefold() in words), None)
     if kind in ("integer", "number"):
         return _number(values, whole=kind == "integer") if name in required else None
     if kind is not None and "string" not in kind:
@@ -234,8 +234,8 @@ def _answer_text(prompt: ports.Prompt) -> str:
                 Sentence("this needs a language model; rules cannot do it"), hint=_hint()
             )
         case _:
-            told = Sentence("it takes a language model to word it; rules cannot")
-            raise ModelRefused(told, hint=_hint())
+            message = Sentence("it takes a language model to word it; rules cannot")
+            raise ModelRefused(message, hint=_hint())
 
 
 def _plan(brief: ports.PlanBrief) -> dict[str, Json]:

@@ -61,7 +61,7 @@ class BoxFile:
 class Outcome:
     """How code ended: `stopped` is the limit that ended it, `missing` the walls not in place.
 
-    `standing` names the walls in place: namespaces or landlock, seccomp, and limits of cgroups.
+    `walls` names those in place: namespaces or landlock, seccomp, and limits of cgroups.
     """
 
     exit_code: int | None
@@ -71,7 +71,7 @@ class Outcome:
     files: tuple[BoxFile, ...] = ()
     notes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    standing: tuple[str, ...] = ()
+    walls: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -119,7 +119,7 @@ class Sandbox:
             files=tuple(made),
             notes=(*result["notes"], *left),
             missing=tuple(result["missing"]),
-            standing=tuple(result["standing"]),
+            walls=tuple(result["walls"]),
         )
 
     async def _launch(self, folder: Path, files: Mapping[str, bytes]) -> dict[str, Any]:
@@ -209,14 +209,14 @@ async def wall_findings() -> list[WallFinding]:
     try:
         outcome = await Sandbox(allow_weak=True).run("")
     except PlansmithError as error:
-        told = Sentence("no code is run here: {why}", why=error.message)
-        return [WallFinding("warning", told, error.hint)]
+        message = Sentence("no code is run here: {why}", why=error.message)
+        return [WallFinding("warning", message, error.hint)]
     found: list[WallFinding] = []
-    standing = {name.replace(" ", "_") for name in outcome.standing}
-    walls = joined([Sentence(f"sandbox.wall_{name}") for name in _WALLS if name in standing])
+    active = {name.replace(" ", "_") for name in outcome.walls}
+    walls = joined([Sentence(f"sandbox.wall_{name}") for name in _WALLS if name in active])
     if walls:
         found.append(WallFinding("ok", Sentence("code runs with {walls}", walls=walls)))
-    if "namespaces" not in standing:
+    if "namespaces" not in active:
         message = Sentence("code is not run here unless a weak sandbox is accepted (allow_weak)")
         hint = Sentence("allow user namespaces on this machine")
         found.append(WallFinding("warning", message, hint))
@@ -224,7 +224,7 @@ async def wall_findings() -> list[WallFinding]:
         WallFinding("warning", Sentence("not confined: {what}", what=each))
         for each in outcome.missing
     ]
-    lacking = [name for name in ("memory", "pids") if f"cgroup_{name}" not in standing]
+    lacking = [name for name in ("memory", "pids") if f"cgroup_{name}" not in active]
     if lacking:
         message = Sentence(
             "the kernel keeps no limit on {what} for all processes of "

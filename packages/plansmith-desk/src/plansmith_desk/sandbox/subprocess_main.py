@@ -102,8 +102,8 @@ def _reply(text: bytes, job: Job) -> bytes:
 
 def _failure(error: PlansmithError) -> dict[str, Any]:
     known = next(each for each in type(error).__mro__ if each.__module__ == errors.__name__)
-    said = {"message": stored_sentence(error.message), "hint": stored_sentence(error.hint)}
-    return {"error": known.__name__, **said}
+    texts = {"message": stored_sentence(error.message), "hint": stored_sentence(error.hint)}
+    return {"error": known.__name__, **texts}
 
 
 def _limit(limits: dict[str, Any]) -> None:

@@ -112,8 +112,8 @@ class SqlTools(ts.ToolSet):
     def _query(self, given: ts.Arguments, job: ts.Job) -> Json:
         rows = given.get("limit", self._limits.rows)
         parameters = parameters_of(given.get("parameters", []))
-        asked = {"sql": given["query"], "parameters": parameters, "rows": rows}
-        return self._engine(given).do("query", job, **asked)
+        arguments = {"sql": given["query"], "parameters": parameters, "rows": rows}
+        return self._engine(given).do("query", job, **arguments)
 
     def _execute(self, given: ts.Arguments, job: ts.Job) -> Json:
         parameters = parameters_of(given.get("parameters", []))

@@ -74,17 +74,17 @@ def as_result(found: Data, limits: RowLimits) -> dict[str, Json]:
     rows: list[Json] = []
     cut, left, most = 0, limits.letters_all, limits.letters_each
     for row in found.rows:
-        made = {name: shortened(value, most) for name, value in zip(names, row, strict=True)}
-        for name, value in made.items():
+        cells = {name: shortened(value, most) for name, value in zip(names, row, strict=True)}
+        for name, value in cells.items():
             if isinstance(value, str) and len(value) > most:
-                made[name] = value[:most]
+                cells[name] = value[:most]
                 cut += 1
-            cell = made[name]
+            cell = cells[name]
             left -= len(cell) if isinstance(cell, str) else max(8, len(json.dumps(cell)))
         if left < 0:
             notes.append(f"only {len(rows)} rows are given: all are too long together")
             break
-        rows.append(made)
+        rows.append(cells)
     if found.more and len(rows) == len(found.rows):
         notes.append(f"only the first {len(rows):,} rows are given: there are more")
     if cut:
@@ -229,10 +229,10 @@ def guard(
         # SQLite names a pragma and the altered table first, a function second.
         name = first if action == sqlite3.SQLITE_PRAGMA else second
         word = (name or "").lower()
-        fine = action in allowed
-        fine &= action != sqlite3.SQLITE_PRAGMA or word in _TELLING
-        fine &= action != sqlite3.SQLITE_FUNCTION or word not in _REACHING_OUT
-        return sqlite3.SQLITE_OK if fine else sqlite3.SQLITE_DENY
+        is_allowed = action in allowed
+        is_allowed &= action != sqlite3.SQLITE_PRAGMA or word in _TELLING
+        is_allowed &= action != sqlite3.SQLITE_FUNCTION or word not in _REACHING_OUT
+        return sqlite3.SQLITE_OK if is_allowed else sqlite3.SQLITE_DENY
 
     database.set_authorizer(may)
     end = time.monotonic() + limits.seconds

@@ -120,8 +120,8 @@ def _relevant(tables: Sequence[Table], query: str) -> list[Table]:
 
 def _others(tables: Sequence[Table], taken: Sequence[Table], source: str) -> list[ContextBlock]:
     """Lists the tables that are not shown, with their relations."""
-    shown = {table.name for table in taken}
-    rest = [table for table in tables if table.name not in shown]
+    names_taken = {table.name for table in taken}
+    rest = [table for table in tables if table.name not in names_taken]
     if not rest:
         return []
     names = [_named(table.name) for table in rest[:_MOST_NAMED]]
@@ -195,6 +195,6 @@ def _add_samples(database: sqlite3.Connection, table: str, columns: Sequence[Col
     for row in cursor:
         for name, value in zip(names, row, strict=True):
             text = "" if value is None or isinstance(value, bytes) else str(value)
-            known, shown = samples.get(name, []), clip(text, _LONGEST_SAMPLE)
-            if shown and shown not in known and len(known) < _SAMPLES:
-                known.append(shown)
+            known, sample = samples.get(name, []), clip(text, _LONGEST_SAMPLE)
+            if sample and sample not in known and len(known) < _SAMPLES:
+                known.append(sample)

@@ -84,13 +84,13 @@ class TableTools(ts.ToolSet):
         rows, reading_s = self._rows, _READING_S
         if job is None:
             rows, reading_s = replace(rows, seconds=min(_REHEARSAL_S, rows.seconds)), 1.0
-        meant: dict[str, Json] = {}
+        chosen: dict[str, Json] = {}
         arguments = {
             "root": str(self._folder.root),
             "limits": asdict(self._limits),
             "rows": asdict(rows),
             "request": job.call.request if job else "",
-            "meant": meant,
+            "chosen": chosen,
             "act": act,
             "given": given,
         }
@@ -106,7 +106,7 @@ class TableTools(ts.ToolSet):
                 name=clip(unclear["name"], 60),
                 listed=unclear["listed"],
             )
-            meant[unclear["name"]] = job.call.ask(question, options=unclear["options"])
+            chosen[unclear["name"]] = job.call.ask(question, options=unclear["options"])
 
     def _write(self, given: ts.Arguments, _: ts.Job) -> Json:
         if given["rows"] or "columns" not in given:
@@ -149,8 +149,8 @@ def read_here(job: ts.Job, *, act: str, given: ts.Arguments, **reading: Any) -> 
         try:
             return {"done": cast("Json", getattr(reader, act)(given))}
         except TableUnclear as error:
-            shown: dict[str, Json] = {"options": [*error.options], "listed": error.listed}
-            return {"done": "", "unclear": {"name": error.name, **shown}}
+            choice: dict[str, Json] = {"options": [*error.options], "listed": error.listed}
+            return {"done": "", "unclear": {"name": error.name, **choice}}
 
 
 class _Reader(Catalogue):
@@ -177,7 +177,7 @@ class _Reader(Catalogue):
         return cast("Json", {"names": data.names, "rows": data.rows, "notes": data.notes})
 
     def sql(self, given: ts.Arguments) -> Json:
-        return self._asked(*self._prepared(given), given.get("limit", self.rows.rows))
+        return self._query(*self._prepared(given), given.get("limit", self.rows.rows))
 
     def _prepared(self, given: ts.Arguments) -> tuple[str, dict[str, sql_rows.Data]]:
         """Returns the query as SQLite understands it, and the tables it names."""
@@ -201,7 +201,7 @@ class _Reader(Catalogue):
 
         return queries.prepared(query, tables, load, self.job, self.rows)
 
-    def _asked(self, query: str, tables: Mapping[str, sql_rows.Data], limit: int) -> Json:
+    def _query(self, query: str, tables: Mapping[str, sql_rows.Data], limit: int) -> Json:
         with queries.memory(tables, self.job, self.rows) as database:
             found = sql_rows.select(database, query, [], limit)
         if all(
@@ -228,7 +228,7 @@ class _Reader(Catalogue):
             queries.grouped, by=given["by"], value=given.get("value"), how=given.get("how")
         )
         data = self._data(given["table"], given, fits=query_of)
-        return self._asked(query_of(data), {"rows": data}, self.rows.most_rows)
+        return self._query(query_of(data), {"rows": data}, self.rows.most_rows)
 
     def rehearse(self, given: ts.Arguments) -> Json:
         """Tells what is wrong with a call, without making it."""

@@ -113,9 +113,9 @@ def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
         return typed([f"column_{place + 1}" for place in range(width)], rows, limits)
     strange = next((each for each in listed if not isinstance(each, dict)), None)
     if strange is not None:
-        shown = clip(json.dumps(strange), 40)
+        excerpt = clip(json.dumps(strange), 40)
         raise ToolFailed(
-            Sentence("{name} has a row that is {row}", name=name, row=shown), hint=_OBJECTS
+            Sentence("{name} has a row that is {row}", name=name, row=excerpt), hint=_OBJECTS
         )
     names = list(dict.fromkeys(str(key) for each in listed for key in each))
     check_size(len(names), len(listed), limits)
@@ -188,9 +188,9 @@ def typed(
         kind, values, note = _from_texts(cells, comma=comma) if texts else _from_json(cells)
         if any(isinstance(each, str) and len(each) > limits.letters_each for each in values):
             most = f"{limits.letters_each:,} letters"
-            shown = clip(name, 40)
+            short = clip(name, 40)
             raise ToolFailed(
-                Sentence("a cell of '{name}' is longer than {most}", name=shown, most=most)
+                Sentence("a cell of '{name}' is longer than {most}", name=short, most=most)
             )
         for row, value in zip(rows, values, strict=True):
             row[place] = value
@@ -325,8 +325,8 @@ def _marked_numbers(
     whole = all(map(_is_whole, texts))
     convert = int if whole else _number
     values = {cell: convert(text) for cell, text in zip(numbers, texts, strict=True)}
-    shown = next((cell for cell in numbers if cell not in texts), "")
-    notes = [f"{shown} is read as {values[shown]}"] if shown else []
+    example = next((cell for cell in numbers if cell not in texts), "")
+    notes = [f"{example} is read as {values[example]}"] if example else []
     notes += [f"{' and '.join(map(repr, missing))} is read as missing"] if missing else []
     return "integer" if whole else "number", values, ", ".join(notes)
 

@@ -24,7 +24,7 @@ class Group:
     """A cgroup: the limits it enforces, and handles with which a process joins it."""
 
     folders: list[Path] = field(default_factory=list[Path])
-    keeps: list[str] = field(default_factory=list[str])
+    enforced: list[str] = field(default_factory=list[str])
     handles: list[int] = field(default_factory=list[int])
 
     def join(self) -> None:
@@ -63,7 +63,7 @@ def _add(group: Group, parent: Path, version: int, limits: Mapping[str, int]) ->
     folder = parent / f"{_NAME}{os.getpid()}"
     with suppress(OSError):
         folder.mkdir()
-        kept = [name for name in _WANTED if _set_limit(folder, name, version, limits)]
+        enforced = [name for name in _WANTED if _set_limit(folder, name, version, limits)]
         handle = os.open(folder / "cgroup.procs", os.O_WRONLY)
         # Whether a process may be moved there, only an attempt can tell.
         child = os.fork()
@@ -73,10 +73,10 @@ def _add(group: Group, parent: Path, version: int, limits: Mapping[str, int]) ->
                 os._exit(0)
             finally:
                 os._exit(1)
-        if os.waitpid(child, 0)[1] == 0 and kept:
+        if os.waitpid(child, 0)[1] == 0 and enforced:
             group.handles.append(handle)
             group.folders.append(folder)
-            group.keeps += [each for each in kept if each not in group.keeps]
+            group.enforced += [each for each in enforced if each not in group.enforced]
             return True
         os.close(handle)
     with suppress(OSError):

@@ -19,8 +19,8 @@ def write_shallow(whole: Path, path: Path, *, layers: int) -> Path:
     fields = reader.fields()
     heads = reader.tensor_heads()
     start = _rounded(reader.at)
-    ends = sorted({offset for *_, offset in heads} | {len(reader.raw) - start})
-    end_of = dict(pairwise(ends))
+    offsets = sorted({offset for *_, offset in heads} | {len(reader.raw) - start})
+    end_of = dict(pairwise(offsets))
     names, data, size, count = b"", list[bytes](), 0, 0
     for name, form, offset in heads:
         found = re.match(rb"blk\.(\d+)\.", name)

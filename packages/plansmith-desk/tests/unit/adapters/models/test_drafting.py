@@ -119,10 +119,10 @@ def task(request: str, specs: list[ToolSpec], folder: str = FOLDER, **more: Any)
 
 
 def test_a_tool_reads_like_the_head_of_a_function_on_one_line() -> None:
-    told = (
+    line = (
         'mail.send(to: text, body: text, at?: text, copies?: whole number, kind?: "plain"|"rich")'
     )
-    assert signature(TOOLS["mail.send"]) == f"{told} - Send an e-mail."
+    assert signature(TOOLS["mail.send"]) == f"{line} - Send an e-mail."
     rows = items(fields({"a": {}, "b": {}}))
     nested = Offered("x", "", fields({"rows": rows, "why": {"description": "the  why\n" * 20}}))
     assert signature(nested).startswith("x(rows?: list of {a, b}, why?: any (the why the why ")
@@ -354,7 +354,7 @@ def test_grounding_never_breaks_and_every_plan_it_leads_to_is_readable(
 
 
 @pytest.mark.parametrize(
-    ("said", "apology"),
+    ("text", "apology"),
     [
         ("None of the tools here can send a fax.", True),
         ("Sorry, I cannot do that", True),
@@ -365,9 +365,9 @@ def test_grounding_never_breaks_and_every_plan_it_leads_to_is_readable(
         ("No.", False),
     ],
 )
-def test_a_reply_that_only_apologises_is_marked_as_no_plan(said: str, *, apology: bool) -> None:
-    made = Plan.model_validate(plan_of_reply(said, "fax it"))
-    assert made.degraded == (said if apology else None)
+def test_a_reply_that_only_apologises_is_marked_as_no_plan(text: str, *, apology: bool) -> None:
+    made = Plan.model_validate(plan_of_reply(text, "fax it"))
+    assert made.degraded == (text if apology else None)
     assert only_stands_in(made) is apology
 
 
@@ -455,11 +455,11 @@ ONE_CALL = r'''root ::= "{\"calls\":[{\"tool\":\"time.now\",\"args\":{}}]}"''' +
 async def test_a_model_drafts_a_plan_in_one_call_and_tells_how_far_it_is(
     specs: list[ToolSpec],
 ) -> None:
-    heard: list[Prompt] = []
+    prompts: list[Prompt] = []
 
     class Counting(LocalModel):
         async def constrained(self, prompt: Prompt, *, grammar: str = "") -> AsyncGenerator[Delta]:
-            heard.append(prompt)
+            prompts.append(prompt)
             assert "files.list" in grammar
             async for delta in super().constrained(prompt, grammar=ONE_CALL):
                 yield delta
@@ -471,11 +471,11 @@ async def test_a_model_drafts_a_plan_in_one_call_and_tells_how_far_it_is(
     text = "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
     assert [step["id"] for step in json.loads(text)["steps"]] == ["now", "answer"]
     assert isinstance(deltas[-1], ModelDone)
-    assert len(heard) == 1
-    told = [delta.progress for delta in deltas if isinstance(delta, TextDelta) and delta.progress]
-    told = [each for each in told if not each.startswith("loading ")]  # it may be loaded already
-    assert told[0].startswith("reading, ")
-    assert "step 1: time.now" in told
+    assert len(prompts) == 1
+    notes = [delta.progress for delta in deltas if isinstance(delta, TextDelta) and delta.progress]
+    notes = [each for each in notes if not each.startswith("loading ")]  # it may be loaded already
+    assert notes[0].startswith("reading, ")
+    assert "step 1: time.now" in notes
 
 
 async def test_a_model_that_was_warmed_up_reads_its_tools_only_once(
@@ -486,9 +486,9 @@ async def test_a_model_that_was_warmed_up_reads_its_tools_only_once(
     async def warmed() -> list[str]:
         engine = Engine(shallow_weights(), context=768, threads=2, cache=PromptCache(tmp_path))
         model = DraftingModel(LocalModel(lambda: engine, name="x"))
-        told = [delta.progress async for delta in model.warm(some)]
+        progress = [delta.progress async for delta in model.warm(some)]
         engine.close()
-        return told
+        return progress
 
     assert (await warmed())[-1].startswith("reading, ")
     assert [each.split()[0] for each in await warmed()] == ["loading"]

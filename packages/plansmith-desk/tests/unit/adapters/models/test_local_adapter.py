@@ -30,8 +30,8 @@ def answered(engine: Engine) -> str:
     async def ask() -> str:
         model = LocalModel(lambda: engine, name="local:small")
         _ = [each async for each in model.prime([ASKED[0], Message("user", "")])]
-        heard = await read_answer(model.constrained(Prompt(ASKED), grammar=LETTERS))
-        return heard.text
+        answer = await read_answer(model.constrained(Prompt(ASKED), grammar=LETTERS))
+        return answer.text
 
     try:
         return asyncio.run(ask())
@@ -44,11 +44,11 @@ def test_an_adapter_changes_what_the_model_writes_and_has_states_of_its_own(
 ) -> None:
     cache = PromptCache(tmp_path / "states")
     loud = write_adapter(tmp_path / "loud.gguf", strength=2.0)
-    said = [
+    answers = [
         answered(Engine(shallow_weights(), context=256, threads=2, cache=cache, adapter=each))
         for each in (None, loud, loud)
     ]
-    assert said[0] != said[1] == said[2]
+    assert answers[0] != answers[1] == answers[2]
     assert len(list(cache.folder.glob("*.state"))) == 2
 
 

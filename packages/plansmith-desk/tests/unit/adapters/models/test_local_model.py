@@ -38,7 +38,7 @@ def shallow(**fields: Any) -> LocalModel:
     return LocalModel(shallow_engine, name="local:small", **fields)
 
 
-async def said(grammar: str, **fields: Any) -> str:
+async def answer_of(grammar: str, **fields: Any) -> str:
     return (await read_answer(shallow(**fields).constrained(Prompt(HELLO), grammar=grammar))).text
 
 
@@ -64,8 +64,8 @@ async def test_a_schema_binds_every_token_of_the_answer() -> None:
         },
         "required": ["colour", "count", "day"],
     }
-    heard = await read_answer(shallow().stream(Prompt([Message("user", "灯")], schema=schema)))
-    jsonschema_rs.validate(schema, json.loads(heard.text))
+    answer = await read_answer(shallow().stream(Prompt([Message("user", "灯")], schema=schema)))
+    jsonschema_rs.validate(schema, json.loads(answer.text))
 
 
 async def test_text_arrives_piece_by_piece_and_no_start_of_a_prompt_is_read_twice() -> None:
@@ -94,7 +94,7 @@ async def test_an_answer_that_is_left_stops_the_engine() -> None:
             break
     await stream.aclose()
     # Had it gone on, this one would wait for hundreds of tokens and then be cut.
-    assert await said('root ::= "ok"\n') == "ok"
+    assert await answer_of('root ::= "ok"\n') == "ok"
 
 
 async def test_a_call_that_waits_in_line_can_be_left_too() -> None:
@@ -109,18 +109,18 @@ async def test_a_call_that_waits_in_line_can_be_left_too() -> None:
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 4, "stream": True}
     busy = engine.submit(body, hold)
     await asyncio.to_thread(inside.wait, 30)
-    waiting = asyncio.ensure_future(said(NUMBERS))
+    waiting = asyncio.ensure_future(answer_of(NUMBERS))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     go_on.set()
     await asyncio.wrap_future(busy)
-    assert await said('root ::= "ok"\n') == "ok"
+    assert await answer_of('root ::= "ok"\n') == "ok"
 
 
 async def test_concurrent_calls_take_turns_and_mix_nothing_up() -> None:
-    texts = await asyncio.gather(*(said(f'root ::= "{n}" [a-c]{{4}}\n') for n in range(4)))
+    texts = await asyncio.gather(*(answer_of(f'root ::= "{n}" [a-c]{{4}}\n') for n in range(4)))
     assert [text[0] for text in texts] == ["0", "1", "2", "3"]
     assert {len(text) for text in texts} == {5}
 
@@ -129,9 +129,9 @@ async def test_what_does_not_fit_has_no_end_or_no_grammar_is_told() -> None:
     with pytest.raises(PromptTooLong, match=r"the prompt has \d,\d{3} tokens.*model 768"):
         await read_answer(shallow().stream(Prompt([Message("user", "word " * 1500)])))
     with pytest.raises(ModelFailed, match="stopped after 5 tokens"):
-        await said("root ::= [a-z]{300}\n", max_tokens=5)
+        await answer_of("root ::= [a-z]{300}\n", max_tokens=5)
     with pytest.raises(ModelFailed, match="grammar"):
-        await said("root ::= nowhere\n")
+        await answer_of("root ::= nowhere\n")
 
 
 @pytest.mark.parametrize("damage", ["cut off", "no weights"])
@@ -152,10 +152,10 @@ async def test_memory_can_be_let_go_and_taken_again() -> None:
     model = LocalModel(lambda: engine, name="local:small")
     loaded = [engine.is_loaded]
     for letter in "ab":
-        heard = await read_answer(
+        answer = await read_answer(
             model.constrained(Prompt(HELLO), grammar=f'root ::= "{letter}"\n')
         )
-        assert heard.text == letter
+        assert answer.text == letter
         loaded.append(engine.is_loaded)
         engine.close()
         loaded.append(engine.is_loaded)

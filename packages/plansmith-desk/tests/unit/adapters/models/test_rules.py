@@ -136,7 +136,7 @@ async def asked(folder: Path, request: str) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("request_text", "tool", "said"),
+    ("request_text", "tool", "expected"),
     [
         ("Which files here mention invoices?", "files.search", "2 files mention"),
         ("哪些文件提到“invoice”？", "files.search", "2 个文件提到“invoice”：may.txt、todo.md。"),
@@ -146,13 +146,13 @@ async def asked(folder: Path, request: str) -> Run:
     ],
 )
 async def test_plain_requests_are_carried_through_over_the_built_in_tools(
-    folder: Path, request_text: str, tool: str, said: str
+    folder: Path, request_text: str, tool: str, expected: str
 ) -> None:
     run = await asked(folder, request_text)
     assert run.plan is not None
     assert run.plan.steps[0].to_json()["tool"] == tool
     assert run.status is RunStatus.DONE
-    assert said in run.report
+    assert expected in run.report
     assert run.plan.degraded is not None
     assert run.plan.degraded in run.report
 
@@ -178,8 +178,8 @@ async def test_rules_say_what_they_cannot_do_and_only_the_brief_counts() -> None
     for form, why in forms:
         with pytest.raises(ModelRefused, match=why):
             await read_answer(RulesModel().stream(Prompt(looks, schema=form)))
-    told = await read_answer(RulesModel().stream(Prompt(looks, brief=TriageBrief("Read a.txt"))))
-    assert json.loads(told.text)["decision"] == "plan"
+    answer = await read_answer(RulesModel().stream(Prompt(looks, brief=TriageBrief("Read a.txt"))))
+    assert json.loads(answer.text)["decision"] == "plan"
 
 
 async def test_another_plan_takes_a_model(folder: Path) -> None:

@@ -15,7 +15,7 @@ from plansmith.errors import ToolFailed
 from plansmith.ports import Call
 from plansmith.testing import FakeClock
 from plansmith_desk.calendar import CalendarTools
-from plansmith_desk.calendar.spoken import HOLIDAYS, spoken
+from plansmith_desk.calendar.phrases import HOLIDAYS, read_phrase
 
 TODAY = date(2026, 11, 16)  # a Monday
 
@@ -176,13 +176,13 @@ async def test_the_time_of_a_city_or_country_is_told(place: str, zone: str, cloc
 @given(st.text(max_size=30) | st.from_regex(r"[a-z0-9 ./:年月日号周下上个天后前-]{1,20}"))
 def test_no_text_breaks_the_reader_of_spoken_dates(text: str) -> None:
     with suppress(ToolFailed):
-        spoken(text, TODAY)
+        read_phrase(text, TODAY)
 
 
 @given(st.dates(date(2025, 1, 1), date(2033, 12, 31)), st.sampled_from(sorted(HOLIDAYS)))
 def test_a_holiday_is_today_or_within_the_thirteen_months_that_follow(
     today: date, name: str
 ) -> None:
-    found = spoken(name, today)
+    found = read_phrase(name, today)
     assert found is not None
     assert today <= found.day <= today + timedelta(days=396)

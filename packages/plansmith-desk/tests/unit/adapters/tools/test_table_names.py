@@ -248,8 +248,8 @@ async def test_a_person_is_asked_which_table_is_meant_and_sees_both(shop: Path) 
             run = await smith.run((await smith.submit(plan)).id)
             [asked] = run.questions.values()
             assert asked.options == ("data/orders.csv", "shop.db/orders")
-            told = ("id, amount, customer", "7, 5.50, Ann", "id, amount, status", "2, 20.0, paid")
-            assert all(each in asked.text for each in told), asked.text
+            rows = ("id, amount, customer", "7, 5.50, Ann", "id, amount, status", "2, 20.0, paid")
+            assert all(each in asked.text for each in rows), asked.text
             await smith.answer(run.id, asked.question, "shop.db/orders", by="ada")
             run = await smith.run(run.id)
         assert run.status == "done"
