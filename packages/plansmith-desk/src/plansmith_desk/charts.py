@@ -20,7 +20,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.text import HAN, clip
 from plansmith.tools import toolset as ts
 from plansmith_desk.folder import Folder
-from plansmith_desk.tables.catalogue import loose
+from plansmith_desk.tables.catalogue import matching_names
 from plansmith_desk.tool_specs import YES, record, spec
 
 # Told apart also by people who do not see all colours, in this order.
@@ -154,7 +154,7 @@ def _columns(given: ts.Arguments, kind: str, notes: list[str]) -> tuple[str, lis
     there = {name: [row for row in rows if row.get(name) is not None] for name in names}
     numbers = [name for name in names if there[name] and _numeric(there[name], name) is not None]
     labels = [name for name in names if name not in numbers]
-    x: str = _matching(given.get("x"), names) or next(iter([*labels, *names]))
+    x = _matching(given.get("x") or next(iter([*labels, *names])), names)
     if x not in names and len(labels) == 1:
         notes.append(f"there is no column {clip(x, 40)!r}: {labels[0]!r} is along x")
         x = labels[0]
@@ -169,10 +169,9 @@ def _columns(given: ts.Arguments, kind: str, notes: list[str]) -> tuple[str, lis
     return x, y
 
 
-def _matching(name: Any, names: Sequence[str]) -> Any:
-    """Returns the one column that a name means in another case or with other spaces."""
-    near = [each for each in names if isinstance(name, str) and loose(each) == loose(name)]
-    return near[0] if len(near) == 1 and name not in names else name
+def _matching(name: str, names: Sequence[str]) -> str:
+    found = matching_names(name, names)
+    return found[0] if len(found) == 1 else name
 
 
 def _value_columns(numbers: Sequence[str], kind: str, notes: list[str]) -> list[str]:
@@ -398,7 +397,6 @@ def _label_of(column: str) -> str:
 
 
 def _plotted(chart: Chart) -> Iterator[str]:
-    """Draws legend, grid, axis and marks."""
     at = 24.0
     for series, each in enumerate(chart.series if len(chart.series) > 1 else ()):
         name = clip(each.name, 24)

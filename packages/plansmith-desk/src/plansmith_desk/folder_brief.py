@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from plansmith.errors import PlansmithError
 from plansmith.ports import Call, ContextBlock
 from plansmith.protected_files import is_held
-from plansmith.text import clip, visible
+from plansmith.text import HAN, clip, visible
 from plansmith.tools.toolset import Job
 from plansmith_desk.documents.text import paper_head
 from plansmith_desk.folder import Folder
@@ -186,7 +186,6 @@ _MOST_VALUES: Final = 6
 _LONGEST: Final = 40
 _LONGEST_TITLE: Final = 60
 _LOOKED_AT: Final = 20  # values among which the shortest example is sought
-_HAN: Final = re.compile(r"[\u3400-\u9fff]")
 _DIGITS: Final = re.compile(r"[\d.,:/+ T年月日-]+")
 # What one request may read: a folder full of large files is told by names.
 _MOST_BYTES: Final = 6_000_000
@@ -280,7 +279,7 @@ def _file_entries(path: str, size: int, reading: Reading) -> Iterator[Entry]:
 def _title(text: str) -> str:
     lines = (line.strip(" \t#*=-_<>!") for line in visible(text).splitlines())
     first = next((line for line in lines if any(map(str.isalnum, line))), "")
-    return clip(" ".join(first.split()), _LONGEST_TITLE // (2 if _HAN.search(first) else 1))
+    return clip(" ".join(first.split()), _LONGEST_TITLE // (2 if HAN.search(first) else 1))
 
 
 def _table_entries(path: str, _: int, reading: Reading) -> Iterator[Entry]:

@@ -206,7 +206,6 @@ class _Checked(http.client.HTTPConnection):
         self._wire: socket.socket | None = None
 
     def connect(self) -> None:
-        """Tries the addresses in turn, without another lookup."""
         failure: OSError = OSError("no address")
         for number in self._numbers:
             try:
@@ -332,7 +331,6 @@ class Hosts:
             raise Misconfigured(Sentence("all private hosts cannot be allowed at once"), hint=hint)
 
     def check(self, address: Address) -> None:
-        """Refuses a host that is not allowed."""
         if not _fits(address, self._allowed):
             known = ", ".join(host for host, _ in self._allowed) or "none"
             hint = Sentence("allowed are: {names}", names=known[:300])

@@ -139,7 +139,6 @@ class _Workbench:
         return fields | {name: value for name, value in more.items() if value}
 
     def summary(self, notes: list[Json]) -> dict[str, Json]:
-        """Returns what the task's result says about the code and the files."""
         ran = list(self.ran.items())
         box_notes = dict.fromkeys(note for _, each in ran for note in each.notes)
         missing = dict.fromkeys(wall for _, each in ran for wall in each.missing)

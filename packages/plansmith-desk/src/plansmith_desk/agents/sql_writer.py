@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from pydantic import ValidationError
 
@@ -21,7 +21,7 @@ from plansmith_desk.sql.rows import RowLimits
 from plansmith_planner.agent_cards import SQL_WRITER
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.token_budget import clipped, rough_count
-from plansmith_planner.model_calls import read_answer
+from plansmith_planner.model_calls import read_answer, text_fields
 from plansmith_planner.parse.read import read_json
 
 PROMPT: Final = "sql_writer"
@@ -36,12 +36,6 @@ _SEVERAL: Final = (
     "that needs two, make a step for each, side by side, and bring their rows together afterwards."
 )
 _HINT: Final = "ask more precisely, or name the tables it is about"
-_SCHEMA: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {"sql": {"type": "string"}, "reason": {"type": "string"}},
-    "required": ["sql", "reason"],
-    "additionalProperties": False,
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,11 +122,8 @@ class SqlWriter:
         ]
 
     async def _ask(self, messages: Sequence[Message], call: Call) -> str:
-        form = _SCHEMA
-        if self._has_many:
-            names: dict[str, Any] = {"type": "string", "enum": list(self.kinds)}
-            properties = {**_SCHEMA["properties"], "database": names}
-            form = {**_SCHEMA, "properties": properties, "required": list(properties)}
+        database = {"database": list(self.kinds)} if self._has_many else {}
+        form = text_fields(sql=(), reason=(), **database)
         try:
             answer = await read_answer(self.model.stream(Prompt(messages, schema=form)))
         except ModelFailed as failure:

@@ -6,7 +6,7 @@ import asyncio
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -16,7 +16,7 @@ from plansmith import errors
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.plan.asking import MOST_QUESTIONS
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.plan.data import Json, content_hash, json_text
+from plansmith.plan.data import Json, content_hash, json_text, leaves
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call, Reply, ToolSource
 from plansmith.text import clip
@@ -38,8 +38,11 @@ class Evidence:
         self._results: list[tuple[str, str]] = []
 
     def add(self, arguments: Mapping[str, Json], result: Json) -> None:
-        text = "\n".join(_texts(result))
-        self._results.append(("\n".join((*_texts(dict(arguments)), text)), _plain(text)))
+        names, texts = (
+            [str(leaf) for leaf in leaves(value) if leaf is not None]
+            for value in (dict(arguments), result)
+        )
+        self._results.append(("\n".join([*names, *texts]), _plain("\n".join(texts))))
 
     def check(
         self, citations: Sequence[Mapping[str, str]]
@@ -78,18 +81,6 @@ def _plain(text: str) -> str:
     # Letter by letter, so that a part of a text compares like the same part of the whole.
     common = _NOT_ASCII.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
     return re.sub(r"\s+", " ", common.translate(_QUOTES).casefold()).strip()
-
-
-def _texts(value: Json) -> Iterator[str]:
-    stack: list[Json] = [value]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, dict):
-            stack.extend(reversed(node.values()))
-        elif isinstance(node, list):
-            stack.extend(reversed(node))
-        elif node is not None:
-            yield node if isinstance(node, str) else str(node)
 
 
 @dataclass(frozen=True, slots=True)

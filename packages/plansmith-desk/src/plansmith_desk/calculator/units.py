@@ -195,7 +195,6 @@ def _by_name(name: str) -> Unit:
 
 @cache
 def _known() -> dict[str, Unit]:
-    """Returns all known unit names, with prefixes and plurals."""
     found: dict[str, Unit] = {}
     for line in _TABLE.strip().splitlines():
         left, _, right = line.partition(" = ")

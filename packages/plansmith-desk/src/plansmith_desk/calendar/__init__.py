@@ -183,7 +183,7 @@ class CalendarTools(ts.PureTools):
             "date": str(day),
             "weekday": moments.WEEKDAYS[day.weekday()],
             "days": days,
-            "text": f"{_in_words(day)['en']}: {away['en']}",
+            "text": f"{moments.in_words(day)['en']}: {away['en']}",
             "away": away,
         }
         return ts.noted(result, found.notes)
@@ -239,7 +239,7 @@ def _result(found: moments.Moment) -> Json:
         "date": str(at.date()),
         "time": at.strftime("%H:%M:%S"),
         "clock": at.strftime("%H:%M"),
-        "spoken": _in_words(at),
+        "spoken": moments.in_words(at),
         "zone": found.zone,
         "offset": at.isoformat()[-6:] if at.utcoffset() else "+00:00",
         "utc": utc.isoformat(timespec=whole_seconds).replace("+00:00", "Z"),
@@ -252,15 +252,6 @@ def _result(found: moments.Moment) -> Json:
         "summer_time": bool(at.dst()),
     }
     return ts.noted(result, found.notes)
-
-
-def _in_words(day: date) -> dict[str, Json]:
-    """Returns a date as people say it, with its weekday, in English and in Chinese."""
-    weekday, month = moments.WEEKDAYS[day.weekday()], moments.MONTHS[day.month - 1]
-    return {
-        "en": f"{weekday}, {day.day} {month} {day.year}",
-        "zh": f"{day.year}年{day.month}月{day.day}日星期{'一二三四五六日'[day.weekday()]}",
-    }
 
 
 def _number(value: float) -> int | float:

@@ -15,6 +15,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from plansmith.errors import ToolFailed
+from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, did_you_mean
 
 _ISO: Final = "such as 2026-03-29, 24 December, next Friday or 2026-03-29T14:30"
@@ -199,6 +200,15 @@ def parts_between(start: Moment, end: Moment) -> dict[str, int]:
     minutes, seconds = divmod(rest.seconds, 60)
     found = {"years": months // 12, "months": months % 12, "days": rest.days}
     return found | {"hours": minutes // 60, "minutes": minutes % 60, "seconds": seconds}
+
+
+def in_words(day: date) -> dict[str, Json]:
+    """Returns a date as people say it, with its weekday, in English and in Chinese."""
+    weekday, month = WEEKDAYS[day.weekday()], MONTHS[day.month - 1]
+    return {
+        "en": f"{weekday}, {day.day} {month} {day.year}",
+        "zh": f"{day.year}年{day.month}月{day.day}日星期{'一二三四五六日'[day.weekday()]}",
+    }
 
 
 def _clock(at: datetime) -> str:

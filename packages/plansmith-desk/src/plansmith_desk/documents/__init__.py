@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from plansmith.errors import ToolFailed
 from plansmith.lazy import lazy_modules
@@ -139,15 +139,9 @@ class DocumentTools(ts.ToolSet):
         self._folder = Folder(root)
         self._limits = limits or DocumentLimits()
         self._texts: dict[tuple[str | int, ...], tuple[str, list[str]]] = {}
-        super().__init__(
-            [
-                ts.BuiltIn(_LOOKUP, self._lookup),
-                ts.BuiltIn(_READ_ALL, self._read_all),
-                ts.BuiltIn(_COUNT, self._count),
-                ts.BuiltIn(_COMPARE, self._compare),
-                ts.BuiltIn(_DUPLICATES, self._duplicates),
-            ]
-        )
+        specs = (_LOOKUP, _READ_ALL, _COUNT, _COMPARE, _DUPLICATES)
+        works = (self._lookup, self._read_all, self._count, self._compare, self._duplicates)
+        super().__init__([ts.BuiltIn(*each) for each in zip(specs, works, strict=True)])
 
     def _lookup(self, given: ts.Arguments, job: ts.Job) -> Json:
         path = given.get("path") or "."
@@ -311,14 +305,12 @@ class DocumentTools(ts.ToolSet):
 
     def _digest(self, name: str) -> bytes:
         """Returns a digest of a file's content; fails if it changes meanwhile."""
-        digest = hashlib.sha256()
         with self._folder.opened(name) as file:
             before = os.fstat(file.fileno())
-            while piece := file.read(_PIECE):
-                digest.update(piece)
+            digest = hashlib.file_digest(cast("io.BufferedReader", file), "sha256").digest()
             if stamp(before) != stamp(os.fstat(file.fileno())):
                 raise ToolFailed(Sentence("{name} changed while it was read", name=name))
-        return digest.digest()
+        return digest
 
     def _walk(self, path: str) -> Iterator[tuple[str, int]]:
         """Yields the files below a folder with their sizes; skips what programs put there."""

@@ -242,7 +242,6 @@ def _check_xml(name: str, xml: bytes) -> None:
 
 
 def _docx_pieces(xml: bytes) -> Iterator[str]:
-    """Yields the text of a Word document: a line for a paragraph and for a row of a table."""
     opened: Counter[str] = Counter()
     events = ET.iterparse(io.BytesIO(xml), events=("start", "end"))  # noqa: S314 - no entities
     for event, node in events:

@@ -145,17 +145,16 @@ async def _value(store: PlanStore, digest: str) -> Any:
 
 
 def _written(step: str, at: datetime, spec: ToolSpec, given: Any, result: Any) -> Iterator[_Write]:
-    match result:
-        case {"path": str(path)} if isinstance(given, dict):
-            if spec == moving.MOVE and isinstance(result.get("from"), str):
-                yield _Write(result["from"], step, at, is_there=False)
-            text = cast("dict[str, Any]", given).get("text") if spec == tools.WRITE else None
-            content = text.encode() if isinstance(text, str) else None
-            size = result.get("bytes")
-            size = size if isinstance(size, int) else None
-            yield _Write(path, step, at, size, content, is_there=spec != moving.DELETE)
-        case _:
-            pass
+    if not isinstance(result, dict) or not isinstance(given, dict):
+        return
+    fields = cast("dict[str, Any]", result)
+    if isinstance(fields.get("path"), str):
+        if spec == moving.MOVE and isinstance(fields.get("from"), str):
+            yield _Write(fields["from"], step, at, is_there=False)
+        text = cast("dict[str, Any]", given).get("text") if spec == tools.WRITE else None
+        content = text.encode() if isinstance(text, str) else None
+        size = fields.get("bytes") if isinstance(fields.get("bytes"), int) else None
+        yield _Write(fields["path"], step, at, size, content, is_there=spec != moving.DELETE)
 
 
 def _now(folder: Folder, written: _Write, *, keep: bool) -> RunFile:

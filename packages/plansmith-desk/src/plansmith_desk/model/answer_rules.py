@@ -7,22 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from plansmith.plan.refs import pieces, value_text
+from plansmith.plan.sentence import language_of
 from plansmith.ports import ReplyBrief
 from plansmith.report.result_text import Language, number_text, table
+from plansmith_desk.calendar.moments import in_words
 
 Fields = Mapping[str, Any]
 MOST_NAMES: Final = 12
 MOST_ROWS: Final = 20
 _MOST_LINES: Final = 5
 _LONGEST_NOTE: Final = 400  # letters of a note that a built-in tool writes
-
-
-def language_of(locale: str) -> Literal["en", "zh"]:
-    """Returns the language of our sentences that is nearest to a locale."""
-    return "zh" if locale.startswith("zh") else "en"
 
 
 class Task(NamedTuple):
@@ -38,7 +35,6 @@ class Task(NamedTuple):
 
     @classmethod
     def of(cls, brief: ReplyBrief) -> Task:
-        """Makes the task of an instruction and the results that it refers to."""
         writes = brief.style == "worded"
         words: list[str] = []
         texts: dict[str, list[str]] = {}
@@ -53,7 +49,7 @@ class Task(NamedTuple):
             texts.setdefault(each.step, []).append(value_text(value))
         results = {step: "\n".join(dict.fromkeys(some)) for step, some in texts.items()}
         request = " ".join("".join(words).split())
-        return cls(request, results, language_of(brief.locale), writes)
+        return cls(request, results, cast("Language", language_of(brief.locale)), writes)
 
     @property
     def source(self) -> str:
@@ -76,7 +72,6 @@ class Task(NamedTuple):
         return self.text(f"{text} ({words})", f"{text}（{words}）")
 
     def more(self, count: int, unit: str = "个") -> list[str]:
-        """Returns a line about what is not shown."""
         line = self.text(f"(+ {count} more)", f"（还有 {count} {unit}）")
         return [line] if count > 0 else []
 
@@ -262,14 +257,7 @@ def _computed(fields: Fields, task: Task) -> str:
 
 
 def _day(fields: Fields, task: Task) -> str:
-    if "spoken" in fields:
-        return str(fields["spoken"][task.language])
-    day = date.fromisoformat(str(fields["date"]))
-    weekday = "一二三四五六日"[day.weekday()]
-    return task.text(
-        f"{fields['weekday']}, {day.day} {day:%B} {day.year}",
-        f"{day.year}年{day.month}月{day.day}日星期{weekday}",
-    )
+    return str(in_words(date.fromisoformat(str(fields["date"])))[task.language])
 
 
 def _until(fields: Fields, task: Task) -> str | None:
@@ -440,7 +428,6 @@ def _duplicates(fields: Fields, task: Task) -> str | None:
 
 
 def _effect(fields: Fields, task: Task) -> str:
-    """Tells what was drawn, written, changed, moved or deleted."""
     path, count, rows = str(fields["path"]), fields.get("replaced"), fields.get("rows")
     if "description" in fields:
         words = " ".join(str(fields["description"]).split())[:300]

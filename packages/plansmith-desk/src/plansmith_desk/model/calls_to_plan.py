@@ -157,7 +157,6 @@ class _Filler:
         return self._as_text(step, gives, name)
 
     def _as_text(self, step: str, gives: Schema | None, name: str) -> str:
-        """Returns what stands for a whole result in a text argument."""
         if gives is not None and _ONE_THING.search(name):
             return ASK
         if gives is None or gives.get("type") == "string":
@@ -229,7 +228,6 @@ def calls_grammar(request: str, tools: Sequence[Offered], *, known: str = "") ->
 
 
 def _parts(schema: Any) -> dict[str, Schema]:
-    """Returns the schemas of the fields of an object."""
     return Offered("", "", _mapping(schema)).fields
 
 

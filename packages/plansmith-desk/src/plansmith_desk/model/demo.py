@@ -11,8 +11,8 @@ from plansmith import ports
 from plansmith.errors import Misconfigured, ModelRefused
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.data import Json
-from plansmith.plan.sentence import Sentence
-from plansmith_desk.model.answer_rules import Task, language_of
+from plansmith.plan.sentence import Sentence, language_of
+from plansmith_desk.model.answer_rules import Task
 from plansmith_desk.model.wording import worded
 from plansmith_desk.settings import program
 

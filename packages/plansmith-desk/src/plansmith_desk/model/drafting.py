@@ -33,20 +33,12 @@ _TOOL: Final = re.compile(r'"tool": ?"([^"]+)"')
 class DraftingModel:
     """Drafts plans as calls, skips triage, and checks the facts in replies."""
 
-    def __init__(
-        self,
-        model: LocalModel,
-        *,
-        without: Collection[str] = (),
-        wording_tokens: int = _WORDING_TOKENS,
-    ) -> None:
+    def __init__(self, model: LocalModel, *, without: Collection[str] = ()) -> None:
         self.name = model.name
         self._model = model
         self._without = without
-        self._wording_tokens = wording_tokens
 
     def stream(self, prompt: ports.Prompt) -> AsyncIterator[ports.Delta]:
-        """Yields the answer to whatever the planner or the engine asks."""
         match prompt.brief:
             case ports.PlanBrief() as brief:
                 return self._draft(prompts.DraftTask.of(brief))
@@ -126,7 +118,7 @@ class DraftingModel:
     def _other(self, prompt: ports.Prompt) -> AsyncIterator[ports.Delta]:
         """Answers anything else; a text is read to its end first: no wrong number may get out."""
         count = count_prompt_tokens(prompt.messages)
-        if prompt.schema is None and count > self._wording_tokens:
+        if prompt.schema is None and count > _WORDING_TOKENS:
             raise PromptTooLong(
                 Sentence(
                     "about {count} tokens of results are too many for the embedded model to word",

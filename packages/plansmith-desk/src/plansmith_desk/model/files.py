@@ -18,7 +18,6 @@ from typing import Any, Final, NamedTuple
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 from plansmith_desk.settings import program
-from plansmith_planner.models.choose import Progress
 
 _ADAPTERS: Final = Path(__file__).parent / "adapters"
 
@@ -122,7 +121,6 @@ def known_model(name: str) -> KnownModel:
     return found
 
 
-_BLOCK: Final = 1 << 22
 _CHOICE: Final = "chosen"
 _HASHED: Final = "[0-9a-f]" * 8  # in the names of prepared files
 _DECLINED: Final = "declined"
@@ -137,15 +135,10 @@ def models_folder(environment: Mapping[str, str] | None = None) -> Path:
     return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "plansmith" / "models"
 
 
-def digest_of(path: Path, progress: Progress = lambda _, __: None) -> str:
+def digest_of(path: Path) -> str:
     """Returns the SHA-256 of a file."""
-    digest, total, done = hashlib.sha256(), path.stat().st_size, 0
     with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-            done += len(block)
-            progress(done, total)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class ModelFolder:
@@ -246,7 +239,6 @@ class ModelFolder:
         return (self.folder / _DECLINED).exists()
 
     def decline(self) -> None:
-        """Remembers that the person wants no model downloaded."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / _DECLINED).touch()
 

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 from plansmith.errors import ModelFailed, PlansmithError, PromptTooLong
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
-from plansmith_desk.model.engine import Engine, fitting_threads, usable_cores
+from plansmith_desk.model.engine import Engine, OnPiece, fitting_threads, usable_cores
 from plansmith_desk.model.grammar import grammar_of
 from plansmith_planner.model_calls import read_answer
 
@@ -45,7 +45,6 @@ class LocalModel:
         return self.constrained(prompt, grammar=grammar)
 
     async def constrained(self, prompt: Prompt, *, grammar: str = "") -> AsyncGenerator[Delta]:
-        """Yields the answer to a prompt, constrained by a GBNF grammar."""
         limit = prompt.max_tokens or self._max_tokens
         body = _body(prompt.messages, limit) | ({"grammar": grammar} if grammar else {})
         timings: dict[str, Any] = {}
@@ -88,9 +87,6 @@ class LocalModel:
                     yield TextDelta("", progress)
 
 
-Hearing = Callable[[dict[str, Any]], bool]
-
-
 def _reading(piece: Mapping[str, Any]) -> str:
     """Returns how much of a prompt is read, without what was known before.
 
@@ -108,7 +104,7 @@ def _reading(piece: Mapping[str, Any]) -> str:
 
 
 async def _pieces(
-    submit: Callable[[Hearing], Future[None]],
+    submit: Callable[[OnPiece], Future[None]],
 ) -> AsyncGenerator[dict[str, Any]]:
     """Yields what the engine's thread sends; leaving early stops the engine."""
     loop = asyncio.get_running_loop()

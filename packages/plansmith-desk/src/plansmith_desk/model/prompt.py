@@ -95,7 +95,6 @@ class DraftTask:
         )
 
     def as_change(self, words: str) -> DraftTask:
-        """Returns the task as a change of the request before, in these words."""
         if self.before is None:
             return self
         request, plan = self.before
@@ -278,7 +277,6 @@ class Offered:
         return [str(each) for each in self.inputs.get("required") or ()]
 
     def without(self, names: Collection[str]) -> Offered:
-        """Returns the tool without some of its optional arguments."""
         gone = {each for each in names if each not in self.required}
         fields = {name: each for name, each in self.fields.items() if name not in gone}
         return replace(self, inputs={**self.inputs, "properties": fields}) if fields else self

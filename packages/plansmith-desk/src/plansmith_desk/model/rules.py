@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple, cast
 from plansmith import ports
 from plansmith.errors import ModelRefused
 from plansmith.plan.data import Json
-from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.sentence import Sentence, in_language, language_of
 from plansmith.text import READ_BY_RULES
-from plansmith_desk.model.answer_rules import Task, language_of
+from plansmith_desk.model.answer_rules import Task
 from plansmith_desk.model.calls_to_plan import plan_of_calls, plan_of_reply
 from plansmith_desk.model.demo import keyword, refuse_name
 from plansmith_desk.model.grounding import ASK
@@ -162,7 +162,6 @@ def _value(name: str, schema: Schema, values: Values, clause: str, required: Seq
 
 
 def _take(found: list[str], wished: Sequence[str]) -> str | None:
-    """Takes the first wished value out of those that were found."""
     first = next(iter(wished), None)
     if first is not None:
         found.remove(first)
@@ -178,7 +177,6 @@ def _number(values: Values, *, whole: bool) -> Json:
 
 
 def _substitute(name: str, tool: Offered, values: Values, clause: str) -> Json:
-    """Returns a substitute for a required value that has no value of its kind."""
     schema = tool.fields[name]
     is_text = schema.get("type") in (None, "string")
     if "default" in schema:
@@ -229,12 +227,10 @@ def _answer_text(prompt: ports.Prompt) -> str:
             return json.dumps({"decision": "plan", "reason": "", "query": "", "answer": ""})
         case ports.ReplyBrief(style="results") as brief:
             return worded(Task.of(brief), "")
-        case _ if prompt.schema is not None:
-            raise ModelRefused(
-                Sentence("this needs a language model; rules cannot do it"), hint=_hint()
-            )
         case _:
             message = Sentence("it takes a language model to word it; rules cannot")
+            if prompt.schema is not None:
+                message = Sentence("this needs a language model; rules cannot do it")
             raise ModelRefused(message, hint=_hint())
 
 

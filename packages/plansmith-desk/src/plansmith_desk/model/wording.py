@@ -134,7 +134,6 @@ def _is_to_be_read(task: Task, parts: Sequence[_Part]) -> bool:
 
 
 def _assembled(task: Task, parts: Sequence[_Part], sentence: str) -> str:
-    """Puts an answer together: what was done, what rules tell, what the model read."""
     known = [(each.step, each.answer) for each in parts if each.answer is not None]
     effects = [cited(answer.text, step) for step, answer in known if answer.effect]
     answers = [cited(answer.text, step) for step, answer in known if not answer.effect]

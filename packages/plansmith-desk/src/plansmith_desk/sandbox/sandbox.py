@@ -184,7 +184,6 @@ def _parsed(result: bytes, trouble: bytes) -> dict[str, Any]:
 
 
 def _remove(folder: Path) -> list[str]:
-    """Removes the working folder; returns a note on what could not be removed."""
     try:
         shutil.rmtree(folder)
     except (OSError, RecursionError) as error:

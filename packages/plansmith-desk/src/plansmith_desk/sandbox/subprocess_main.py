@@ -122,8 +122,8 @@ def _limit(limits: dict[str, Any]) -> None:
     }
     for kind, most in wanted.items():
         hard = resource.getrlimit(kind)[1]
-        unlimited = resource.RLIM_INFINITY in (hard, most)
-        soft = (hard if most == resource.RLIM_INFINITY else most) if unlimited else min(most, hard)
+        bounds = [each for each in (most, hard) if each != resource.RLIM_INFINITY]
+        soft = min(bounds, default=resource.RLIM_INFINITY)
         # macOS does not know every limit; there the engines' own ones are all there is.
         with suppress(ValueError, OSError):
             resource.setrlimit(kind, (soft, hard))

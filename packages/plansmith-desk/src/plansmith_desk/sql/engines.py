@@ -114,7 +114,6 @@ class SqliteEngine(_InFile):
             return sql_rows.select(database, sql, parameters, rows)
 
     def execute(self, sql: str, parameters: sql_rows.Parameters, job: Job) -> int:
-        """Runs one writing statement atomically; returns how many rows it changed."""
         with self._opened("rw", job) as database:
             cursor = database.execute(sql, parameters)
             cursor.fetchall()
@@ -180,7 +179,6 @@ class DuckEngine(_InFile):
             return sql_rows.Data(columns, fetched[:rows], more=len(fetched) > rows)
 
     def execute(self, sql: str, parameters: sql_rows.Parameters, job: Job) -> int:
-        """Runs one writing statement atomically; returns how many rows it changed."""
         with self._opened(job, read_only=False) as database:
             found = database.execute(_single_statement(database, sql, _WRITING), parameters)
             first = found.fetchone()

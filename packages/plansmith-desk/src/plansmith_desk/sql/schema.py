@@ -119,7 +119,6 @@ def _relevant(tables: Sequence[Table], query: str) -> list[Table]:
 
 
 def _others(tables: Sequence[Table], taken: Sequence[Table], source: str) -> list[ContextBlock]:
-    """Lists the tables that are not shown, with their relations."""
     names_taken = {table.name for table in taken}
     rest = [table for table in tables if table.name not in names_taken]
     if not rest:
@@ -186,7 +185,6 @@ def _table(database: sqlite3.Connection, name: str, kind: str) -> Table:
 
 
 def _add_samples(database: sqlite3.Connection, table: str, columns: Sequence[Column]) -> None:
-    """Adds a few different values to each column, from the first rows."""
     quoted = '"' + table.replace('"', '""') + '"'
     # The name is one the database itself gave, quoted by the rules of SQL.
     cursor = database.execute(f"SELECT * FROM {quoted} LIMIT {_ROWS}")  # noqa: S608

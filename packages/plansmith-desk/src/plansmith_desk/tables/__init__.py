@@ -164,7 +164,6 @@ class _Reader(Catalogue):
         return self.table(table, given, fits)
 
     def describe(self, given: ts.Arguments) -> Json:
-        """Tells what is useful to know of a table before a query."""
         data = self._data(given["table"], given)
         columns: list[Json] = [
             _column(name, kind, [row[place] for row in data.rows])
@@ -231,7 +230,6 @@ class _Reader(Catalogue):
         return self._query(query_of(data), {"rows": data}, self.rows.most_rows)
 
     def rehearse(self, given: ts.Arguments) -> Json:
-        """Tells what is wrong with a call, without making it."""
         inputs: dict[str, Any] = given["inputs"]
         try:
             if given["tool"] == "sql":
@@ -250,7 +248,6 @@ class _Reader(Catalogue):
 
 
 def _column(name: str, kind: str, values: Sequence[Any]) -> Json:
-    """Describes a column: what is useful to know before a query."""
     present = [each for each in values if each is not None]
     counts = Counter(present)
     found: dict[str, Json] = {

@@ -210,7 +210,6 @@ class Catalogue:
         return found
 
     def unknown(self, name: str) -> ToolFailed:
-        """Returns the error for a table that is not there; it lists those that are."""
         listed = ", ".join(map(str, self._places[:_MOST_NAMED])) or "no tables here"
         left = len(self._places) - _MOST_NAMED
         more = f" and {left} more" if left > 0 else ""
@@ -222,7 +221,7 @@ class Catalogue:
 
 def column_of(name: str, data: Data) -> str:
     """Returns the column that a name means, in any letter case, with or without underscores."""
-    found = matching_columns(name, [data])
+    found = matching_names(name, data.names)
     if len(found) == 1:
         return found[0]
     raise no_column(name, {data.source or "the table": data})
@@ -230,7 +229,11 @@ def column_of(name: str, data: Data) -> str:
 
 def matching_columns(name: str, tables: Iterable[Data]) -> list[str]:
     """Returns the columns that a name can mean, each once."""
-    names = list(dict.fromkeys(column for data in tables for column in data.names))
+    return matching_names(name, dict.fromkeys(column for data in tables for column in data.names))
+
+
+def matching_names(name: str, names: Iterable[str]) -> list[str]:
+    """Returns those that a name can mean: itself, in any letter case, or loosely."""
     for form in (str, str.casefold, loose):
         found = [each for each in names if form(each) == form(name)]
         if found:

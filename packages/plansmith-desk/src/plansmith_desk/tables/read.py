@@ -300,7 +300,6 @@ def is_number(text: str) -> bool:
 
 
 def _number(text: str) -> float:
-    """Returns the number that a text is, with its digits."""
     return written_number(text) if _JSON.fullmatch(text) else float(text)
 
 
@@ -441,7 +440,6 @@ class DatabaseCopy:
         return typed(names, rows, limits)
 
     def head(self, table: str, *, rows: int) -> tuple[Data, int]:
-        """Reads the first rows of a table or view, and counts all."""
         limits = TableLimits()
         with converting_errors(self._limits):
             guard(self._database, self._job, self._limits)

@@ -45,7 +45,6 @@ class Job:
 
     @property
     def work(self) -> Path:
-        """The folder in which the code works, as seen from outside."""
         return self.folder / "work"
 
 
@@ -198,7 +197,6 @@ class _Watch:
         return data
 
     def _exceeded_limit(self, deadline: float) -> str:
-        """Returns the limit that is exceeded, or an empty text."""
         if time.monotonic() > deadline:
             return f"it ran longer than {self._limits['wall_s']:g} s"
         alive = processes.below(os.getpid())
@@ -361,7 +359,6 @@ def _names(work: Path, notes: list[str]) -> Iterator[str]:
 
 
 def _content(path: Path, left: int) -> bytes | str:
-    """Returns the content of a file, or why it is not kept."""
     if path.is_symlink():
         return "it is a link"
     path.chmod(0o600)

@@ -111,7 +111,6 @@ def _lines(file: Path) -> list[str]:
 
 
 def _set_limit(folder: Path, name: str, version: int, limits: Mapping[str, int]) -> bool:
-    """Sets one limit; returns whether the kernel accepted it."""
     memory, pids = str(limits["memory_bytes"]), str(limits["processes"] + _SPARE)
     quota = {"cpu.cfs_period_us": str(_PERIOD_US), "cpu.cfs_quota_us": str(_PERIOD_US)}
     wanted = {

@@ -170,7 +170,6 @@ def _bind(root: Path, name: str) -> None:
 
 
 def _make_mount_point(root: Path, name: str) -> Path:
-    """Makes a mount point: a folder or an empty file."""
     place = root / name.lstrip("/")
     if name in (BOX, "/dev/shm") or Path(name).is_dir():  # noqa: S108
         place.mkdir(parents=True, exist_ok=True)
@@ -181,7 +180,6 @@ def _make_mount_point(root: Path, name: str) -> Path:
 
 
 def _make_read_only(place: Path) -> None:
-    """Makes a mount and everything mounted below it read-only."""
     wanted = struct.pack("=QQQQ", _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV, 0, 0, 0)
     done = _libc.syscall(
         ctypes.c_long(_MOUNT_SETATTR),

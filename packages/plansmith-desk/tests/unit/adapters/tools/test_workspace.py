@@ -12,7 +12,7 @@ import pytest
 from plansmith.errors import ToolFailed
 from plansmith.ports import Call
 from plansmith.testing.contracts import ToolSourceContract
-from plansmith_desk.files.tools import WorkspaceLimits, WorkspaceTools
+from plansmith_desk.files.tools import WorkspaceTools
 from plansmith_desk.folder import Folder
 
 
@@ -30,8 +30,8 @@ def folder(tmp_path: Path) -> Path:
     return inside
 
 
-async def use(root: Path, tool: str, limits: Any = None, **words: Any) -> Any:
-    return await WorkspaceTools(root, limits=limits).call(tool, words, Call(key="k"))
+async def use(root: Path, tool: str, most: Any = 10_000, **words: Any) -> Any:
+    return await WorkspaceTools(root, most=most).call(tool, words, Call(key="k"))
 
 
 class TestWorkspaceContract(ToolSourceContract):
@@ -171,16 +171,15 @@ async def test_an_edit_needs_the_text_as_often_as_said(folder: Path) -> None:
 
 
 async def test_sizes_are_limited_on_every_way(folder: Path) -> None:
-    limits = WorkspaceLimits(bytes_each=10)
     for tool, words in (
         ("files.write", {"text": "x" * 11}),
         ("files.append", {"text": "x" * 11}),
     ):
         with pytest.raises(ToolFailed, match="larger than 10 bytes"):
-            await use(folder, tool, limits, path="big", **words)
+            await use(folder, tool, 10, path="big", **words)
     assert not (folder / "big").exists()
     with pytest.raises(ToolFailed, match="larger than 10 bytes"):
-        await use(folder, "files.replace", limits, path="a.txt", old="one", new="x" * 20)
+        await use(folder, "files.replace", 10, path="a.txt", old="one", new="x" * 20)
 
 
 async def test_files_are_found_by_pattern_below_without_links_and_hidden_ones(
