@@ -29,7 +29,6 @@ COLOURS: Final = (
     *("#7A5195", "#4D4D4D", "#B2182B", "#1B7837", "#8C510A", "#01665E"),
 )
 _KINDS: Final = ("bar", "line", "scatter", "pie", "donut")
-_MOST_BARS: Final = 300
 _MOST_SLICES: Final = 12
 _MOST_BYTES: Final = 20_000_000
 _DEFAULT: Final = "chart.svg"
@@ -104,7 +103,7 @@ class ChartTools(ts.ToolSet):
         labels = tuple("(empty)" if cell is None else " ".join(str(cell).split()) for cell in cells)
         if kind in ("pie", "donut"):
             labels, series = _slices(labels, series, notes)
-        if kind == "bar" and (count := len(labels) * len(series)) > _MOST_BARS:
+        if kind == "bar" and (count := len(labels) * len(series)) > 300:
             hint = Sentence("group or limit the rows, or draw a line")
             raise ToolFailed(
                 Sentence("{count} bars are too many to be read", count=count), hint=hint
@@ -248,9 +247,7 @@ _TOP: Final = 64
 _BOTTOM: Final = _HEIGHT - 84
 _RIGHT: Final = _WIDTH - 24
 _LETTER: Final = 7.2  # approximate width of a letter
-_MOST_LABELS: Final = 16
 _MIDDLE: Final = {"text_anchor": "middle"}
-_AT_END: Final = {"text_anchor": "end"}
 _KINDS_IN_CHINESE: Final = {
     "bar": "柱状图", "line": "折线图", "scatter": "散点图", "pie": "饼图", "donut": "环形图",
 }  # fmt: skip
@@ -433,7 +430,7 @@ def _x_axis(chart: Chart, x: Scale, left: float) -> Iterator[str]:
         yield _label(_number(tick), place, _BOTTOM + 20, **_MIDDLE, fill=_SOFT, font_size=12)
     if x.ticks:
         return
-    every = math.ceil(len(chart.labels) / _MOST_LABELS)
+    every = math.ceil(len(chart.labels) / 16)
     space = (_RIGHT - left) / max(1, math.ceil(len(chart.labels) / every))
     tilted = max(map(len, chart.labels)) * _LETTER > space
     for place in range(0, len(chart.labels), every):
@@ -441,7 +438,7 @@ def _x_axis(chart: Chart, x: Scale, left: float) -> Iterator[str]:
         if tilted:
             turn = f"rotate(-35 {at:.1f} {_BOTTOM + 14:.1f})"
             short = clip(text, 12)
-            yield _label(short, at, _BOTTOM + 14, **_AT_END, transform=turn, font_size=11)
+            yield _label(short, at, _BOTTOM + 14, text_anchor="end", transform=turn, font_size=11)
         else:
             yield _label(clip(text, 30), at, _BOTTOM + 20, **_MIDDLE, font_size=12)
 

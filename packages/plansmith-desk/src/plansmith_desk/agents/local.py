@@ -28,7 +28,6 @@ from plansmith_planner.context.fence import fence
 from plansmith_planner.model_calls import places
 
 FINISH: Final = "finish"
-ASK_PERSON: Final = "ask_person"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _PLACE: Final = re.compile(r"<<([a-z_]+)>>")
 _CALL: Final = re.compile(r'<call tool="([^"\n]{1,200})">((?:(?!<call ).)*?)</call>', re.DOTALL)
@@ -359,7 +358,7 @@ _ADVICE: Final = _spec(
     record({"advice": {**TEXT, "enum": ["replan", "finish"]}, "reason": _REASON}),
 )
 _ASKING: Final = _spec(
-    ASK_PERSON,
+    "ask_person",
     "Ask the person something that only they can know or decide, and that your task cannot do "
     "without. Your task begins again with the answer.",
     record({"question": _QUESTION}, options=items(_QUESTION, most=20)),

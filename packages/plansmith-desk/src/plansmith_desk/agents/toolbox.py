@@ -26,7 +26,6 @@ _GAP: Final = re.compile(r"(?<!\s)\s*+(?:…|\.\.\.|\[…\]|\[\.\.\.\])\s*")
 _QUOTES: Final = str.maketrans("“”„«»‘’‚`", '"""""\'\'\'\'')
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 _IN_NAMES: Final = r"[\w/.\-~%?&=]"
-_TIMEOUT_S: Final = 120.0
 _ASKED: Final = "plansmith agent asked"
 
 
@@ -190,7 +189,7 @@ class Toolbox:
         if key in self._done and not spec.idempotent:
             return self._done[key]["result"]
         call = replace(self._call, key=f"{self._call.key}/{key[:16]}", reply=self._reply.get(key))
-        async with asyncio.timeout(spec.timeout_s or _TIMEOUT_S):
+        async with asyncio.timeout(spec.timeout_s or 120.0):
             result = await self._sources[spec.name].call(spec.name, arguments, call)
         # An answer is for one question: the same one, asked again, is put to the person again.
         self._reply.pop(key, None)

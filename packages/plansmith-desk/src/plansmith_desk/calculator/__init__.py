@@ -16,7 +16,6 @@ from plansmith_desk.calculator.units import unit
 from plansmith_desk.tool_specs import record, spec
 
 _DIGITS: Final = 15
-_LONGEST_FRACTION: Final = 40
 _AMOUNT: Final[dict[str, Any]] = {
     "anyOf": [{"type": "number"}, {"type": "string", "maxLength": 400}],
     "description": "A number, or one written as text to keep all its digits.",
@@ -81,7 +80,7 @@ def _compute(given: Arguments, _: Job) -> Json:
     found = compute(given["expression"], values)
     answer = _answer(found, given.get("digits", _DIGITS))
     fraction = f"{found.value.numerator}/{found.value.denominator}"
-    has_fraction = found.is_exact and not answer["exact"] and len(fraction) <= _LONGEST_FRACTION
+    has_fraction = found.is_exact and not answer["exact"] and len(fraction) <= 40
     return answer | {"fraction": fraction} if has_fraction else answer
 
 

@@ -303,7 +303,6 @@ def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> re.Match[str] | 
     return next((found for each in patterns if (found := each.fullmatch(text))), None)
 
 
-_FIRST_LUNAR: Final = 2025
 # The lunar calendar has no short rule: these are its days from 2025 to 2035.
 _LUNAR: Final = {
     "spring": "0129 0217 0206 0126 0213 0203 0123 0211 0131 0219 0208",
@@ -321,7 +320,7 @@ def _holiday(rule: str, later: int, year: int) -> date | None:
         month, before = divmod(d + e - 7 * ((a + 11 * d + 22 * e) // 451) + 114, 31)
         day = before + 1
     elif rule in _LUNAR:
-        listed, place = _LUNAR[rule].split(), year - _FIRST_LUNAR
+        listed, place = _LUNAR[rule].split(), year - 2025
         if not 0 <= place < len(listed):
             return None
         month, day = int(listed[place][:2]), int(listed[place][2:])

@@ -49,7 +49,6 @@ def paper_head(name: str, data: bytes, *, seconds: float) -> tuple[int, str]:
 _HERE: Final = "plansmith_desk.documents.text:read_here"
 _SECONDS: Final = 30.0
 _GRACE_S: Final = 1.0
-_MEMORY: Final = 1 << 30
 _HEAD: Final = 4_096
 
 
@@ -58,7 +57,7 @@ def _in_child(name: str, data: bytes, *, head: bool, seconds: float) -> dict[str
         hint = 'pip install packages/* "plansmith[documents]"'
         raise ToolFailed(Sentence("PDF needs pypdf, which is not installed"), hint=hint)
     arguments = {"name": name, "data": b64encode(data).decode("ascii"), "head": head}
-    limits = ProcessLimits(seconds=seconds, memory_bytes=_MEMORY, grace_s=_GRACE_S)
+    limits = ProcessLimits(seconds=seconds, memory_bytes=1 << 30, grace_s=_GRACE_S)
     try:
         found = cast("Any", SUBPROCESSES.call(_HERE, arguments, limits=limits, job=None))
     except ToolBusy:
@@ -123,7 +122,6 @@ def _decoded(name: str, data: bytes) -> str:
 
 
 _MOST_PAGES: Final = 500
-_PDF_SECONDS: Final = 20.0
 _MOST_DRAWN: Final = 5_000_000
 
 
@@ -171,7 +169,7 @@ def _unlocked(reader: Any) -> bool:
 
 def _pdf_pages(reader: Any, count: int) -> Iterator[str | None]:
     """Yields the text of each page, None for a broken one, until the time is up."""
-    end = time.monotonic() + _PDF_SECONDS
+    end = time.monotonic() + 20.0
     for at in range(count):
         if at and time.monotonic() > end:
             return

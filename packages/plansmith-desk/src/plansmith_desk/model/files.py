@@ -313,8 +313,6 @@ Tell = Callable[[str], None]
 # Changes with the way weights are merged and rounded, so that files are then made anew.
 _LAYOUT: Final = "q4_0 1"
 _STEP: Final = 10  # percent between two messages
-_WAIT_S: Final = 1.0
-_SPARE: Final = 64 * 1024 * 1024
 
 
 class NotPrepared(Exception):
@@ -346,7 +344,7 @@ class Preparation:
         waited = False
         while not self.is_right():
             try:
-                with folder_lock(self.folder, "prepare", wait_s=_WAIT_S):
+                with folder_lock(self.folder, "prepare", wait_s=1.0):
                     if not self.is_right():
                         self._make(tell, threads)
             except FolderBusy:
@@ -363,7 +361,7 @@ class Preparation:
         if find_spec("numpy") is None:
             raise NotPrepared(Sentence("numpy is missing: install plansmith[local]"))
         # The prepared file is never larger than the one that it is made from.
-        free, need = shutil.disk_usage(self.folder).free, self.model.size + _SPARE
+        free, need = shutil.disk_usage(self.folder).free, self.model.size + (64 << 20)
         if free < need:
             need_mb, free_mb = f"{need / 1e6:.0f}", f"{free / 1e6:.0f}"
             short = Sentence(

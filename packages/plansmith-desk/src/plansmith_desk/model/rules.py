@@ -69,7 +69,6 @@ def read_values(text: str) -> Values:
     return values
 
 
-_LEAST_SCORE: Final = 0.2
 # The arguments that take values of a kind, by their names.
 _ARGUMENTS: Final = {
     "urls": re.compile(r"ur[il]|link|page|site|address", re.IGNORECASE),
@@ -118,7 +117,7 @@ def calls_for(request: str, tools: Sequence[Offered]) -> list[dict[str, Any]]:
     picks = shortlist(text, entries, k=len(entries)) if entries else []
     filled = [_fill(known[each.name], text, each.score) for each in picks if each.score > 0]
     best = max(filled, key=lambda each: each.score, default=None)
-    if best is None or best.score < _LEAST_SCORE or not best.covers(text):
+    if best is None or best.score < 0.2 or not best.covers(text):
         return []
     return [{"tool": best.tool.name, "args": best.args}]
 

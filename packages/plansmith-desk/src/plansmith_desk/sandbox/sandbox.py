@@ -23,7 +23,6 @@ from typing import Any, Final, Literal, NamedTuple
 from plansmith.errors import Misconfigured, PlansmithError, ToolFailed
 from plansmith.plan.sentence import Sentence, joined
 
-_LAUNCH: Final = "plansmith_desk.sandbox.child.launch"
 _GRACE_S: Final = 10.0
 
 
@@ -130,7 +129,7 @@ class Sandbox:
             "allow_weak": self.allow_weak,
         }
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-m", _LAUNCH),
+            *(sys.executable, "-I", "-m", "plansmith_desk.sandbox.child.launch"),
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,

@@ -27,7 +27,6 @@ from plansmith.tools.toolset import Job
 NOBODY_ASKED: Final = 75  # it took no call: one that was on its way can be made anew
 CANCEL: Final = b"cancel"
 LONGEST: Final = 32 * 1024 * 1024
-_IDLE_S: Final = 120.0
 # What Python, the drivers and the stacks of their threads take beside a query.
 _HEADROOM: Final = 256 * 1024 * 1024
 _MAPPED: Final = 1024 * 1024 * 1024
@@ -68,7 +67,7 @@ def main(handle: int) -> None:
     threading.Thread(target=listen, daemon=True).start()
     while True:
         try:
-            text, job = calls.get(timeout=_IDLE_S)
+            text, job = calls.get(timeout=120.0)
         except queue.Empty:
             os._exit(NOBODY_ASKED)
         pipe.send_bytes(_reply(text, job))

@@ -23,7 +23,6 @@ from plansmith_desk.tool_specs import COUNT, YES, record
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 ONLY_READS: Final = Sentence("this tool only reads: give one SELECT over the tables")
-_LONGEST_NAME: Final = 200
 ROWS: Final[dict[str, Any]] = record(
     {
         "columns": items(record({"name": TEXT, "type": TEXT})),
@@ -67,7 +66,7 @@ class Data:
 
 def as_result(found: Data, limits: RowLimits) -> dict[str, Json]:
     """Makes a tool result of rows: objects by column name; clips what is too long."""
-    names = distinct([name[:_LONGEST_NAME] for name in found.names])
+    names = distinct([name[:200] for name in found.names])
     notes = list(found.notes)
     if names != found.names:
         notes.append("columns without a name, with the same or a very long one were renamed")

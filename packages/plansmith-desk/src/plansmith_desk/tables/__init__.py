@@ -32,8 +32,6 @@ from plansmith_desk.tables.read import ENCODINGS, TableLimits, from_values, is_n
 from plansmith_desk.tool_specs import COUNT, YES, record, spec
 
 _TOP: Final = 3
-_READING_S: Final = 10.0
-_REHEARSAL_S: Final = 4.0
 _RETURN: Final = re.compile(r"\r\n?")
 _ENDINGS: Final = (".csv", ".tsv", ".json", ".md")
 Rows = Sequence[Sequence[Any]]
@@ -81,9 +79,9 @@ class TableTools(ts.ToolSet):
 
     def _in_child(self, act: str, given: ts.Arguments, job: ts.Job | None) -> Json:
         """Does the work in a child; without a job it is a rehearsal, which has little time."""
-        rows, reading_s = self._rows, _READING_S
+        rows, reading_s = self._rows, 10.0
         if job is None:
-            rows, reading_s = replace(rows, seconds=min(_REHEARSAL_S, rows.seconds)), 1.0
+            rows, reading_s = replace(rows, seconds=min(4.0, rows.seconds)), 1.0
         chosen: dict[str, Json] = {}
         arguments = {
             "root": str(self._folder.root),

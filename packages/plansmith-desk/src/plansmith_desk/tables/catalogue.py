@@ -21,11 +21,8 @@ from plansmith_desk.tables.read import ENDINGS as DATABASES
 from plansmith_desk.tables.read import DatabaseCopy, TableLimits, read_table
 
 FILES: Final = (".csv", ".tsv", ".json", ".jsonl")
-_MOST_FILES: Final = 500
-_MOST_DATABASES: Final = 20
 _MOST_BYTES: Final = 50_000_000  # of databases that are opened only to see what they have
 _MOST_NAMED: Final = 12
-_SAMPLE_ROWS: Final = 2
 Fits = Callable[[Data], object]  # fails with `ToolFailed` if a table is not meant
 
 
@@ -80,7 +77,7 @@ class TableUnclear(Exception):
         lines: list[str] = []
         for each in tables:
             lines.append(f"{each.source}:")
-            for row in (each.names, *each.rows[:_SAMPLE_ROWS]):
+            for row in (each.names, *each.rows[:2]):
                 cells = ("" if cell is None else str(cell) for cell in row)
                 lines.append(f"  {clip(', '.join(cells))}")
         self.listed = "\n".join(lines)
@@ -110,9 +107,9 @@ class Catalogue:
         self._copies: dict[str, DatabaseCopy] = {}
         self._skipped: list[str] = []
         sizes = {path: state.st_size for path, state in folder.walk(".")}
-        self._files = sorted(each for each in sizes if each.lower().endswith(FILES))[:_MOST_FILES]
+        self._files = sorted(each for each in sizes if each.lower().endswith(FILES))[:500]
         databases = sorted(each for each in sizes if each.lower().endswith(DATABASES))
-        self._databases = {path: sizes[path] for path in databases[:_MOST_DATABASES]}
+        self._databases = {path: sizes[path] for path in databases[:20]}
 
     def __enter__(self) -> Self:
         return self

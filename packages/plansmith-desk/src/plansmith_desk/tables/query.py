@@ -99,7 +99,6 @@ def in_several_cases(data: rows.Data, place: int) -> bool:
 
 # As SQLite's own NOCASE does: the letters of ASCII alone.
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
-_MOST_MENDS: Final = 40
 TEXT: Final = r"'(?:[^']|'')*'"
 NAME: Final = r"""(?:(?<!")"(?:[^"]|"")*+"|`[^`]*`|\[[^\[\]]*\]|(?<!\w)[^\W\d]\w*+)"""
 _WORD: Final = re.compile(rf"{TEXT}|{NAME}", re.DOTALL)
@@ -132,7 +131,7 @@ def prepared(
         ),
         query,
     )
-    for _ in range(_MOST_MENDS):
+    for _ in range(40):
         what, name, before = "", "", query
         with memory(tables, job, limits, filled=False) as database:
             try:

@@ -41,7 +41,6 @@ ENCODINGS: Final = (
     *("utf-8", "utf-16", "windows-1252", "iso-8859-1", "iso-8859-2", "iso-8859-15"),
     *("windows-1250", "windows-1251", "koi8-r", "gb18030", "big5", "shift_jis", "euc-kr"),
 )
-_DELIMITERS: Final = ",;\t|"
 _SAMPLE: Final = 20_000
 _OBJECTS: Final = Sentence("every row has to be an object of columns")
 _parsed: Final = partial(json.loads, parse_float=written_number)
@@ -139,7 +138,7 @@ def _csv(text: str, name: str, *, limits: TableLimits, header: bool) -> Data:
         same = sum(count == first for count in counts) / max(1, len(counts))
         return (same if first else 0.0, first)
 
-    delimiter = max(_DELIMITERS, key=score)
+    delimiter = max(",;\t|", key=score)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
         rows: list[list[Any]] = [*islice(filter(None, reader), limits.rows + 2)]

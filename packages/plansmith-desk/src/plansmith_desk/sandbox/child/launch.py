@@ -26,7 +26,6 @@ from plansmith_desk.sandbox.child import processes
 from plansmith_desk.sandbox.child import walls as confine
 from plansmith_desk.sandbox.child.processes import Group
 
-_TICK_S: Final = 0.05
 _CHUNK: Final = 65536
 _SYSTEM: Final = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"),
@@ -178,7 +177,7 @@ class _Watch:
     def _is_over(self, selector: selectors.BaseSelector) -> bool:
         if self._stopped:
             return True
-        for key, _ in selector.select(_TICK_S):
+        for key, _ in selector.select(0.05):
             if self._read(key.fd, key.data) == b"":
                 if key.data in ("status", "line"):
                     self._stopped = "the caller has gone" if key.data == "line" else ""

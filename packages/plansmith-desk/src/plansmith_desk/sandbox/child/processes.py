@@ -136,8 +136,6 @@ def _write(file: Path, text: str) -> bool:
 
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-_ROUNDS: Final = 1000
-_PAUSE_S: Final = 0.005
 
 
 def below(pid: int) -> list[int]:
@@ -165,7 +163,7 @@ def memory_of(pids: Iterable[int], limit: int) -> int:
 
 def end_all(pid: int) -> bool:
     """Kills and reaps all descendants of a process; returns whether none is left."""
-    for _ in range(_ROUNDS):
+    for _ in range(1000):
         left = below(pid)
         # By group first: that takes all of one at once, and none can start another meanwhile.
         for each in left:
@@ -181,7 +179,7 @@ def end_all(pid: int) -> bool:
                 pass
         except ChildProcessError:
             return True
-        time.sleep(_PAUSE_S)
+        time.sleep(0.005)
     return False
 
 

@@ -231,8 +231,8 @@ async def test_identifiers_are_no_values_of_a_chart_unless_they_are_named(tmp_pa
     assert "of units by name" in pie["description"]
     assert "last column of numbers" in pie["notes"][0]
     named: Any = {"rows": rows, "x": "NAME", "y": ["unit_price"]}
-    draw_chart: Any = await source.call("charts.draw", named, Call(key="k"))
-    assert "of Unit Price by name" in draw_chart["description"]
+    found: Any = await source.call("charts.draw", named, Call(key="k"))
+    assert "of Unit Price by name" in found["description"]
 
 
 async def test_rows_without_any_column_have_nothing_to_draw(tmp_path: Path) -> None:
