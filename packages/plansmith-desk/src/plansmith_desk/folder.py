@@ -365,7 +365,7 @@ def replacing(
 
 
 def flush(place: int, name: str) -> None:
-    """Makes the new name durable; ignores failure, since the file is already there."""
+    """Makes the new name durable; what failed at this is there, and may be lost."""
     try:
         os.fsync(place)
     except OSError as error:

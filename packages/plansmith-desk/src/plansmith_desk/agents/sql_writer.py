@@ -42,14 +42,13 @@ _HINT: Final = "ask more precisely, or name the tables it is about"
 class SqlWriter:
     """An agent that reads one database, or chooses one of several for each statement.
 
-    `kinds` are the kinds of the databases by name, such as sqlite. `knowledge` is what it should
-    know beside the schema. With `run` off, a statement is checked by the database and not run.
+    `knowledge` is what it should know beside the schema. With `run` off, a statement is checked by
+    the database and not run.
     """
 
     spec: AgentSpec
     model: ChatModel
     sql: SqlTools
-    kinds: Mapping[str, str]
     rows: int
     knowledge: Sequence[ContextSource] = ()
     most_tries: int = 4
@@ -72,8 +71,8 @@ class SqlWriter:
             plain = " ".join((written.database, *written.sql.split())) if written else ""
             if written is None:
                 error = f"the answer is not one JSON object {_FORM}"
-            elif self._has_many and written.database not in self.kinds:
-                error = f'"database" must be one of {", ".join(self.kinds)}'
+            elif self._has_many and written.database not in self.sql.kinds:
+                error = f'"database" must be one of {", ".join(self.sql.kinds)}'
             elif plain in refused:
                 why = refused[plain]
                 what = Sentence("the same statement came back after it failed: {error}", error=why)
@@ -94,19 +93,19 @@ class SqlWriter:
 
     @property
     def _has_many(self) -> bool:
-        return len(self.kinds) > 1
+        return len(self.sql.kinds) > 1
 
     async def _briefing(self, task: str, inputs: Mapping[str, Json]) -> list[Message]:
         """Returns the rules, the tables that fit the question, the knowledge and the question."""
         system = render_prompt(
             PROMPT,
             folder=self.prompts,
-            kind=" or ".join(dict.fromkeys(self.kinds.values())),
+            kind=" or ".join(dict.fromkeys(self.sql.kinds.values())),
             rows=str(self.rows),
             today=self.clock.now().date().isoformat(),
         )
         if self._has_many:
-            known = ", ".join(f"{name} ({kind})" for name, kind in self.kinds.items())
+            known = ", ".join(f"{name} ({kind})" for name, kind in self.sql.kinds.items())
             system += f"\n\nThere are several databases: {known}. {_ONE_OF_THEM}"
         blocks = [
             fence(block.title, block.text, block.source)
@@ -122,7 +121,7 @@ class SqlWriter:
         ]
 
     async def _ask(self, messages: Sequence[Message], call: Call) -> str:
-        database = {"database": list(self.kinds)} if self._has_many else {}
+        database = {"database": list(self.sql.kinds)} if self._has_many else {}
         form = text_fields(sql=(), reason=(), **database)
         try:
             answer = await read_answer(self.model.stream(Prompt(messages, schema=form)))
@@ -134,12 +133,12 @@ class SqlWriter:
 
     async def _try(self, written: _Written, call: Call) -> dict[str, Json]:
         """Runs or checks a statement; returns its rows, or only that it is accepted."""
-        name = written.database if self._has_many else next(iter(self.kinds))
+        name = written.database if self._has_many else next(iter(self.sql.kinds))
         where: dict[str, Json] = {"database": name} if self._has_many else {}
         if not self.run:
             # Whatever this comes to be, the database is opened for reading only.
             inner = f"SELECT * FROM (\n{written.sql}\n) AS checked"  # noqa: S608
-            planned = self.kinds[name] == "postgresql"
+            planned = self.sql.kinds[name] == "postgresql"
             checked = f"{inner} LIMIT 0" if planned else f"EXPLAIN {inner}"
             await self.sql.call("sql.query", {"query": checked, "limit": 1, **where}, call)
             notes: list[Json] = ["checked by the database, not run"]
@@ -173,7 +172,6 @@ def sql_writer(
         spec=card,
         model=model,
         sql=sql,
-        kinds=sql.kinds,
         rows=bounds.most_rows,
         knowledge=knowledge,
         run=run,

@@ -68,10 +68,6 @@ class KnownModel:
     url: str = ""
     adapter: Adapter | None = None
 
-    @property
-    def file(self) -> str:
-        return f"{self.name}.gguf"
-
 
 DEFAULT: Final = "qwen2.5-coder-0.5b"
 KNOWN: Final = {
@@ -148,7 +144,7 @@ class ModelFolder:
         self.folder = folder or models_folder()
 
     def path(self, model: KnownModel) -> Path:
-        return self.folder / model.file
+        return self.folder / f"{model.name}.gguf"
 
     def part(self, model: KnownModel) -> Path:
         """Returns where a model's file is kept while it is downloaded."""

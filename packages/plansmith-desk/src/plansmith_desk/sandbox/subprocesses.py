@@ -47,7 +47,7 @@ class ProcessLimits:
     seconds: float
     memory_bytes: int
     writes: bool = False
-    grace_s: float | None = None
+    grace_s: float = _GRACE_S
 
 
 class Subprocesses:
@@ -150,8 +150,8 @@ class _Child:
     def ask(self, data: bytes, limits: ProcessLimits, job: Job | None) -> dict[str, Any] | None:
         """Returns the child's reply; None if it died. Kills it at a limit."""
         self.is_worn = True
-        grace = _GRACE_S if limits.grace_s is None else limits.grace_s
-        deadline = time.monotonic() + limits.seconds + grace
+        seconds = limits.seconds + limits.grace_s
+        deadline = time.monotonic() + seconds
         sent = cancelled = False
 
         def stop() -> None:
@@ -166,7 +166,7 @@ class _Child:
                 self._kill()
 
         try:
-            with watched(stop, job=job, seconds=limits.seconds + grace):
+            with watched(stop, job=job, seconds=seconds):
                 self._pipe.send_bytes(data)
                 sent = True
                 reply = self._pipe.recv_bytes(LONGEST)

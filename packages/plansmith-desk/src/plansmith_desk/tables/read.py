@@ -10,7 +10,6 @@ import re
 import sqlite3
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -378,7 +377,6 @@ class DatabaseCopy:
         self._limits = limits
         self._brief = replace(limits, seconds=_LOOK_S)
         self._job = job
-        self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         data, log = self._bytes()
@@ -387,7 +385,6 @@ class DatabaseCopy:
             if log:
                 Path(place, "copy-wal").write_bytes(log)
             self._database = sqlite3.connect(Path(place, "copy"), check_same_thread=False)
-            self._stack.callback(self._database.close)
             try:
                 self._database.execute("PRAGMA query_only = ON")
                 self._database.execute("PRAGMA trusted_schema = OFF")
@@ -395,12 +392,12 @@ class DatabaseCopy:
                 # Opens the log too: from here on the names of the copies are not needed.
                 self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()
             except sqlite3.Error:
-                self._stack.close()
+                self._database.close()
                 raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        self._database.close()
 
     def _bytes(self) -> tuple[bytes, bytes]:
         log, journal = self._beside("-wal"), self._beside("-journal")

@@ -339,9 +339,7 @@ async def test_spoken_dates_are_added_to_and_converted() -> None:
     ],
 )
 async def test_the_time_of_a_city_or_country_is_told(place: str, zone: str, clock: str) -> None:
-    clock_now = FakeClock(datetime(2026, 11, 16, 9, 12, tzinfo=UTC))
-    source = CalendarTools(clock=clock_now)
-    found: Any = await source.call("time.now", {"zone": place}, Call(key="k"))
+    found = await ask("now", zone=place)
     assert (found["zone"], found["time"]) == (zone, clock)
 
 

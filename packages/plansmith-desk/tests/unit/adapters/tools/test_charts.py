@@ -23,7 +23,11 @@ ROWS = [
 
 async def use(root: Path, **words: Any) -> Any:
     given = {"kind": "bar", "rows": ROWS, "x": "month", "y": "a", "title": "T", "path": "c.svg"}
-    found = await ChartTools(root).call("charts.draw", given | words, Call(key="k"))
+    return await draw_alone(root, **given | words)
+
+
+async def draw_alone(root: Path, **words: Any) -> Any:
+    found = await ChartTools(root).call("charts.draw", words, Call(key="k"))
     jsonschema_rs.validate(SPEC.output_schema or {}, found)
     return found
 
@@ -107,8 +111,7 @@ async def test_no_text_becomes_part_of_the_drawing(tmp_path: Path) -> None:
 
 async def test_what_is_left_out_follows_from_the_rows(tmp_path: Path) -> None:
     rows: Any = [{"region": "North", "total": 3}, {"region": "South", "total": None}]
-    tools = ChartTools(tmp_path)
-    done: Any = await tools.call("charts.draw", {"rows": rows, "path": "c.svg"}, Call(key="k"))
+    done = await draw_alone(tmp_path, rows=rows, path="c.svg")
     assert done["description"] == "Bar chart of total by region: 1 value from 3 to 3."
     assert "notes" not in done
     assert draw_chart(tmp_path).findtext(f"{SVG}title") == "Total by region"
@@ -125,8 +128,7 @@ async def test_a_chart_is_titled_in_the_language_of_its_columns(
     tmp_path: Path, region: str, amount: str, title: str
 ) -> None:
     rows: Any = [{region: "a", amount: 3}, {region: "b", amount: 4}]
-    tools = ChartTools(tmp_path)
-    done: Any = await tools.call("charts.draw", {"rows": rows, "path": "c.svg"}, Call(key="k"))
+    done = await draw_alone(tmp_path, rows=rows, path="c.svg")
     assert draw_chart(tmp_path).findtext(f"{SVG}title") == title
     assert title[1:] in done["description"]
     # No axis shows the name of a column as a program writes it, and no two labels overlap.
@@ -210,32 +212,28 @@ def test_every_drawing_is_well_formed_and_within_the_page(
 
 async def test_a_chart_without_a_path_gets_a_new_name_and_replaces_nothing(tmp_path: Path) -> None:
     (tmp_path / "chart.svg").write_text("mine", encoding="utf-8")
-    source = ChartTools(tmp_path)
-    first: Any = await source.call("charts.draw", {"rows": [{"a": "x", "n": 1}]}, Call(key="k"))
+    first = await draw_alone(tmp_path, rows=[{"a": "x", "n": 1}])
     assert (first["path"], first["created"]) == ("chart-2.svg", True)
-    again: Any = await source.call("charts.draw", {"rows": [{"a": "x", "n": 1}]}, Call(key="k"))
+    again = await draw_alone(tmp_path, rows=[{"a": "x", "n": 1}])
     assert (again["path"], again["created"], again["changed"]) == ("chart-2.svg", False, False)
     (tmp_path / "chart-3.svg").symlink_to(tmp_path / "nowhere")
     (tmp_path / "chart-4.svg").mkdir()
-    other: Any = await source.call("charts.draw", {"rows": [{"a": "x", "n": 2}]}, Call(key="l"))
+    other = await draw_alone(tmp_path, rows=[{"a": "x", "n": 2}])
     assert other["path"] == "chart-5.svg"
     assert (tmp_path / "chart.svg").read_text(encoding="utf-8") == "mine"
 
 
 async def test_identifiers_are_no_values_of_a_chart_unless_they_are_named(tmp_path: Path) -> None:
     rows: Any = [{"order_id": 7, "name": "x", "Unit Price": 2.5, "units": 1}]
-    source = ChartTools(tmp_path)
-    bars: Any = await source.call("charts.draw", {"rows": rows}, Call(key="k"))
+    bars = await draw_alone(tmp_path, rows=rows)
     assert "of Unit Price, units by name" in bars["description"]
-    pie: Any = await source.call("charts.draw", {"rows": rows, "kind": "pie"}, Call(key="k"))
+    pie = await draw_alone(tmp_path, rows=rows, kind="pie")
     assert "of units by name" in pie["description"]
     assert "last column of numbers" in pie["notes"][0]
-    named: Any = {"rows": rows, "x": "NAME", "y": ["unit_price"]}
-    found: Any = await source.call("charts.draw", named, Call(key="k"))
+    found = await draw_alone(tmp_path, rows=rows, x="NAME", y=["unit_price"])
     assert "of Unit Price by name" in found["description"]
 
 
 async def test_rows_without_any_column_have_nothing_to_draw(tmp_path: Path) -> None:
-    rows: list[Any] = [{}, {}]
     with pytest.raises(ToolFailed, match="there are no values to draw"):
-        await ChartTools(tmp_path).call("charts.draw", {"rows": rows}, Call(key="k"))
+        await draw_alone(tmp_path, rows=[{}, {}])
