@@ -136,6 +136,16 @@ class Folder:
                 file.write(data)
             return data
 
+    @contextmanager
+    def replacing(self, name: str, *, overwrite: bool) -> Generator[BinaryIO]:
+        """Opens a file to write it piece by piece; it gets its name when it is complete."""
+        with self.parent(name, make=True, writes=True) as (place, last):
+            known = regular(place, last, name)
+            if known is not None:
+                check_free(name, overwrite=overwrite)
+            with replacing(place, last, name, old=known) as file:
+                yield file
+
     def entries(self, name: str) -> Iterator[tuple[str, os.stat_result]]:
         """Yields the regular files and folders in a folder; skips links and hidden ones."""
         parts = self.parts(name)

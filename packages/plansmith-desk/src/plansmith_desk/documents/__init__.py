@@ -414,8 +414,7 @@ def _count_lines(pieces: Iterable[str], forms: Sequence[str]) -> Counter[str]:
     return found
 
 
-# What was added, removed and changed.
-_Difference = tuple[list[str], list[str], list[tuple[str, str]]]
+_Difference = tuple[list[str], list[str], list[tuple[str, str]]]  # added, removed, changed
 
 
 def _compared_lines(first: str, second: str) -> _Difference:

@@ -193,7 +193,6 @@ def offered_tools(tools: Iterable[Offered]) -> tuple[Offered, ...]:
     """Returns what a small model is offered: the tools, slim, and `words.make` where it helps."""
     slim = easiest([tool for tool in tools if tool.name not in _NEVER])
     if len(slim) > _MOST_WITH_NOTES:
-        # Without optional arguments that requests hardly speak of.
         slim = tuple(tool.without(_RARE.get(tool.name, ())) for tool in slim)
     writes = [tool for tool in slim if not tool.only_reads and not tool.is_agent]
     return slim if all(_TEXTS.isdisjoint(tool.fields) for tool in writes) else (*slim, WORDS)

@@ -23,7 +23,6 @@ from plansmith_planner.language.words import FILLER, terms
 from plansmith_planner.ranking.pick import shortlist
 
 Values = dict[str, list[str]]
-# The kinds of values, in the order in which they are read.
 _KINDS: Final = {
     "quoted": re.compile(
         r"\"([^\"\n]{1,500})\"|“([^”\n]{1,500})”|「([^」\n]{1,500})」|《([^》\n]{1,500})》"

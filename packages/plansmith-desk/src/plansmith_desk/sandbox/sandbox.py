@@ -60,7 +60,7 @@ class BoxFile:
 class Outcome:
     """How code ended: `stopped` is the limit that ended it, `missing` the walls not in place.
 
-    `walls` names those in place: namespaces or landlock, seccomp, and limits of cgroups.
+    `standing` names the walls in place: namespaces or landlock, seccomp, and limits of cgroups.
     """
 
     exit_code: int | None
@@ -70,7 +70,7 @@ class Outcome:
     files: tuple[BoxFile, ...] = ()
     notes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    walls: tuple[str, ...] = ()
+    standing: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -118,7 +118,7 @@ class Sandbox:
             files=tuple(made),
             notes=(*result["notes"], *left),
             missing=tuple(result["missing"]),
-            walls=tuple(result["walls"]),
+            standing=tuple(result["walls"]),
         )
 
     async def _launch(self, folder: Path, files: Mapping[str, bytes]) -> dict[str, Any]:
@@ -210,7 +210,7 @@ async def wall_findings() -> list[WallFinding]:
         message = Sentence("no code is run here: {why}", why=error.message)
         return [WallFinding("warning", message, error.hint)]
     found: list[WallFinding] = []
-    active = {name.replace(" ", "_") for name in outcome.walls}
+    active = {name.replace(" ", "_") for name in outcome.standing}
     walls = joined([Sentence(f"sandbox.wall_{name}") for name in _WALLS if name in active])
     if walls:
         found.append(WallFinding("ok", Sentence("code runs with {walls}", walls=walls)))

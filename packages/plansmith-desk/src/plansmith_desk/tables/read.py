@@ -210,8 +210,7 @@ def _too_large(limits: TableLimits) -> ToolFailed:
     return ToolFailed(Sentence("the table has more than {most}", most=most))
 
 
-# The type of a column, its values, and a note on what was guessed.
-_Column = tuple[str, list[Any], str]
+_Column = tuple[str, list[Any], str]  # its type, its values, and a note on what was guessed
 
 
 def _from_json(cells: list[Any]) -> _Column:

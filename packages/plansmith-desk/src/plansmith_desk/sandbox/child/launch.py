@@ -103,7 +103,6 @@ def _run_job(job: Job) -> dict[str, Any]:
         most = {"most_files": job.limits["kept_files"], "most_bytes": job.limits["kept_bytes"]}
         files, notes = collect(job.work, job.files, **most)
         left = [] if watch.all_ended else ["a process of the code could not be ended"]
-        # The walls in place, and the limits that the kernel enforces.
         active = {
             "namespaces": walls.in_place,
             "landlock": not walls.in_place and confine.landlock_version() > 0,

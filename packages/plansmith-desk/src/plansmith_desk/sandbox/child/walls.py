@@ -113,7 +113,6 @@ def close_in(root: Path, work: Path, visible: Sequence[str]) -> None:
     _checked(_libc.unshare(_NEW_NS), "a mount namespace")
     _mount("tmpfs", str(root), "tmpfs", _MS_NOSUID, "size=1m,mode=0755")
     for name in visible:
-        # Mounts a file or folder of the system read-only under the same name.
         source = Path(name)
         if source.is_symlink():
             place = root / name.lstrip("/")
