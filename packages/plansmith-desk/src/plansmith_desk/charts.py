@@ -20,7 +20,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.text import HAN, clip
 from plansmith.tools import toolset as ts
 from plansmith_desk.folder import Folder
-from plansmith_desk.tables.catalogue import loose
+from plansmith_desk.tables.catalogue import matching_names
 from plansmith_desk.tool_specs import YES, record, spec
 
 # Told apart also by people who do not see all colours, in this order.
@@ -29,7 +29,6 @@ COLOURS: Final = (
     *("#7A5195", "#4D4D4D", "#B2182B", "#1B7837", "#8C510A", "#01665E"),
 )
 _KINDS: Final = ("bar", "line", "scatter", "pie", "donut")
-_MOST_BARS: Final = 300
 _MOST_SLICES: Final = 12
 _MOST_BYTES: Final = 20_000_000
 _DEFAULT: Final = "chart.svg"
@@ -104,7 +103,7 @@ class ChartTools(ts.ToolSet):
         labels = tuple("(empty)" if cell is None else " ".join(str(cell).split()) for cell in cells)
         if kind in ("pie", "donut"):
             labels, series = _slices(labels, series, notes)
-        if kind == "bar" and (count := len(labels) * len(series)) > _MOST_BARS:
+        if kind == "bar" and (count := len(labels) * len(series)) > 300:
             hint = Sentence("group or limit the rows, or draw a line")
             raise ToolFailed(
                 Sentence("{count} bars are too many to be read", count=count), hint=hint
@@ -113,8 +112,8 @@ class ChartTools(ts.ToolSet):
         if kind == "scatter" and numeric is None:
             hint = Sentence("a scatter chart has numbers on both sides: draw bars or a line")
             raise ToolFailed(Sentence("'{name}' is not a column of numbers", name=x), hint=hint)
-        shown = _heading(columns, x)
-        title = clip(given.get("title") or f"{shown[:1].upper()}{shown[1:]}", 200)
+        heading = _heading(columns, x)
+        title = clip(given.get("title") or f"{heading[:1].upper()}{heading[1:]}", 200)
         chart = Chart(kind, title, x, labels, tuple(series), numeric)
         svg = draw(chart)
         data = svg.encode() if ending == "svg" else _png(svg)
@@ -154,13 +153,13 @@ def _columns(given: ts.Arguments, kind: str, notes: list[str]) -> tuple[str, lis
     there = {name: [row for row in rows if row.get(name) is not None] for name in names}
     numbers = [name for name in names if there[name] and _numeric(there[name], name) is not None]
     labels = [name for name in names if name not in numbers]
-    x: str = _meant(given.get("x"), names) or next(iter([*labels, *names]))
+    x = _matching(given.get("x") or next(iter([*labels, *names])), names)
     if x not in names and len(labels) == 1:
         notes.append(f"there is no column {clip(x, 40)!r}: {labels[0]!r} is along x")
         x = labels[0]
     values = [name for name in numbers if name != x]
-    wished: Any = given.get("y") or _drawn(values, kind, notes) or names[-1]
-    y = [_meant(each, names) for each in ([wished] if isinstance(wished, str) else wished)]
+    wished: Any = given.get("y") or _value_columns(values, kind, notes) or names[-1]
+    y = [_matching(each, names) for each in ([wished] if isinstance(wished, str) else wished)]
     if isinstance(wished, str) and y[0] not in names and len(values) == 1:
         notes.append(f"there is no column {clip(y[0], 40)!r}: {values[0]!r} is drawn")
         y = values
@@ -169,13 +168,12 @@ def _columns(given: ts.Arguments, kind: str, notes: list[str]) -> tuple[str, lis
     return x, y
 
 
-def _meant(name: Any, names: Sequence[str]) -> Any:
-    """Returns the one column that a name means in another case or with other spaces."""
-    near = [each for each in names if isinstance(name, str) and loose(each) == loose(name)]
-    return near[0] if len(near) == 1 and name not in names else name
+def _matching(name: str, names: Sequence[str]) -> str:
+    found = matching_names(name, names)
+    return found[0] if len(found) == 1 else name
 
 
-def _drawn(numbers: Sequence[str], kind: str, notes: list[str]) -> list[str]:
+def _value_columns(numbers: Sequence[str], kind: str, notes: list[str]) -> list[str]:
     """Returns the columns of numbers that are worth drawing: no identifiers, one for shares."""
     values = [name for name in numbers if not _ID.fullmatch(name)] or list(numbers)
     if kind in ("pie", "donut") and len(values) > 1:
@@ -192,9 +190,9 @@ def _value(value: Any, name: str, row: int) -> float | None:
     except (ValueError, OverflowError):
         found = None
     if found is None or isinstance(value, bool):
-        shown = {"row": row, "name": clip(name, 40), "value": clip(str(value), 40)}
+        details = {"row": row, "name": clip(name, 40), "value": clip(str(value), 40)}
         hint = Sentence("choose a column of numbers for y")
-        message = Sentence("row {row}: '{name}' is '{value}', not a number", **shown)
+        message = Sentence("row {row}: '{name}' is '{value}', not a number", **details)
         raise ToolFailed(message, hint=hint)
     if not abs(found) < float("inf"):
         raise ToolFailed(Sentence("the values are too large to be drawn"))
@@ -249,9 +247,7 @@ _TOP: Final = 64
 _BOTTOM: Final = _HEIGHT - 84
 _RIGHT: Final = _WIDTH - 24
 _LETTER: Final = 7.2  # approximate width of a letter
-_MOST_LABELS: Final = 16
 _MIDDLE: Final = {"text_anchor": "middle"}
-_AT_END: Final = {"text_anchor": "end"}
 _KINDS_IN_CHINESE: Final = {
     "bar": "柱状图", "line": "折线图", "scatter": "散点图", "pie": "饼图", "donut": "环形图",
 }  # fmt: skip
@@ -291,11 +287,12 @@ class Chart:
     def about(self) -> str:
         """Describes the chart for people who do not see it, in the language of its columns."""
         count, low, high = len(self.values), _number(min(self.values)), _number(max(self.values))
-        shown = _heading([each.name for each in self.series], self.x_name)
-        if HAN.search(shown):
-            return f"{_KINDS_IN_CHINESE[self.kind]}：{shown}，共 {count} 个值，从 {low} 到 {high}。"
-        counted = f"{count} value{'s' if count > 1 else ''}"
-        return f"{self.kind.capitalize()} chart of {shown}: {counted} from {low} to {high}."
+        heading = _heading([each.name for each in self.series], self.x_name)
+        if HAN.search(heading):
+            kind = _KINDS_IN_CHINESE[self.kind]
+            return f"{kind}：{heading}，共 {count} 个值，从 {low} 到 {high}。"
+        count_text = f"{count} value{'s' if count > 1 else ''}"
+        return f"{self.kind.capitalize()} chart of {heading}: {count_text} from {low} to {high}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +338,7 @@ def draw(chart: Chart) -> str:
         _label(clip(chart.title, 90), 24, 30, font_size=18, font_weight="600"),
     ]
     parts += _shares(chart) if chart.kind in ("pie", "donut") else _plotted(chart)
-    drawn = _element(
+    svg = _element(
         "svg",
         inside="\n".join(["", *parts, ""]),
         xmlns="http://www.w3.org/2000/svg",
@@ -353,15 +350,15 @@ def draw(chart: Chart) -> str:
         font_family="system-ui, 'DejaVu Sans', 'Noto Sans', Arial, sans-serif",
         font_size=13,
     )
-    return f"{drawn}\n"
+    return f"{svg}\n"
 
 
 def _element(name: str, text: str = "", *, inside: str = "", **attributes: str | float) -> str:
     """Returns an SVG element with a text or elements in it; `_` in attributes becomes `-`."""
     written = ""
     for key, value in attributes.items():
-        shown = value if isinstance(value, str) else f"{value:.2f}".rstrip("0").rstrip(".")
-        written += f' {key.replace("_", "-")}="{_plain(shown)}"'
+        text_value = value if isinstance(value, str) else f"{value:.2f}".rstrip("0").rstrip(".")
+        written += f' {key.replace("_", "-")}="{_plain(text_value)}"'
     inside += _plain(text)
     return f"<{name}{written}>{inside}</{name}>" if inside else f"<{name}{written}/>"
 
@@ -388,16 +385,15 @@ def _number(value: float) -> str:
 def _heading(values: Sequence[str], by: str) -> str:
     """Returns what a chart shows, in the language of its columns: `sum amount by region`."""
     if any(map(HAN.search, (*values, by))):
-        return f"按{by}统计的{'、'.join(map(_called, values))}"
-    return f"{', '.join(map(_called, values))} by {_called(by)}"
+        return f"按{by}统计的{'、'.join(map(_label_of, values))}"
+    return f"{', '.join(map(_label_of, values))} by {_label_of(by)}"
 
 
-def _called(column: str) -> str:
+def _label_of(column: str) -> str:
     return column.replace("_", " ").strip()
 
 
 def _plotted(chart: Chart) -> Iterator[str]:
-    """Draws legend, grid, axis and marks."""
     at = 24.0
     for series, each in enumerate(chart.series if len(chart.series) > 1 else ()):
         name = clip(each.name, 24)
@@ -420,9 +416,9 @@ def _plotted(chart: Chart) -> Iterator[str]:
         x = scale(chart.numeric, left + 10, _RIGHT - 10, zero=False)
     yield from _x_axis(chart, x, left)
     middle = (left + _RIGHT) / 2
-    yield _label(clip(_called(chart.x_name), 60), middle, _HEIGHT - 10, **_MIDDLE, fill=_SOFT)
+    yield _label(clip(_label_of(chart.x_name), 60), middle, _HEIGHT - 10, **_MIDDLE, fill=_SOFT)
     if len(chart.series) == 1:
-        title = clip(_called(chart.series[0].name), 60)
+        title = clip(_label_of(chart.series[0].name), 60)
         yield _label(title, 24, _TOP - 14, fill=_SOFT, font_size=12)
     yield from {"bar": _bars, "line": _lines, "scatter": _points}[chart.kind](chart, x, y)
 
@@ -434,15 +430,15 @@ def _x_axis(chart: Chart, x: Scale, left: float) -> Iterator[str]:
         yield _label(_number(tick), place, _BOTTOM + 20, **_MIDDLE, fill=_SOFT, font_size=12)
     if x.ticks:
         return
-    every = math.ceil(len(chart.labels) / _MOST_LABELS)
+    every = math.ceil(len(chart.labels) / 16)
     space = (_RIGHT - left) / max(1, math.ceil(len(chart.labels) / every))
     tilted = max(map(len, chart.labels)) * _LETTER > space
     for place in range(0, len(chart.labels), every):
         at, text = x.place(place), chart.labels[place]
         if tilted:
             turn = f"rotate(-35 {at:.1f} {_BOTTOM + 14:.1f})"
-            shown = clip(text, 12)
-            yield _label(shown, at, _BOTTOM + 14, **_AT_END, transform=turn, font_size=11)
+            short = clip(text, 12)
+            yield _label(short, at, _BOTTOM + 14, text_anchor="end", transform=turn, font_size=11)
         else:
             yield _label(clip(text, 30), at, _BOTTOM + 20, **_MIDDLE, font_size=12)
 

@@ -93,7 +93,6 @@ class Folder:
             yield file
 
     def is_folder(self, name: str) -> bool:
-        """Whether there is a folder of this name that can be entered."""
         try:
             with self._folder(self.parts(name), name):
                 return True
@@ -376,7 +375,7 @@ def replacing(
 
 
 def flush(place: int, name: str) -> None:
-    """Makes the new name durable; ignores failure, since the file is already there."""
+    """Makes the new name durable; what failed at this is there, and may be lost."""
     try:
         os.fsync(place)
     except OSError as error:

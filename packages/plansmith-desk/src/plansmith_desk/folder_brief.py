@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from plansmith.errors import PlansmithError
 from plansmith.ports import Call, ContextBlock
 from plansmith.protected_files import is_held
-from plansmith.text import clip, visible
+from plansmith.text import HAN, clip, visible
 from plansmith.tools.toolset import Job
 from plansmith_desk.documents.text import paper_head
 from plansmith_desk.folder import Folder
@@ -56,8 +56,8 @@ class FolderBrief:
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
         """Returns the lines about the folder; nothing for an empty one."""
         lines = await asyncio.to_thread(self._lines, query, token_limit)
-        told = (FOLDER, lines.folder), (FOLDER_NEAR, lines.near)
-        return [ContextBlock(title, "\n".join(some), "files") for title, some in told if some]
+        blocks = (FOLDER, lines.folder), (FOLDER_NEAR, lines.near)
+        return [ContextBlock(title, "\n".join(some), "files") for title, some in blocks if some]
 
     def _lines(self, query: str, token_limit: int) -> BriefLines:
         walked = islice(self._folder.walk("."), _MOST_SEEN)
@@ -68,15 +68,15 @@ class FolderBrief:
         entries: list[Entry] = []
         for path, state in files:
             stamp = (state.st_ino, state.st_mtime_ns, state.st_size)
-            told = known.get(path)
-            if told is None or told[0] != stamp:
+            stored = known.get(path)
+            if stored is None or stored[0] != stamp:
                 found = entries_of(path, state.st_size, reading)
                 if found is None:
                     entries.append(Entry(path))
                     continue
-                told = stamp, found
-            self._known[path] = told
-            entries += told[1]
+                stored = stamp, found
+            self._known[path] = stored
+            entries += stored[1]
         return brief_lines(entries, query, tokens=token_limit)
 
 
@@ -94,18 +94,18 @@ class BriefLines(NamedTuple):
 def brief_lines(entries: Sequence[Entry], request: str, *, tokens: int) -> BriefLines:
     """Returns the lines: all files by name as long as they fit, and what the request means."""
     lines = _folder_lines(entries, min(_BUDGET, tokens))
-    told = set(lines)
-    left = [each for each in entries if each.line not in told]
+    listed = set(lines)
+    left = [each for each in entries if each.line not in listed]
     near = _near(left, entries, request)
     most = tokens - sum(map(cost, lines))
     # What is meant most likely is told even if it is long.
     room = max(_NEAR_BUDGET, cost(near[0].line)) if near else 0
-    room, told_near = min(room, most), list[str]()
+    room, near_lines = min(room, most), list[str]()
     for line in (each.line for each in near):  # one that is too long hides no shorter one
         if cost(line) <= room:
             room -= cost(line)
-            told_near.append(line)
-    return BriefLines(lines, tuple(told_near))
+            near_lines.append(line)
+    return BriefLines(lines, tuple(near_lines))
 
 
 def _folder_lines(entries: Sequence[Entry], room: float) -> tuple[str, ...]:
@@ -114,16 +114,16 @@ def _folder_lines(entries: Sequence[Entry], room: float) -> tuple[str, ...]:
         places[each.path.rpartition("/")[0]].append(each)
     # One of many alike says less than a file that stands alone: their first and last are enough.
     crowds = [some for some in places.values() if len(some) > _CROWD]
-    ends = [each for some in crowds for each in (*some[: _CROWD // 2], *some[-_CROWD // 2 :])]
+    edges = [each for some in crowds for each in (*some[: _CROWD // 2], *some[-_CROWD // 2 :])]
     alone = [each for some in places.values() if len(some) <= _CROWD for each in some]
     alone.sort(key=lambda each: (not each.detail, each.path))
-    order = (*alone, *ends)
+    order = (*alone, *edges)
     used = accumulate(cost(each.path) for each in order)
-    shown = order[: sum(each <= min(_NAMES, room * 0.6) for each in used)]
-    rest = set(entries).difference(shown)
-    left = room - sum(cost(each.path) for each in shown)
-    lines = {each.path: each.path for each in shown}
-    for each in sorted(shown, key=lambda each: not _TABLE.search(each.path)):
+    named = order[: sum(each <= min(_NAMES, room * 0.6) for each in used)]
+    rest = set(entries).difference(named)
+    left = room - sum(cost(each.path) for each in named)
+    lines = {each.path: each.path for each in named}
+    for each in sorted(named, key=lambda each: not _TABLE.search(each.path)):
         extra = cost(each.line) - cost(each.path)
         if left >= extra:
             lines[each.path] = each.line
@@ -186,7 +186,6 @@ _MOST_VALUES: Final = 6
 _LONGEST: Final = 40
 _LONGEST_TITLE: Final = 60
 _LOOKED_AT: Final = 20  # values among which the shortest example is sought
-_HAN: Final = re.compile(r"[\u3400-\u9fff]")
 _DIGITS: Final = re.compile(r"[\d.,:/+ T年月日-]+")
 # What one request may read: a folder full of large files is told by names.
 _MOST_BYTES: Final = 6_000_000
@@ -249,8 +248,8 @@ def entries_of(path: str, size: int, reading: Reading) -> tuple[Entry, ...] | No
         return None
     try:
         if size <= largest:
-            tell = _tables if endings == DATABASES else _told
-            return tuple(tell(path, size, reading)) or (Entry(path),)
+            read = _table_entries if endings == DATABASES else _file_entries
+            return tuple(read(path, size, reading)) or (Entry(path),)
     except TimeoutError:
         return None
     except (PlansmithError, OSError, ValueError):
@@ -258,7 +257,7 @@ def entries_of(path: str, size: int, reading: Reading) -> tuple[Entry, ...] | No
     return (Entry(path),)
 
 
-def _told(path: str, size: int, reading: Reading) -> Iterator[Entry]:
+def _file_entries(path: str, size: int, reading: Reading) -> Iterator[Entry]:
     """Tells the pages and title of a paper, the title of a text, the columns of a table."""
     if path.lower().endswith(_PAPERS):
         data = reading.folder.read(path, most=_LARGEST_PAPER)
@@ -280,10 +279,10 @@ def _told(path: str, size: int, reading: Reading) -> Iterator[Entry]:
 def _title(text: str) -> str:
     lines = (line.strip(" \t#*=-_<>!") for line in visible(text).splitlines())
     first = next((line for line in lines if any(map(str.isalnum, line))), "")
-    return clip(" ".join(first.split()), _LONGEST_TITLE // (2 if _HAN.search(first) else 1))
+    return clip(" ".join(first.split()), _LONGEST_TITLE // (2 if HAN.search(first) else 1))
 
 
-def _tables(path: str, _: int, reading: Reading) -> Iterator[Entry]:
+def _table_entries(path: str, _: int, reading: Reading) -> Iterator[Entry]:
     limits = RowLimits(seconds=min(_SECONDS, reading.seconds))
     with DatabaseCopy(reading.folder, path, limits=limits, job=Job(Call(key=""))) as copy:
         for table in copy.tables():
@@ -298,31 +297,31 @@ def _tables(path: str, _: int, reading: Reading) -> Iterator[Entry]:
 
 def _columns(data: Data, *, whole: bool) -> str:
     """Returns each column with all its values or some; no counts: they change all the time."""
-    told = [
+    texts = [
         _column(name, kind, [row[place] for row in data.rows], whole=whole)
         for place, (name, kind) in enumerate(data.columns[:_MOST_COLUMNS])
     ]
-    more = len(data.columns) - len(told)
-    told += [f"and {more} more columns"] if more > 0 else []
-    return ", ".join(told)
+    more = len(data.columns) - len(texts)
+    texts += [f"and {more} more columns"] if more > 0 else []
+    return ", ".join(texts)
 
 
 def _column(name: str, kind: str, values: Sequence[Any], *, whole: bool) -> str:
-    seen = dict.fromkeys(each for each in values if each is not None and each != "")
-    shown = [_short(each) for each in list(seen)[: _MOST_VALUES + 1]]
-    if whole and kind in ("text", "boolean") and 0 < len(shown) <= _MOST_VALUES:
-        listed = "/".join(shown)
-        if len(listed) <= 2 * _LONGEST and len(values) > len(shown):
+    distinct = dict.fromkeys(each for each in values if each is not None and each != "")
+    texts = [_short(each) for each in list(distinct)[: _MOST_VALUES + 1]]
+    if whole and kind in ("text", "boolean") and 0 < len(texts) <= _MOST_VALUES:
+        listed = "/".join(texts)
+        if len(listed) <= 2 * _LONGEST and len(values) > len(texts):
             return f"{_plain(name)} ({listed})"
-    return f"{_plain(name)} ({examples(list(seen))})" if shown else _plain(name)
+    return f"{_plain(name)} ({examples(list(distinct))})" if texts else _plain(name)
 
 
 def examples(values: Sequence[Any]) -> str:
     """Returns two of a column's values; of numbers and dates the shortest: digits are dear."""
-    shown = [_short(each) for each in values[:_LOOKED_AT]]
-    if shown and _DIGITS.fullmatch(shown[0]):
-        return min(shown, key=len)
-    return ", ".join(shown[:2])
+    texts = [_short(each) for each in values[:_LOOKED_AT]]
+    if texts and _DIGITS.fullmatch(texts[0]):
+        return min(texts, key=len)
+    return ", ".join(texts[:2])
 
 
 def _short(value: Any) -> str:

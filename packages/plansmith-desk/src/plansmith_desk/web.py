@@ -28,7 +28,6 @@ _TEXTS: Final = ("json", "xml", "javascript", "x-ndjson", "yaml", "toml", "csv",
 _PAGES: Final = ("text/html", "application/xhtml+xml")
 _AGAIN: Final = (408, 425, 429, 500, 502, 503, 504)
 _PIECE: Final = 65_536
-_MOST_LINKS: Final = 100
 
 SPEC: Final = spec(
     "web.fetch",
@@ -183,7 +182,7 @@ class FetchTools(ts.ToolSet):
         if page.title:
             result["title"] = page.title[:500]
         if page.links:
-            some = {url: label for label, url in reversed(page.links[:_MOST_LINKS])}
+            some = {url: label for label, url in reversed(page.links[:100])}
             listed = reversed(some.items())
             result["links"] = [{"text": label[:200], "url": url} for url, label in listed]
         if "json" in kind and answer.complete:
@@ -206,7 +205,6 @@ class _Checked(http.client.HTTPConnection):
         self._wire: socket.socket | None = None
 
     def connect(self) -> None:
-        """Tries the addresses in turn, without another lookup."""
         failure: OSError = OSError("no address")
         for number in self._numbers:
             try:
@@ -332,7 +330,6 @@ class Hosts:
             raise Misconfigured(Sentence("all private hosts cannot be allowed at once"), hint=hint)
 
     def check(self, address: Address) -> None:
-        """Refuses a host that is not allowed."""
         if not _fits(address, self._allowed):
             known = ", ".join(host for host, _ in self._allowed) or "none"
             hint = Sentence("allowed are: {names}", names=known[:300])

@@ -100,7 +100,6 @@ _BEFORE: Final = {
     "th": " | ",
 }
 _KEEP: Final = "\0"  # before a line that is kept letter for letter
-_DEEPEST_LIST: Final = 6
 _CHUNK: Final = 65_536
 _HIDDEN: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 
@@ -174,7 +173,7 @@ class _Reader(HTMLParser):
             self._out.append("" if self._lists else "\n\n")
             self._lists.append(0 if tag == "ol" else -1)
         elif tag == "li":
-            depth = "  " * min(_DEEPEST_LIST, max(0, len(self._lists) - 1))
+            depth = "  " * min(6, max(0, len(self._lists) - 1))
             ordered = bool(self._lists) and self._lists[-1] >= 0
             if ordered:
                 self._lists[-1] += 1

@@ -93,8 +93,8 @@ def test_duckdb_queries_that_explode_stay_below_their_memory_limit(tmp_path: Pat
     given = [sys.executable, "-c", PROGRAM, url, json.dumps(EXPLODING)]
     done = subprocess.run(given, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
-    for query, said in zip(EXPLODING, found["told"], strict=True):
-        assert "more than 256 MB of memory" in said, query
+    for query, message in zip(EXPLODING, found["told"], strict=True):
+        assert "more than 256 MB of memory" in message, query
     assert found["after"] == [{"one": 1}]
     assert found["children"] < (256 << 20) + SLACK
     assert found["own"] < 300 << 20
@@ -118,12 +118,12 @@ async def test_the_child_of_a_query_has_no_secret_in_its_environment(
     monkeypatch.setenv("SHOP_KEY", "canary-77aa")
     monkeypatch.setenv("PGPASSWORD", "canary-88bb")
     task = asyncio.create_task(ask(url, ENDLESS))
-    told = _read(await _busy_child(), "environ")
+    environment = _read(await _busy_child(), "environ")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert "PATH" in told
-    assert "canary" not in told
+    assert "PATH" in environment
+    assert "canary" not in environment
 
 
 def _read(pid: int, name: str) -> str:

@@ -193,7 +193,7 @@ async def test_another_database_is_not_reached_through_dblink(shop: Shop) -> Non
 
 
 @pytest.mark.parametrize(
-    ("rights", "told"),
+    ("rights", "reason"),
     [
         ("SUPERUSER", "superuser"),
         ("REPLICATION", "replicate"),
@@ -206,18 +206,18 @@ async def test_another_database_is_not_reached_through_dblink(shop: Shop) -> Non
     ],
 )
 async def test_a_role_that_may_do_more_than_tables_is_refused_with_the_way_to_make_one(
-    shop: Shop, rights: str, told: str
+    shop: Shop, rights: str, reason: str
 ) -> None:
-    role = f"{shop.name}_{told.replace(' ', '_')}"
+    role = f"{shop.name}_{reason.replace(' ', '_')}"
     shop.sql(f"CREATE ROLE {role} LOGIN {rights}")
-    with pytest.raises(Misconfigured, match=f"(?s){told}.*CREATE ROLE plansmith_reader"):
+    with pytest.raises(Misconfigured, match=f"(?s){reason}.*CREATE ROLE plansmith_reader"):
         await shop.ask("SELECT 1", user=role)
     tools = SqlTools({"shop": shop.server.dsn_of(shop.name, user=role)}, writable=["shop"])
     for tool, given in (
         ("sql.tables", {}),
         ("sql.execute", {"statement": "DELETE FROM orders"}),
     ):
-        with pytest.raises(Misconfigured, match=told):
+        with pytest.raises(Misconfigured, match=reason):
             await tools.call(tool, given, Call(key="k"))
     assert shop.sql("SELECT count(*) FROM orders") == "2"
 

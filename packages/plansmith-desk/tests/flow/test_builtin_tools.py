@@ -200,12 +200,12 @@ def test_a_table_is_the_same_in_the_file_after_a_restart_in_a_map_and_in_the_rep
                     await second.answer(run.id, name, "allow", by="ada")
                 run = await second.run(run.id)
             assert run.status is RunStatus.DONE, run.reason
-            shown = to_markdown(await load_report(second.store, run.id), brief=True)
+            report = to_markdown(await load_report(second.store, run.id), brief=True)
         for at, text in enumerate(texts):
             for name in (f"out{at}.csv", f"m{at}.csv"):
                 assert (root / name).read_text(encoding="utf-8") == text
             results: list[Any] = [run.steps[name].result for name in (f"q{at}", f"again{at}")]
             assert str(results[0]["rows"]) == str(results[1]["rows"])
-            assert all(cell in shown for row in text.split()[1:] for cell in row.split(","))
+            assert all(cell in report for row in text.split()[1:] for cell in row.split(","))
 
     asyncio.run(story())

@@ -54,7 +54,7 @@ class Listener:
         yield ModelDone(Usage())
 
 
-async def said(model: Any, made: Plan) -> str:
+async def answer_of(model: Any, made: Plan) -> str:
     """What the reply of a plan came to."""
     async with Plansmith(model=model, tools=[look]) as smith:
         run = await smith.run((await smith.submit(made)).id)
@@ -65,23 +65,23 @@ async def said(model: Any, made: Plan) -> str:
 async def test_a_model_gets_the_instruction_the_results_and_the_style_as_data() -> None:
     model = Listener()
     for style in ("worded", "results"):
-        await said(model, plan(LOOK, reply("Which notes?\n{{look}}", style)))
-    told = "Which notes?\n{{look}}"
+        await answer_of(model, plan(LOOK, reply("Which notes?\n{{look}}", style)))
+    instruction = "Which notes?\n{{look}}"
     results: dict[str, Json] = {"{{look}}": FOUND}
     assert model.briefs == [
-        ReplyBrief(told, results, "worded", "en"),
-        ReplyBrief(told, results, "results", "en"),
+        ReplyBrief(instruction, results, "worded", "en"),
+        ReplyBrief(instruction, results, "results", "en"),
     ]
-    worded, shown = (prompt.text for prompt in model.prompts)
-    assert shown.startswith(worded.rstrip())
-    assert "as tables and lists" in shown
+    worded, by_results = (prompt.text for prompt in model.prompts)
+    assert by_results.startswith(worded.rstrip())
+    assert "as tables and lists" in by_results
 
 
 async def test_the_results_are_shown_where_there_is_no_language_model() -> None:
-    told = await said(RulesModel(), plan(LOOK, reply("Which notes?\n{{look}}", "results")))
-    assert told.startswith("| name | size [step:look] |")
-    assert "| b.md | 2 |" in told
-    quoted = await said(RulesModel(), plan(LOOK, reply("{{look}}", "results")))
+    text = await answer_of(RulesModel(), plan(LOOK, reply("Which notes?\n{{look}}", "results")))
+    assert text.startswith("| name | size [step:look] |")
+    assert "| b.md | 2 |" in text
+    quoted = await answer_of(RulesModel(), plan(LOOK, reply("{{look}}", "results")))
     assert quoted.startswith("| name | size |")
 
 
@@ -128,14 +128,14 @@ async def test_a_reply_that_says_a_text_calls_no_model_and_needs_none(model: Any
     made = read_plan(
         {"goal": "g", "steps": [LOOK, say("Found {{look[0].name}} ({{look[0].size}}).")]}
     )
-    assert await said(model, made) == "Found a.md (1)."
+    assert await answer_of(model, made) == "Found a.md (1)."
 
 
 async def test_a_map_of_replies_that_say_a_text_calls_no_model() -> None:
     each = {"say": "- {{item.name}}"}
     whole = {"id": "all", "over": {"$from": "look"}, "each": each}
     made = read_plan({"goal": "g", "steps": [LOOK, whole, say("{{all[0]}}\n{{all[1]}}")]})
-    assert await said(ScriptedModel(), made) == "- a.md\n- b.md"
+    assert await answer_of(ScriptedModel(), made) == "- a.md\n- b.md"
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ async def test_a_map_of_replies_that_say_a_text_calls_no_model() -> None:
 )
 async def test_a_reply_without_a_word_of_its_own_calls_no_model(text: str) -> None:
     model = Listener()
-    told = await said(model, plan(LOOK, reply(text)))
-    assert told == text.replace("{{look[0].name}}", "a.md").replace("{{look[1].size}}", "2")
+    answer = await answer_of(model, plan(LOOK, reply(text)))
+    assert answer == text.replace("{{look[0].name}}", "a.md").replace("{{look[1].size}}", "2")
     assert model.prompts == []
 
 
@@ -153,7 +153,7 @@ async def test_a_reply_without_a_word_of_its_own_calls_no_model(text: str) -> No
 )
 async def test_a_reply_that_asks_for_words_or_shows_a_table_calls_the_model_once(text: str) -> None:
     model = Listener()
-    assert await said(model, plan(LOOK, reply(text))) == "so it is [step:look]"
+    assert await answer_of(model, plan(LOOK, reply(text))) == "so it is [step:look]"
     assert len(model.prompts) == 1
 
 

@@ -52,18 +52,18 @@ class Coder:
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
         """Returns the task's result, with the files, the last code and what it printed."""
-        named, data = inputs.get("files"), {**inputs}
+        entries, data = inputs.get("files"), {**inputs}
         data.pop("files", None)
         given: dict[str, bytes] = {}
-        for entry in named if isinstance(named, list) else [named] if named else []:
+        for entry in entries if isinstance(entries, list) else [entries] if entries else []:
             name, content = await asyncio.to_thread(self._file, entry)
             if name in given:
                 raise ToolFailed(Sentence("two of its files are called '{name}'", name=name))
             given[name] = content
         given[_INPUTS] = json.dumps(data, ensure_ascii=False).encode()
         bench = _Workbench(self.sandbox, given, self.most_failures)
-        shown: dict[str, Json] = {**data, "files": [*sorted(given)]}
-        result = await self.agent.work_with([bench], task, shown, call)
+        visible: dict[str, Json] = {**data, "files": [*sorted(given)]}
+        result = await self.agent.work_with([bench], task, visible, call)
         notes = result["notes"]
         return result | bench.summary(notes if isinstance(notes, list) else [])
 
@@ -129,21 +129,20 @@ class _Workbench:
             if not outcome.ok and failures >= self.most_failures:
                 last = _reason(outcome)
                 raise Stop(f"the coder's code failed {failures} times, at last with: {last}")
-        shown: dict[str, Json] = {
+        fields: dict[str, Json] = {
             "ok": outcome.ok,
             "stdout": outcome.stdout,
             "stderr": outcome.stderr,
             "files": [{"name": each.path, "size": len(each.content)} for each in outcome.files],
         }
         more: dict[str, Json] = {"stopped": outcome.stopped, "notes": [*outcome.notes]}
-        return shown | {name: value for name, value in more.items() if value}
+        return fields | {name: value for name, value in more.items() if value}
 
     def summary(self, notes: list[Json]) -> dict[str, Json]:
-        """Returns what the task's result says about the code and the files."""
         ran = list(self.ran.items())
-        seen = dict.fromkeys(note for _, each in ran for note in each.notes)
+        box_notes = dict.fromkeys(note for _, each in ran for note in each.notes)
         missing = dict.fromkeys(wall for _, each in ran for wall in each.missing)
-        more: list[Json] = [*notes, *seen]
+        more: list[Json] = [*notes, *box_notes]
         more += [f"the sandbox is weak here: {each}" for each in missing]
         if not ran:
             return {"files": [], "notes": [*more, "no code was run"]}

@@ -28,7 +28,6 @@ from plansmith_planner.context.fence import fence
 from plansmith_planner.model_calls import places
 
 FINISH: Final = "finish"
-ASK_PERSON: Final = "ask_person"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _PLACE: Final = re.compile(r"<<([a-z_]+)>>")
 _CALL: Final = re.compile(r'<call tool="([^"\n]{1,200})">((?:(?!<call ).)*?)</call>', re.DOTALL)
@@ -120,9 +119,9 @@ class LocalAgent:
         toolbox = Toolbox(self.spec.name, effect=self.spec.effect, call=call, **bounds)
         for source in self.sources:
             await toolbox.add_source(source, self.tools)
-        spoken = [BuiltIn(_ADVICE, _advise)] if self.advises else []
-        spoken += [BuiltIn(_ASKING, _ask)] if self.asks else []
-        for source in (*own, ToolSet(spoken)):
+        person_tools = [BuiltIn(_ADVICE, _advise)] if self.advises else []
+        person_tools += [BuiltIn(_ASKING, _ask)] if self.asks else []
+        for source in (*own, ToolSet(person_tools)):
             await toolbox.add_source(source, ALL)
         prompt = render_prompt(
             self.prompt,
@@ -130,21 +129,21 @@ class LocalAgent:
             turns=str(self.limits.turns),
             today=self.clock.now().date().isoformat(),
         )
-        said = [_Said("system", prompt), _Said("user", self._task_text(task, inputs, toolbox))]
+        history = [_Entry("system", prompt), _Entry("user", self._task_text(task, inputs, toolbox))]
         try:
-            result, used = await self._turns(said, toolbox, call)
+            result, used = await self._turns(history, toolbox, call)
         except (errors.InputNeeded, Unsure):
             raise
         except errors.PlansmithError as error:
             if toolbox.changes:  # what was changed before stays in effect
                 text = f"{error.message}; before that it called {', '.join(toolbox.changes)}"
                 raise errors.OutcomeUnknown(text, hint=error.hint) from error
-            made = (
+            kind = (
                 errors.ToolBusy
                 if isinstance(error, errors.ModelBusy | errors.ToolBusy)
                 else errors.ToolFailed
             )
-            raise made(error.message, hint=error.hint) from error
+            raise kind(error.message, hint=error.hint) from error
         citations, notes = toolbox.evidence.check([each.model_dump() for each in result.citations])
         money = self.limits.money
         if money is not None and used.cost is None and used != ports.Usage():
@@ -161,11 +160,11 @@ class LocalAgent:
         """Returns the task as text, with everything from outside fenced as data."""
         parts = [f"Your task:\n{task}"]
         if inputs:
-            shown = cut_with_note(json_text(dict(inputs), indent=1), self.limits.result_chars)
-            parts.append(fence("inputs of the task", shown))
+            text = cut_with_note(json_text(dict(inputs), indent=1), self.limits.result_chars)
+            parts.append(fence("inputs of the task", text))
         parts += [
-            fence(f"answer of the person to: {asked}", json.dumps(answer, ensure_ascii=False))
-            for asked, answer in toolbox.answers
+            fence(f"answer of the person to: {question}", json.dumps(answer, ensure_ascii=False))
+            for question, answer in toolbox.answers
         ]
         if toolbox.set_aside:
             names = ", ".join(sorted(toolbox.set_aside))
@@ -173,7 +172,7 @@ class LocalAgent:
         return "\n\n".join(parts)
 
     async def _turns(
-        self, said: list[_Said], toolbox: Toolbox, call: ports.Call
+        self, history: list[_Entry], toolbox: Toolbox, call: ports.Call
     ) -> tuple[_Finish, ports.Usage]:
         """Lets the model speak and its tools answer until it is finished."""
         used, reminded = ports.Usage(), False
@@ -181,25 +180,25 @@ class LocalAgent:
             self._check_spent(used)
             call.progress(f"turn {turn} of {self.limits.turns}")
             if turn == self.limits.turns:
-                said.append(_Said("user", _LAST))
-            messages = _messages(said, self.limits.history_chars)
+                history.append(_Entry("user", _LAST))
+            messages = _messages(history, self.limits.history_chars)
             tools = [*toolbox.specs.values(), _ENDING]
             answer = await _answer(self.model, ports.Prompt(messages, tools=tools))
             call.spend(answer.usage)
             used = total(used, answer.usage)
             if reminded and answer.text and not answer.calls:
                 return _Finish(text=answer.text), used  # after one reminder, a text is the result
-            said.append(_Said("assistant", answer.rendered))
+            history.append(_Entry("assistant", answer.rendered))
             reminded = not answer.calls
             if reminded:
-                said.append(_Said("user", _REMINDER))
+                history.append(_Entry("user", _REMINDER))
             for name, text in answer.calls:
                 if name == FINISH:
                     try:
                         return _Finish.model_validate_json(text), used
                     except ValidationError as error:
-                        said.append(_Said("user", f"{FINISH} does not fit: {error}"))
-            said += await _results(toolbox, [each for each in answer.calls if each[0] != FINISH])
+                        history.append(_Entry("user", f"{FINISH} does not fit: {error}"))
+            history += await _results(toolbox, [each for each in answer.calls if each[0] != FINISH])
         raise self._spent(Sentence("its {count} turns", count=self.limits.turns), "turns")
 
     def _check_spent(self, used: ports.Usage) -> None:
@@ -220,7 +219,7 @@ class LocalAgent:
         )
 
 
-class _Said(NamedTuple):
+class _Entry(NamedTuple):
     """A part of the conversation; `tool` is the one whose result it is."""
 
     role: Literal["system", "user", "assistant"]
@@ -228,18 +227,18 @@ class _Said(NamedTuple):
     tool: str = ""
 
 
-def _messages(said: Sequence[_Said], room: int) -> list[ports.Message]:
+def _messages(history: Sequence[_Entry], room: int) -> list[ports.Message]:
     """Joins neighbours of one role, as some servers require; old results without room go."""
-    shown: list[ports.Message] = []
-    for role, text, tool in reversed(said):
+    messages: list[ports.Message] = []
+    for role, text, tool in reversed(history):
         if tool:
             room -= len(text)
         left_out = f"(The result of {tool} is left out here to save room.)"
-        kept = text if room >= 0 or not tool else left_out
-        if shown and shown[-1].role == role:
-            kept = f"{kept}\n\n{shown.pop().text}"
-        shown.append(ports.Message(role, kept))
-    return shown[::-1]
+        content = text if room >= 0 or not tool else left_out
+        if messages and messages[-1].role == role:
+            content = f"{content}\n\n{messages.pop().text}"
+        messages.append(ports.Message(role, content))
+    return messages[::-1]
 
 
 class _Answer(NamedTuple):
@@ -291,7 +290,7 @@ def _values(text: str) -> list[str]:
     return found
 
 
-async def _results(toolbox: Toolbox, calls: Sequence[tuple[str, str]]) -> list[_Said]:
+async def _results(toolbox: Toolbox, calls: Sequence[tuple[str, str]]) -> list[_Entry]:
     """Makes the calls of one answer: at once if all only read, else one after another."""
     known = [toolbox.specs[name] for name, _ in calls if name in toolbox.specs]
     if any(spec.effect is not Effect.READ for spec in known):
@@ -304,17 +303,17 @@ async def _results(toolbox: Toolbox, calls: Sequence[tuple[str, str]]) -> list[_
             task.cancel()
 
 
-async def _result(toolbox: Toolbox, name: str, text: str) -> _Said:
+async def _result(toolbox: Toolbox, name: str, text: str) -> _Entry:
     if name not in toolbox.specs:
         known = ", ".join(f"'{each}'" for each in sorted([*toolbox.specs, FINISH]))
-        return _Said("user", f"Unknown tool name: '{name}'. Available tools: {known}")
+        return _Entry("user", f"Unknown tool name: '{name}'. Available tools: {known}")
     try:
         given: Any = json.loads(text)
     except ValueError:
         given = None
     if not isinstance(given, dict):
-        return _Said("user", f"The arguments of {name} are not a JSON object.")
-    return _Said("user", await toolbox.use(name, cast("dict[str, Json]", given)), name)
+        return _Entry("user", f"The arguments of {name} are not a JSON object.")
+    return _Entry("user", await toolbox.use(name, cast("dict[str, Json]", given)), name)
 
 
 class _Cited(BaseModel):
@@ -359,7 +358,7 @@ _ADVICE: Final = _spec(
     record({"advice": {**TEXT, "enum": ["replan", "finish"]}, "reason": _REASON}),
 )
 _ASKING: Final = _spec(
-    ASK_PERSON,
+    "ask_person",
     "Ask the person something that only they can know or decide, and that your task cannot do "
     "without. Your task begins again with the answer.",
     record({"question": _QUESTION}, options=items(_QUESTION, most=20)),

@@ -86,18 +86,18 @@ class Reflecting:
         work = self.agent.work(f"{task}\n\n{_AGAIN}", more, again)
         second = await with_timeout(work, seconds=max(left, 0.0), clock=self.clock)
         if isinstance(second, Failed):
-            return _noted(first, f"a second try failed: {second.reason}")
+            return _with_note(first, f"a second try failed: {second.reason}")
         other = await self._judge(task, second, call)
         if other is None or other.score < verdict.score:
-            return _noted(first, f"a second try was no better; missing: {missing}")
-        return _noted(second, f"done twice; at first this was missing: {missing}")
+            return _with_note(first, f"a second try was no better; missing: {missing}")
+        return _with_note(second, f"done twice; at first this was missing: {missing}")
 
     async def _judge(self, task: str, result: Json, call: Call) -> Verdict | None:
         text = json.dumps(_slim(result), ensure_ascii=False, indent=1)
-        shown = clipped(text, tokens=_TOKENS, count=rough_count)
+        excerpt = clipped(text, tokens=_TOKENS, count=rough_count)
         messages = [
             Message("system", prompt_of(PROMPT, self.prompts)),
-            Message("user", f"{fence('task', task)}\n\n{fence('result', shown)}"),
+            Message("user", f"{fence('task', task)}\n\n{fence('result', excerpt)}"),
         ]
         try:
             prompt = Prompt(messages, schema=Verdict.model_json_schema())
@@ -122,7 +122,7 @@ def _slim(result: Json) -> Json:
     return {**result, "files": names}
 
 
-def _noted(result: Json, note: str) -> Json:
+def _with_note(result: Json, note: str) -> Json:
     if not isinstance(result, dict):
         return result
     notes = result.get("notes")

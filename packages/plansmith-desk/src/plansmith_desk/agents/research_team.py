@@ -24,15 +24,12 @@ def research_team(
     ]
 
 
-def analyst(
-    *, model: ChatModel, limits: LocalLimits | None = None, prompts: Path | None = None
-) -> LocalAgent:
+def analyst(*, model: ChatModel, limits: LocalLimits | None = None) -> LocalAgent:
     """Makes an analyst: it reasons on what others found, has no tools and runs no code."""
     return LocalAgent(
         spec=ANALYST,
         model=model,
         prompt="analyst",
         limits=limits or LocalLimits(),
-        prompts=prompts,
         advises=True,
     )

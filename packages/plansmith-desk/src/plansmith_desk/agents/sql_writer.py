@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from pydantic import ValidationError
 
@@ -21,7 +21,7 @@ from plansmith_desk.sql.rows import RowLimits
 from plansmith_planner.agent_cards import SQL_WRITER
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.token_budget import clipped, rough_count
-from plansmith_planner.model_calls import read_answer
+from plansmith_planner.model_calls import read_answer, text_fields
 from plansmith_planner.parse.read import read_json
 
 PROMPT: Final = "sql_writer"
@@ -36,26 +36,19 @@ _SEVERAL: Final = (
     "that needs two, make a step for each, side by side, and bring their rows together afterwards."
 )
 _HINT: Final = "ask more precisely, or name the tables it is about"
-_SCHEMA: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {"sql": {"type": "string"}, "reason": {"type": "string"}},
-    "required": ["sql", "reason"],
-    "additionalProperties": False,
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SqlWriter:
     """An agent that reads one database, or chooses one of several for each statement.
 
-    `kinds` are the kinds of the databases by name, such as sqlite. `knowledge` is what it should
-    know beside the schema. With `run` off, a statement is checked by the database and not run.
+    `knowledge` is what it should know beside the schema. With `run` off, a statement is checked by
+    the database and not run.
     """
 
     spec: AgentSpec
     model: ChatModel
     sql: SqlTools
-    kinds: Mapping[str, str]
     rows: int
     knowledge: Sequence[ContextSource] = ()
     most_tries: int = 4
@@ -78,8 +71,8 @@ class SqlWriter:
             plain = " ".join((written.database, *written.sql.split())) if written else ""
             if written is None:
                 error = f"the answer is not one JSON object {_FORM}"
-            elif self._has_many and written.database not in self.kinds:
-                error = f'"database" must be one of {", ".join(self.kinds)}'
+            elif self._has_many and written.database not in self.sql.kinds:
+                error = f'"database" must be one of {", ".join(self.sql.kinds)}'
             elif plain in refused:
                 why = refused[plain]
                 what = Sentence("the same statement came back after it failed: {error}", error=why)
@@ -92,27 +85,27 @@ class SqlWriter:
                 except ToolFailed as failure:
                     error = refused[plain] = str(failure)
             call.progress(f"try {tries} of {self.most_tries}: {error}")
-            told = f"{fence('what the database said', error)}\n\nWrite another statement."
-            messages += [Message("assistant", answer), Message("user", told)]
+            reply = f"{fence('what the database said', error)}\n\nWrite another statement."
+            messages += [Message("assistant", answer), Message("user", reply)]
         count = self.most_tries
         what = Sentence("no statement worked in {count} tries: {error}", count=count, error=error)
         raise ToolFailed(what, hint=_HINT)
 
     @property
     def _has_many(self) -> bool:
-        return len(self.kinds) > 1
+        return len(self.sql.kinds) > 1
 
     async def _briefing(self, task: str, inputs: Mapping[str, Json]) -> list[Message]:
         """Returns the rules, the tables that fit the question, the knowledge and the question."""
         system = render_prompt(
             PROMPT,
             folder=self.prompts,
-            kind=" or ".join(dict.fromkeys(self.kinds.values())),
+            kind=" or ".join(dict.fromkeys(self.sql.kinds.values())),
             rows=str(self.rows),
             today=self.clock.now().date().isoformat(),
         )
         if self._has_many:
-            known = ", ".join(f"{name} ({kind})" for name, kind in self.kinds.items())
+            known = ", ".join(f"{name} ({kind})" for name, kind in self.sql.kinds.items())
             system += f"\n\nThere are several databases: {known}. {_ONE_OF_THEM}"
         blocks = [
             fence(block.title, block.text, block.source)
@@ -128,27 +121,24 @@ class SqlWriter:
         ]
 
     async def _ask(self, messages: Sequence[Message], call: Call) -> str:
-        form = _SCHEMA
-        if self._has_many:
-            names: dict[str, Any] = {"type": "string", "enum": list(self.kinds)}
-            properties = {**_SCHEMA["properties"], "database": names}
-            form = {**_SCHEMA, "properties": properties, "required": list(properties)}
+        database = {"database": list(self.sql.kinds)} if self._has_many else {}
+        form = text_fields(sql=(), reason=(), **database)
         try:
             answer = await read_answer(self.model.stream(Prompt(messages, schema=form)))
         except ModelFailed as failure:
-            made = ToolBusy if isinstance(failure, ModelBusy) else ToolFailed
-            raise made(Sentence("the model wrote no SQL: {why}", why=failure)) from None
+            kind = ToolBusy if isinstance(failure, ModelBusy) else ToolFailed
+            raise kind(Sentence("the model wrote no SQL: {why}", why=failure)) from None
         call.spend(answer.usage)
         return answer.text
 
     async def _try(self, written: _Written, call: Call) -> dict[str, Json]:
         """Runs or checks a statement; returns its rows, or only that it is accepted."""
-        name = written.database if self._has_many else next(iter(self.kinds))
+        name = written.database if self._has_many else next(iter(self.sql.kinds))
         where: dict[str, Json] = {"database": name} if self._has_many else {}
         if not self.run:
             # Whatever this comes to be, the database is opened for reading only.
             inner = f"SELECT * FROM (\n{written.sql}\n) AS checked"  # noqa: S608
-            planned = self.kinds[name] == "postgresql"
+            planned = self.sql.kinds[name] == "postgresql"
             checked = f"{inner} LIMIT 0" if planned else f"EXPLAIN {inner}"
             await self.sql.call("sql.query", {"query": checked, "limit": 1, **where}, call)
             notes: list[Json] = ["checked by the database, not run"]
@@ -182,7 +172,6 @@ def sql_writer(
         spec=card,
         model=model,
         sql=sql,
-        kinds=sql.kinds,
         rows=bounds.most_rows,
         knowledge=knowledge,
         run=run,

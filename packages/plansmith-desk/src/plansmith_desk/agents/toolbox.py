@@ -6,7 +6,7 @@ import asyncio
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -16,7 +16,7 @@ from plansmith import errors
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.plan.asking import MOST_QUESTIONS
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.plan.data import Json, content_hash, json_text
+from plansmith.plan.data import Json, content_hash, json_text, leaves
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call, Reply, ToolSource
 from plansmith.text import clip
@@ -26,7 +26,6 @@ _GAP: Final = re.compile(r"(?<!\s)\s*+(?:…|\.\.\.|\[…\]|\[\.\.\.\])\s*")
 _QUOTES: Final = str.maketrans("“”„«»‘’‚`", '"""""\'\'\'\'')
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 _IN_NAMES: Final = r"[\w/.\-~%?&=]"
-_TIMEOUT_S: Final = 120.0
 _ASKED: Final = "plansmith agent asked"
 
 
@@ -35,11 +34,14 @@ class Evidence:
 
     def __init__(self) -> None:
         # Of each call the texts it can be cited by, and its result, normalized for comparison.
-        self._seen: list[tuple[str, str]] = []
+        self._results: list[tuple[str, str]] = []
 
     def add(self, arguments: Mapping[str, Json], result: Json) -> None:
-        text = "\n".join(_texts(result))
-        self._seen.append(("\n".join((*_texts(dict(arguments)), text)), _plain(text)))
+        names, texts = (
+            [str(leaf) for leaf in leaves(value) if leaf is not None]
+            for value in (dict(arguments), result)
+        )
+        self._results.append(("\n".join([*names, *texts]), _plain("\n".join(texts))))
 
     def check(
         self, citations: Sequence[Mapping[str, str]]
@@ -51,8 +53,8 @@ class Evidence:
             cited = {name: text.strip() for name, text in citation.items() if text.strip()}
             flaw = self._flaw(cited)
             if flaw:
-                shown = cited.get("url") or cited.get("path") or cited.get("title", "")
-                notes.append(f"the citation of {shown[:200]!r} was dropped: {flaw}")
+                source = cited.get("url") or cited.get("path") or cited.get("title", "")
+                notes.append(f"the citation of {source[:200]!r} was dropped: {flaw}")
             elif cited not in kept:
                 kept.append(cited)
         return kept, notes
@@ -64,7 +66,7 @@ class Evidence:
         # Exactly this name, and not a longer one.
         short = re.escape(name.split("#", 1)[0].rstrip("/") or name)
         whole = re.compile(rf"(?<!{_IN_NAMES}){short}/?[.?]?(?!{_IN_NAMES})")
-        results = [result for names, result in self._seen if whole.search(names)]
+        results = [result for names, result in self._results if whole.search(names)]
         if not results:
             return "no tool returned it"
         parts = [part.strip('" ') for part in _GAP.split(_plain(cited.get("quote", "")))]
@@ -78,18 +80,6 @@ def _plain(text: str) -> str:
     # Letter by letter, so that a part of a text compares like the same part of the whole.
     common = _NOT_ASCII.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
     return re.sub(r"\s+", " ", common.translate(_QUOTES).casefold()).strip()
-
-
-def _texts(value: Json) -> Iterator[str]:
-    stack: list[Json] = [value]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, dict):
-            stack.extend(reversed(node.values()))
-        elif isinstance(node, list):
-            stack.extend(reversed(node))
-        elif node is not None:
-            yield node if isinstance(node, str) else str(node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +117,7 @@ class Toolbox:
         self._result_chars = result_chars
         self._call = call
         self._sources: dict[str, ToolSource] = {}
-        self._made: Counter[str] = Counter()
+        self._repeated: Counter[str] = Counter()
         self.specs: dict[str, ToolSpec] = {}
         self.set_aside: set[str] = set()
         self.evidence = Evidence()
@@ -139,7 +129,7 @@ class Toolbox:
             return
         # The task goes on where a question ended it.
         answer, state = call.reply.answer, cast("dict[str, Any]", call.reply.state)
-        self.answers = [(str(asked), known) for asked, known in state.get("answers", [])]
+        self.answers = [(str(question), known) for question, known in state.get("answers", [])]
         self.answers.append((str(state.get("question", "")), answer))
         if state.get("kind") == _ASKED:
             self._done = {_key(each["tool"], each["arguments"]): each for each in state["done"]}
@@ -170,8 +160,8 @@ class Toolbox:
             if flaw is not None:
                 why = f"the arguments do not fit: {flaw.message}"
                 return self._fenced(name, arguments, why, failed=True)
-        shown = ", ".join(f"{key}={value}" for key, value in arguments.items())
-        self._call.progress(f"{name} {clip(' '.join(shown.split()), 120)}")
+        text = ", ".join(f"{key}={value}" for key, value in arguments.items())
+        self._call.progress(f"{name} {clip(' '.join(text.split()), 120)}")
         try:
             result = await self._call_tool(spec, arguments)
         except errors.InputNeeded as need:
@@ -185,11 +175,11 @@ class Toolbox:
 
     def _failed(self, spec: ToolSpec, arguments: dict[str, Json], error: Exception) -> str:
         """Ends the task if the call may have taken effect, unless it is safe to repeat."""
-        told = isinstance(error, errors.PlansmithError)
-        why = str(error) if told else f"{type(error).__name__}: {error}"
+        is_ours = isinstance(error, errors.PlansmithError)
+        why = str(error) if is_ours else f"{type(error).__name__}: {error}"
         if isinstance(error, TimeoutError):
             why = "it took too long"
-        certain = told and not isinstance(error, errors.OutcomeUnknown)
+        certain = is_ours and not isinstance(error, errors.OutcomeUnknown)
         if not certain and spec.effect is not Effect.READ and not spec.idempotent:
             raise Unsure(f"it is unknown whether {spec.name} took effect: {why}")
         return self._fenced(spec.name, arguments, why, failed=True)
@@ -199,7 +189,7 @@ class Toolbox:
         if key in self._done and not spec.idempotent:
             return self._done[key]["result"]
         call = replace(self._call, key=f"{self._call.key}/{key[:16]}", reply=self._reply.get(key))
-        async with asyncio.timeout(spec.timeout_s or _TIMEOUT_S):
+        async with asyncio.timeout(spec.timeout_s or 120.0):
             result = await self._sources[spec.name].call(spec.name, arguments, call)
         # An answer is for one question: the same one, asked again, is put to the person again.
         self._reply.pop(key, None)
@@ -209,8 +199,8 @@ class Toolbox:
 
     def _fenced(self, name: str, arguments: Json, result: Json, *, failed: bool = False) -> str:
         key = content_hash([name, arguments, result])
-        self._made[key] += 1
-        if self._made[key] >= self._repeats:
+        self._repeated[key] += 1
+        if self._repeated[key] >= self._repeats:
             raise errors.ToolFailed(
                 Sentence(
                     "{name} repeats itself: it called {tool} {count} times with "
@@ -222,8 +212,8 @@ class Toolbox:
                 hint=Sentence("describe the task more precisely, or give the agent another tool"),
             )
         text = result if isinstance(result, str) else json_text(result)
-        shown = cut_with_note(text, self._result_chars)
-        return fence(f"{name} failed" if failed else f"result of {name}", shown)
+        excerpt = cut_with_note(text, self._result_chars)
+        return fence(f"{name} failed" if failed else f"result of {name}", excerpt)
 
     def _question(self, need: errors.InputNeeded, name: str, arguments: Json) -> errors.InputNeeded:
         """Makes the tool's question, with what is needed to continue the call later."""
@@ -236,7 +226,7 @@ class Toolbox:
             "state": cast("Json", need.state),
             "question": need.message,
             "done": list(self._done.values()),
-            "answers": [[asked, answer] for asked, answer in self.answers],
+            "answers": [[question, answer] for question, answer in self.answers],
         }
         return errors.InputNeeded(
             f"{self._agent}: {need.message}",

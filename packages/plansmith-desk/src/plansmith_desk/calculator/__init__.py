@@ -10,13 +10,12 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, PureTools, items, string, whole
-from plansmith_desk.calculator.numbers import MOST_DIGITS, Num, kept, too_large, written
+from plansmith_desk.calculator.numbers import MOST_DIGITS, Num, bounded, decimal_text, too_large
 from plansmith_desk.calculator.syntax import Value, amount, compute
 from plansmith_desk.calculator.units import unit
 from plansmith_desk.tool_specs import record, spec
 
 _DIGITS: Final = 15
-_LONGEST_FRACTION: Final = 40
 _AMOUNT: Final[dict[str, Any]] = {
     "anyOf": [{"type": "number"}, {"type": "string", "maxLength": 400}],
     "description": "A number, or one written as text to keep all its digits.",
@@ -26,7 +25,7 @@ _ANSWER: Final[dict[str, Any]] = {
     "text": {"type": "string", "description": "The number in full, or to the digits asked for."},
     "exact": {"type": "boolean", "description": "Whether the text is the number itself."},
 }
-_SHOWN: Final = whole("Digits shown of a number that does not end; 15 if left out.", 1, 50)
+_PRECISION: Final = whole("Digits shown of a number that does not end; 15 if left out.", 1, 50)
 _EXPRESSION: Final = string(
     "Such as (price * 3 + 4.50) * 1.25.", format="arithmetic", minLength=1, maxLength=4_000
 )
@@ -42,7 +41,7 @@ COMPUTE: Final = spec(
             "additionalProperties": {"anyOf": [*_AMOUNT["anyOf"], items(_AMOUNT, most=10_000)]},
             "maxProperties": 100,
         },
-        digits=_SHOWN,
+        digits=_PRECISION,
     ),
     record(_ANSWER, fraction=TEXT),
     timeout_s=10,
@@ -57,7 +56,7 @@ CONVERT: Final = spec(
             "from": string("The unit it is in, such as mile, kg, GiB, °F or m/s.", minLength=1),
             "to": string("The unit wanted.", minLength=1),
         },
-        digits=_SHOWN,
+        digits=_PRECISION,
     ),
     record({**_ANSWER, "unit": TEXT, "kind": TEXT}),
     timeout_s=10,
@@ -81,8 +80,8 @@ def _compute(given: Arguments, _: Job) -> Json:
     found = compute(given["expression"], values)
     answer = _answer(found, given.get("digits", _DIGITS))
     fraction = f"{found.value.numerator}/{found.value.denominator}"
-    shown = found.is_exact and not answer["exact"] and len(fraction) <= _LONGEST_FRACTION
-    return answer | {"fraction": fraction} if shown else answer
+    has_fraction = found.is_exact and not answer["exact"] and len(fraction) <= 40
+    return answer | {"fraction": fraction} if has_fraction else answer
 
 
 def _convert(given: Arguments, _: Job) -> Json:
@@ -93,7 +92,7 @@ def _convert(given: Arguments, _: Job) -> Json:
     absolute = number.value * source.factor + source.offset
     if source.kind == "temperature" and absolute < 0:
         raise ToolFailed(Sentence("that is colder than absolute zero"))
-    found = kept((absolute - target.offset) / target.factor, number)
+    found = bounded((absolute - target.offset) / target.factor, number)
     answer = _answer(found, given.get("digits", _DIGITS))
     return answer | {"unit": given["to"], "kind": target.kind}
 
@@ -102,7 +101,7 @@ def _answer(found: Num, digits: int) -> dict[str, Json]:
     value = found.value
     if abs(value) >= Fraction(10) ** MOST_DIGITS:
         raise too_large()
-    text, exact = written(found, digits)
+    text, exact = decimal_text(found, digits)
     if value.denominator == 1 and (exact or abs(value) < 2**53):
         return {"value": value.numerator, "text": text, "exact": exact}
     near = float(text)

@@ -39,19 +39,19 @@ class Num:
         return self.sure == _ALL
 
     def __add__(self, other: Num) -> Num:
-        return kept(self.value + other.value, self, other)
+        return bounded(self.value + other.value, self, other)
 
     def __sub__(self, other: Num) -> Num:
-        return kept(self.value - other.value, self, other)
+        return bounded(self.value - other.value, self, other)
 
     def __mul__(self, other: Num) -> Num:
-        return kept(self.value * other.value, self, other)
+        return bounded(self.value * other.value, self, other)
 
     def __truediv__(self, other: Num) -> Num:
-        return kept(self.value / other.divisor(), self, other)
+        return bounded(self.value / other.divisor(), self, other)
 
     def __mod__(self, other: Num) -> Num:
-        return kept(self.value % other.divisor(), self, other)
+        return bounded(self.value % other.divisor(), self, other)
 
     def __neg__(self) -> Num:
         return replace(self, value=-self.value)
@@ -77,7 +77,7 @@ def literal(text: str) -> Num:
     return Num(Fraction(plain))
 
 
-def kept(value: Fraction, *terms: Num) -> Num:
+def bounded(value: Fraction, *terms: Num) -> Num:
     """Makes a result as precise as its least precise operand; refuses too large ones."""
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > _MOST_BITS:
         raise too_large()
@@ -100,7 +100,7 @@ def power(base: Num, exponent: Num) -> Num:
         if not is_unit and abs(times.numerator) * max(1, bits - 1) > _MOST_BITS:
             raise too_large()
         whole = times.numerator % 2 if is_unit and number else times.numerator
-        return kept(number**whole, base, exponent)
+        return bounded(number**whole, base, exponent)
     if number < 0:
         raise ToolFailed(Sentence("a root of a negative number is not a real number"))
     if base.is_exact and exponent.is_exact and times.denominator <= 64:
@@ -141,14 +141,14 @@ def _near(function: Callable[[Decimal], Decimal], number: Num) -> Num:
         raise _no_value() from None
     if not found.is_finite() or abs(found.adjusted()) > MOST_DIGITS * 3:
         raise too_large()
-    return kept(Fraction(found), number, Num(Fraction(0), _SURE))
+    return bounded(Fraction(found), number, Num(Fraction(0), _SURE))
 
 
 def _no_value() -> ToolFailed:
     return ToolFailed(Sentence("a function has no value there"))
 
 
-def written(number: Num, digits: int) -> tuple[str, bool]:
+def decimal_text(number: Num, digits: int) -> tuple[str, bool]:
     """Returns a number as decimal text, and whether the text is exact."""
     value = number.value
     if value.denominator == 1 and number.is_exact:
@@ -161,10 +161,10 @@ def written(number: Num, digits: int) -> tuple[str, bool]:
     if number.is_exact and finite is not None and finite <= 100:
         digits_only = value.numerator * (10**finite // value.denominator)
         return f"{Decimal(digits_only).scaleb(-finite, _WIDE):f}", True
-    shown = min(digits, number.sure)
-    short = Context(prec=shown, Emax=999_999, Emin=-999_999)
+    precision = min(digits, number.sure)
+    short = Context(prec=precision, Emax=999_999, Emin=-999_999)
     found = short.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(short)
-    far = not -20 < found.adjusted() < max(40, shown)
+    far = not -20 < found.adjusted() < max(40, precision)
     return str(found) if far else f"{found:f}", False
 
 
@@ -194,7 +194,7 @@ def factorial(number: Num) -> Num:
     if not 0 <= value <= _LARGEST_FACTORIAL:
         message = Sentence("a factorial is of a number from 0 to {most}", most=_LARGEST_FACTORIAL)
         raise ToolFailed(message)
-    return kept(Fraction(math.factorial(value)))
+    return bounded(Fraction(math.factorial(value)))
 
 
 def _whole(number: Num, what: str) -> int:
@@ -210,7 +210,7 @@ def _round(number: Num, places: Num | None = None) -> Num:
         raise ToolFailed(Sentence("round takes up to {most} places", most=_MOST_PLACES))
     scale = Fraction(10) ** wanted
     up = math.floor(abs(number.value) * scale + Fraction(1, 2))
-    return kept((up if number.value >= 0 else -up) / scale, number)
+    return bounded((up if number.value >= 0 else -up) / scale, number)
 
 
 def _log(number: Num, base: Num | None = None) -> Num:
@@ -244,10 +244,6 @@ def _variance(*given: Num, sample: bool = True) -> Num:
     return _sum(*((each - mean) * (each - mean) for each in given)) / num(len(given) - sample)
 
 
-def _one(work: Callable[[Num], Num]) -> Function:
-    return Function(work)
-
-
 def _many(work: Callable[[tuple[Num, ...]], Num], least: int) -> Function:
     def unpacked(*given: Num) -> Num:
         return work(given)
@@ -256,12 +252,12 @@ def _many(work: Callable[[tuple[Num, ...]], Num], least: int) -> Function:
 
 
 def _exact(function: Callable[[Fraction], Fraction | int]) -> Function:
-    return _one(lambda n: kept(Fraction(function(n.value)), n))
+    return Function(lambda n: bounded(Fraction(function(n.value)), n))
 
 
 def _wholes(function: Callable[..., int]) -> Function:
     def work(*given: Num) -> Num:
-        return kept(Fraction(function(*(_whole(each, function.__name__) for each in given))))
+        return bounded(Fraction(function(*(_whole(each, function.__name__) for each in given))))
 
     return Function(work, 1, None)
 
@@ -272,7 +268,7 @@ def _float(function: Callable[[float], float]) -> Function:
             found = function(float(number.value))
         except (OverflowError, ValueError):
             raise _no_value() from None
-        return kept(Fraction(found), number, Num(Fraction(0), _FLOAT_SURE))
+        return bounded(Fraction(found), number, Num(Fraction(0), _FLOAT_SURE))
 
     return Function(work)
 
@@ -290,17 +286,17 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "trunc": _exact(math.trunc),
     "sign": _exact(lambda x: (x > 0) - (x < 0)),
     "round": Function(_round, 1, 2),
-    "sqrt": _one(lambda n: root(n, 2)),
-    "cbrt": _one(lambda n: root(n, 3)),
-    "exp": _one(lambda n: _near(_FINE.exp, n)),
+    "sqrt": Function(lambda n: root(n, 2)),
+    "cbrt": Function(lambda n: root(n, 3)),
+    "exp": Function(lambda n: _near(_FINE.exp, n)),
     "ln": Function(_log),
     "log": Function(_log, 2, 2),
-    "log2": _one(lambda n: _log(n, num(2))),
-    "log10": _one(lambda n: _log(n, num(10))),
+    "log2": Function(lambda n: _log(n, num(2))),
+    "log10": Function(lambda n: _log(n, num(10))),
     **{each.__name__: _float(each) for each in (math.sin, math.cos, math.tan)},
     **{each.__name__: _float(each) for each in (math.asin, math.acos, math.atan)},
-    "rad": _one(lambda n: n * _PI / num(180)),
-    "deg": _one(lambda n: n * num(180) / _PI),
+    "rad": Function(lambda n: n * _PI / num(180)),
+    "deg": Function(lambda n: n * num(180) / _PI),
     "factorial": Function(factorial),
     "gcd": _wholes(math.gcd),
     "lcm": _wholes(math.lcm),

@@ -159,7 +159,7 @@ class _Reader:
                 part = self._tokens[self._at - 1]
             return n.literal(part.replace(",", ""))
         if re.match(r"\w", part):
-            return self._called(part) if self._next == "(" else self._named(part)
+            return self._call(part) if self._next == "(" else self._value(part)
         if part == "(":
             found = self._sum()
             if self._next == ",":
@@ -177,7 +177,7 @@ class _Reader:
             raise self._misread("calc.operator")
         self._at += 1
 
-    def _called(self, name: str) -> Num:
+    def _call(self, name: str) -> Num:
         """Returns the value of a function; a list counts as its numbers."""
         if name.lower() not in n.FUNCTIONS:
             raise _unknown("calc.absent_function", name, {*n.FUNCTIONS})
@@ -198,7 +198,7 @@ class _Reader:
         self._close()
         return n.FUNCTIONS[name.lower()].apply(name.lower(), given)
 
-    def _named(self, name: str) -> Num:
+    def _value(self, name: str) -> Num:
         value = self._values.get(name, n.CONSTANTS.get(name.lower()))
         if isinstance(value, Num):
             return value
@@ -211,8 +211,8 @@ class _Reader:
         raise _unknown("calc.absent_value", name, {*n.CONSTANTS, *self._values})
 
     def _misread(self, why: str) -> ToolFailed:
-        shown = self._text.strip()[:60]
-        return ToolFailed(Sentence("'{text}' is not understood", text=shown), hint=Sentence(why))
+        text = self._text.strip()[:60]
+        return ToolFailed(Sentence("'{text}' is not understood", text=text), hint=Sentence(why))
 
 
 def _too_deep() -> ToolFailed:

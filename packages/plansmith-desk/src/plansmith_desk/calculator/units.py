@@ -171,10 +171,10 @@ def _single(text: str) -> Unit:
     match = _FACTOR.fullmatch(name)
     if match is None:
         raise ToolFailed(Sentence("'{text}' is not a unit", text=text), hint=_SUCH)
-    return _named(match["name"]).to(raised * int(match["power"] or 1))
+    return _by_name(match["name"]).to(raised * int(match["power"] or 1))
 
 
-def _named(name: str) -> Unit:
+def _by_name(name: str) -> Unit:
     known = _known()
     if name in known:
         return known[name]
@@ -195,7 +195,6 @@ def _named(name: str) -> Unit:
 
 @cache
 def _known() -> dict[str, Unit]:
-    """Returns all known unit names, with prefixes and plurals."""
     found: dict[str, Unit] = {}
     for line in _TABLE.strip().splitlines():
         left, _, right = line.partition(" = ")

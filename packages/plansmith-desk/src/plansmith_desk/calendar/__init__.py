@@ -15,7 +15,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock
 from plansmith.tools import toolset as ts
 from plansmith_desk.calendar import moments
-from plansmith_desk.calendar.spoken import spoken
+from plansmith_desk.calendar.phrases import read_phrase
 from plansmith_desk.tool_specs import YES, record, spec
 
 _WHOLE: Final = {"type": "integer"}
@@ -29,14 +29,14 @@ _ZONE: Final = ts.string(
 )
 _LOCAL: Final = {**_ZONE, "description": "City or zone of times that have none of their own."}
 _MOST: Final = {"years": 10_000, "months": 120_000, "weeks": 600_000, "days": 4_000_000}
-_SAID: Final = record({"en": ts.TEXT, "zh": ts.TEXT})
+_PHRASE: Final = record({"en": ts.TEXT, "zh": ts.TEXT})
 _MOMENT: Final = record(
     {
         "iso": ts.string("The time with its offset; only the date if only that was given."),
         "date": ts.TEXT,
         "time": ts.string("Hours, minutes and seconds on the clocks of the zone."),
         "clock": ts.string("Hours and minutes."),
-        "spoken": _SAID,
+        "spoken": _PHRASE,
         "zone": ts.TEXT,
         "offset": ts.string("Distance from UTC, such as +02:00."),
         "utc": ts.TEXT,
@@ -68,7 +68,7 @@ _UNTIL: Final = record(
         "weekday": ts.TEXT,
         "days": {**_WHOLE, "description": "From today; negative for the past."},
         "text": ts.TEXT,
-        "away": _SAID,
+        "away": _PHRASE,
     },
     notes=ts.NOTES,
 )
@@ -148,8 +148,8 @@ class CalendarTools(ts.PureTools):
         return _result(moments.in_zone(self._clock.now(), self._place(given)))
 
     def _place(self, given: ts.Arguments, name: str = "zone") -> str:
-        said: str = given.get(name, "here")
-        return self._zone if said.strip().casefold() in _HERE else moments.zone_name(said)
+        place: str = given.get(name, "here")
+        return self._zone if place.strip().casefold() in _HERE else moments.zone_name(place)
 
     def _today(self, zone: str) -> date:
         return moments.in_zone(self._clock.now(), zone).at.date()
@@ -159,30 +159,31 @@ class CalendarTools(ts.PureTools):
 
     def _moment(self, text: str, zone: str, *, after: date | None = None) -> moments.Moment:
         """Reads a time as ISO text, or as people say it; a day without year is that `after`."""
-        if text.strip().casefold() in _NOW:
+        text = text.strip()
+        if text.casefold() in _NOW:
             return moments.in_zone(self._clock.now(), zone)
-        found = None if _ISO.match(text.strip()) else spoken(text, self._today(zone), after=after)
+        found = None if _ISO.match(text) else read_phrase(text, self._today(zone), after=after)
         if found is None:
             return moments.moment(text, zone)
         at = datetime.combine(found.day, found.clock or time())
-        read = moments.placed(at, zone, is_day=found.clock is None)
+        read = moments.local_moment(at, zone, is_day=found.clock is None)
         return replace(read, notes=(*read.notes, found.note)) if found.note else read
 
     def _until(self, given: ts.Arguments, _: ts.Job) -> Json:
         found = self._moment(given["date"], self._zone)
         day = found.at.date()
         days = (day - self._today(self._zone)).days
-        counted = f"{abs(days):,} day{'' if abs(days) == 1 else 's'}"
-        away: dict[str, Json] = {"en": f"{counted} ago", "zh": f"已经过去 {-days} 天"}
+        distance = f"{abs(days):,} day{'' if abs(days) == 1 else 's'}"
+        away: dict[str, Json] = {"en": f"{distance} ago", "zh": f"已经过去 {-days} 天"}
         if days >= 0:
-            away = {"en": f"{counted} from today", "zh": f"还有 {days} 天"}
+            away = {"en": f"{distance} from today", "zh": f"还有 {days} 天"}
         if not days:
             away = {"en": "today", "zh": "就是今天"}
         result: dict[str, Json] = {
             "date": str(day),
             "weekday": moments.WEEKDAYS[day.weekday()],
             "days": days,
-            "text": f"{_in_words(day)['en']}: {away['en']}",
+            "text": f"{moments.in_words(day)['en']}: {away['en']}",
             "away": away,
         }
         return ts.noted(result, found.notes)
@@ -238,7 +239,7 @@ def _result(found: moments.Moment) -> Json:
         "date": str(at.date()),
         "time": at.strftime("%H:%M:%S"),
         "clock": at.strftime("%H:%M"),
-        "spoken": _in_words(at),
+        "spoken": moments.in_words(at),
         "zone": found.zone,
         "offset": at.isoformat()[-6:] if at.utcoffset() else "+00:00",
         "utc": utc.isoformat(timespec=whole_seconds).replace("+00:00", "Z"),
@@ -251,15 +252,6 @@ def _result(found: moments.Moment) -> Json:
         "summer_time": bool(at.dst()),
     }
     return ts.noted(result, found.notes)
-
-
-def _in_words(day: date) -> dict[str, Json]:
-    """Returns a date as people say it, with its weekday, in English and in Chinese."""
-    weekday, month = moments.WEEKDAYS[day.weekday()], moments.MONTHS[day.month - 1]
-    return {
-        "en": f"{weekday}, {day.day} {month} {day.year}",
-        "zh": f"{day.year}年{day.month}月{day.day}日星期{'一二三四五六日'[day.weekday()]}",
-    }
 
 
 def _number(value: float) -> int | float:

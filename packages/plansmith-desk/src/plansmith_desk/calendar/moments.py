@@ -15,6 +15,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from plansmith.errors import ToolFailed
+from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, did_you_mean
 
 _ISO: Final = "such as 2026-03-29, 24 December, next Friday or 2026-03-29T14:30"
@@ -69,11 +70,11 @@ def moment(text: str, zone: str) -> Moment:
         message = Sentence("'{text}' is not a time: {error}", text=text, error=error)
         raise ToolFailed(message, hint=_ISO) from None
     if found.tzinfo is None:
-        return placed(found, zone, is_day=_DAY.fullmatch(text) is not None)
+        return local_moment(found, zone, is_day=_DAY.fullmatch(text) is not None)
     return Moment(found, _offset_name(found))
 
 
-def placed(naive: datetime, zone: str, *, is_day: bool = False) -> Moment:
+def local_moment(naive: datetime, zone: str, *, is_day: bool = False) -> Moment:
     """Puts a clock time into a zone; resolves and notes skipped and repeated times."""
     where = zone_of(zone)
     try:
@@ -119,9 +120,9 @@ def plus(start: Moment, amounts: Mapping[str, int]) -> Moment:
         naive, notes = _plus_calendar(start.at.replace(tzinfo=None, fold=0), amounts)
         clock = timedelta(**{unit: amounts.get(unit, 0) for unit in CLOCK})
         if start.is_day and not clock:
-            return replace(placed(naive, start.zone, is_day=True), notes=tuple(notes))
+            return replace(local_moment(naive, start.zone, is_day=True), notes=tuple(notes))
         moved = naive != start.at.replace(tzinfo=None, fold=0)
-        there = placed(naive, start.zone) if moved else start
+        there = local_moment(naive, start.zone) if moved else start
         at = (there.at.astimezone(UTC) + clock).astimezone(there.at.tzinfo)
     except (OverflowError, ValueError):
         raise out_of_range() from None
@@ -199,6 +200,15 @@ def parts_between(start: Moment, end: Moment) -> dict[str, int]:
     minutes, seconds = divmod(rest.seconds, 60)
     found = {"years": months // 12, "months": months % 12, "days": rest.days}
     return found | {"hours": minutes // 60, "minutes": minutes % 60, "seconds": seconds}
+
+
+def in_words(day: date) -> dict[str, Json]:
+    """Returns a date as people say it, with its weekday, in English and in Chinese."""
+    weekday, month = WEEKDAYS[day.weekday()], MONTHS[day.month - 1]
+    return {
+        "en": f"{weekday}, {day.day} {month} {day.year}",
+        "zh": f"{day.year}年{day.month}月{day.day}日星期{'一二三四五六日'[day.weekday()]}",
+    }
 
 
 def _clock(at: datetime) -> str:

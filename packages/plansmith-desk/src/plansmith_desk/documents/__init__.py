@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from plansmith.errors import ToolFailed
 from plansmith.lazy import lazy_modules
@@ -128,7 +128,7 @@ class DocumentLimits:
     paged_bytes: int = 30_000_000
     compared_bytes: int = 10_000_000_000
     seconds: float = 40.0
-    shown: int = 100
+    listed: int = 100
     letters: int = 24_000
 
 
@@ -139,15 +139,9 @@ class DocumentTools(ts.ToolSet):
         self._folder = Folder(root)
         self._limits = limits or DocumentLimits()
         self._texts: dict[tuple[str | int, ...], tuple[str, list[str]]] = {}
-        super().__init__(
-            [
-                ts.BuiltIn(_LOOKUP, self._lookup),
-                ts.BuiltIn(_READ_ALL, self._read_all),
-                ts.BuiltIn(_COUNT, self._count),
-                ts.BuiltIn(_COMPARE, self._compare),
-                ts.BuiltIn(_DUPLICATES, self._duplicates),
-            ]
-        )
+        specs = (_LOOKUP, _READ_ALL, _COUNT, _COMPARE, _DUPLICATES)
+        works = (self._lookup, self._read_all, self._count, self._compare, self._duplicates)
+        super().__init__([ts.BuiltIn(*each) for each in zip(specs, works, strict=True)])
 
     def _lookup(self, given: ts.Arguments, job: ts.Job) -> Json:
         path = given.get("path") or "."
@@ -197,21 +191,21 @@ class DocumentTools(ts.ToolSet):
             if job.given_up:
                 break
             try:
-                counts[name] = _counted(self._pieces(name, job), forms)
+                counts[name] = _count_lines(self._pieces(name, job), forms)
             except ToolFailed as error:
                 if len(names) == 1:
                     raise
                 notes.append(f"left out: {error.message}")
         fitting = {name: each["lines"] for name, each in counts.items()}
-        shown = [(name, count) for name, count in fitting.items() if count or not forms]
-        most = self._limits.shown
-        if len(shown) > most:
-            notes.append(f"{len(shown) - most:,} more files are counted, not listed")
+        listed = [(name, count) for name, count in fitting.items() if count or not forms]
+        most = self._limits.listed
+        if len(listed) > most:
+            notes.append(f"{len(listed) - most:,} more files are counted, not listed")
         whole = sum(counts.values(), Counter[str]())
         result: dict[str, Json] = {
             "count": whole["lines"],
             "unit": "lines",
-            "files": [{"path": name, "count": count} for name, count in shown[:most]],
+            "files": [{"path": name, "count": count} for name, count in listed[:most]],
         }
         if not forms:
             result |= {"words": whole["words"], "characters": whole["letters"]}
@@ -250,7 +244,7 @@ class DocumentTools(ts.ToolSet):
         same: bool,
         notes: Sequence[str] = (),
     ) -> Json:
-        most, (added, removed, changed) = self._limits.shown, lists
+        most, (added, removed, changed) = self._limits.listed, lists
         result: dict[str, Json] = {
             "same": same,
             "added": [clip(line, _LONGEST_LINE) for line in added[:most]],
@@ -260,15 +254,15 @@ class DocumentTools(ts.ToolSet):
                 for old, new in changed[:most]
             ],
         }
-        told, cut = list[str](), list[str]()
+        parts, cut = list[str](), list[str]()
         where = f"only in {names[1]}", f"only in {names[0]}", "changed"
         counts = len(added), len(removed), len(changed)
         for what, count in zip(where, counts, strict=True):
-            told += [f"{count:,} {unit}{'' if count == 1 else 's'} {what}"] if count else []
+            parts += [f"{count:,} {unit}{'' if count == 1 else 's'} {what}"] if count else []
             cut += [f"only the first {most} of {count:,} are listed"] if count > most else []
         order = "" if same else ", in another order"
         otherwise = f"{names[0]} and {names[1]} have the same {unit}s{order}"
-        result["summary"] = f"{', '.join(told) or otherwise}."
+        result["summary"] = f"{', '.join(parts) or otherwise}."
         return ts.noted(result, [*notes, *cut])
 
     def _duplicates(self, given: ts.Arguments, job: ts.Job) -> Json:
@@ -294,11 +288,11 @@ class DocumentTools(ts.ToolSet):
                     notes.append(f"left out: {error.message}")
             groups += [(size, same) for same in found.values() if len(same) > 1]
         groups.sort(key=lambda group: (-group[0] * (len(group[1]) - 1), group[1]))
-        most = self._limits.shown
+        most = self._limits.listed
         if len(groups) > most:
             notes.append(f"only the first {most} of {len(groups):,} groups are listed")
-        shown: list[Json] = [{"size": size, "paths": [*names]} for size, names in groups[:most]]
-        return ts.noted({"groups": shown, "count": len(groups)}, _few(notes))
+        listed: list[Json] = [{"size": size, "paths": [*names]} for size, names in groups[:most]]
+        return ts.noted({"groups": listed, "count": len(groups)}, _few(notes))
 
     def _digests(self, folder: str, job: ts.Job) -> dict[str, bytes]:
         start = len(self._folder.plain(folder))
@@ -311,14 +305,12 @@ class DocumentTools(ts.ToolSet):
 
     def _digest(self, name: str) -> bytes:
         """Returns a digest of a file's content; fails if it changes meanwhile."""
-        made = hashlib.sha256()
         with self._folder.opened(name) as file:
             before = os.fstat(file.fileno())
-            while piece := file.read(_PIECE):
-                made.update(piece)
+            digest = hashlib.file_digest(cast("io.BufferedReader", file), "sha256").digest()
             if stamp(before) != stamp(os.fstat(file.fileno())):
                 raise ToolFailed(Sentence("{name} changed while it was read", name=name))
-        return made.digest()
+        return digest
 
     def _walk(self, path: str) -> Iterator[tuple[str, int]]:
         """Yields the files below a folder with their sizes; skips what programs put there."""
@@ -406,7 +398,7 @@ class DocumentTools(ts.ToolSet):
                         raise ToolFailed(Sentence("the count was given up"))
 
 
-def _counted(pieces: Iterable[str], forms: Sequence[str]) -> Counter[str]:
+def _count_lines(pieces: Iterable[str], forms: Sequence[str]) -> Counter[str]:
     """Counts lines, words and letters; with forms only the lines that have one of them."""
     found: Counter[str] = Counter()
     fitting = False
@@ -422,8 +414,7 @@ def _counted(pieces: Iterable[str], forms: Sequence[str]) -> Counter[str]:
     return found
 
 
-# What was added, removed and changed.
-_Difference = tuple[list[str], list[str], list[tuple[str, str]]]
+_Difference = tuple[list[str], list[str], list[tuple[str, str]]]  # added, removed, changed
 
 
 def _compared_lines(first: str, second: str) -> _Difference:

@@ -16,11 +16,9 @@ from plansmith_planner.language.words import FILLER, STOP, is_cjk, stem
 _MOST_LETTERS: Final = 1_800
 _CHUNK: Final = 450
 _SHORT: Final = 1_000  # a document that comes whole
-_CANDIDATES: Final = 40
 _WORTH: Final = 0.4  # of the best score; what fits less is noise
 _NAME_WEIGHT: Final = 0.5
 _DOCUMENT_WEIGHT: Final = 0.4
-_LATEST_BONUS: Final = 1.5
 _LENGTH_WEIGHT: Final = 0.15
 _PAGE: Final = 3_000
 _HEADED: Final = (".md", ".markdown", ".html", ".htm", ".docx")
@@ -67,7 +65,7 @@ def find_passages(question: str, documents: Sequence[Document]) -> list[Passage]
         [(path, text)] = documents
         start = chunks(text, size=_MOST_LETTERS, overlap=0, headings=False)[0]
         return [Passage(path, start.first, start.text)]
-    return _best(words, documents, {at: scores[at] for at in ranked[:_CANDIDATES]})
+    return _best(words, documents, {at: scores[at] for at in ranked[:40]})
 
 
 def _whole(document: Document) -> Passage:
@@ -85,11 +83,11 @@ def _prefer_latest(documents: Sequence[Document], scores: list[float]) -> None:
         if score >= most / 2 and (date := _DATE.search(documents[at].path))
     ]
     if dated:
-        scores[-max(dated)[1]] *= _LATEST_BONUS
+        scores[-max(dated)[1]] *= 1.5
 
 
 def _scores(
-    words: Sequence[_Word], texts: Sequence[tuple[_Held, _Held]], weights: Sequence[float]
+    words: Sequence[_Word], texts: Sequence[tuple[_Content, _Content]], weights: Sequence[float]
 ) -> list[float]:
     """Returns how well texts have the words of a question; a rare word says more.
 
@@ -168,17 +166,17 @@ class _Word(NamedTuple):
     forms: Mapping[str, float]
     weight: float
 
-    def likeness(self, held: _Held) -> float:
+    def likeness(self, content: _Content) -> float:
         found = 0.0
         for form, like in self.forms.items():
             # All endings of a word share this part: a stem ends in i for y.
-            begun = form.removesuffix("i") if len(form) > 3 else form
-            if form in held or begun in held:
+            start = form.removesuffix("i") if len(form) > 3 else form
+            if form in content or start in content:
                 found = max(found, like)
         return found
 
 
-_Held = str | frozenset[str]  # a text, or its words without endings
+_Content = str | frozenset[str]  # a text, or its words without endings
 
 
 def _terms(text: str) -> frozenset[str]:

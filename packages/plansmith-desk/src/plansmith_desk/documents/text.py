@@ -49,7 +49,6 @@ def paper_head(name: str, data: bytes, *, seconds: float) -> tuple[int, str]:
 _HERE: Final = "plansmith_desk.documents.text:read_here"
 _SECONDS: Final = 30.0
 _GRACE_S: Final = 1.0
-_MEMORY: Final = 1 << 30
 _HEAD: Final = 4_096
 
 
@@ -58,7 +57,7 @@ def _in_child(name: str, data: bytes, *, head: bool, seconds: float) -> dict[str
         hint = 'pip install packages/* "plansmith[documents]"'
         raise ToolFailed(Sentence("PDF needs pypdf, which is not installed"), hint=hint)
     arguments = {"name": name, "data": b64encode(data).decode("ascii"), "head": head}
-    limits = ProcessLimits(seconds=seconds, memory_bytes=_MEMORY, grace_s=_GRACE_S)
+    limits = ProcessLimits(seconds=seconds, memory_bytes=1 << 30, grace_s=_GRACE_S)
     try:
         found = cast("Any", SUBPROCESSES.call(_HERE, arguments, limits=limits, job=None))
     except ToolBusy:
@@ -123,7 +122,6 @@ def _decoded(name: str, data: bytes) -> str:
 
 
 _MOST_PAGES: Final = 500
-_PDF_SECONDS: Final = 20.0
 _MOST_DRAWN: Final = 5_000_000
 
 
@@ -171,16 +169,16 @@ def _unlocked(reader: Any) -> bool:
 
 def _pdf_pages(reader: Any, count: int) -> Iterator[str | None]:
     """Yields the text of each page, None for a broken one, until the time is up."""
-    end = time.monotonic() + _PDF_SECONDS
+    end = time.monotonic() + 20.0
     for at in range(count):
         if at and time.monotonic() > end:
             return
         try:
             page = reader.pages[at]
-            drawn = page.get_contents()
+            contents = page.get_contents()
             # To read a page takes time by its size: one of many megabytes is a trap, not text.
-            small = drawn is not None and len(drawn.get_data()) <= _MOST_DRAWN
-            yield str(page.extract_text()) if small else "" if drawn is None else None
+            small = contents is not None and len(contents.get_data()) <= _MOST_DRAWN
+            yield str(page.extract_text()) if small else "" if contents is None else None
         except Exception:  # noqa: BLE001 - one broken page must not hide the others
             yield None
 
@@ -242,7 +240,6 @@ def _check_xml(name: str, xml: bytes) -> None:
 
 
 def _docx_pieces(xml: bytes) -> Iterator[str]:
-    """Yields the text of a Word document: a line for a paragraph and for a row of a table."""
     opened: Counter[str] = Counter()
     events = ET.iterparse(io.BytesIO(xml), events=("start", "end"))  # noqa: S314 - no entities
     for event, node in events:

@@ -54,7 +54,6 @@ class _UnwrittenFolder(Folder):
         return data
 
     def content(self, name: str) -> Content | None:
-        """Returns the content of a file; None if nothing has its name."""
         if not self._is_there(name):
             return None
         with self.opened(name) as file:

@@ -160,15 +160,15 @@ class MovingTools(ToolSet):
 
     @contextmanager
     def _entry(self, name: str, *, make: bool = False, writes: bool = False) -> Generator[_Entry]:
-        shown = self._folder.plain(name)
+        plain = self._folder.plain(name)
         with self._folder.parent(name, make=make, writes=writes) as (place, last):
             try:
                 state = os.stat(last, dir_fd=place, follow_symlinks=False)
             except FileNotFoundError:
                 state = None
             except OSError as error:
-                raise folders.failed(shown, error) from None
-            yield _Entry(place, last, shown, state)
+                raise folders.failed(plain, error) from None
+            yield _Entry(place, last, plain, state)
 
 
 def new_path(folder: folders.Folder, old: str, to: str) -> str:

@@ -75,8 +75,8 @@ class WorkFiles:
         for step in active_steps(run.plan, run.templates):
             spec = specs.get(step.tool) if isinstance(step, ToolStep) else None
             if isinstance(step, ToolStep) and spec is not None and writes_files(spec):
-                seen = await step_preview(self._folder, spec, step)
-                found |= {step.id: seen} if seen is not None else {}
+                change = await step_preview(self._folder, spec, step)
+                found |= {step.id: change} if change is not None else {}
         return found
 
     async def written(self, run_id: str, *, keep: str = "") -> list[RunFile]:
@@ -145,17 +145,16 @@ async def _value(store: PlanStore, digest: str) -> Any:
 
 
 def _written(step: str, at: datetime, spec: ToolSpec, given: Any, result: Any) -> Iterator[_Write]:
-    match result:
-        case {"path": str(path)} if isinstance(given, dict):
-            if spec == moving.MOVE and isinstance(result.get("from"), str):
-                yield _Write(result["from"], step, at, is_there=False)
-            text = cast("dict[str, Any]", given).get("text") if spec == tools.WRITE else None
-            content = text.encode() if isinstance(text, str) else None
-            size = result.get("bytes")
-            size = size if isinstance(size, int) else None
-            yield _Write(path, step, at, size, content, is_there=spec != moving.DELETE)
-        case _:
-            pass
+    if not isinstance(result, dict) or not isinstance(given, dict):
+        return
+    fields = cast("dict[str, Any]", result)
+    if isinstance(fields.get("path"), str):
+        if spec == moving.MOVE and isinstance(fields.get("from"), str):
+            yield _Write(fields["from"], step, at, is_there=False)
+        text = cast("dict[str, Any]", given).get("text") if spec == tools.WRITE else None
+        content = text.encode() if isinstance(text, str) else None
+        size = fields.get("bytes") if isinstance(fields.get("bytes"), int) else None
+        yield _Write(fields["path"], step, at, size, content, is_there=spec != moving.DELETE)
 
 
 def _now(folder: Folder, written: _Write, *, keep: bool) -> RunFile:

@@ -127,7 +127,6 @@ class FileTools(ts.ToolSet):
         return name.removeprefix(root).lstrip("/") if name.startswith(f"{root}/") else name
 
     def _search(self, given: ts.Arguments, job: ts.Job) -> Json:
-        """Returns the files that contain the text, with the first matching lines."""
         text: str = given["text"]
         if not text.strip():
             raise ToolFailed(Sentence("there is nothing to search for"))
@@ -152,8 +151,8 @@ class FileTools(ts.ToolSet):
                 for number, line in enumerate(content.splitlines(), start=1)
                 if any(needle in line.casefold() for needle in needles)
             ]
-            shown = lines[: self._limits.lines_each]
-            hit: Json = {"path": path, "count": len(lines), "lines": shown}
+            first = lines[: self._limits.lines_each]
+            hit: Json = {"path": path, "count": len(lines), "lines": first}
             found += [hit] if lines else []
         result: dict[str, Json] = {"text": text, "files": found, "searched": searched}
         if len(needles) > 1:
@@ -222,23 +221,17 @@ REPLACE: Final = spec(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceLimits:
-    """Limits: size of a file, names found and names looked at."""
-
-    bytes_each: int = 10_000_000
-    found: int = 500
-    searched: int = 100_000
+_MOST_BYTES: Final = 10_000_000
+_MOST_FOUND: Final = 500
+_MOST_SEARCHED: Final = 100_000
 
 
 class WorkspaceTools(ts.ToolSet):
     """The tools that write in a folder; `write=False` leaves only the one that finds."""
 
-    def __init__(
-        self, root: Path | Folder, *, write: bool = True, limits: WorkspaceLimits | None = None
-    ) -> None:
+    def __init__(self, root: Path | Folder, *, write: bool = True, most: int = _MOST_BYTES) -> None:
         self._folder = Folder.of(root)
-        self._limits = limits or WorkspaceLimits()
+        self._most = most
         # Two steps that add to one file at once must not lose what the other added.
         self._turn = threading.Lock()
         writing = [
@@ -252,23 +245,21 @@ class WorkspaceTools(ts.ToolSet):
         files: list[Json] = []
         searched = 0
         for path, state in self._folder.walk(given.get("folder", ".")):
-            if job.given_up or searched >= self._limits.searched:
+            if job.given_up or searched >= _MOST_SEARCHED:
                 break
             searched += 1
             if fits(path, given["pattern"]):
                 files.append(listed(path, state))
-        left_out = len(files[self._limits.found :])
-        result: dict[str, Json] = {"files": files[: self._limits.found], "searched": searched}
+        left_out = len(files[_MOST_FOUND:])
+        result: dict[str, Json] = {"files": files[:_MOST_FOUND], "searched": searched}
         return result | {"left_out": left_out} if left_out else result
 
     def _write(self, given: ts.Arguments, _: ts.Job) -> Json:
         data, over = given["text"].encode(), given.get("overwrite", False)
         with self._turn:
-            done = self._folder.write(
-                given["path"], data, overwrite=over, most=self._limits.bytes_each
-            )
-        told: dict[str, Json] = {"created": done.created, "changed": done.changed}
-        return {"path": self._folder.plain(given["path"]), "bytes": len(data), **told}
+            done = self._folder.write(given["path"], data, overwrite=over, most=self._most)
+        state: dict[str, Json] = {"created": done.created, "changed": done.changed}
+        return {"path": self._folder.plain(given["path"]), "bytes": len(data), **state}
 
     def _append(self, given: ts.Arguments, _: ts.Job) -> Json:
         created = False
@@ -281,7 +272,7 @@ class WorkspaceTools(ts.ToolSet):
             return (old or b"") + gap + added
 
         with self._turn:
-            data = self._folder.update(given["path"], longer, most=self._limits.bytes_each)
+            data = self._folder.update(given["path"], longer, most=self._most)
         return {"path": self._folder.plain(given["path"]), "bytes": len(data), "created": created}
 
     def _replace(self, given: ts.Arguments, _: ts.Job) -> Json:
@@ -297,9 +288,9 @@ class WorkspaceTools(ts.ToolSet):
                 raise ToolFailed(what) from None
             found = text.count(given["old"])
             if found != times:
-                shown = {"count": found, "name": name, "wanted": times}
+                counts = {"count": found, "name": name, "wanted": times}
                 what = Sentence(
-                    "the old text occurs {count} times in {name}, not {wanted}", **shown
+                    "the old text occurs {count} times in {name}, not {wanted}", **counts
                 )
                 around = Sentence("give more of the text around it")
                 raise ToolFailed(what, hint=around if found else Sentence("read the file first"))
@@ -307,5 +298,5 @@ class WorkspaceTools(ts.ToolSet):
             return changed.encode()
 
         with self._turn:
-            data = self._folder.update(name, edited, make=False, most=self._limits.bytes_each)
+            data = self._folder.update(name, edited, make=False, most=self._most)
         return {"path": self._folder.plain(given["path"]), "bytes": len(data), "replaced": times}

@@ -7,22 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from plansmith.plan.refs import pieces, value_text
+from plansmith.plan.sentence import language_of
 from plansmith.ports import ReplyBrief
 from plansmith.report.result_text import Language, number_text, table
+from plansmith_desk.calendar.moments import in_words
 
 Fields = Mapping[str, Any]
 MOST_NAMES: Final = 12
 MOST_ROWS: Final = 20
 _MOST_LINES: Final = 5
 _LONGEST_NOTE: Final = 400  # letters of a note that a built-in tool writes
-
-
-def language_of(locale: str) -> Literal["en", "zh"]:
-    """Returns the language of our sentences that is nearest to a locale."""
-    return "zh" if locale.startswith("zh") else "en"
 
 
 class Task(NamedTuple):
@@ -38,7 +35,6 @@ class Task(NamedTuple):
 
     @classmethod
     def of(cls, brief: ReplyBrief) -> Task:
-        """Makes the task of an instruction and the results that it refers to."""
         writes = brief.style == "worded"
         words: list[str] = []
         texts: dict[str, list[str]] = {}
@@ -53,7 +49,7 @@ class Task(NamedTuple):
             texts.setdefault(each.step, []).append(value_text(value))
         results = {step: "\n".join(dict.fromkeys(some)) for step, some in texts.items()}
         request = " ".join("".join(words).split())
-        return cls(request, results, language_of(brief.locale), writes)
+        return cls(request, results, cast("Language", language_of(brief.locale)), writes)
 
     @property
     def source(self) -> str:
@@ -62,22 +58,21 @@ class Task(NamedTuple):
         plain = [re.sub(r"\\[nt]", " ", each).replace('\\"', '"') for each in self.results.values()]
         return "\n".join([self.request, *plain])
 
-    def say(self, english: str, chinese: str) -> str:
+    def text(self, english: str, chinese: str) -> str:
         return chinese if self.language == "zh" else english
 
     def joined(self, names: Sequence[object]) -> str:
-        return self.say(", ", "、").join(map(str, names))
+        return self.text(", ", "、").join(map(str, names))
 
-    def named(self, name: str, text: str) -> str:
-        return f"{name}{self.say(': ', '：')}{text}"
+    def labelled(self, name: str, text: str) -> str:
+        return f"{name}{self.text(': ', '：')}{text}"
 
-    def noted(self, text: object, *notes: object) -> str:
-        words = self.say(", ", "，").join(map(str, notes))
-        return self.say(f"{text} ({words})", f"{text}（{words}）")
+    def with_notes(self, text: object, *notes: object) -> str:
+        words = self.text(", ", "，").join(map(str, notes))
+        return self.text(f"{text} ({words})", f"{text}（{words}）")
 
     def more(self, count: int, unit: str = "个") -> list[str]:
-        """Returns a line about what is not shown."""
-        line = self.say(f"(+ {count} more)", f"（还有 {count} {unit}）")
+        line = self.text(f"(+ {count} more)", f"（还有 {count} {unit}）")
         return [line] if count > 0 else []
 
 
@@ -110,10 +105,10 @@ def notes_of(value: Any, task: Task) -> list[str]:
     """Returns what a tool says was left out or else has to be known, a line each."""
     fields: Fields = cast("Fields", value) if isinstance(value, dict) else {}
     left_out, notes = fields.get("left_out"), fields.get("notes")
-    told = [str(each) for each in cast("list[object]", notes)] if isinstance(notes, list) else []
+    texts = [str(each) for each in cast("list[object]", notes)] if isinstance(notes, list) else []
     if isinstance(left_out, int) and left_out:
-        told.append(task.say(f"{left_out} more were left out.", f"另有 {left_out} 个未列出。"))
-    return [task.say(f"Note: {each}", f"注意：{_in_chinese(each)}") for each in told]
+        texts.append(task.text(f"{left_out} more were left out.", f"另有 {left_out} 个未列出。"))
+    return [task.text(f"Note: {each}", f"注意：{_in_chinese(each)}") for each in texts]
 
 
 @cache
@@ -134,9 +129,9 @@ def _in_chinese(note: str) -> str:
 def _table(rows: Sequence[Fields], labels: Mapping[str, str]) -> list[str]:
     """Writes rows as a table under these labels; under the names if two labels are alike."""
     names = list(labels)
-    shown = list(labels.values()) if len({*labels.values()}) == len(names) else names
-    cells = [dict(zip(shown, map(row.get, names), strict=True)) for row in rows]
-    return list(table(cells, shown))
+    headings = list(labels.values()) if len({*labels.values()}) == len(names) else names
+    cells = [dict(zip(headings, map(row.get, names), strict=True)) for row in rows]
+    return list(table(cells, headings))
 
 
 def _list(fields: Fields, name: str) -> list[Any]:
@@ -179,21 +174,21 @@ def _heading(name: str, task: Task) -> str:
     if found is None:
         return name
     word = found["call"] or found["first"] or found["last"] or found["alone"]
-    called = (found["of"] or "").strip().strip("\"'`")
-    called = "" if called in ("*", "1") else called  # of count(*) there is nothing to name
-    of = found["behind"] or found["before"] or called
+    column = (found["of"] or "").strip().strip("\"'`")
+    column = "" if column in ("*", "1") else column  # of count(*) there is nothing to name
+    of = found["behind"] or found["before"] or column
     english, chinese = _AGGREGATES[word.casefold()]
     if found["call"] or found["first"]:
         plain = of if found["call"] else of.replace("_", " ")
-        return task.say(f"{english} {plain}".strip(), f"{of}{chinese}")
-    return task.say(name, f"{of}{chinese}")
+        return task.text(f"{english} {plain}".strip(), f"{of}{chinese}")
+    return task.text(name, f"{of}{chinese}")
 
 
 def _rows(fields: Fields, task: Task) -> str:
     rows, names = _list(fields, "rows"), [str(each["name"]) for each in _list(fields, "columns")]
     values = [[row.get(name) for name in names] for row in rows]
     if not values or all(cell is None for row in values for cell in row):
-        return task.say("Nothing was found: no row matches.", "没有找到符合条件的记录。")
+        return task.text("Nothing was found: no row matches.", "没有找到符合条件的记录。")
     headings = {name: _heading(name, task) for name in names}
     # In a sentence `total_sales` is Total sales.
     labels = list(headings.values())
@@ -202,17 +197,17 @@ def _rows(fields: Fields, task: Task) -> str:
         labels = [each[:1].upper() + each[1:] for each in plain]
     if len(values) == 1:
         cells = [_grouped(name, cell) for name, cell in zip(names, values[0], strict=True)]
-        labelled = [task.named(*each) for each in zip(labels, cells, strict=True)]
+        labelled = [task.labelled(*each) for each in zip(labels, cells, strict=True)]
         if isinstance(values[0][0], str) and 1 < len(cells) <= 4:
-            return task.noted(cells[0], *labelled[1:])
-        return task.say(", ", "，").join(labelled)
+            return task.with_notes(cells[0], *labelled[1:])
+        return task.text(", ", "，").join(labelled)
     if len(names) == 1 and len(values) <= MOST_NAMES and not fields.get("more"):
         cells = [number_text(row[0]) for row in values]
-        count = task.say(f" ({len(cells)})", f"（{len(cells)} 个）")
-        return task.named(labels[0] + count, task.joined(cells))
-    more, shown = task.more(len(rows) - MOST_ROWS, "行"), min(len(rows), MOST_ROWS)
+        count = task.text(f" ({len(cells)})", f"（{len(cells)} 个）")
+        return task.labelled(labels[0] + count, task.joined(cells))
+    more, most = task.more(len(rows) - MOST_ROWS, "行"), min(len(rows), MOST_ROWS)
     if fields.get("more"):
-        more = [task.say(f"(the first {shown} of many)", f"（前 {shown} 行，还有更多）")]
+        more = [task.text(f"(the first {most} of many)", f"（前 {most} 行，还有更多）")]
     return "\n".join([*_table(rows[:MOST_ROWS], headings), *(["", *more] if more else [])])
 
 
@@ -241,35 +236,28 @@ def _described(fields: Fields, task: Task) -> str | None:
     if not isinstance(rows, int):
         return None
     names = task.joined([each.get("name") for each in columns])
-    told = task.say(
+    summary = task.text(
         f"{_count(rows, 'row')}, {_count(len(columns), 'column')}: {names}.",
         f"{rows} 行，{len(columns)} 列：{names}。",
     )
-    shown = [key for key in _DESCRIBED if any(each.get(key) is not None for each in columns)]
+    keys = [key for key in _DESCRIBED if any(each.get(key) is not None for each in columns)]
     if task.language == "zh":
         columns = [{**each, "type": _TYPES.get(str(each.get("type")), "")} for each in columns]
-    labels = {key: task.say(key, _DESCRIBED[key]) for key in shown}
-    return "\n".join([told, "", *_table(columns, labels)])
+    labels = {key: task.text(key, _DESCRIBED[key]) for key in keys}
+    return "\n".join([summary, "", *_table(columns, labels)])
 
 
 def _computed(fields: Fields, task: Task) -> str:
     unit = f" {fields['unit']}" if fields.get("unit") else ""
     if fields["exact"]:
         exact = f"{fields['text']}{unit}"
-        return task.say(f"The result is {exact}.", f"结果是 {exact}。")
+        return task.text(f"The result is {exact}.", f"结果是 {exact}。")
     near = f"{fields['value']:.10g}{unit}"
-    return task.say(f"The result is about {near}.", f"结果约为 {near}。")
+    return task.text(f"The result is about {near}.", f"结果约为 {near}。")
 
 
 def _day(fields: Fields, task: Task) -> str:
-    if "spoken" in fields:
-        return str(fields["spoken"][task.language])
-    day = date.fromisoformat(str(fields["date"]))
-    weekday = "一二三四五六日"[day.weekday()]
-    return task.say(
-        f"{fields['weekday']}, {day.day} {day:%B} {day.year}",
-        f"{day.year}年{day.month}月{day.day}日星期{weekday}",
-    )
+    return str(in_words(date.fromisoformat(str(fields["date"])))[task.language])
 
 
 def _until(fields: Fields, task: Task) -> str | None:
@@ -278,10 +266,10 @@ def _until(fields: Fields, task: Task) -> str | None:
         return None
     day, away = _day(fields, task), _count(abs(days), "day")
     if days == 0:
-        return task.say(f"That is today, {day}.", f"就是今天，{day}。")
+        return task.text(f"That is today, {day}.", f"就是今天，{day}。")
     if days < 0:
-        return task.say(f"{away} ago, on {day}.", f"{-days} 天前，{day}。")
-    return task.say(f"{away} until {day}.", f"还有 {days} 天，{day}。")
+        return task.text(f"{away} ago, on {day}.", f"{-days} 天前，{day}。")
+    return task.text(f"{away} until {day}.", f"还有 {days} 天，{day}。")
 
 
 _WEEK: Final = _words("week", "第几周")
@@ -290,11 +278,11 @@ _WEEK: Final = _words("week", "第几周")
 def _moment(fields: Fields, task: Task) -> str:
     day, zone, week = _day(fields, task), fields["zone"], ""
     if _WEEK.search(task.request) and "week" in fields:
-        week = task.say(f" (week {fields['week']})", f"（第 {fields['week']} 周）")
+        week = task.text(f" (week {fields['week']})", f"（第 {fields['week']} 周）")
     if "T" not in str(fields["iso"]):
-        return task.say(f"{day}{week}.", f"{day}{week}。")
+        return task.text(f"{day}{week}.", f"{day}{week}。")
     clock = str(fields.get("clock") or str(fields["time"])[:5])
-    return task.say(f"{clock} on {day} ({zone}){week}.", f"{day} {clock}（{zone}）{week}。")
+    return task.text(f"{clock} on {day} ({zone}){week}.", f"{day} {clock}（{zone}）{week}。")
 
 
 _LENGTHS: Final = {
@@ -307,7 +295,7 @@ def _difference_of_times(fields: Fields, task: Task) -> str:
     days = number_text(fields["days"])
     parts = [f"{count} {_LENGTHS[unit]}" for unit, count in fields["parts"].items() if count]
     whole = f"（{' '.join(parts)}）" if len(parts) > 1 or "days" not in fields["parts"] else ""
-    return task.say(f"{fields['text']} ({days} days).", f"{days} 天{whole}。")
+    return task.text(f"{fields['text']} ({days} days).", f"{days} 天{whole}。")
 
 
 _DETAILS: Final = _words(
@@ -330,7 +318,7 @@ _HEADINGS: Final = {"path": "文件", "size": "大小（字节）", "modified": 
 
 
 def _file_table(files: Sequence[Fields], task: Task, names: str) -> list[str]:
-    labels = {name: task.say(name, _HEADINGS[name]) for name in names.split()}
+    labels = {name: task.text(name, _HEADINGS[name]) for name in names.split()}
     more = task.more(len(files) - MOST_ROWS)
     return [*_table(files[:MOST_ROWS], labels), *(["", *more] if more else [])]
 
@@ -341,28 +329,28 @@ def _files(fields: Fields, task: Task) -> str | None:
     if not all(isinstance(each, dict) and "size" in each for each in files):
         return None
     if not files and not folders:
-        return task.say("Nothing was found.", "没有找到。")
+        return task.text("Nothing was found.", "没有找到。")
     order = next((each for each in _ORDERS if files and each[0].search(task.request)), None)
     if order is not None:
         _, key, most = order
         files.sort(key=lambda each: each.get(key) or 0, reverse=most)
         size, modified = f"{files[0]['size']:,}", files[0].get("modified")
-        told = task.say(f"{size} bytes", f"{size} 字节") if key == "size" else modified
-        lead = task.noted(files[0]["path"], told)
+        detail = task.text(f"{size} bytes", f"{size} 字节") if key == "size" else modified
+        lead = task.with_notes(files[0]["path"], detail)
         below = _file_table(files, task, "path size modified")
         return "\n".join([lead, *(["", *below] if len(files) > 1 else [])])
     if _DETAILS.search(task.request):
         return "\n".join(_file_table(files, task, "path size modified"))
     paths, lines = [str(each["path"]) for each in files], list[str]()
-    told = task.say(_count(len(paths), "file"), f"{len(paths)} 个文件")
+    detail = task.text(_count(len(paths), "file"), f"{len(paths)} 个文件")
     if len(paths) > MOST_NAMES:
-        lines = [task.named(told, "").rstrip(), *(f"- {path}" for path in paths[:MOST_ROWS])]
+        lines = [task.labelled(detail, "").rstrip(), *(f"- {path}" for path in paths[:MOST_ROWS])]
         lines += task.more(len(paths) - MOST_ROWS)
     elif paths:
-        lines = [task.named(told, task.joined(paths))]
+        lines = [task.labelled(detail, task.joined(paths))]
     if folders:
-        inside = task.say(_count(len(folders), "folder"), f"{len(folders)} 个文件夹")
-        lines.append(task.named(inside, task.joined(folders[:MOST_ROWS])))
+        inside = task.text(_count(len(folders), "folder"), f"{len(folders)} 个文件夹")
+        lines.append(task.labelled(inside, task.joined(folders[:MOST_ROWS])))
     return "\n".join(lines)
 
 
@@ -370,21 +358,21 @@ def _searched(fields: Fields, task: Task) -> str:
     files, text = _list(fields, "files"), str(fields["text"])
     if not files:
         count, other = fields["searched"], fields.get("not_text")
-        unread = task.say(f", {other} are no text", f"，另有 {other} 个不是文本") if other else ""
-        return task.say(
+        unread = task.text(f", {other} are no text", f"，另有 {other} 个不是文本") if other else ""
+        return task.text(
             f'No file mentions "{text}" ({count} searched{unread}).',
             f"没有文件提到“{text}”（共查找 {count} 个{unread}）。",
         )
     paths = task.joined([each["path"] for each in files[:MOST_ROWS]])
     names = " ".join([paths, *task.more(len(files) - MOST_ROWS)])
     some = _count(len(files), "file mentions", "files mention")
-    told = task.say(f'{some} "{text}": {names}.', f"{len(files)} 个文件提到“{text}”：{names}。")
+    summary = task.text(f'{some} "{text}": {names}.', f"{len(files)} 个文件提到“{text}”：{names}。")
     found = [
         f"- {each['path']}: {' '.join(str(line['text']).split())[:160]}"
         for each in files
         for line in (_list(each, "lines") if "lines" in each else [])[:2]
     ]
-    return "\n".join([told, *found[:_MOST_LINES]])
+    return "\n".join([summary, *found[:_MOST_LINES]])
 
 
 # What is counted besides lines, if the request speaks of it.
@@ -396,34 +384,34 @@ _COUNTED: Final = (
 
 def _counted(fields: Fields, task: Task) -> str:
     files, count = _list(fields, "files"), fields["count"]
-    told = task.say(_count(count, "line"), f"{count:,} 行")
+    total = task.text(_count(count, "line"), f"{count:,} 行")
     for name, pattern, chinese in _COUNTED:
         if isinstance(fields.get(name), int) and pattern.search(task.request):
-            told = f"{fields[name]:,} {task.say(name, chinese)}"
+            total = f"{fields[name]:,} {task.text(name, chinese)}"
             break
     if len(files) < 2:
         paths = [each["path"] for each in files]
-        return (task.noted(told, *paths) if paths else told) + task.say(".", "。")
-    head = task.say(f"{told} in {len(files)} files:", f"{len(files)} 个文件共 {told}：")
+        return (task.with_notes(total, *paths) if paths else total) + task.text(".", "。")
+    head = task.text(f"{total} in {len(files)} files:", f"{len(files)} 个文件共 {total}：")
     return "\n".join([head, "", *_file_table(files, task, "path count")])
 
 
 def _compared(fields: Fields, task: Task) -> str:
     if fields["same"] is True:
-        return task.say("The two are the same.", "两者完全相同。")
+        return task.text("The two are the same.", "两者完全相同。")
     chinese = {"added": "新增", "removed": "删除", "changed": "修改"}
     groups = {name: _list(fields, name) for name in chinese if fields.get(name)}
     english = ", ".join(f"{len(each)} {name}" for name, each in groups.items())
-    counted = "，".join(f"{chinese[name]} {len(each)} 处" for name, each in groups.items())
+    chinese_text = "，".join(f"{chinese[name]} {len(each)} 处" for name, each in groups.items())
     summary = str(fields.get("summary") or f"They differ: {english}.")
-    lines = [task.say(summary, f"两者不同：{counted}。" if groups else "两者内容不同。")]
+    lines = [task.text(summary, f"两者不同：{chinese_text}。" if groups else "两者内容不同。")]
     for name, each in groups.items():
-        word, left = task.say(name, chinese[name]), len(each) - MOST_NAMES
+        word, left = task.text(name, chinese[name]), len(each) - MOST_NAMES
         for one in each[:MOST_NAMES]:
             both = one if isinstance(one, str) else f"{one['before']} → {one['after']}"
-            lines.append(f"- {task.named(word, both)}")
+            lines.append(f"- {task.labelled(word, both)}")
         if left > 0:
-            lines.append(task.say(f"- (+ {left} more {name})", f"- （还有 {left} 处{word}）"))
+            lines.append(task.text(f"- (+ {left} more {name})", f"- （还有 {left} 处{word}）"))
     return "\n".join(lines)
 
 
@@ -432,35 +420,34 @@ def _duplicates(fields: Fields, task: Task) -> str | None:
     if not all("paths" in each for each in groups):
         return None
     if not groups:
-        return task.say("No duplicate files were found.", "没有重复的文件。")
+        return task.text("No duplicate files were found.", "没有重复的文件。")
     lines = [f"- {' = '.join(map(str, each['paths']))}" for each in groups[:MOST_ROWS]]
     count = _count(len(groups), "group")
-    told = task.say(f"{count} of duplicate files:", f"{len(groups)} 组重复的文件：")
-    return "\n".join([told, *lines, *task.more(len(groups) - MOST_ROWS, "组")])
+    summary = task.text(f"{count} of duplicate files:", f"{len(groups)} 组重复的文件：")
+    return "\n".join([summary, *lines, *task.more(len(groups) - MOST_ROWS, "组")])
 
 
 def _effect(fields: Fields, task: Task) -> str:
-    """Tells what was drawn, written, changed, moved or deleted."""
     path, count, rows = str(fields["path"]), fields.get("replaced"), fields.get("rows")
     if "description" in fields:
         words = " ".join(str(fields["description"]).split())[:300]
-        return f"{task.say('Chart: ', '图表：')}{path}\n{words}"
+        return f"{task.text('Chart: ', '图表：')}{path}\n{words}"
     if "deleted" in fields:
-        return task.say("Deleted: ", "已删除：") + path
+        return task.text("Deleted: ", "已删除：") + path
     if "from" in fields:
         english, chinese = ("Copied", "已复制") if "bytes" in fields else ("Moved", "已移动")
-        return task.named(task.say(english, chinese), f"{fields['from']} → {path}")
+        return task.labelled(task.text(english, chinese), f"{fields['from']} → {path}")
     if isinstance(count, int):
-        places = task.say(_count(count, "place"), f"{count} 处")
-        return task.noted(task.say("Changed: ", "已修改：") + path, places)
-    notes = [task.say(f"{rows} rows", f"{rows} 行")] if isinstance(rows, int) else []
+        places = task.text(_count(count, "place"), f"{count} 处")
+        return task.with_notes(task.text("Changed: ", "已修改：") + path, places)
+    notes = [task.text(f"{rows} rows", f"{rows} 行")] if isinstance(rows, int) else []
     if fields["created"]:
-        notes.append(task.say("new", "新文件"))
+        notes.append(task.text("new", "新文件"))
     elif fields.get("changed", True):
-        notes.append(task.say("changed", "已更改"))
+        notes.append(task.text("changed", "已更改"))
     else:
-        notes.append(task.say("it was so already", "内容未变"))
-    return task.noted(task.say("Written: ", "已写入：") + path, *notes)
+        notes.append(task.text("it was so already", "内容未变"))
+    return task.with_notes(task.text("Written: ", "已写入：") + path, *notes)
 
 
 # The fields that tell a shape, and the rule for it; the first that fits is taken.

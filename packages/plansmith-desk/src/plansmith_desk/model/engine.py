@@ -68,7 +68,7 @@ class Engine:
         self._threads = threads
         self._cache = cache
         self._key = secrets.token_hex(32)
-        self._held = ""  # the prompt that the runtime read last
+        self._last_prompt = ""  # the prompt that the runtime read last
         self._server: Any = None
         self._queue = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-model")
 
@@ -95,16 +95,16 @@ class Engine:
         if not self._ensure_loaded(handler):
             return
         prompt = prompt_text(body["messages"])
-        known = shared_start(prompt, self._held)
+        known = shared_start(prompt, self._last_prompt)
         if known == len(prompt):
             return
         maker = self._cache.maker(self.path, self._adapter_hash, _library().__version__)
         slot = Slot(str(self._server.listening_address), self._key)
         restored = self._cache.restore(maker, prompt, slot, known=known)
-        self._held = restored or self._held
+        self._last_prompt = restored or self._last_prompt
         if not restored.startswith(prompt):
             self._complete({**body, "max_tokens": 1}, handler)
-            if self._held == prompt:  # half a state is of no use
+            if self._last_prompt == prompt:  # half a state is of no use
                 self._cache.keep(maker, prompt, slot)
 
     @functools.cached_property
@@ -114,7 +114,7 @@ class Engine:
     def _ensure_loaded(self, handler: _PieceHandler) -> bool:
         """Loads the weights; returns False if the caller left while they were prepared."""
         if self._server is None:
-            self._held = ""
+            self._last_prompt = ""
             self._prepare(handler)
             if not handler.stopped and not handler({"loading": self.path.stat().st_size}):
                 # The runtime holds the interpreter for a second or more: let that be shown first.
@@ -152,7 +152,7 @@ class Engine:
         self._server.handle_chat_completions(body, handler)
         # It may not have been read to its end.
         broken = handler.stopped or handler.refused
-        self._held = "" if broken else prompt_text(body["messages"])
+        self._last_prompt = "" if broken else prompt_text(body["messages"])
 
     def _load(self) -> Any:
         library = _library()
@@ -262,7 +262,6 @@ def shared_engine(
 _MOST_KEPT: Final = 16
 _MOST_BYTES: Final = 256 << 20
 _LEFT_OVER_S: Final = 3600.0  # after which a file that no state needs was left by a lost process
-_SLOW_S: Final = 30.0
 
 
 def prompt_text(messages: Sequence[Mapping[str, str]]) -> str:
@@ -375,14 +374,14 @@ class Slot:
 
     def act(self, action: str, file: str) -> bool:
         """Saves or restores a state; returns whether it worked."""
-        asked = urllib.request.Request(  # noqa: S310 - the address is that of our own runtime
+        request = urllib.request.Request(  # noqa: S310 - the address is that of our own runtime
             f"{self._address}/slots/0?action={action}",
             data=json.dumps({"filename": file}).encode(),
             headers={"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"},
         )
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(asked, timeout=_SLOW_S) as answer:
+            with opener.open(request, timeout=30.0) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False

@@ -18,7 +18,6 @@ from typing import Any, Final, NamedTuple
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 from plansmith_desk.settings import program
-from plansmith_planner.models.choose import Progress
 
 _ADAPTERS: Final = Path(__file__).parent / "adapters"
 
@@ -69,10 +68,6 @@ class KnownModel:
     url: str = ""
     adapter: Adapter | None = None
 
-    @property
-    def file(self) -> str:
-        return f"{self.name}.gguf"
-
 
 DEFAULT: Final = "qwen2.5-coder-0.5b"
 KNOWN: Final = {
@@ -122,7 +117,6 @@ def known_model(name: str) -> KnownModel:
     return found
 
 
-_BLOCK: Final = 1 << 22
 _CHOICE: Final = "chosen"
 _HASHED: Final = "[0-9a-f]" * 8  # in the names of prepared files
 _DECLINED: Final = "declined"
@@ -137,15 +131,10 @@ def models_folder(environment: Mapping[str, str] | None = None) -> Path:
     return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "plansmith" / "models"
 
 
-def digest_of(path: Path, progress: Progress = lambda _, __: None) -> str:
+def digest_of(path: Path) -> str:
     """Returns the SHA-256 of a file."""
-    digest, total, done = hashlib.sha256(), path.stat().st_size, 0
     with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-            done += len(block)
-            progress(done, total)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class ModelFolder:
@@ -155,7 +144,7 @@ class ModelFolder:
         self.folder = folder or models_folder()
 
     def path(self, model: KnownModel) -> Path:
-        return self.folder / model.file
+        return self.folder / f"{model.name}.gguf"
 
     def part(self, model: KnownModel) -> Path:
         """Returns where a model's file is kept while it is downloaded."""
@@ -246,7 +235,6 @@ class ModelFolder:
         return (self.folder / _DECLINED).exists()
 
     def decline(self) -> None:
-        """Remembers that the person wants no model downloaded."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / _DECLINED).touch()
 
@@ -321,8 +309,6 @@ Tell = Callable[[str], None]
 # Changes with the way weights are merged and rounded, so that files are then made anew.
 _LAYOUT: Final = "q4_0 1"
 _STEP: Final = 10  # percent between two messages
-_WAIT_S: Final = 1.0
-_SPARE: Final = 64 * 1024 * 1024
 
 
 class NotPrepared(Exception):
@@ -354,7 +340,7 @@ class Preparation:
         waited = False
         while not self.is_right():
             try:
-                with folder_lock(self.folder, "prepare", wait_s=_WAIT_S):
+                with folder_lock(self.folder, "prepare", wait_s=1.0):
                     if not self.is_right():
                         self._make(tell, threads)
             except FolderBusy:
@@ -371,7 +357,7 @@ class Preparation:
         if find_spec("numpy") is None:
             raise NotPrepared(Sentence("numpy is missing: install plansmith[local]"))
         # The prepared file is never larger than the one that it is made from.
-        free, need = shutil.disk_usage(self.folder).free, self.model.size + _SPARE
+        free, need = shutil.disk_usage(self.folder).free, self.model.size + (64 << 20)
         if free < need:
             need_mb, free_mb = f"{need / 1e6:.0f}", f"{free / 1e6:.0f}"
             short = Sentence(
@@ -382,13 +368,13 @@ class Preparation:
             )
         models, fresh = ModelFolder(self.folder), self.path.with_name(f"{self.path.name}.new")
         work = Sentence("preparing {name} for this machine, once", name=self.model.name)
-        told = -_STEP
+        reported = -_STEP
 
         def progress(share: float) -> None:
-            nonlocal told
+            nonlocal reported
             percent = int(share * 100)
-            if percent >= told + _STEP:
-                told = percent // _STEP * _STEP
+            if percent >= reported + _STEP:
+                reported = percent // _STEP * _STEP
                 tell(Sentence("{text}: {reason}", text=work, reason=f"{percent} %"))
 
         # numpy takes long to load, and only this needs it.

@@ -190,13 +190,9 @@ class GrammarBook:
         place: Any = self._root if pointer.startswith("#") else None
         for part in pointer.split("/")[1:]:
             key = unquote(part).replace("~1", "/").replace("~0", "~")
-            known: Mapping[Any, Any] = {}
-            number = isinstance(place, list) and key.isdecimal()
             if isinstance(place, list):
-                known = dict(enumerate(cast("Sequence[Any]", place)))
-            elif isinstance(place, Mapping):
-                known = cast("Schema", place)
-            place = known.get(int(key) if number else key)
+                place = {str(at): each for at, each in enumerate(place)}
+            place = cast("Schema", place).get(key) if isinstance(place, Mapping) else None
         return place
 
     def _object(self, schema: Schema) -> str:
@@ -237,7 +233,6 @@ class GrammarBook:
         return self.rule(f'"[" {self._several(self.value(items), _bounds(schema, "Items"))} "]"')
 
     def _several(self, part: str, bounds: tuple[int, int | None]) -> str:
-        """Returns an expression for some parts with commas between them."""
         least, most = bounds
         if most == 0:
             return '""'

@@ -265,8 +265,8 @@ def _amounts(text: str) -> list[_Amount]:
     """Returns the amounts in a text that have a unit: "two minutes", "3 kg", "半小时"."""
     amounts: list[_Amount] = []
     for found in _AMOUNT.finditer(_folded(text)):
-        said, measure = found[1], _units().get(found[2] or found[3])
-        number = _SPELLED[said] if said in _SPELLED else float(said.replace(",", ""))
+        count, measure = found[1], _units().get(found[2] or found[3])
+        number = _SPELLED[count] if count in _SPELLED else float(count.replace(",", ""))
         amounts += [_Amount(number, measure)] if measure else []
     return amounts
 

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 from plansmith.errors import ModelFailed, PlansmithError, PromptTooLong
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
-from plansmith_desk.model.engine import Engine, fitting_threads, usable_cores
+from plansmith_desk.model.engine import Engine, OnPiece, fitting_threads, usable_cores
 from plansmith_desk.model.grammar import grammar_of
 from plansmith_planner.model_calls import read_answer
 
@@ -45,11 +45,10 @@ class LocalModel:
         return self.constrained(prompt, grammar=grammar)
 
     async def constrained(self, prompt: Prompt, *, grammar: str = "") -> AsyncGenerator[Delta]:
-        """Yields the answer to a prompt, constrained by a GBNF grammar."""
         limit = prompt.max_tokens or self._max_tokens
         body = _body(prompt.messages, limit) | ({"grammar": grammar} if grammar else {})
         timings: dict[str, Any] = {}
-        reason, tokens, start, told = "", 0, 0.0, 0.0
+        reason, tokens, start, reported = "", 0, 0.0, 0.0
         async with aclosing(_pieces(lambda hear: self._engine().submit(body, hear))) as pieces:
             async for piece in pieces:
                 timings = piece.get("timings") or timings
@@ -57,12 +56,12 @@ class LocalModel:
                 reason = str(choices[0].get("finish_reason") or reason)
                 delta = cast("dict[str, Any]", choices[0].get("delta") or {})
                 progress = _reading(piece)
-                if said := str(delta.get("content") or ""):
-                    yield TextDelta(said)
+                if text := str(delta.get("content") or ""):
+                    yield TextDelta(text)
                     tokens, now = tokens + 1, time.monotonic()
-                    start, told = start or now, told or now
-                    if now - told >= _TELL_S:
-                        told, pace = now, f"{tokens / (now - start):.0f}"
+                    start, reported = start or now, reported or now
+                    if now - reported >= _TELL_S:
+                        reported, pace = now, f"{tokens / (now - start):.0f}"
                         progress = Sentence(
                             "writing, {count} tokens, {pace} a second", count=tokens, pace=pace
                         )
@@ -88,9 +87,6 @@ class LocalModel:
                     yield TextDelta("", progress)
 
 
-Hearing = Callable[[dict[str, Any]], bool]
-
-
 def _reading(piece: Mapping[str, Any]) -> str:
     """Returns how much of a prompt is read, without what was known before.
 
@@ -100,15 +96,15 @@ def _reading(piece: Mapping[str, Any]) -> str:
         return Sentence("loading the model, {size} MB", size=f"{piece['loading'] / 1e6:,.0f}")
     if "preparing" in piece:
         return str(piece["preparing"])
-    told = cast("Mapping[str, int]", piece.get("prompt_progress") or {})
-    known, done, whole = (int(told.get(name, 0)) for name in ("cache", "processed", "total"))
+    counts = cast("Mapping[str, int]", piece.get("prompt_progress") or {})
+    known, done, whole = (int(counts.get(name, 0)) for name in ("cache", "processed", "total"))
     if whole <= known:
         return ""
     return Sentence("reading, {done} of {whole} tokens", done=done - known, whole=whole - known)
 
 
 async def _pieces(
-    submit: Callable[[Hearing], Future[None]],
+    submit: Callable[[OnPiece], Future[None]],
 ) -> AsyncGenerator[dict[str, Any]]:
     """Yields what the engine's thread sends; leaving early stops the engine."""
     loop = asyncio.get_running_loop()

@@ -95,7 +95,6 @@ class DraftTask:
         )
 
     def as_change(self, words: str) -> DraftTask:
-        """Returns the task as a change of the request before, in these words."""
         if self.before is None:
             return self
         request, plan = self.before
@@ -194,7 +193,6 @@ def offered_tools(tools: Iterable[Offered]) -> tuple[Offered, ...]:
     """Returns what a small model is offered: the tools, slim, and `words.make` where it helps."""
     slim = easiest([tool for tool in tools if tool.name not in _NEVER])
     if len(slim) > _MOST_WITH_NOTES:
-        # Without optional arguments that requests hardly speak of.
         slim = tuple(tool.without(_RARE.get(tool.name, ())) for tool in slim)
     writes = [tool for tool in slim if not tool.only_reads and not tool.is_agent]
     return slim if all(_TEXTS.isdisjoint(tool.fields) for tool in writes) else (*slim, WORDS)
@@ -278,7 +276,6 @@ class Offered:
         return [str(each) for each in self.inputs.get("required") or ()]
 
     def without(self, names: Collection[str]) -> Offered:
-        """Returns the tool without some of its optional arguments."""
         gone = {each for each in names if each not in self.required}
         fields = {name: each for name, each in self.fields.items() if name not in gone}
         return replace(self, inputs={**self.inputs, "properties": fields}) if fields else self
@@ -360,8 +357,8 @@ def signature(tool: Offered, *, short: bool = False) -> str:
     parts: list[str] = []
     for name, each in tool.fields.items():
         note = each.get("description") if not short else ""
-        told = f" ({_clip(note, _LONGEST_NOTE)})" if isinstance(note, str) and note else ""
-        parts.append(f"{name}{'' if name in tool.required else '?'}: {_kind(each)}{told}")
+        remark = f" ({_clip(note, _LONGEST_NOTE)})" if isinstance(note, str) and note else ""
+        parts.append(f"{name}{'' if name in tool.required else '?'}: {_kind(each)}{remark}")
     about = _clip(tool.about, _SHORT_ABOUT if short else _LONGEST_ABOUT)
     return f"{tool.name}({', '.join(parts)}) - {about}"
 
@@ -372,8 +369,8 @@ def _kind(schema: Any) -> str:
     known = cast("Schema", schema)
     choices = cast("list[Any]", known.get("enum") or ())
     if choices:
-        shown = [json.dumps(each, ensure_ascii=False) for each in choices[:_MOST_CHOICES]]
-        return "|".join([*shown, "…"] if len(choices) > _MOST_CHOICES else shown)
+        values = [json.dumps(each, ensure_ascii=False) for each in choices[:_MOST_CHOICES]]
+        return "|".join([*values, "…"] if len(choices) > _MOST_CHOICES else values)
     if isinstance(known.get("format"), str):
         return str(known["format"])
     kind = known.get("type")
@@ -382,11 +379,11 @@ def _kind(schema: Any) -> str:
     if kind == "object" and isinstance(known.get("properties"), Mapping):
         parts = cast("Schema", known["properties"]).items()
         # Of the fields of an object only choices are told.
-        told = [
+        fields = [
             f"{name}: {_kind(each)}" if isinstance(each, Mapping) and "enum" in each else name
             for name, each in parts
         ]
-        return f"{{{', '.join(told)}}}"
+        return f"{{{', '.join(fields)}}}"
     return _WORDS.get(str(kind), "any")
 
 

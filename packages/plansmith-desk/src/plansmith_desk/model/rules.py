@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple, cast
 from plansmith import ports
 from plansmith.errors import ModelRefused
 from plansmith.plan.data import Json
-from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.sentence import Sentence, in_language, language_of
 from plansmith.text import READ_BY_RULES
-from plansmith_desk.model.answer_rules import Task, language_of
+from plansmith_desk.model.answer_rules import Task
 from plansmith_desk.model.calls_to_plan import plan_of_calls, plan_of_reply
 from plansmith_desk.model.demo import keyword, refuse_name
 from plansmith_desk.model.grounding import ASK
@@ -23,7 +23,6 @@ from plansmith_planner.language.words import FILLER, terms
 from plansmith_planner.ranking.pick import shortlist
 
 Values = dict[str, list[str]]
-# The kinds of values, in the order in which they are read.
 _KINDS: Final = {
     "quoted": re.compile(
         r"\"([^\"\n]{1,500})\"|“([^”\n]{1,500})”|「([^」\n]{1,500})」|《([^》\n]{1,500})》"
@@ -69,7 +68,6 @@ def read_values(text: str) -> Values:
     return values
 
 
-_LEAST_SCORE: Final = 0.2
 # The arguments that take values of a kind, by their names.
 _ARGUMENTS: Final = {
     "urls": re.compile(r"ur[il]|link|page|site|address", re.IGNORECASE),
@@ -114,11 +112,11 @@ def calls_for(request: str, tools: Sequence[Offered]) -> list[dict[str, Any]]:
         name: {"description": tool.about, "input_schema": tool.inputs}
         for name, tool in known.items()
     }
-    asked = request[:READ_BY_RULES]
-    picks = shortlist(asked, entries, k=len(entries)) if entries else []
-    filled = [_fill(known[each.name], asked, each.score) for each in picks if each.score > 0]
+    text = request[:READ_BY_RULES]
+    picks = shortlist(text, entries, k=len(entries)) if entries else []
+    filled = [_fill(known[each.name], text, each.score) for each in picks if each.score > 0]
     best = max(filled, key=lambda each: each.score, default=None)
-    if best is None or best.score < _LEAST_SCORE or not best.covers(asked):
+    if best is None or best.score < 0.2 or not best.covers(text):
         return []
     return [{"tool": best.tool.name, "args": best.args}]
 
@@ -146,8 +144,8 @@ def _value(name: str, schema: Schema, values: Values, clause: str, required: Seq
     """Returns the request's value for an argument by its name and type; None if there is none."""
     kind, paths = schema.get("type"), values["paths"]
     if schema.get("enum"):
-        said = re.findall(r"\w+", clause.casefold())
-        return next((each for each in schema["enum"] if str(each).casefold() in said), None)
+        words = re.findall(r"\w+", clause.casefold())
+        return next((each for each in schema["enum"] if str(each).casefold() in words), None)
     if kind in ("integer", "number"):
         return _number(values, whole=kind == "integer") if name in required else None
     if kind is not None and "string" not in kind:
@@ -162,7 +160,6 @@ def _value(name: str, schema: Schema, values: Values, clause: str, required: Seq
 
 
 def _take(found: list[str], wished: Sequence[str]) -> str | None:
-    """Takes the first wished value out of those that were found."""
     first = next(iter(wished), None)
     if first is not None:
         found.remove(first)
@@ -178,7 +175,6 @@ def _number(values: Values, *, whole: bool) -> Json:
 
 
 def _substitute(name: str, tool: Offered, values: Values, clause: str) -> Json:
-    """Returns a substitute for a required value that has no value of its kind."""
     schema = tool.fields[name]
     is_text = schema.get("type") in (None, "string")
     if "default" in schema:
@@ -229,13 +225,11 @@ def _answer_text(prompt: ports.Prompt) -> str:
             return json.dumps({"decision": "plan", "reason": "", "query": "", "answer": ""})
         case ports.ReplyBrief(style="results") as brief:
             return worded(Task.of(brief), "")
-        case _ if prompt.schema is not None:
-            raise ModelRefused(
-                Sentence("this needs a language model; rules cannot do it"), hint=_hint()
-            )
         case _:
-            told = Sentence("it takes a language model to word it; rules cannot")
-            raise ModelRefused(told, hint=_hint())
+            message = Sentence("it takes a language model to word it; rules cannot")
+            if prompt.schema is not None:
+                message = Sentence("this needs a language model; rules cannot do it")
+            raise ModelRefused(message, hint=_hint())
 
 
 def _plan(brief: ports.PlanBrief) -> dict[str, Json]:

@@ -48,11 +48,9 @@ class EmbeddedShelf(ModelFolder):
         return [self._kept(each) for each in KNOWN.values() if each.adapter is not None]
 
     def model(self, name: str) -> KeptModel:
-        """Returns a known model; the default one for an empty name."""
         return self._kept(known_model(name))
 
     def pull(self, name: str, progress: Progress) -> None:
-        """Gets the file of a model from this machine or from the network."""
         model = known_model(name)
         if pull_local(model, self) is None:
             pull_remote(model, self, progress=progress)

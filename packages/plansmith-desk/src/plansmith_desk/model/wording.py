@@ -26,7 +26,7 @@ _NOTHING: Final = re.compile(
     re.IGNORECASE,
 )
 # What a model says of texts that do not hold the answer.
-_UNSAID: Final = re.compile(
+_NO_ANSWER: Final = re.compile(
     r"\b(?:do|does|did)(?: not|n't) (?:say|mention|tell|state|contain|hold|give|specify|provide)\b"
     r"|\bno (?:information|mention|answer)\b|\bnot (?:mentioned|stated|given|said|specified)\b"
     r"|没有(?:提到|提及|说明|说|写|相关)|未(?:提到|提及|说明)",
@@ -50,7 +50,7 @@ _ASKS: Final = re.compile(
 )
 _QUOTED: Final = 400  # letters of a passage that is shown
 _MOST_QUOTED: Final = 3
-_SHOWN_TEXT: Final = 600  # letters of a text beside the file that it was written to
+_SHORT_TEXT: Final = 600  # letters of a text beside the file that it was written to
 
 
 class _Part(NamedTuple):
@@ -59,25 +59,26 @@ class _Part(NamedTuple):
     step: str
     value: Any
     texts: Sequence[_Text]
-    told: Answer | None
+    answer: Answer | None
 
     @classmethod
     def of(cls, step: str, result: str, task: Task) -> _Part:
         value, texts = _read(result)
         if isinstance(value, str):
             # A text that was written or found for the request is its answer.
-            short = result.strip() and len(result) <= _SHOWN_TEXT
+            short = result.strip() and len(result) <= _SHORT_TEXT
             return cls(step, value, (), Answer(result.strip()) if short else None)
         if texts:
-            shown = len(texts) == 1 and _SHOW.match(task.request) and not is_summary(task.request)
-            told = Answer(facts(texts[0].text, language=task.language)) if shown else None
-            return cls(step, value, texts, told)
+            is_wanted = _SHOW.match(task.request) and not is_summary(task.request)
+            if len(texts) > 1 or not is_wanted:
+                return cls(step, value, texts, None)
+            return cls(step, value, texts, Answer(facts(texts[0].text, language=task.language)))
         if isinstance(value, dict) and cast("dict[str, Any]", value).get("passages") == []:
-            said = task.say(
+            nothing = task.text(
                 "The documents here do not say anything about it.", "这里的文件没有提到相关内容。"
             )
             # Notes tell such as files that could not be read.
-            return cls(step, value, (), Answer("\n".join([said, *notes_of(value, task)])))
+            return cls(step, value, (), Answer("\n".join([nothing, *notes_of(value, task)])))
         return cls(step, value, (), rule_answer(value, task) or _listed(value, result, task))
 
 
@@ -90,7 +91,7 @@ def without_model(task: Task) -> str | None:
     if not task.request:
         return _quoted(task)
     parts = _parts(task)
-    if task.writes or (any(each.told is None for each in parts) and _is_to_be_read(task, parts)):
+    if task.writes or (any(each.answer is None for each in parts) and _is_to_be_read(task, parts)):
         return None
     return _assembled(task, parts, "")
 
@@ -122,44 +123,43 @@ def _listed(value: Any, text: str, task: Task) -> Answer | None:
     counts = list(map(len, lists))
     if not counts or max(counts) == 1:
         return None
-    nothing = task.say("Nothing was found.", "没有找到。")
+    nothing = task.text("Nothing was found.", "没有找到。")
     return Answer(facts(text, language=task.language) if max(counts) else nothing)
 
 
 def _is_to_be_read(task: Task, parts: Sequence[_Part]) -> bool:
     """Whether the texts of results are to be told: where something was done only if asked for."""
-    done = any(each.told is not None and each.told.effect for each in parts)
+    done = any(each.answer is not None and each.answer.effect for each in parts)
     return not done or bool(_ASKS.search(task.request))
 
 
 def _assembled(task: Task, parts: Sequence[_Part], sentence: str) -> str:
-    """Puts an answer together: what was done, what rules tell, what the model read."""
-    known = [(each.step, each.told) for each in parts if each.told is not None]
-    done = [cited(told.text, step) for step, told in known if told.effect]
-    told = [cited(told.text, step) for step, told in known if not told.effect]
+    known = [(each.step, each.answer) for each in parts if each.answer is not None]
+    effects = [cited(answer.text, step) for step, answer in known if answer.effect]
+    answers = [cited(answer.text, step) for step, answer in known if not answer.effect]
     # What was worked out last from rows is what was asked for; the rows come below it.
-    if len(told) > 1 and "|" not in told[-1] and "|---" in told[0]:
-        told = [told[-1], *told[:-1]]
-    still_open = [each for each in parts if each.told is None]
-    if still_open and _is_to_be_read(task, parts):
+    if len(answers) > 1 and "|" not in answers[-1] and "|---" in answers[0]:
+        answers = [answers[-1], *answers[:-1]]
+    unread = [each for each in parts if each.answer is None]
+    if unread and _is_to_be_read(task, parts):
         # What rules tell beside a sentence is mostly how its text was found.
-        told = ["\n".join(_told(task, still_open, sentence)), *told]
-    return "\n\n".join(filter(None, [*done, *told]))
+        answers = ["\n".join(_read_lines(task, unread, sentence)), *answers]
+    return "\n\n".join(filter(None, [*effects, *answers]))
 
 
-def _told(task: Task, parts: Sequence[_Part], sentence: str) -> Iterator[str]:
+def _read_lines(task: Task, parts: Sequence[_Part], sentence: str) -> Iterator[str]:
     """Yields what a model says of texts, with their files; the texts themselves if it is wrong."""
     steps = [each.step for each in parts]
     texts = [text for each in parts for text in each.texts]
-    right, unsaid = is_right(task, sentence), _UNSAID.search(sentence)
+    right, is_unanswered = is_right(task, sentence), _NO_ANSWER.search(sentence)
     if right:
         yield cited(sentence.strip(), *steps)
         named = _sources(sentence, texts)
-        if named and not unsaid:
-            named_as = task.say(f"From: {', '.join(named)}", f"来源：{'、'.join(named)}")
+        if named and not is_unanswered:
+            named_as = task.text(f"From: {', '.join(named)}", f"来源：{'、'.join(named)}")
             yield cited(named_as, *steps)
-    if texts and (not right or unsaid):
-        yield cited(task.say("These passages fit best:", "最相关的段落："), *steps)
+    if texts and (not right or is_unanswered):
+        yield cited(task.text("These passages fit best:", "最相关的段落："), *steps)
         for path, text in texts[:_MOST_QUOTED]:
             best = " ".join(best_blocks(task.request, text, _QUOTED).split())
             yield cited(f"- {path}: {clip(best, _QUOTED)}", *steps)
@@ -173,29 +173,29 @@ def _told(task: Task, parts: Sequence[_Part], sentence: str) -> Iterator[str]:
 
 def is_right(task: Task, sentence: str) -> bool:
     """Whether a sentence says something that agrees with the results."""
-    said = " ".join(sentence.split())
-    start, request = said.casefold().strip(".。 ?？"), task.request.casefold()
+    text = " ".join(sentence.split())
+    start, request = text.casefold().strip(".。 ?？"), task.request.casefold()
     # A part of the request alone says nothing; but `参加了` answers `参加了吗`.
-    if not said or (start in request and f"{start}吗" not in request):
+    if not text or (start in request and f"{start}吗" not in request):
         return False
     # As far as its letters tell, it is in the language of the answer; names may be in another.
-    words, signs = len(_WORD.findall(said)), len(_CHINESE.findall(said))
+    words, signs = len(_WORD.findall(text)), len(_CHINESE.findall(text))
     foreign = (
         not signs and words > _FEW if task.language == "zh" else not words and signs > 2 * _FEW
     )
-    denies = _NOTHING.search(said) and not _NOTHING.search(task.request)
+    denies = _NOTHING.search(text) and not _NOTHING.search(task.request)
     if foreign or (denies and not any(each.texts for each in _parts(task))):
         return False
-    return not unfounded(said, task.source) and not strange_names(said, task.source)
+    return not unfounded(text, task.source) and not strange_names(text, task.source)
 
 
 def _sources(sentence: str, texts: Sequence[tuple[str, str]]) -> list[str]:
     """Returns the files that share most words with a sentence, the best first."""
-    said = {term for _, term in terms(sentence)}
+    words = {term for _, term in terms(sentence)}
     shared: dict[str, int] = {}
     for path, text in texts:
-        held = len(said.intersection(term for _, term in terms(text)))
-        shared[path] = max(shared.get(path, 0), held)
+        count_shared = len(words.intersection(term for _, term in terms(text)))
+        shared[path] = max(shared.get(path, 0), count_shared)
     most = max(shared.values(), default=0)
     return [path for path, count in shared.items() if count == most][:_MOST_QUOTED]
 
@@ -229,7 +229,7 @@ _END: Final = re.compile(r"[.!?。！？](?=\s|$|[^\x00-\x7f])|\n")
 
 async def answer(task: Task, model: LocalModel) -> AsyncIterator[Delta]:
     """Yields the answer by rules, or else with what the model says, at its end and checked."""
-    ready, usage, said = without_model(task), Usage(), ""
+    ready, usage, text = without_model(task), Usage(), ""
     if ready is not None:
         yield TextDelta(ready)
         yield ModelDone(usage, model.name)
@@ -237,21 +237,21 @@ async def answer(task: Task, model: LocalModel) -> AsyncIterator[Delta]:
     summary = _SUMMARY if is_summary(task.request) else _SENTENCE
     limit, grammar = _WRITTEN if task.writes else summary
     results = material(task.request, list(task.results.values()))
-    asked = answer_messages(task.request, results, writes=task.writes)
+    messages = answer_messages(task.request, results, writes=task.writes)
     try:
         async with aclosing(model.prime(answer_start())) as primed:
             async for _ in primed:
                 yield TextDelta("")
-        prompt = Prompt(asked, max_tokens=limit)
+        prompt = Prompt(messages, max_tokens=limit)
         async with aclosing(model.constrained(prompt, grammar=grammar)) as pieces:
             async for delta in pieces:
                 yield TextDelta("")
-                said += delta.text if isinstance(delta, TextDelta) else ""
+                text += delta.text if isinstance(delta, TextDelta) else ""
                 usage = delta.usage if isinstance(delta, ModelDone) else usage
     except ModelFailed:
         # Whole sentences are kept: the rest has no end.
-        said = said[: max((found.end() for found in _END.finditer(said)), default=0)]
-    yield TextDelta(worded(task, said))
+        text = text[: max((found.end() for found in _END.finditer(text)), default=0)]
+    yield TextDelta(worded(task, text))
     yield ModelDone(usage, model.name)
 
 
@@ -286,8 +286,8 @@ def answer_start() -> list[Message]:
 def answer_messages(request: str, results: str, *, writes: bool = False) -> list[Message]:
     """Returns the prompt of an answer, or of a new text that is written as the request says."""
     word = "Write" if writes else "Request"
-    asked = f"{word}: {' '.join(request.split())}\nResults:\n{results}"
-    return [Message("system", SYSTEM), Message("user", asked)]
+    text = f"{word}: {' '.join(request.split())}\nResults:\n{results}"
+    return [Message("system", SYSTEM), Message("user", text)]
 
 
 def material(request: str, results: Sequence[str]) -> str:

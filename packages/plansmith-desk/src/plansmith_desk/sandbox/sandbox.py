@@ -23,7 +23,6 @@ from typing import Any, Final, Literal, NamedTuple
 from plansmith.errors import Misconfigured, PlansmithError, ToolFailed
 from plansmith.plan.sentence import Sentence, joined
 
-_LAUNCH: Final = "plansmith_desk.sandbox.child.launch"
 _GRACE_S: Final = 10.0
 
 
@@ -119,7 +118,7 @@ class Sandbox:
             files=tuple(made),
             notes=(*result["notes"], *left),
             missing=tuple(result["missing"]),
-            standing=tuple(result["standing"]),
+            standing=tuple(result["walls"]),
         )
 
     async def _launch(self, folder: Path, files: Mapping[str, bytes]) -> dict[str, Any]:
@@ -130,7 +129,7 @@ class Sandbox:
             "allow_weak": self.allow_weak,
         }
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-m", _LAUNCH),
+            *(sys.executable, "-I", "-m", "plansmith_desk.sandbox.child.launch"),
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
@@ -184,7 +183,6 @@ def _parsed(result: bytes, trouble: bytes) -> dict[str, Any]:
 
 
 def _remove(folder: Path) -> list[str]:
-    """Removes the working folder; returns a note on what could not be removed."""
     try:
         shutil.rmtree(folder)
     except (OSError, RecursionError) as error:
@@ -209,14 +207,14 @@ async def wall_findings() -> list[WallFinding]:
     try:
         outcome = await Sandbox(allow_weak=True).run("")
     except PlansmithError as error:
-        told = Sentence("no code is run here: {why}", why=error.message)
-        return [WallFinding("warning", told, error.hint)]
+        message = Sentence("no code is run here: {why}", why=error.message)
+        return [WallFinding("warning", message, error.hint)]
     found: list[WallFinding] = []
-    standing = {name.replace(" ", "_") for name in outcome.standing}
-    walls = joined([Sentence(f"sandbox.wall_{name}") for name in _WALLS if name in standing])
+    active = {name.replace(" ", "_") for name in outcome.standing}
+    walls = joined([Sentence(f"sandbox.wall_{name}") for name in _WALLS if name in active])
     if walls:
         found.append(WallFinding("ok", Sentence("code runs with {walls}", walls=walls)))
-    if "namespaces" not in standing:
+    if "namespaces" not in active:
         message = Sentence("code is not run here unless a weak sandbox is accepted (allow_weak)")
         hint = Sentence("allow user namespaces on this machine")
         found.append(WallFinding("warning", message, hint))
@@ -224,7 +222,7 @@ async def wall_findings() -> list[WallFinding]:
         WallFinding("warning", Sentence("not confined: {what}", what=each))
         for each in outcome.missing
     ]
-    lacking = [name for name in ("memory", "pids") if f"cgroup_{name}" not in standing]
+    lacking = [name for name in ("memory", "pids") if f"cgroup_{name}" not in active]
     if lacking:
         message = Sentence(
             "the kernel keeps no limit on {what} for all processes of "

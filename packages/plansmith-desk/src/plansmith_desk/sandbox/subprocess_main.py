@@ -27,7 +27,6 @@ from plansmith.tools.toolset import Job
 NOBODY_ASKED: Final = 75  # it took no call: one that was on its way can be made anew
 CANCEL: Final = b"cancel"
 LONGEST: Final = 32 * 1024 * 1024
-_IDLE_S: Final = 120.0
 # What Python, the drivers and the stacks of their threads take beside a query.
 _HEADROOM: Final = 256 * 1024 * 1024
 _MAPPED: Final = 1024 * 1024 * 1024
@@ -68,7 +67,7 @@ def main(handle: int) -> None:
     threading.Thread(target=listen, daemon=True).start()
     while True:
         try:
-            text, job = calls.get(timeout=_IDLE_S)
+            text, job = calls.get(timeout=120.0)
         except queue.Empty:
             os._exit(NOBODY_ASKED)
         pipe.send_bytes(_reply(text, job))
@@ -102,8 +101,8 @@ def _reply(text: bytes, job: Job) -> bytes:
 
 def _failure(error: PlansmithError) -> dict[str, Any]:
     known = next(each for each in type(error).__mro__ if each.__module__ == errors.__name__)
-    said = {"message": stored_sentence(error.message), "hint": stored_sentence(error.hint)}
-    return {"error": known.__name__, **said}
+    texts = {"message": stored_sentence(error.message), "hint": stored_sentence(error.hint)}
+    return {"error": known.__name__, **texts}
 
 
 def _limit(limits: dict[str, Any]) -> None:
@@ -122,8 +121,8 @@ def _limit(limits: dict[str, Any]) -> None:
     }
     for kind, most in wanted.items():
         hard = resource.getrlimit(kind)[1]
-        unlimited = resource.RLIM_INFINITY in (hard, most)
-        soft = (hard if most == resource.RLIM_INFINITY else most) if unlimited else min(most, hard)
+        bounds = [each for each in (most, hard) if each != resource.RLIM_INFINITY]
+        soft = min(bounds, default=resource.RLIM_INFINITY)
         # macOS does not know every limit; there the engines' own ones are all there is.
         with suppress(ValueError, OSError):
             resource.setrlimit(kind, (soft, hard))

@@ -47,7 +47,7 @@ class ProcessLimits:
     seconds: float
     memory_bytes: int
     writes: bool = False
-    grace_s: float | None = None
+    grace_s: float = _GRACE_S
 
 
 class Subprocesses:
@@ -63,13 +63,13 @@ class Subprocesses:
         self, work: str, arguments: Mapping[str, Any], *, limits: ProcessLimits, job: Job | None
     ) -> Json:
         """Runs `module:function` with a job and arguments in a child; returns its result."""
-        kept = {
+        bounds = {
             "memory_bytes": limits.memory_bytes,
             # Two threads of an engine, and the time that it takes to be interrupted.
             "cpu_s": int(2 * limits.seconds) + 10,
             "writes": limits.writes,
         }
-        data = encoded({"work": work, "arguments": dict(arguments), "limits": kept})
+        data = encoded({"work": work, "arguments": dict(arguments), "limits": bounds})
         with self._take_child(limits, job) as child:
             reply = child.ask(data, limits, job)
         if reply is None and child.process.returncode == NOBODY_ASKED:
@@ -119,7 +119,7 @@ class Subprocesses:
                 yield child
             finally:
                 with self._lock:
-                    is_kept = not child.worn and len(self._idle) < _IDLE
+                    is_kept = not child.is_worn and len(self._idle) < _IDLE
                     self._idle += [child] if is_kept else []
                 if not is_kept:
                     child.end()
@@ -131,8 +131,8 @@ class _Child:
     """One child process."""
 
     def __init__(self) -> None:
-        self.late = False
-        self.worn = True  # it has ended, or still holds much memory
+        self.is_late = False
+        self.is_worn = True  # it has ended, or still holds much memory
         self._pipe, other = Pipe()
         with other:
             self.process = subprocess.Popen(  # noqa: S603 - our own code
@@ -149,9 +149,9 @@ class _Child:
 
     def ask(self, data: bytes, limits: ProcessLimits, job: Job | None) -> dict[str, Any] | None:
         """Returns the child's reply; None if it died. Kills it at a limit."""
-        self.worn = True
-        grace = _GRACE_S if limits.grace_s is None else limits.grace_s
-        deadline = time.monotonic() + limits.seconds + grace
+        self.is_worn = True
+        seconds = limits.seconds + limits.grace_s
+        deadline = time.monotonic() + seconds
         sent = cancelled = False
 
         def stop() -> None:
@@ -162,11 +162,11 @@ class _Child:
                 with suppress(OSError):
                     self._pipe.send_bytes(CANCEL)
             if time.monotonic() > deadline:
-                self.late = True
+                self.is_late = True
                 self._kill()
 
         try:
-            with watched(stop, job=job, seconds=limits.seconds + grace):
+            with watched(stop, job=job, seconds=seconds):
                 self._pipe.send_bytes(data)
                 sent = True
                 reply = self._pipe.recv_bytes(LONGEST)
@@ -177,7 +177,7 @@ class _Child:
             self.end()
             raise
         found = cast("dict[str, Any]", parse_json(reply))
-        self.worn = bool(found["worn"])
+        self.is_worn = bool(found["worn"])
         return found
 
     def _kill(self) -> None:
@@ -205,7 +205,7 @@ def _child_died(child: _Child, limits: ProcessLimits) -> PlansmithError:
         return OutcomeUnknown(
             Sentence("the process that changed the database ended before it could answer")
         )
-    if child.late or code == -signal.SIGXCPU:
+    if child.is_late or code == -signal.SIGXCPU:
         hint = Sentence("ask for less: fewer rows, a filter, a LIMIT")
         return ToolFailed(
             Sentence("the query took longer than {seconds} s", seconds=f"{limits.seconds:g}"),

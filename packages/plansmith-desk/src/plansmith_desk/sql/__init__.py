@@ -18,7 +18,6 @@ from plansmith_desk.sql.rows import ROWS, RowLimits, parameters_of
 from plansmith_desk.sql.schema import schema_blocks
 from plansmith_desk.tool_specs import YES, record, spec
 
-_MOST_TABLES: Final = 500
 _NUMBER: Final = {"type": "integer"}
 _TABLES: Final = record(
     {
@@ -81,7 +80,7 @@ class SqlTools(ts.ToolSet):
     def _tables(self, given: ts.Arguments, _: ts.Job) -> Json:
         tables = self._engine(given).schema()
         listed: list[Json] = []
-        for each in tables[:_MOST_TABLES]:
+        for each in tables[:500]:
             comment: dict[str, Json] = {"comment": each.comment} if each.comment else {}
             listed.append(
                 {"name": each.name, "kind": each.kind, "columns": len(each.columns), **comment}
@@ -112,8 +111,8 @@ class SqlTools(ts.ToolSet):
     def _query(self, given: ts.Arguments, job: ts.Job) -> Json:
         rows = given.get("limit", self._limits.rows)
         parameters = parameters_of(given.get("parameters", []))
-        asked = {"sql": given["query"], "parameters": parameters, "rows": rows}
-        return self._engine(given).do("query", job, **asked)
+        arguments = {"sql": given["query"], "parameters": parameters, "rows": rows}
+        return self._engine(given).do("query", job, **arguments)
 
     def _execute(self, given: ts.Arguments, job: ts.Job) -> Json:
         parameters = parameters_of(given.get("parameters", []))

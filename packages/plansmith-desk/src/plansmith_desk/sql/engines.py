@@ -22,6 +22,7 @@ from plansmith.tools.toolset import Job, watched
 from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith_desk.sql import rows as sql_rows
 from plansmith_desk.sql.postgres import PostgresEngine
+from plansmith_desk.sql.rows import Data, Parameters, RowLimits
 from plansmith_desk.sql.schema import Column, Table, read_schema
 
 HINT: Final = Sentence(
@@ -32,7 +33,7 @@ HINT: Final = Sentence(
 class Database:
     """A database as the tools use it: runs every statement in a child process."""
 
-    def __init__(self, url: str, limits: sql_rows.RowLimits) -> None:
+    def __init__(self, url: str, limits: RowLimits) -> None:
         self._url = url
         self._limits = limits
         # Nothing is opened here: this only says whether the address can be one.
@@ -63,7 +64,7 @@ def act_here(
     job: Job, *, url: str, limits: Mapping[str, Any], act: str, given: Mapping[str, Any], **env: str
 ) -> Json:
     """Does in this process what a `Database` asks its child for."""
-    bounds = sql_rows.RowLimits(**limits)
+    bounds = RowLimits(**limits)
     database = _engine(url, bounds)
     os.environ.update(env)
     try:
@@ -77,7 +78,7 @@ def act_here(
             del os.environ[name]
 
 
-def _engine(url: str, limits: sql_rows.RowLimits) -> SqliteEngine | DuckEngine | PostgresEngine:
+def _engine(url: str, limits: RowLimits) -> SqliteEngine | DuckEngine | PostgresEngine:
     """Returns the database at a URL; opens nothing before its first use."""
     scheme, _, rest = url.partition(":")
     if scheme in ("postgresql", "postgres"):
@@ -93,7 +94,7 @@ def _engine(url: str, limits: sql_rows.RowLimits) -> SqliteEngine | DuckEngine |
 class _InFile:
     """A database in one file, opened anew for each statement."""
 
-    def __init__(self, path: Path, *, limits: sql_rows.RowLimits) -> None:
+    def __init__(self, path: Path, *, limits: RowLimits) -> None:
         self.path = path
         self._limits = limits
 
@@ -107,14 +108,11 @@ class SqliteEngine(_InFile):
 
     kind = "sqlite"
 
-    def query(
-        self, sql: str, parameters: sql_rows.Parameters, rows: int, job: Job
-    ) -> sql_rows.Data:
+    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Data:
         with self._opened("ro", job) as database:
             return sql_rows.select(database, sql, parameters, rows)
 
-    def execute(self, sql: str, parameters: sql_rows.Parameters, job: Job) -> int:
-        """Runs one writing statement atomically; returns how many rows it changed."""
+    def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
         with self._opened("rw", job) as database:
             cursor = database.execute(sql, parameters)
             cursor.fetchall()
@@ -168,19 +166,16 @@ class DuckEngine(_InFile):
 
     kind = "duckdb"
 
-    def query(
-        self, sql: str, parameters: sql_rows.Parameters, rows: int, job: Job
-    ) -> sql_rows.Data:
+    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Data:
         with self._opened(job, read_only=True) as database:
             found = database.execute(_single_statement(database, sql, _READING), parameters)
             some = islice(iter(found.fetchone, None), rows + 1)
             letters = self._limits.letters_each
             fetched = [[sql_rows.shortened(value, letters) for value in row] for row in some]
             columns = [(str(each[0]), str(each[1]).lower()) for each in found.description]
-            return sql_rows.Data(columns, fetched[:rows], more=len(fetched) > rows)
+            return Data(columns, fetched[:rows], more=len(fetched) > rows)
 
-    def execute(self, sql: str, parameters: sql_rows.Parameters, job: Job) -> int:
-        """Runs one writing statement atomically; returns how many rows it changed."""
+    def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
         with self._opened(job, read_only=False) as database:
             found = database.execute(_single_statement(database, sql, _WRITING), parameters)
             first = found.fetchone()
@@ -231,7 +226,7 @@ def _single_statement(database: Any, sql: str, allowed: frozenset[str]) -> Any:
 
 
 @contextmanager
-def _converting_errors(duckdb: Any, limits: sql_rows.RowLimits) -> Generator[None]:
+def _converting_errors(duckdb: Any, limits: RowLimits) -> Generator[None]:
     try:
         yield
     except duckdb.Error as error:

@@ -12,6 +12,7 @@ from plansmith.errors import Misconfigured, OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import Job, watched
 from plansmith_desk.sql import rows as sql_rows
+from plansmith_desk.sql.rows import Data, Parameters, RowLimits
 from plansmith_desk.sql.schema import Column, ForeignKey, Table
 
 # Functions that act outside of the transaction, or run text as SQL. That they are named is an
@@ -89,13 +90,11 @@ class PostgresEngine:
 
     kind = "postgresql"
 
-    def __init__(self, url: str, *, limits: sql_rows.RowLimits) -> None:
+    def __init__(self, url: str, *, limits: RowLimits) -> None:
         self._url = url
         self._limits = limits
 
-    def query(
-        self, sql: str, parameters: sql_rows.Parameters, rows: int, job: Job
-    ) -> sql_rows.Data:
+    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Data:
         """Returns the rows of one reading statement.
 
         The role has no rights beyond tables; the transaction is read-only and rolled back; a cursor
@@ -124,9 +123,9 @@ class PostgresEngine:
                 found += [[sql_rows.shortened(value, letters) for value in row] for row in part]
                 wanted = max(1, min(2 * wanted, _AT_ONCE // (longest + 1)))
             columns = [(str(each.name), str(each.type_display)) for each in cursor.description]
-            return sql_rows.Data(columns, found[:rows], more=len(found) > rows)
+            return Data(columns, found[:rows], more=len(found) > rows)
 
-    def execute(self, sql: str, parameters: sql_rows.Parameters, job: Job) -> int:
+    def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
         """Runs one writing statement atomically; returns how many rows it changed."""
         _refuse(sql)
         first = _FIRST.match(sql)
@@ -222,7 +221,7 @@ def _refuse(sql: str) -> None:
         raise ToolFailed(Sentence("the statement has a zero byte"))
 
 
-def _listed(parameters: sql_rows.Parameters) -> list[Any]:
+def _listed(parameters: Parameters) -> list[Any]:
     if isinstance(parameters, Mapping):
         hint = Sentence("give a list, and write $1, $2 in the statement")
         raise ToolFailed(Sentence("PostgreSQL takes parameters by their place"), hint=hint)
@@ -233,7 +232,7 @@ def _full(space: str, name: str) -> str:
     return name if space == "public" else f"{space}.{name}"
 
 
-def _worded(error: Any, psycopg: Any, limits: sql_rows.RowLimits) -> Exception:
+def _worded(error: Any, psycopg: Any, limits: RowLimits) -> Exception:
     first = (str(error).splitlines() or [type(error).__name__])[0]
     if isinstance(error, psycopg.errors.QueryCanceled):
         return sql_rows.too_long(limits.seconds)

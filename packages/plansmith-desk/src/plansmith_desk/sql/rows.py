@@ -23,7 +23,6 @@ from plansmith_desk.tool_specs import COUNT, YES, record
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 ONLY_READS: Final = Sentence("this tool only reads: give one SELECT over the tables")
-_LONGEST_NAME: Final = 200
 ROWS: Final[dict[str, Any]] = record(
     {
         "columns": items(record({"name": TEXT, "type": TEXT})),
@@ -67,24 +66,24 @@ class Data:
 
 def as_result(found: Data, limits: RowLimits) -> dict[str, Json]:
     """Makes a tool result of rows: objects by column name; clips what is too long."""
-    names = distinct([name[:_LONGEST_NAME] for name in found.names])
+    names = distinct([name[:200] for name in found.names])
     notes = list(found.notes)
     if names != found.names:
         notes.append("columns without a name, with the same or a very long one were renamed")
     rows: list[Json] = []
     cut, left, most = 0, limits.letters_all, limits.letters_each
     for row in found.rows:
-        made = {name: shortened(value, most) for name, value in zip(names, row, strict=True)}
-        for name, value in made.items():
+        cells = {name: shortened(value, most) for name, value in zip(names, row, strict=True)}
+        for name, value in cells.items():
             if isinstance(value, str) and len(value) > most:
-                made[name] = value[:most]
+                cells[name] = value[:most]
                 cut += 1
-            cell = made[name]
+            cell = cells[name]
             left -= len(cell) if isinstance(cell, str) else max(8, len(json.dumps(cell)))
         if left < 0:
             notes.append(f"only {len(rows)} rows are given: all are too long together")
             break
-        rows.append(made)
+        rows.append(cells)
     if found.more and len(rows) == len(found.rows):
         notes.append(f"only the first {len(rows):,} rows are given: there are more")
     if cut:
@@ -229,10 +228,10 @@ def guard(
         # SQLite names a pragma and the altered table first, a function second.
         name = first if action == sqlite3.SQLITE_PRAGMA else second
         word = (name or "").lower()
-        fine = action in allowed
-        fine &= action != sqlite3.SQLITE_PRAGMA or word in _TELLING
-        fine &= action != sqlite3.SQLITE_FUNCTION or word not in _REACHING_OUT
-        return sqlite3.SQLITE_OK if fine else sqlite3.SQLITE_DENY
+        is_allowed = action in allowed
+        is_allowed &= action != sqlite3.SQLITE_PRAGMA or word in _TELLING
+        is_allowed &= action != sqlite3.SQLITE_FUNCTION or word not in _REACHING_OUT
+        return sqlite3.SQLITE_OK if is_allowed else sqlite3.SQLITE_DENY
 
     database.set_authorizer(may)
     end = time.monotonic() + limits.seconds

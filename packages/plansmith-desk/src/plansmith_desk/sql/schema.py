@@ -119,9 +119,8 @@ def _relevant(tables: Sequence[Table], query: str) -> list[Table]:
 
 
 def _others(tables: Sequence[Table], taken: Sequence[Table], source: str) -> list[ContextBlock]:
-    """Lists the tables that are not shown, with their relations."""
-    shown = {table.name for table in taken}
-    rest = [table for table in tables if table.name not in shown]
+    names_taken = {table.name for table in taken}
+    rest = [table for table in tables if table.name not in names_taken]
     if not rest:
         return []
     names = [_named(table.name) for table in rest[:_MOST_NAMED]]
@@ -186,7 +185,6 @@ def _table(database: sqlite3.Connection, name: str, kind: str) -> Table:
 
 
 def _add_samples(database: sqlite3.Connection, table: str, columns: Sequence[Column]) -> None:
-    """Adds a few different values to each column, from the first rows."""
     quoted = '"' + table.replace('"', '""') + '"'
     # The name is one the database itself gave, quoted by the rules of SQL.
     cursor = database.execute(f"SELECT * FROM {quoted} LIMIT {_ROWS}")  # noqa: S608
@@ -195,6 +193,6 @@ def _add_samples(database: sqlite3.Connection, table: str, columns: Sequence[Col
     for row in cursor:
         for name, value in zip(names, row, strict=True):
             text = "" if value is None or isinstance(value, bytes) else str(value)
-            known, shown = samples.get(name, []), clip(text, _LONGEST_SAMPLE)
-            if shown and shown not in known and len(known) < _SAMPLES:
-                known.append(shown)
+            known, sample = samples.get(name, []), clip(text, _LONGEST_SAMPLE)
+            if sample and sample not in known and len(known) < _SAMPLES:
+                known.append(sample)

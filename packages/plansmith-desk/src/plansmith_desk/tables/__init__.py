@@ -32,8 +32,6 @@ from plansmith_desk.tables.read import ENCODINGS, TableLimits, from_values, is_n
 from plansmith_desk.tool_specs import COUNT, YES, record, spec
 
 _TOP: Final = 3
-_READING_S: Final = 10.0
-_REHEARSAL_S: Final = 4.0
 _RETURN: Final = re.compile(r"\r\n?")
 _ENDINGS: Final = (".csv", ".tsv", ".json", ".md")
 Rows = Sequence[Sequence[Any]]
@@ -81,16 +79,16 @@ class TableTools(ts.ToolSet):
 
     def _in_child(self, act: str, given: ts.Arguments, job: ts.Job | None) -> Json:
         """Does the work in a child; without a job it is a rehearsal, which has little time."""
-        rows, reading_s = self._rows, _READING_S
+        rows, reading_s = self._rows, 10.0
         if job is None:
-            rows, reading_s = replace(rows, seconds=min(_REHEARSAL_S, rows.seconds)), 1.0
-        meant: dict[str, Json] = {}
+            rows, reading_s = replace(rows, seconds=min(4.0, rows.seconds)), 1.0
+        chosen: dict[str, Json] = {}
         arguments = {
             "root": str(self._folder.root),
             "limits": asdict(self._limits),
             "rows": asdict(rows),
             "request": job.call.request if job else "",
-            "meant": meant,
+            "chosen": chosen,
             "act": act,
             "given": given,
         }
@@ -106,7 +104,7 @@ class TableTools(ts.ToolSet):
                 name=clip(unclear["name"], 60),
                 listed=unclear["listed"],
             )
-            meant[unclear["name"]] = job.call.ask(question, options=unclear["options"])
+            chosen[unclear["name"]] = job.call.ask(question, options=unclear["options"])
 
     def _write(self, given: ts.Arguments, _: ts.Job) -> Json:
         if given["rows"] or "columns" not in given:
@@ -149,8 +147,8 @@ def read_here(job: ts.Job, *, act: str, given: ts.Arguments, **reading: Any) -> 
         try:
             return {"done": cast("Json", getattr(reader, act)(given))}
         except TableUnclear as error:
-            shown: dict[str, Json] = {"options": [*error.options], "listed": error.listed}
-            return {"done": "", "unclear": {"name": error.name, **shown}}
+            choice: dict[str, Json] = {"options": [*error.options], "listed": error.listed}
+            return {"done": "", "unclear": {"name": error.name, **choice}}
 
 
 class _Reader(Catalogue):
@@ -164,7 +162,6 @@ class _Reader(Catalogue):
         return self.table(table, given, fits)
 
     def describe(self, given: ts.Arguments) -> Json:
-        """Tells what is useful to know of a table before a query."""
         data = self._data(given["table"], given)
         columns: list[Json] = [
             _column(name, kind, [row[place] for row in data.rows])
@@ -177,7 +174,7 @@ class _Reader(Catalogue):
         return cast("Json", {"names": data.names, "rows": data.rows, "notes": data.notes})
 
     def sql(self, given: ts.Arguments) -> Json:
-        return self._asked(*self._prepared(given), given.get("limit", self.rows.rows))
+        return self._query(*self._prepared(given), given.get("limit", self.rows.rows))
 
     def _prepared(self, given: ts.Arguments) -> tuple[str, dict[str, sql_rows.Data]]:
         """Returns the query as SQLite understands it, and the tables it names."""
@@ -201,7 +198,7 @@ class _Reader(Catalogue):
 
         return queries.prepared(query, tables, load, self.job, self.rows)
 
-    def _asked(self, query: str, tables: Mapping[str, sql_rows.Data], limit: int) -> Json:
+    def _query(self, query: str, tables: Mapping[str, sql_rows.Data], limit: int) -> Json:
         with queries.memory(tables, self.job, self.rows) as database:
             found = sql_rows.select(database, query, [], limit)
         if all(
@@ -228,10 +225,9 @@ class _Reader(Catalogue):
             queries.grouped, by=given["by"], value=given.get("value"), how=given.get("how")
         )
         data = self._data(given["table"], given, fits=query_of)
-        return self._asked(query_of(data), {"rows": data}, self.rows.most_rows)
+        return self._query(query_of(data), {"rows": data}, self.rows.most_rows)
 
     def rehearse(self, given: ts.Arguments) -> Json:
-        """Tells what is wrong with a call, without making it."""
         inputs: dict[str, Any] = given["inputs"]
         try:
             if given["tool"] == "sql":
@@ -250,7 +246,6 @@ class _Reader(Catalogue):
 
 
 def _column(name: str, kind: str, values: Sequence[Any]) -> Json:
-    """Describes a column: what is useful to know before a query."""
     present = [each for each in values if each is not None]
     counts = Counter(present)
     found: dict[str, Json] = {

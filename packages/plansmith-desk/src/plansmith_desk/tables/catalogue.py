@@ -21,11 +21,8 @@ from plansmith_desk.tables.read import ENDINGS as DATABASES
 from plansmith_desk.tables.read import DatabaseCopy, TableLimits, read_table
 
 FILES: Final = (".csv", ".tsv", ".json", ".jsonl")
-_MOST_FILES: Final = 500
-_MOST_DATABASES: Final = 20
 _MOST_BYTES: Final = 50_000_000  # of databases that are opened only to see what they have
 _MOST_NAMED: Final = 12
-_ROWS_SHOWN: Final = 2
 Fits = Callable[[Data], object]  # fails with `ToolFailed` if a table is not meant
 
 
@@ -80,7 +77,7 @@ class TableUnclear(Exception):
         lines: list[str] = []
         for each in tables:
             lines.append(f"{each.source}:")
-            for row in (each.names, *each.rows[:_ROWS_SHOWN]):
+            for row in (each.names, *each.rows[:2]):
                 cells = ("" if cell is None else str(cell) for cell in row)
                 lines.append(f"  {clip(', '.join(cells))}")
         self.listed = "\n".join(lines)
@@ -89,7 +86,7 @@ class TableUnclear(Exception):
 class Catalogue:
     """The tables of one folder; SQLite files are copied at most once. Close it after use.
 
-    Where several tables have a name, `meant` says which one a person chose, and `request` may.
+    Where several tables have a name, `chosen` says which one a person chose, and `request` may.
     """
 
     def __init__(
@@ -100,19 +97,19 @@ class Catalogue:
         rows: RowLimits,
         job: Job,
         request: str,
-        meant: Mapping[str, str],
+        chosen: Mapping[str, str],
     ) -> None:
         self.limits, self.rows, self.job = limits, rows, job
         self._folder = folder = Folder(Path(root))
         self._request = request.casefold()
-        self._meant = meant
+        self._chosen = chosen
         self._stack = ExitStack()
         self._copies: dict[str, DatabaseCopy] = {}
         self._skipped: list[str] = []
         sizes = {path: state.st_size for path, state in folder.walk(".")}
-        self._files = sorted(each for each in sizes if each.lower().endswith(FILES))[:_MOST_FILES]
+        self._files = sorted(each for each in sizes if each.lower().endswith(FILES))[:500]
         databases = sorted(each for each in sizes if each.lower().endswith(DATABASES))
-        self._databases = {path: sizes[path] for path in databases[:_MOST_DATABASES]}
+        self._databases = {path: sizes[path] for path in databases[:20]}
 
     def __enter__(self) -> Self:
         return self
@@ -153,11 +150,11 @@ class Catalogue:
         """
         places = _fitting(name, self._places) or self._begun_by(name) or [Place(name)]
         if len(places) > 1:
-            said = [place for place in places if str(place) == self._meant.get(name)]
-            said = said or [place for place in places if self._is_requested(place)]
+            chosen = [place for place in places if str(place) == self._chosen.get(name)]
+            chosen = chosen or [place for place in places if self._is_requested(place)]
             failed: ToolFailed | None = None
             fitting: list[Data] = []
-            for place in said if len(said) == 1 else places[:_MOST_NAMED]:
+            for place in chosen if len(chosen) == 1 else places[:_MOST_NAMED]:
                 data = self._read(place, given)
                 try:
                     fits(data)
@@ -210,7 +207,6 @@ class Catalogue:
         return found
 
     def unknown(self, name: str) -> ToolFailed:
-        """Returns the error for a table that is not there; it lists those that are."""
         listed = ", ".join(map(str, self._places[:_MOST_NAMED])) or "no tables here"
         left = len(self._places) - _MOST_NAMED
         more = f" and {left} more" if left > 0 else ""
@@ -222,15 +218,19 @@ class Catalogue:
 
 def column_of(name: str, data: Data) -> str:
     """Returns the column that a name means, in any letter case, with or without underscores."""
-    found = meant_columns(name, [data])
+    found = matching_names(name, data.names)
     if len(found) == 1:
         return found[0]
     raise no_column(name, {data.source or "the table": data})
 
 
-def meant_columns(name: str, tables: Iterable[Data]) -> list[str]:
+def matching_columns(name: str, tables: Iterable[Data]) -> list[str]:
     """Returns the columns that a name can mean, each once."""
-    names = list(dict.fromkeys(column for data in tables for column in data.names))
+    return matching_names(name, dict.fromkeys(column for data in tables for column in data.names))
+
+
+def matching_names(name: str, names: Iterable[str]) -> list[str]:
+    """Returns those that a name can mean: itself, in any letter case, or loosely."""
     for form in (str, str.casefold, loose):
         found = [each for each in names if form(each) == form(name)]
         if found:
@@ -240,9 +240,9 @@ def meant_columns(name: str, tables: Iterable[Data]) -> list[str]:
 
 def no_column(name: str, tables: Mapping[str, Data]) -> ToolFailed:
     """Returns the error for a column that is not there; it lists those that are."""
-    shown = [f"{data.source or key} has {', '.join(data.names)}" for key, data in tables.items()]
+    columns = [f"{data.source or key} has {', '.join(data.names)}" for key, data in tables.items()]
     names = [column for data in tables.values() for column in data.names]
     near = difflib.get_close_matches(name.rpartition(".")[2], names, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
-    hint += clip("; ".join(shown), 400)
+    hint += clip("; ".join(columns), 400)
     return ToolFailed(Sentence("there is no column {name}", name=clip(name, 60)), hint=hint)

@@ -17,7 +17,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
 from plansmith.tools.toolset import Job
 from plansmith_desk.sql import rows
-from plansmith_desk.tables.catalogue import column_of, loose, meant_columns, no_column
+from plansmith_desk.tables.catalogue import column_of, loose, matching_columns, no_column
 from plansmith_desk.tables.read import is_number, quoted
 
 _AFFINITY: Final = {"integer": "INTEGER", "number": "REAL", "boolean": "INTEGER"}
@@ -99,7 +99,6 @@ def in_several_cases(data: rows.Data, place: int) -> bool:
 
 # As SQLite's own NOCASE does: the letters of ASCII alone.
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
-_MOST_MENDS: Final = 40
 TEXT: Final = r"'(?:[^']|'')*'"
 NAME: Final = r"""(?:(?<!")"(?:[^"]|"")*+"|`[^`]*`|\[[^\[\]]*\]|(?<!\w)[^\W\d]\w*+)"""
 _WORD: Final = re.compile(rf"{TEXT}|{NAME}", re.DOTALL)
@@ -132,7 +131,7 @@ def prepared(
         ),
         query,
     )
-    for _ in range(_MOST_MENDS):
+    for _ in range(40):
         what, name, before = "", "", query
         with memory(tables, job, limits, filled=False) as database:
             try:
@@ -158,9 +157,9 @@ def prepared(
 def _with_column(query: str, missing: str, tables: Mapping[str, rows.Data]) -> str:
     """Returns a query with a column's real name instead of one that is not there."""
     prefix, _, name = missing.rpartition(".")
-    meant = meant_columns(name, tables.values())
+    matching = matching_columns(name, tables.values())
     changed = query
-    if prefix and name in meant:
+    if prefix and name in matching:
         # The column is there, and its table has another name in the query: sales.x of "sales.csv".
         last = {each: each.casefold().rpartition("/")[2] for each in tables}
         wanted = prefix.casefold()
@@ -168,9 +167,9 @@ def _with_column(query: str, missing: str, tables: Mapping[str, rows.Data]) -> s
         if len(same) == 1:
             pattern = rf"{re.escape(prefix)}\s*\.(?=\s*[\"\w])"
             changed = _replaced(query, pattern, f"{quoted(same[0])}.")
-    if changed == query and len(meant) == 1:
+    if changed == query and len(matching) == 1:
         is_it = re.compile(rf'["`\[]?{re.escape(name)}["`\]]?', re.IGNORECASE).fullmatch
-        changed = _WORD.sub(lambda word: quoted(meant[0]) if is_it(word[0]) else word[0], query)
+        changed = _WORD.sub(lambda word: quoted(matching[0]) if is_it(word[0]) else word[0], query)
     if changed == query:
         raise no_column(missing, tables)
     return changed
@@ -191,8 +190,8 @@ def _with_quoted_columns(query: str, tables: Mapping[str, rows.Data]) -> str:
         name = bare(match[0])
         if not match[0].startswith('"') or name.casefold() in known or not loose(name):
             return match[0]
-        meant = meant_columns(name, tables.values())
-        return quoted(meant[0]) if len(meant) == 1 else match[0]
+        matching = matching_columns(name, tables.values())
+        return quoted(matching[0]) if len(matching) == 1 else match[0]
 
     return _WORD.sub(put, query)
 
@@ -291,20 +290,20 @@ def grouped(data: rows.Data, by: str, value: str | None, how: str | None) -> str
     if how in ("sum", "average") and kind not in _NUMBERS:
         message = Sentence("{column} holds {kind}, not numbers", column=column, kind=kind)
         raise ToolFailed(message, hint=Sentence("columns of numbers: {names}", names=numbers))
-    made = f"{how.replace('average', 'avg')}({quoted(column) if column else '*'})"
+    total = f"{how.replace('average', 'avg')}({quoted(column) if column else '*'})"
     title = quoted(f"{how}_{column}" if column else "count")
     chosen = ", ".join(f"{each} AS {quoted(name)}" for name, each in groups)
     places = ", ".join(str(place + 1) for place in range(len(groups)))
-    order = _ORDERS.get(part, "1").format(quoted(_dates(data)[0])) if part else f"{made} DESC"
+    order = _ORDERS.get(part, "1").format(quoted(_dates(data)[0])) if part else f"{total} DESC"
     return (
-        f"SELECT {chosen}, {made} AS {title} FROM rows "  # noqa: S608
+        f"SELECT {chosen}, {total} AS {title} FROM rows "  # noqa: S608
         f"GROUP BY {places} ORDER BY {order}, {places}"
     )
 
 
 def _groups(data: rows.Data, by: str) -> tuple[list[tuple[str, str]], str]:
     """Returns names and expressions of the groups, and the part of time if they are such."""
-    if len(meant_columns(by, [data])) == 1:
+    if len(matching_columns(by, [data])) == 1:
         column = column_of(by, data)
         if in_several_cases(data, data.names.index(column)):
             data.notes.append(f"some groups of {column} differ in letter case alone")
@@ -387,8 +386,8 @@ def _flaw(data: rows.Data, place: int, sign: str, value: str) -> str:
     if kind in ("date", "datetime"):
         if re.match(r"\d{4}-\d{2}|\d{4}$", value) or not re.search(r"\d", value):
             return ""
-        shown = next((str(row[place]) for row in data.rows if row[place] is not None), "2026-01-31")
-        return f"{name} holds dates as {shown}: write {value!r} that way"
+        first = next((str(row[place]) for row in data.rows if row[place] is not None), "2026-01-31")
+        return f"{name} holds dates as {first}: write {value!r} that way"
     if kind in ("integer", "number"):
         return "" if is_number(value.strip()) else f"{name} holds numbers, and {value!r} is none"
     if kind != "text" or sign not in ("=", "=="):

@@ -10,7 +10,6 @@ import re
 import sqlite3
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -41,7 +40,6 @@ ENCODINGS: Final = (
     *("utf-8", "utf-16", "windows-1252", "iso-8859-1", "iso-8859-2", "iso-8859-15"),
     *("windows-1250", "windows-1251", "koi8-r", "gb18030", "big5", "shift_jis", "euc-kr"),
 )
-_DELIMITERS: Final = ",;\t|"
 _SAMPLE: Final = 20_000
 _OBJECTS: Final = Sentence("every row has to be an object of columns")
 _parsed: Final = partial(json.loads, parse_float=written_number)
@@ -113,9 +111,9 @@ def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
         return typed([f"column_{place + 1}" for place in range(width)], rows, limits)
     strange = next((each for each in listed if not isinstance(each, dict)), None)
     if strange is not None:
-        shown = clip(json.dumps(strange), 40)
+        excerpt = clip(json.dumps(strange), 40)
         raise ToolFailed(
-            Sentence("{name} has a row that is {row}", name=name, row=shown), hint=_OBJECTS
+            Sentence("{name} has a row that is {row}", name=name, row=excerpt), hint=_OBJECTS
         )
     names = list(dict.fromkeys(str(key) for each in listed for key in each))
     check_size(len(names), len(listed), limits)
@@ -139,7 +137,7 @@ def _csv(text: str, name: str, *, limits: TableLimits, header: bool) -> Data:
         same = sum(count == first for count in counts) / max(1, len(counts))
         return (same if first else 0.0, first)
 
-    delimiter = max(_DELIMITERS, key=score)
+    delimiter = max(",;\t|", key=score)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
         rows: list[list[Any]] = [*islice(filter(None, reader), limits.rows + 2)]
@@ -188,9 +186,9 @@ def typed(
         kind, values, note = _from_texts(cells, comma=comma) if texts else _from_json(cells)
         if any(isinstance(each, str) and len(each) > limits.letters_each for each in values):
             most = f"{limits.letters_each:,} letters"
-            shown = clip(name, 40)
+            short = clip(name, 40)
             raise ToolFailed(
-                Sentence("a cell of '{name}' is longer than {most}", name=shown, most=most)
+                Sentence("a cell of '{name}' is longer than {most}", name=short, most=most)
             )
         for row, value in zip(rows, values, strict=True):
             row[place] = value
@@ -212,8 +210,7 @@ def _too_large(limits: TableLimits) -> ToolFailed:
     return ToolFailed(Sentence("the table has more than {most}", most=most))
 
 
-# The type of a column, its values, and a note on what was guessed.
-_Column = tuple[str, list[Any], str]
+_Column = tuple[str, list[Any], str]  # its type, its values, and a note on what was guessed
 
 
 def _from_json(cells: list[Any]) -> _Column:
@@ -300,7 +297,6 @@ def is_number(text: str) -> bool:
 
 
 def _number(text: str) -> float:
-    """Returns the number that a text is, with its digits."""
     return written_number(text) if _JSON.fullmatch(text) else float(text)
 
 
@@ -325,8 +321,8 @@ def _marked_numbers(
     whole = all(map(_is_whole, texts))
     convert = int if whole else _number
     values = {cell: convert(text) for cell, text in zip(numbers, texts, strict=True)}
-    shown = next((cell for cell in numbers if cell not in texts), "")
-    notes = [f"{shown} is read as {values[shown]}"] if shown else []
+    example = next((cell for cell in numbers if cell not in texts), "")
+    notes = [f"{example} is read as {values[example]}"] if example else []
     notes += [f"{' and '.join(map(repr, missing))} is read as missing"] if missing else []
     return "integer" if whole else "number", values, ", ".join(notes)
 
@@ -380,7 +376,6 @@ class DatabaseCopy:
         self._limits = limits
         self._brief = replace(limits, seconds=_LOOK_S)
         self._job = job
-        self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         data, log = self._bytes()
@@ -389,7 +384,6 @@ class DatabaseCopy:
             if log:
                 Path(place, "copy-wal").write_bytes(log)
             self._database = sqlite3.connect(Path(place, "copy"), check_same_thread=False)
-            self._stack.callback(self._database.close)
             try:
                 self._database.execute("PRAGMA query_only = ON")
                 self._database.execute("PRAGMA trusted_schema = OFF")
@@ -397,12 +391,12 @@ class DatabaseCopy:
                 # Opens the log too: from here on the names of the copies are not needed.
                 self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()
             except sqlite3.Error:
-                self._stack.close()
+                self._database.close()
                 raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        self._database.close()
 
     def _bytes(self) -> tuple[bytes, bytes]:
         log, journal = self._beside("-wal"), self._beside("-journal")
@@ -441,7 +435,6 @@ class DatabaseCopy:
         return typed(names, rows, limits)
 
     def head(self, table: str, *, rows: int) -> tuple[Data, int]:
-        """Reads the first rows of a table or view, and counts all."""
         limits = TableLimits()
         with converting_errors(self._limits):
             guard(self._database, self._job, self._limits)

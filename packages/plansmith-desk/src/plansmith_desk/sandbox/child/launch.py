@@ -26,7 +26,6 @@ from plansmith_desk.sandbox.child import processes
 from plansmith_desk.sandbox.child import walls as confine
 from plansmith_desk.sandbox.child.processes import Group
 
-_TICK_S: Final = 0.05
 _CHUNK: Final = 65536
 _SYSTEM: Final = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"),
@@ -45,7 +44,6 @@ class Job:
 
     @property
     def work(self) -> Path:
-        """The folder in which the code works, as seen from outside."""
         return self.folder / "work"
 
 
@@ -89,7 +87,7 @@ def _run_job(job: Job) -> dict[str, Any]:
     group = processes.make(job.limits)
     try:
         walls = _walls(job)
-        if not walls.stand and walls.missing and not job.allow_weak:
+        if not walls.in_place and walls.missing and not job.allow_weak:
             return {"refused": list(walls.missing)}
         (job.work / ".tmp").mkdir()
         for name, content in job.files.items():
@@ -104,22 +102,21 @@ def _run_job(job: Job) -> dict[str, Any]:
         ending = watch.run()
         most = {"most_files": job.limits["kept_files"], "most_bytes": job.limits["kept_bytes"]}
         files, notes = collect(job.work, job.files, **most)
-        left = [] if watch.cleared else ["a process of the code could not be ended"]
-        # The walls in place, and the limits that the kernel enforces.
-        standing = {
-            "namespaces": walls.stand,
-            "landlock": not walls.stand and confine.landlock_version() > 0,
+        left = [] if watch.all_ended else ["a process of the code could not be ended"]
+        active = {
+            "namespaces": walls.in_place,
+            "landlock": not walls.in_place and confine.landlock_version() > 0,
             "seccomp": not confine.seccomp_gap(),
-            **{f"cgroup {name}": True for name in sorted(group.keeps)},
+            **{f"cgroup {name}": True for name in sorted(group.enforced)},
         }
         return {
             **ending,
-            "stdout": watch.said["out"].text(),
-            "stderr": watch.said["err"].text(),
+            "stdout": watch.outputs["out"].text(),
+            "stderr": watch.outputs["err"].text(),
             "files": files,
             "notes": [*left, *notes],
             "missing": list(walls.missing),
-            "standing": [name for name, stands in standing.items() if stands],
+            "walls": [name for name, is_active in active.items() if is_active],
         }
     finally:
         group.remove()
@@ -141,7 +138,7 @@ def _walls(job: Job) -> confine.Walls:
         sockets = "network: programs of this machine can be reached by their Unix sockets"
         gaps = (*(each for each in gaps if not each.startswith("network: ")), sockets)
     disk_gap = "disk: each file is limited, their number and sum are not"
-    return confine.Walls(stand=False, uid=uid, gid=gid, missing=(why, *gaps, *calls, disk_gap))
+    return confine.Walls(in_place=False, uid=uid, gid=gid, missing=(why, *gaps, *calls, disk_gap))
 
 
 class _Watch:
@@ -153,12 +150,12 @@ class _Watch:
         self._group = group
         self._limits = job.limits
         most = job.limits["output_bytes"]
-        self.said = {"out": Output(most), "err": Output(most), "status": Output(_CHUNK)}
+        self.outputs = {"out": Output(most), "err": Output(most), "status": Output(_CHUNK)}
         self._stopped = ""
-        self.cleared = False
+        self.all_ended = False
 
     def run(self) -> dict[str, Any]:
-        pipes = {name: os.pipe() for name in self.said}
+        pipes = {name: os.pipe() for name in self.outputs}
         if os.fork() == 0:
             _init(self._job, self._walls, self._group, [write for _, write in pipes.values()])
         deadline = time.monotonic() + self._limits["wall_s"]
@@ -170,7 +167,7 @@ class _Watch:
             selector.register(0, selectors.EVENT_READ, "line")
             while not self._is_over(selector):
                 self._stopped = self._stopped or self._exceeded_limit(deadline)
-        self.cleared = processes.end_all(os.getpid())
+        self.all_ended = processes.end_all(os.getpid())
         for name in ("out", "err"):
             while self._read(pipes[name][0], name):
                 pass
@@ -179,7 +176,7 @@ class _Watch:
     def _is_over(self, selector: selectors.BaseSelector) -> bool:
         if self._stopped:
             return True
-        for key, _ in selector.select(_TICK_S):
+        for key, _ in selector.select(0.05):
             if self._read(key.fd, key.data) == b"":
                 if key.data in ("status", "line"):
                     self._stopped = "the caller has gone" if key.data == "line" else ""
@@ -193,12 +190,11 @@ class _Watch:
             data = os.read(handle, _CHUNK)
         except BlockingIOError:
             return None
-        if name in self.said:
-            self.said[name].add(data)
+        if name in self.outputs:
+            self.outputs[name].add(data)
         return data
 
     def _exceeded_limit(self, deadline: float) -> str:
-        """Returns the limit that is exceeded, or an empty text."""
         if time.monotonic() > deadline:
             return f"it ran longer than {self._limits['wall_s']:g} s"
         alive = processes.below(os.getpid())
@@ -214,7 +210,7 @@ class _Watch:
     def _exit_status(self) -> dict[str, Any]:
         if self._group.ran_out_of_memory():
             self._stopped = self._stopped or self._exceeded_limit(math.inf)
-        status = self.said["status"].text()
+        status = self.outputs["status"].text()
         if self._stopped or not status:
             return {"stopped": self._stopped or "it ended the process that watched it"}
         ended: dict[str, Any] = json.loads(status)
@@ -233,7 +229,7 @@ def _init(job: Job, walls: confine.Walls, group: Group, pipes: list[int]) -> NoR
         more = sorted(each for each in own if not each.startswith(tuple(f"{at}/" for at in inside)))
         visible = [*_SYSTEM, *(each for each in more if each not in ("/", *inside))]
         hook = Path(__file__).with_name("hook.py").read_text(encoding="utf-8")
-        if walls.stand:
+        if walls.in_place:
             confine.close_in(job.folder / "root", job.work, visible)
         code = os.fork()
         if code == 0:
@@ -255,7 +251,7 @@ def _exec_python(
 ) -> NoReturn:
     """Replaces this process by the Python that runs the code; nothing of ours is left."""
     hook, group, out, err = more
-    place = confine.BOX if walls.stand else str(job.work)
+    place = confine.BOX if walls.in_place else str(job.work)
     threads = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "NUMEXPR_MAX", "RAYON_NUM", "POLARS_MAX")
     environment = {
         "PATH": "/usr/bin:/bin",
@@ -274,13 +270,13 @@ def _exec_python(
         _limit(job.limits)
         os.chdir(place)
         confine.give_up_rights(walls.uid, walls.gid)
-        shown = [] if walls.stand else [*visible, *(f"/dev/{name}" for name in confine.DEVICES)]
-        if not walls.stand and (number := confine.landlock_version()):
-            confine.fence_in(number, shown, [place, "/dev/null"])
+        paths = [] if walls.in_place else [*visible, *(f"/dev/{name}" for name in confine.DEVICES)]
+        if not walls.in_place and (number := confine.landlock_version()):
+            confine.fence_in(number, paths, [place, "/dev/null"])
         if not confine.seccomp_gap():
             confine.refuse_calls()
         options = ["-I", "-B", "-u", "-X", "utf8", "-c", hook]
-        command = [sys.executable, *options, place, *shown]
+        command = [sys.executable, *options, place, *paths]
         os.execve(sys.executable, command, environment)  # noqa: S606 - our own Python
     except OSError as error:
         os.write(2, f"the sandbox could not start {sys.executable}: {error}\n".encode())
@@ -361,7 +357,6 @@ def _names(work: Path, notes: list[str]) -> Iterator[str]:
 
 
 def _content(path: Path, left: int) -> bytes | str:
-    """Returns the content of a file, or why it is not kept."""
     if path.is_symlink():
         return "it is a link"
     path.chmod(0o600)

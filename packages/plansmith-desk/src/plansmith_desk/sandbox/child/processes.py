@@ -24,7 +24,7 @@ class Group:
     """A cgroup: the limits it enforces, and handles with which a process joins it."""
 
     folders: list[Path] = field(default_factory=list[Path])
-    keeps: list[str] = field(default_factory=list[str])
+    enforced: list[str] = field(default_factory=list[str])
     handles: list[int] = field(default_factory=list[int])
 
     def join(self) -> None:
@@ -63,7 +63,7 @@ def _add(group: Group, parent: Path, version: int, limits: Mapping[str, int]) ->
     folder = parent / f"{_NAME}{os.getpid()}"
     with suppress(OSError):
         folder.mkdir()
-        kept = [name for name in _WANTED if _set_limit(folder, name, version, limits)]
+        enforced = [name for name in _WANTED if _set_limit(folder, name, version, limits)]
         handle = os.open(folder / "cgroup.procs", os.O_WRONLY)
         # Whether a process may be moved there, only an attempt can tell.
         child = os.fork()
@@ -73,10 +73,10 @@ def _add(group: Group, parent: Path, version: int, limits: Mapping[str, int]) ->
                 os._exit(0)
             finally:
                 os._exit(1)
-        if os.waitpid(child, 0)[1] == 0 and kept:
+        if os.waitpid(child, 0)[1] == 0 and enforced:
             group.handles.append(handle)
             group.folders.append(folder)
-            group.keeps += [each for each in kept if each not in group.keeps]
+            group.enforced += [each for each in enforced if each not in group.enforced]
             return True
         os.close(handle)
     with suppress(OSError):
@@ -111,7 +111,6 @@ def _lines(file: Path) -> list[str]:
 
 
 def _set_limit(folder: Path, name: str, version: int, limits: Mapping[str, int]) -> bool:
-    """Sets one limit; returns whether the kernel accepted it."""
     memory, pids = str(limits["memory_bytes"]), str(limits["processes"] + _SPARE)
     quota = {"cpu.cfs_period_us": str(_PERIOD_US), "cpu.cfs_quota_us": str(_PERIOD_US)}
     wanted = {
@@ -137,8 +136,6 @@ def _write(file: Path, text: str) -> bool:
 
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-_ROUNDS: Final = 1000
-_PAUSE_S: Final = 0.005
 
 
 def below(pid: int) -> list[int]:
@@ -166,7 +163,7 @@ def memory_of(pids: Iterable[int], limit: int) -> int:
 
 def end_all(pid: int) -> bool:
     """Kills and reaps all descendants of a process; returns whether none is left."""
-    for _ in range(_ROUNDS):
+    for _ in range(1000):
         left = below(pid)
         # By group first: that takes all of one at once, and none can start another meanwhile.
         for each in left:
@@ -182,7 +179,7 @@ def end_all(pid: int) -> bool:
                 pass
         except ChildProcessError:
             return True
-        time.sleep(_PAUSE_S)
+        time.sleep(0.005)
     return False
 
 

@@ -40,7 +40,7 @@ class NoWalls(Exception):
 class Walls:
     """Whether the walls are in place, the user the code runs as, and what is not confined."""
 
-    stand: bool
+    in_place: bool
     uid: int
     gid: int
     missing: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ def enter(work: Path, *, disk_bytes: int, disk_files: int) -> Walls:
         _mount("tmpfs", str(work), "tmpfs", _MS_NOSUID | _MS_NODEV, options)
     except OSError as error:
         raise NoWalls(str(error)) from None
-    return Walls(stand=True, uid=box_uid, gid=box_gid, missing=missing)
+    return Walls(in_place=True, uid=box_uid, gid=box_gid, missing=missing)
 
 
 def close_in(root: Path, work: Path, visible: Sequence[str]) -> None:
@@ -113,7 +113,6 @@ def close_in(root: Path, work: Path, visible: Sequence[str]) -> None:
     _checked(_libc.unshare(_NEW_NS), "a mount namespace")
     _mount("tmpfs", str(root), "tmpfs", _MS_NOSUID, "size=1m,mode=0755")
     for name in visible:
-        # Mounts a file or folder of the system read-only under the same name.
         source = Path(name)
         if source.is_symlink():
             place = root / name.lstrip("/")
@@ -170,7 +169,6 @@ def _bind(root: Path, name: str) -> None:
 
 
 def _make_mount_point(root: Path, name: str) -> Path:
-    """Makes a mount point: a folder or an empty file."""
     place = root / name.lstrip("/")
     if name in (BOX, "/dev/shm") or Path(name).is_dir():  # noqa: S108
         place.mkdir(parents=True, exist_ok=True)
@@ -181,7 +179,6 @@ def _make_mount_point(root: Path, name: str) -> Path:
 
 
 def _make_read_only(place: Path) -> None:
-    """Makes a mount and everything mounted below it read-only."""
     wanted = struct.pack("=QQQQ", _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV, 0, 0, 0)
     done = _libc.syscall(
         ctypes.c_long(_MOUNT_SETATTR),
@@ -254,7 +251,7 @@ def fence_in(number: int, readable: Sequence[str], writable: Sequence[str]) -> N
     files = _ALL_FILES[min(number, 5)]
     rules = struct.pack("=QQQ", files, _TCP, _SCOPES)
     known = rules[: 24 if number >= 6 else 16 if number >= 4 else 8]
-    handle = _called(_CREATE, known, ctypes.c_size_t(len(known)), ctypes.c_uint(0))
+    handle = _landlock(_CREATE, known, ctypes.c_size_t(len(known)), ctypes.c_uint(0))
     try:
         for allowed, paths in ((_READS, readable), (files, writable)):
             for path in paths:
@@ -263,14 +260,14 @@ def fence_in(number: int, readable: Sequence[str], writable: Sequence[str]) -> N
                     rights = allowed & files & (-1 if Path(path).is_dir() else _ON_FILES)
                     rule = struct.pack("=Qi", rights, opened)
                     kind = ctypes.c_int(_RULE_PATH)
-                    _called(_ADD, ctypes.c_int(handle), kind, rule, ctypes.c_uint(0))
+                    _landlock(_ADD, ctypes.c_int(handle), kind, rule, ctypes.c_uint(0))
                     os.close(opened)
-        _called(_RESTRICT, ctypes.c_int(handle), ctypes.c_uint(0))
+        _landlock(_RESTRICT, ctypes.c_int(handle), ctypes.c_uint(0))
     finally:
         os.close(handle)
 
 
-def _called(number: int, *arguments: object) -> int:
+def _landlock(number: int, *arguments: object) -> int:
     return _checked(int(_libc.syscall(ctypes.c_long(number), *arguments)), "Landlock")
 
 

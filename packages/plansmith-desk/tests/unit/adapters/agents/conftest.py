@@ -14,10 +14,10 @@ def confined() -> str:
     program = "import asyncio; from plansmith_desk.sandbox.sandbox import Sandbox\n"
     program += "asyncio.run(Sandbox().run('pass'))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
-    told = done.stderr.decode().strip()
+    errors = done.stderr.decode().strip()
     # Only a machine that refuses is a reason to skip; a sandbox that breaks is a failure.
-    assert not told or "cannot be confined here" in told or "only on Linux" in told, told
-    return told.splitlines()[-1] if told else ""
+    assert not errors or "cannot be confined here" in errors or "only on Linux" in errors, errors
+    return errors.splitlines()[-1] if errors else ""
 
 
 @pytest.fixture

@@ -97,8 +97,8 @@ async def test_the_same_code_after_a_success_is_not_run_again() -> None:
 async def test_a_result_without_code_and_one_after_a_failure_say_so() -> None:
     assert (await work(made(finish())))["notes"] == ["no code was run"]
     result = await work(made(runs("1 / 0"), finish()))
-    told = ["the last code that was run failed: ZeroDivisionError: division by zero"]
-    assert result["notes"] == told
+    notes = ["the last code that was run failed: ZeroDivisionError: division by zero"]
+    assert result["notes"] == notes
 
 
 async def test_limits_of_the_sandbox_are_shown_to_the_model() -> None:
@@ -108,7 +108,7 @@ async def test_limits_of_the_sandbox_are_shown_to_the_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "reason"),
     [
         (["../up.csv"], "leads out of the working folder"),
         (["none.csv"], "there is no file none.csv"),
@@ -119,9 +119,9 @@ async def test_limits_of_the_sandbox_are_shown_to_the_model() -> None:
     ],
 )
 async def test_files_that_cannot_be_given_are_told_before_anything_runs(
-    files: list[Json], told: str, tmp_path: Path
+    files: list[Json], reason: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(ToolFailed, match=told):
+    with pytest.raises(ToolFailed, match=reason):
         await work(made(folder=tmp_path), files=files)
 
 

@@ -62,8 +62,8 @@ async def test_an_agent_calls_tools_and_ends_with_a_structured_result(notes: Fil
         finish("It was 1932.", findings=["Opened in 1932."], citations=[cited]),
     )
     spent: list[Usage] = []
-    told: list[str] = []
-    call = Call(key="k", spend=spent.append, progress=told.append)
+    progress: list[str] = []
+    call = Call(key="k", spend=spent.append, progress=progress.append)
     assert await work(agent(model, notes), call) == {
         "text": "It was 1932.",
         "findings": ["Opened in 1932."],
@@ -73,8 +73,8 @@ async def test_an_agent_calls_tools_and_ends_with_a_structured_result(notes: Fil
     }
     model.finish()
     assert [each.cost for each in spent] == [Decimal("0.01")] * 3
-    assert "files.read path=a.md" in told
-    assert "turn 3 of 20" in told
+    assert "files.read path=a.md" in progress
+    assert "turn 3 of 20" in progress
 
 
 async def test_what_tools_return_and_what_a_task_is_given_is_fenced_data(notes: FileTools) -> None:
@@ -93,7 +93,7 @@ async def test_several_calls_in_one_answer_are_all_made(notes: FileTools) -> Non
     two = '{"path": "a.md"} {"path": "b.md"}'
     model = ScriptedModel(
         Answer(two, tool="files.read"),
-        Answer(finish().says, tool="finish", expects=lambda said: "1932" in said[-1].text),
+        Answer(finish().says, tool="finish", expects=lambda messages: "1932" in messages[-1].text),
     )
     await work(agent(model, notes))
     assert "Nothing of note." in model.prompts[1][-1].text
@@ -137,18 +137,18 @@ async def test_an_exhausted_turn_limit_is_a_failure(notes: FileTools) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "told"),
+    ("limits", "reason"),
     [
         (LocalLimits(tokens=200), r"its 200 tokens \(220 used\)"),
         (LocalLimits(money=Decimal("0.02")), r"its \$0.02 \(\$0.02 used\)"),
     ],
 )
 async def test_an_exhausted_budget_is_a_failure_and_what_was_spent_is_told(
-    notes: FileTools, limits: LocalLimits, told: str
+    notes: FileTools, limits: LocalLimits, reason: str
 ) -> None:
     model = ScriptedModel(calls("files.read", path="a.md"), calls("files.read", path="b.md"))
     spent: list[Usage] = []
-    with pytest.raises(errors.ToolFailed, match=told):
+    with pytest.raises(errors.ToolFailed, match=reason):
         await work(agent(model, notes, limits=limits), Call(key="k", spend=spent.append))
     assert len(spent) == 2
 
@@ -223,8 +223,8 @@ async def test_an_agent_changes_no_more_than_its_card_says(
     assert ledger.written == written
     assert all(key.startswith("k/") for key in ledger.keys)
     aside = "burn, write" if spec is READ else "burn"
-    told = f"You may not use these, since they change things: {aside}"
-    assert told in model.prompts[0][1].text
+    sentence = f"You may not use these, since they change things: {aside}"
+    assert sentence in model.prompts[0][1].text
 
 
 async def test_a_change_that_does_not_end_in_time_is_unknown_not_failed() -> None:
@@ -315,15 +315,15 @@ async def test_long_results_are_clipped_and_old_ones_give_way(tmp_path: Path) ->
 
 
 async def test_advice_is_handed_on_where_the_agent_may_give_it() -> None:
-    heard: list[tuple[str, str]] = []
-    call = Call(key="k", advise=lambda advice, reason: heard.append((advice, reason)))
+    given: list[tuple[str, str]] = []
+    call = Call(key="k", advise=lambda advice, reason: given.append((advice, reason)))
     wrong = calls("advise", advice="panic", reason="x")
     right = calls("advise", advice="finish", reason="It is known already.")
     await work(agent(ScriptedModel(wrong, right, finish()), advises=True), call)
-    assert heard == [("finish", "It is known already.")]
-    heard.clear()
+    assert given == [("finish", "It is known already.")]
+    given.clear()
     await work(agent(ScriptedModel(right, finish())), call)
-    assert heard == []
+    assert given == []
 
 
 def test_a_prompt_of_ones_own_replaces_ours_and_a_missing_one_is_told_at_once(

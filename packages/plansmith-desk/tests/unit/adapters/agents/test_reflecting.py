@@ -63,18 +63,18 @@ async def test_a_result_that_is_good_enough_stands_as_it_is() -> None:
 
 async def test_one_that_falls_short_is_done_once_more_with_what_is_missing() -> None:
     worker = Worker([FIRST, SECOND])
-    said: list[str] = []
-    result = await work(worker, SHORT, ENOUGH, progress=said.append)
+    progress: list[str] = []
+    result = await work(worker, SHORT, ENOUGH, progress=progress.append)
     assert result["text"] == "Three bridges."
     assert "at first this was missing: the third bridge" in result["notes"][0]
     task, inputs, call = worker.calls[1]
     assert task.startswith("Name the bridges.")
     assert inputs["city"] == "Oslo"
-    told: Any = inputs[FIRST_TRY]
-    assert told["missing"] == ["the third bridge"]
-    assert told["result"]["files"] == ["a.png"]
+    first: Any = inputs[FIRST_TRY]
+    assert first["missing"] == ["the third bridge"]
+    assert first["result"]["files"] == ["a.png"]
     assert call.key != "k"
-    assert "the third bridge" in said[0]
+    assert "the third bridge" in progress[0]
 
 
 @pytest.mark.parametrize("other", [{"score": 2, "missing": ["all"]}, Answer(ModelFailed("gone"))])

@@ -64,12 +64,12 @@ async def test_what_the_database_says_is_told_and_the_statement_mended(shop: str
         sql(BAD, usage=Usage(10, 5)),
         Answer({"sql": GOOD, "reason": ""}, expects="no such column: town", usage=Usage(20, 5)),
     )
-    said: list[str] = []
+    progress: list[str] = []
     spent: list[Usage] = []
     agent = sql_writer(model=model, database=shop)
-    found = await ask(agent, progress=said.append, spend=spent.append)
+    found = await ask(agent, progress=progress.append, spend=spent.append)
     assert (found["tries"], found["sql"]) == (2, GOOD)
-    assert "no such column: town" in said[0]
+    assert "no such column: town" in progress[0]
     assert sum(each.input_tokens for each in spent) == 30
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,16 @@ from plansmith.check.check_plan import check_plan
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import only_stands_in
-from plansmith.ports import ContextBlock, Delta, ModelDone, PlanBrief, Prompt, TextDelta
+from plansmith.ports import (
+    ContextBlock,
+    Delta,
+    Message,
+    ModelDone,
+    PlanBrief,
+    Prompt,
+    TextDelta,
+    Usage,
+)
 from plansmith.tools.toolset import TEXT, fields, flag, items
 from plansmith_desk.builtin import builtin_sources
 from plansmith_desk.files.tools import FILE_TOOLS
@@ -45,6 +54,7 @@ from plansmith_desk.model.prompt import (
     signature,
     slim,
 )
+from plansmith_planner.model_calls import read_answer
 from plansmith_planner.parse.reply import parse
 
 FOLDER = """\
@@ -119,10 +129,10 @@ def task(request: str, specs: list[ToolSpec], folder: str = FOLDER, **more: Any)
 
 
 def test_a_tool_reads_like_the_head_of_a_function_on_one_line() -> None:
-    told = (
+    line = (
         'mail.send(to: text, body: text, at?: text, copies?: whole number, kind?: "plain"|"rich")'
     )
-    assert signature(TOOLS["mail.send"]) == f"{told} - Send an e-mail."
+    assert signature(TOOLS["mail.send"]) == f"{line} - Send an e-mail."
     rows = items(fields({"a": {}, "b": {}}))
     nested = Offered("x", "", fields({"rows": rows, "why": {"description": "the  why\n" * 20}}))
     assert signature(nested).startswith("x(rows?: list of {a, b}, why?: any (the why the why ")
@@ -354,7 +364,7 @@ def test_grounding_never_breaks_and_every_plan_it_leads_to_is_readable(
 
 
 @pytest.mark.parametrize(
-    ("said", "apology"),
+    ("text", "apology"),
     [
         ("None of the tools here can send a fax.", True),
         ("Sorry, I cannot do that", True),
@@ -365,9 +375,9 @@ def test_grounding_never_breaks_and_every_plan_it_leads_to_is_readable(
         ("No.", False),
     ],
 )
-def test_a_reply_that_only_apologises_is_marked_as_no_plan(said: str, *, apology: bool) -> None:
-    made = Plan.model_validate(plan_of_reply(said, "fax it"))
-    assert made.degraded == (said if apology else None)
+def test_a_reply_that_only_apologises_is_marked_as_no_plan(text: str, *, apology: bool) -> None:
+    made = Plan.model_validate(plan_of_reply(text, "fax it"))
+    assert made.degraded == (text if apology else None)
     assert only_stands_in(made) is apology
 
 
@@ -455,11 +465,11 @@ ONE_CALL = r'''root ::= "{\"calls\":[{\"tool\":\"time.now\",\"args\":{}}]}"''' +
 async def test_a_model_drafts_a_plan_in_one_call_and_tells_how_far_it_is(
     specs: list[ToolSpec],
 ) -> None:
-    heard: list[Prompt] = []
+    prompts: list[Prompt] = []
 
     class Counting(LocalModel):
         async def constrained(self, prompt: Prompt, *, grammar: str = "") -> AsyncGenerator[Delta]:
-            heard.append(prompt)
+            prompts.append(prompt)
             assert "files.list" in grammar
             async for delta in super().constrained(prompt, grammar=ONE_CALL):
                 yield delta
@@ -471,11 +481,11 @@ async def test_a_model_drafts_a_plan_in_one_call_and_tells_how_far_it_is(
     text = "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
     assert [step["id"] for step in json.loads(text)["steps"]] == ["now", "answer"]
     assert isinstance(deltas[-1], ModelDone)
-    assert len(heard) == 1
-    told = [delta.progress for delta in deltas if isinstance(delta, TextDelta) and delta.progress]
-    told = [each for each in told if not each.startswith("loading ")]  # it may be loaded already
-    assert told[0].startswith("reading, ")
-    assert "step 1: time.now" in told
+    assert len(prompts) == 1
+    notes = [delta.progress for delta in deltas if isinstance(delta, TextDelta) and delta.progress]
+    notes = [each for each in notes if not each.startswith("loading ")]  # it may be loaded already
+    assert notes[0].startswith("reading, ")
+    assert "step 1: time.now" in notes
 
 
 async def test_a_model_that_was_warmed_up_reads_its_tools_only_once(
@@ -486,9 +496,75 @@ async def test_a_model_that_was_warmed_up_reads_its_tools_only_once(
     async def warmed() -> list[str]:
         engine = Engine(shallow_weights(), context=768, threads=2, cache=PromptCache(tmp_path))
         model = DraftingModel(LocalModel(lambda: engine, name="x"))
-        told = [delta.progress async for delta in model.warm(some)]
+        progress = [delta.progress async for delta in model.warm(some)]
         engine.close()
-        return told
+        return progress
 
     assert (await warmed())[-1].startswith("reading, ")
     assert [each.split()[0] for each in await warmed()] == ["loading"]
+
+
+QUESTION = "how much did we spend on beans in expenses.csv?"
+BEANS = "SELECT SUM(amount) FROM expenses WHERE item = 'beans'"
+RENT = "SELECT SUM(amount) FROM expenses WHERE item LIKE '%rent%'"
+_QUERY = {"type": "string", "format": "sql"}
+SQL = ToolSpec(
+    name="tables.sql",
+    effect=Effect.READ,
+    input_schema={"type": "object", "properties": {"query": _QUERY}, "required": ["query"]},
+)
+
+
+class Scripted(LocalModel):
+    """Writes the query for what a prompt ends with; the one of `else` for any other."""
+
+    def __init__(self, queries: Mapping[str, str]) -> None:
+        self.queries, self.name = queries, "local:scripted"
+
+    async def constrained(self, prompt: Prompt, *, grammar: str = "") -> AsyncGenerator[Delta]:
+        last = prompt.messages[-1].text.splitlines()[-1]
+        query = self.queries.get(last, self.queries.get("else", "?"))
+        calls = [{"tool": "tables.sql", "args": {"query": query}}]
+        yield TextDelta(json.dumps({"calls": calls}))
+        yield ModelDone(Usage(1, 1), self.name)
+
+    async def prime(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta]:
+        for _ in ():
+            yield TextDelta("")
+
+
+async def drafted(request: str, queries: Mapping[str, str]) -> dict[str, Any]:
+    steps = [{"id": "sql", "tool": "tables.sql", "inputs": {"query": BEANS}}]
+    before = (QUESTION, Plan.model_validate({"goal": QUESTION, "steps": steps}))
+    brief = PlanBrief(request, tools=(SQL,), before=before)
+    prompt = Prompt([Message("user", request)], brief=brief)
+    plan: dict[str, Any] = json.loads(
+        (await read_answer(DraftingModel(Scripted(queries)).stream(prompt))).text
+    )
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("request_", "last"),
+    [
+        ("and rent?", "Change it: and rent?"),
+        ("那按地区呢？", "Change it: 那按地区呢？"),
+        ("now the same for rent", "Change it: rent"),  # in its own words nothing changes
+        ("Which day was the rent paid on?", "Request: Which day was the rent paid on?"),
+        ("write that amount to a file", "Change it: write that amount to a file"),
+    ],
+)
+async def test_a_follow_up_changes_the_plan_before_and_a_whole_request_does_not(
+    request_: str, last: str
+) -> None:
+    by_itself = {"Change it: now the same for rent": BEANS}
+    plan = await drafted(request_, {last: RENT, **by_itself})
+    assert plan["steps"][0]["inputs"] == {"query": RENT}
+    assert plan["goal"] == request_
+    assert "degraded" not in plan
+
+
+async def test_a_follow_up_that_only_gives_the_plan_before_says_so() -> None:
+    again = BEANS.replace("= 'beans'", "LIKE '%beans%'")
+    assert "the plan is the same again" in (await drafted("and rent?", {"else": again}))["degraded"]
+    assert "计划与上次相同" in (await drafted("那房租呢？", {"else": again}))["degraded"]

@@ -28,13 +28,13 @@ from plansmith_desk.model.wording import (
 )
 
 
-class Says(LocalModel):
+class Fixed(LocalModel):
     """A model that says one thing, and keeps what it was asked."""
 
-    def __init__(self, *pieces: str, ends: bool = True) -> None:
+    def __init__(self, *pieces: str, is_finished: bool = True) -> None:
         super().__init__(shallow_engine, name="says")
         self.pieces = pieces
-        self.ends = ends
+        self.is_finished = is_finished
         self.asked: list[str] = []
         self.primed: list[str] = []
 
@@ -46,7 +46,7 @@ class Says(LocalModel):
         self.asked.append(prompt.text)
         for piece in self.pieces:
             yield TextDelta(piece)
-        if not self.ends:
+        if not self.is_finished:
             raise ModelFailed("unfinished")
         yield ModelDone(Usage(output_tokens=7), self.name)
 
@@ -57,7 +57,7 @@ def asked(request: str, *results: object, language: Literal["en", "zh"] | None =
     return Task(request, named, language or ("en" if request.isascii() else "zh"))
 
 
-async def said(task: Task, model: Says) -> str:
+async def replied(task: Task, model: Fixed) -> str:
     deltas = [delta async for delta in answer(task, model)]
     return "".join(each.text for each in deltas if isinstance(each, TextDelta))
 
@@ -147,9 +147,9 @@ NEW: dict[str, Json] = {"path": "r.md", "bytes": 3, "created": True, "changed": 
 def test_an_answer_needs_no_model_where_the_shape_of_a_result_tells_all(
     request_text: str, result: Json, first: str
 ) -> None:
-    told = without_model(asked(request_text, result))
-    assert told is not None
-    assert told.splitlines()[0] == f"{first} [step:a]"
+    reply = without_model(asked(request_text, result))
+    assert reply is not None
+    assert reply.splitlines()[0] == f"{first} [step:a]"
 
 
 async def test_what_the_built_in_tools_give_is_answered_without_a_model(tmp_path: Path) -> None:
@@ -186,9 +186,9 @@ async def test_what_the_built_in_tools_give_is_answered_without_a_model(tmp_path
     ]
     for name, inputs, first in calls:
         result = await tools[name].call(name, inputs, Call(key="k"))
-        told = without_model(asked("Do it", result))
-        assert told is not None, name
-        assert told.startswith(first), name
+        reply = without_model(asked("Do it", result))
+        assert reply is not None, name
+        assert reply.startswith(first), name
 
 
 async def test_an_answer_in_chinese_has_no_english_word_but_those_of_the_data(
@@ -224,10 +224,10 @@ async def test_an_answer_in_chinese_has_no_english_word_but_those_of_the_data(
     ]
     for request, name, given in calls:
         result = await tools[name].call(name, given, Call(key="k"))
-        told = without_model(asked(request, result, language="zh"))
-        assert told is not None, name
-        ours = re.sub(r"\[step:\w+\]|[\w-]+\.(?:csv|txt|svg)|UTC", "", told)
-        assert re.findall(r"[A-Za-z]{2,}", ours) == [], (name, told)
+        reply = without_model(asked(request, result, language="zh"))
+        assert reply is not None, name
+        ours = re.sub(r"\[step:\w+\]|[\w-]+\.(?:csv|txt|svg)|UTC", "", reply)
+        assert re.findall(r"[A-Za-z]{2,}", ours) == [], (name, reply)
 
 
 @pytest.mark.parametrize(
@@ -251,10 +251,10 @@ def test_a_tool_that_gives_other_things_the_same_names_breaks_no_answer(names: s
 
 def test_rows_of_an_answer_are_a_table_that_says_how_many_are_left_out() -> None:
     many: list[list[Json]] = [[f"r{number}", number / 3] for number in range(30)]
-    told = worded(asked("Per region?", rows("region mean", *many)), "").splitlines()
-    assert told[:2] == ["| region | mean [step:a] |", "|---|---|"]
-    assert told[3] == "| r1 | 0.3333 |"
-    assert told[-1] == "(+ 10 more) [step:a]"
+    reply = worded(asked("Per region?", rows("region mean", *many)), "").splitlines()
+    assert reply[:2] == ["| region | mean [step:a] |", "|---|---|"]
+    assert reply[3] == "| r1 | 0.3333 |"
+    assert reply[-1] == "(+ 10 more) [step:a]"
     clipped = worded(asked("Per region?", rows("a b", [1, 2], [3, 4], more=True)), "")
     assert clipped.splitlines()[-1] == "(the first 2 of many) [step:a]"
     files: Json = [{"path": f"{n}.md", "size": n, "modified": "2026"} for n in range(30)]
@@ -285,22 +285,22 @@ def test_an_answer_keeps_the_notes_of_a_tool_and_says_what_was_not_looked_at() -
 
 def test_what_was_done_comes_first_in_an_answer_and_what_was_read_is_not_repeated() -> None:
     text = {"path": "long.md", "text": "secret " * 500}
-    told = without_model(asked("Sum it up in r.md", text, "All is well.", NEW))
-    assert told == "Written: r.md (new) [step:c]\n\nAll is well. [step:b]"
+    reply = without_model(asked("Sum it up in r.md", text, "All is well.", NEW))
+    assert reply == "Written: r.md (new) [step:c]\n\nAll is well. [step:b]"
     chart = {"path": "chart.svg", "created": True, "description": "Bars of sum."}
-    drawn = without_model(asked("Draw it", rows("a b", ["x", 1], ["y", 2]), chart))
-    assert drawn is not None
-    assert drawn.splitlines()[0] == "Chart: chart.svg [step:b]"
-    assert drawn.splitlines()[-1] == "| y | 2 |"
+    chart_text = without_model(asked("Draw it", rows("a b", ["x", 1], ["y", 2]), chart))
+    assert chart_text is not None
+    assert chart_text.splitlines()[0] == "Chart: chart.svg [step:b]"
+    assert chart_text.splitlines()[-1] == "| y | 2 |"
 
 
 async def test_an_answer_tells_what_was_asked_besides_what_was_done() -> None:
     text = {"path": "m.md", "text": "Ada and Bob attended."}
     copied = {"path": "b/m.md", "from": "m.md", "bytes": 9, "changed": True}
     task = asked("Who attended in m.md? Copy it to b/", text, copied)
-    told = await said(task, Says("Ada and Bob attended."))
-    assert told.splitlines()[0] == "Copied: m.md → b/m.md [step:b]"
-    assert "Ada and Bob attended. [step:a]" in told
+    reply = await replied(task, Fixed("Ada and Bob attended."))
+    assert reply.splitlines()[0] == "Copied: m.md → b/m.md [step:b]"
+    assert "Ada and Bob attended. [step:a]" in reply
 
 
 LEASE: dict[str, Json] = {
@@ -324,9 +324,9 @@ FOUND: dict[str, Json] = {"passages": [LEASE, OTHER], "searched": 4}
 async def test_an_answer_from_documents_is_one_sentence_and_its_file(
     request_text: str, sentence: str, source: str
 ) -> None:
-    model = Says(sentence[:5], sentence[5:])
-    told = await said(asked(request_text, FOUND), model)
-    assert told == f"{sentence} [step:a]\n{source} [step:a]"
+    model = Fixed(sentence[:5], sentence[5:])
+    reply = await replied(asked(request_text, FOUND), model)
+    assert reply == f"{sentence} [step:a]\n{source} [step:a]"
     assert f"Request: {request_text}\nResults:\nlease.txt:\nLease" in model.asked[0]
 
 
@@ -344,8 +344,8 @@ async def test_an_answer_from_documents_is_one_sentence_and_its_file(
 async def test_an_answer_with_a_fact_of_no_document_gives_the_passages_instead(
     sentence: str,
 ) -> None:
-    told = await said(asked("When does the lease end?", FOUND), Says(sentence))
-    assert told.splitlines() == [
+    reply = await replied(asked("When does the lease end?", FOUND), Fixed(sentence))
+    assert reply.splitlines() == [
         "These passages fit best: [step:a]",
         "- lease.txt: Lease The lease ends on 31 March 2027. [step:a]",
         "- n.md: The budget is 500. [step:a]",
@@ -353,30 +353,34 @@ async def test_an_answer_with_a_fact_of_no_document_gives_the_passages_instead(
 
 
 async def test_an_answer_in_another_language_than_the_request_is_not_shown() -> None:
-    chinese = await said(
-        asked("租约什么时候到期？", FOUND), Says("The lease ends on 31 March 2027.")
+    chinese = await replied(
+        asked("租约什么时候到期？", FOUND), Fixed("The lease ends on 31 March 2027.")
     )
     assert chinese.splitlines()[0] == "最相关的段落： [step:a]"
-    english = await said(asked("When does it end?", FOUND), Says("租约到期的时间是2027年3月31日。"))
+    english = await replied(
+        asked("When does it end?", FOUND), Fixed("租约到期的时间是2027年3月31日。")
+    )
     assert english.splitlines()[0] == "These passages fit best: [step:a]"
-    name = await said(
-        asked("谁来了？", {"path": "a", "text": "Ada Stone came."}), Says("Ada Stone")
+    name = await replied(
+        asked("谁来了？", {"path": "a", "text": "Ada Stone came."}), Fixed("Ada Stone")
     )
     assert name.splitlines()[0] == "Ada Stone [step:a]"
 
 
 async def test_an_answer_that_documents_do_not_say_it_shows_what_comes_nearest() -> None:
-    told = await said(asked("Who is the landlord?", FOUND), Says("The documents do not say it."))
-    assert told.splitlines()[:2] == [
+    reply = await replied(
+        asked("Who is the landlord?", FOUND), Fixed("The documents do not say it.")
+    )
+    assert reply.splitlines()[:2] == [
         "The documents do not say it. [step:a]",
         "These passages fit best: [step:a]",
     ]
 
 
 async def test_an_answer_without_an_end_keeps_its_whole_sentences() -> None:
-    model = Says("The lease ends on 31 March 2027. And then it", ends=False)
-    told = await said(asked("When does the lease end?", FOUND), model)
-    assert told.startswith("The lease ends on 31 March 2027. [step:a]\nFrom:")
+    model = Fixed("The lease ends on 31 March 2027. And then it", is_finished=False)
+    reply = await replied(asked("When does the lease end?", FOUND), model)
+    assert reply.startswith("The lease ends on 31 March 2027. [step:a]\nFrom:")
 
 
 def test_an_answer_never_denies_what_a_tool_found() -> None:
@@ -399,10 +403,10 @@ async def test_a_text_to_be_written_comes_alone_without_lines_of_no_source() -> 
     task = Task.of(brief)
     assert task.writes
     assert task.request == "List the dates in 9 letters"
-    model = Says("- The lease: 31 March 2027\n- The budget: 500\n- The end: 1 May 2030")
-    assert await said(task, model) == "- The lease: 31 March 2027\n- The budget: 500"
+    model = Fixed("- The lease: 31 March 2027\n- The budget: 500\n- The end: 1 May 2030")
+    assert await replied(task, model) == "- The lease: 31 March 2027\n- The budget: 500"
     assert "Write: List the dates in 9 letters\nResults:\n" in model.asked[0]
-    made_up = await said(task, Says("It was in 1999."))
+    made_up = await replied(task, Fixed("It was in 1999."))
     assert "1999" not in made_up
     assert "31 March 2027" in made_up
 
@@ -415,9 +419,9 @@ def test_a_quotation_is_the_facts_alone() -> None:
 async def test_the_start_of_every_answer_prompt_is_read_ahead_and_is_the_same() -> None:
     started: list[list[str]] = []
     for request in ("Who signs the lease?", "谁签租约？"):
-        model = Says("Ada.")
+        model = Fixed("Ada.")
         text = {"path": "lease.txt", "text": "Ada signs.\n\nBo pays."}
-        await said(asked(request, text), model)
+        await replied(asked(request, text), model)
         assert "".join(model.primed) in model.asked[0]
         started.append(model.primed)
     assert started[0] == started[1]
@@ -426,18 +430,20 @@ async def test_the_start_of_every_answer_prompt_is_read_ahead_and_is_the_same() 
 def test_the_prompt_of_an_answer_from_chinese_texts_takes_fewer_letters() -> None:
     idle = [f"第{number}章讲的是别的事情，内容很长，与此无关。" * 4 for number in range(60)]
     text = "\n\n".join([*idle[:50], "解约通知期为三个月。", *idle[50:]])
-    told = material("解约通知期是多久？", [json.dumps({"path": "l.txt", "text": text})])
-    assert len(told) < ROOM * 0.7
-    assert "解约通知期为三个月。" in told
+    reply = material("解约通知期是多久？", [json.dumps({"path": "l.txt", "text": text})])
+    assert len(reply) < ROOM * 0.7
+    assert "解约通知期为三个月。" in reply
 
 
 def test_the_prompt_of_an_answer_holds_the_best_passages_of_a_long_text() -> None:
     idle = [f"Chapter {number} tells of other things at length. " * 4 for number in range(60)]
     text = "\n\n".join([*idle[:50], "The notice period is three months.", *idle[50:]])
-    told = material("How long is the notice period?", [json.dumps({"path": "l.txt", "text": text})])
-    assert len(told) <= ROOM
-    assert told.startswith("l.txt:\n")
-    assert "The notice period is three months." in told
+    reply = material(
+        "How long is the notice period?", [json.dumps({"path": "l.txt", "text": text})]
+    )
+    assert len(reply) <= ROOM
+    assert reply.startswith("l.txt:\n")
+    assert "The notice period is three months." in reply
     files = [{"path": f"{number}.md", "text": "word " * 900} for number in range(5)]
     several = material("Summarise them", [json.dumps({"files": files})])
     assert len(several) <= ROOM
@@ -494,5 +500,5 @@ def test_an_answer_may_say_that_something_is_so_every_week_or_that_it_is_so_at_a
 
 async def test_texts_in_lists_of_lists_have_their_sources_too() -> None:
     nested: Json = [[LEASE], [OTHER]]
-    told = await said(asked("When does the lease end?", nested), Says("On 31 March 2027."))
-    assert "From: lease.txt" in told
+    reply = await replied(asked("When does the lease end?", nested), Fixed("On 31 March 2027."))
+    assert "From: lease.txt" in reply

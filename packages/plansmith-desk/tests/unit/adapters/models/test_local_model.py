@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
+import numpy as np
 import pytest
+from tests.unit.adapters.models.gguf_writer import Value, write_gguf
 from tests.unit.adapters.models.local_weights import (
     FOLDER,
+    SMALL,
     shallow_engine,
     shallow_weights,
     small_engine,
@@ -25,8 +30,10 @@ from tests.unit.adapters.models.local_weights import (
 from plansmith.errors import Misconfigured, ModelFailed, PromptTooLong
 from plansmith.ports import ChatModel, Message, ModelDone, Prompt, TextDelta
 from plansmith.testing.contracts import ChatModelContract
+from plansmith_desk.model import files
 from plansmith_desk.model.embedded import embedded_model
-from plansmith_desk.model.engine import Engine, shared_engine
+from plansmith_desk.model.engine import Engine, PromptCache, shared_engine
+from plansmith_desk.model.files import KNOWN, Adapter, ModelFolder, weights_path
 from plansmith_desk.model.model import LocalModel
 from plansmith_planner.model_calls import read_answer
 
@@ -38,7 +45,7 @@ def shallow(**fields: Any) -> LocalModel:
     return LocalModel(shallow_engine, name="local:small", **fields)
 
 
-async def said(grammar: str, **fields: Any) -> str:
+async def answer_of(grammar: str, **fields: Any) -> str:
     return (await read_answer(shallow(**fields).constrained(Prompt(HELLO), grammar=grammar))).text
 
 
@@ -64,8 +71,8 @@ async def test_a_schema_binds_every_token_of_the_answer() -> None:
         },
         "required": ["colour", "count", "day"],
     }
-    heard = await read_answer(shallow().stream(Prompt([Message("user", "灯")], schema=schema)))
-    jsonschema_rs.validate(schema, json.loads(heard.text))
+    answer = await read_answer(shallow().stream(Prompt([Message("user", "灯")], schema=schema)))
+    jsonschema_rs.validate(schema, json.loads(answer.text))
 
 
 async def test_text_arrives_piece_by_piece_and_no_start_of_a_prompt_is_read_twice() -> None:
@@ -94,7 +101,7 @@ async def test_an_answer_that_is_left_stops_the_engine() -> None:
             break
     await stream.aclose()
     # Had it gone on, this one would wait for hundreds of tokens and then be cut.
-    assert await said('root ::= "ok"\n') == "ok"
+    assert await answer_of('root ::= "ok"\n') == "ok"
 
 
 async def test_a_call_that_waits_in_line_can_be_left_too() -> None:
@@ -109,18 +116,18 @@ async def test_a_call_that_waits_in_line_can_be_left_too() -> None:
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 4, "stream": True}
     busy = engine.submit(body, hold)
     await asyncio.to_thread(inside.wait, 30)
-    waiting = asyncio.ensure_future(said(NUMBERS))
+    waiting = asyncio.ensure_future(answer_of(NUMBERS))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     go_on.set()
     await asyncio.wrap_future(busy)
-    assert await said('root ::= "ok"\n') == "ok"
+    assert await answer_of('root ::= "ok"\n') == "ok"
 
 
 async def test_concurrent_calls_take_turns_and_mix_nothing_up() -> None:
-    texts = await asyncio.gather(*(said(f'root ::= "{n}" [a-c]{{4}}\n') for n in range(4)))
+    texts = await asyncio.gather(*(answer_of(f'root ::= "{n}" [a-c]{{4}}\n') for n in range(4)))
     assert [text[0] for text in texts] == ["0", "1", "2", "3"]
     assert {len(text) for text in texts} == {5}
 
@@ -129,9 +136,9 @@ async def test_what_does_not_fit_has_no_end_or_no_grammar_is_told() -> None:
     with pytest.raises(PromptTooLong, match=r"the prompt has \d,\d{3} tokens.*model 768"):
         await read_answer(shallow().stream(Prompt([Message("user", "word " * 1500)])))
     with pytest.raises(ModelFailed, match="stopped after 5 tokens"):
-        await said("root ::= [a-z]{300}\n", max_tokens=5)
+        await answer_of("root ::= [a-z]{300}\n", max_tokens=5)
     with pytest.raises(ModelFailed, match="grammar"):
-        await said("root ::= nowhere\n")
+        await answer_of("root ::= nowhere\n")
 
 
 @pytest.mark.parametrize("damage", ["cut off", "no weights"])
@@ -152,10 +159,10 @@ async def test_memory_can_be_let_go_and_taken_again() -> None:
     model = LocalModel(lambda: engine, name="local:small")
     loaded = [engine.is_loaded]
     for letter in "ab":
-        heard = await read_answer(
+        answer = await read_answer(
             model.constrained(Prompt(HELLO), grammar=f'root ::= "{letter}"\n')
         )
-        assert heard.text == letter
+        assert answer.text == letter
         loaded.append(engine.is_loaded)
         engine.close()
         loaded.append(engine.is_loaded)
@@ -196,3 +203,100 @@ def let_go() -> Iterator[None]:
     if FOLDER.exists():
         small_engine().close()
         shallow_engine().close()
+
+
+_MOST_SHIPPED = 20_000_000
+ASKED = [Message("system", "Answer."), Message("user", "How are you?")]
+LETTERS = "root ::= [a-z]{10}\n"
+
+
+def answered(engine: Engine) -> str:
+    async def ask() -> str:
+        model = LocalModel(lambda: engine, name="local:small")
+        _ = [each async for each in model.prime([ASKED[0], Message("user", "")])]
+        answer = await read_answer(model.constrained(Prompt(ASKED), grammar=LETTERS))
+        return answer.text
+
+    try:
+        return asyncio.run(ask())
+    finally:
+        engine.close()
+
+
+def test_an_adapter_changes_what_the_model_writes_and_has_states_of_its_own(
+    tmp_path: Path,
+) -> None:
+    cache = PromptCache(tmp_path / "states")
+    loud = write_adapter(tmp_path / "loud.gguf", strength=2.0)
+    answers = [
+        answered(Engine(shallow_weights(), context=256, threads=2, cache=cache, adapter=each))
+        for each in (None, loud, loud)
+    ]
+    assert answers[0] != answers[1] == answers[2]
+    assert len(list(cache.folder.glob("*.state"))) == 2
+
+
+def test_an_adapter_that_does_not_fit_its_model_is_told(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.gguf"
+    bad.write_bytes(b"GGUF nothing")
+    engine = Engine(small_weights(), context=256, threads=1, adapter=bad)
+    with pytest.raises(ModelFailed, match=r"with the adapter .*bad.gguf cannot be loaded"):
+        answered(engine)
+
+
+def test_every_known_adapter_is_in_the_package_whole_and_small() -> None:
+    for model in KNOWN.values():
+        if model.adapter is not None:
+            assert model.adapter.find().stat().st_size == model.adapter.size <= _MOST_SHIPPED
+
+
+def test_a_missing_or_changed_adapter_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_ADAPTERS", tmp_path)
+    path = tmp_path / "a.gguf"
+    adapter = Adapter("a.gguf", 3, hashlib.sha256(b"abc").hexdigest())
+    with pytest.raises(Misconfigured, match="is missing"):
+        adapter.find()
+    path.write_bytes(b"abd")
+    with pytest.raises(Misconfigured, match="damaged"):
+        adapter.find()
+    path.write_bytes(b"abc")
+    small_weights()
+    monkeypatch.setitem(KNOWN, SMALL.name, replace(SMALL, adapter=adapter))
+    assert weights_path(SMALL.name, ModelFolder(FOLDER)).adapter == path
+
+
+def test_an_adapter_file_can_be_named_beside_its_model(tmp_path: Path) -> None:
+    toy = write_adapter(tmp_path / "toy.gguf", strength=0.1)
+    path = small_weights()
+    found = weights_path(f"{SMALL.name}+{toy}", ModelFolder(FOLDER))
+    assert (found.path, found.adapter) == (path, toy)
+    assert weights_path(f"{path}+{toy}", ModelFolder(FOLDER)).adapter == toy
+    assert embedded_model(f"{SMALL.name}+{toy}").name == f"local:{SMALL.name}+{toy}"
+    with pytest.raises(Misconfigured, match="there is no file"):
+        weights_path(f"{SMALL.name}+{tmp_path}/none.gguf", ModelFolder(FOLDER))
+    odd = tmp_path / "a+b.gguf"  # a file with a plus in its name is a file
+    odd.write_bytes(b"x")
+    assert weights_path(str(odd), ModelFolder(tmp_path)) == (odd, None, None)
+
+
+_WIDTH = 576  # of smollm2-135m
+_RANK = 4
+
+
+def write_adapter(path: Path, *, strength: float, seed: int = 1) -> Path:
+    """Writes an adapter that changes the first layer's queries as strongly as told."""
+    chance = np.random.default_rng(seed)
+    header: dict[str, Value] = {
+        "general.type": "adapter",
+        "general.architecture": "llama",
+        "adapter.type": "lora",
+        "adapter.lora.alpha": float(_RANK),
+    }
+    tensors = {
+        f"blk.0.attn_output.weight.{end}": (chance.uniform(-1, 1, shape) * strength).astype("f4")
+        for end, shape in (("lora_a", (_RANK, _WIDTH)), ("lora_b", (_WIDTH, _RANK)))
+    }
+    write_gguf(path, header, tensors)
+    return path

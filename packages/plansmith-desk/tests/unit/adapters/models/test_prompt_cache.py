@@ -23,30 +23,30 @@ SYSTEM = Message("system", "You answer with digits. " * 8)
 ONE = 'root ::= "1"\n'
 
 
-class Heard(NamedTuple):
+class PrimedAnswer(NamedTuple):
     """What one process told while it read a start, and how many tokens its answer knew."""
 
-    told: list[str]
+    progress: list[str]
     known: int
 
 
-async def asked(model: LocalModel, start: str, request: str) -> Heard:
+async def asked(model: LocalModel, start: str, request: str) -> PrimedAnswer:
     primed = [each.progress async for each in model.prime([SYSTEM, Message("user", start)])]
-    told = [text for text in primed if not text.startswith("loading")]
+    progress = [text for text in primed if not text.startswith("loading")]
     prompt = Prompt([SYSTEM, Message("user", start + request)])
-    heard = await read_answer(model.constrained(prompt, grammar=ONE))
-    assert heard.text == "1"
-    return Heard(told, heard.usage.cached_tokens)
+    answer = await read_answer(model.constrained(prompt, grammar=ONE))
+    assert answer.text == "1"
+    return PrimedAnswer(progress, answer.usage.cached_tokens)
 
 
 def engine(cache: PromptCache) -> Engine:
     return Engine(shallow_weights(), context=512, threads=2, cache=cache)
 
 
-def in_process(cache: PromptCache, *starts: str) -> list[Heard]:
+def in_process(cache: PromptCache, *starts: str) -> list[PrimedAnswer]:
     """Asks in one folder after another, with an engine of its own as a new process has."""
 
-    async def ask() -> list[Heard]:
+    async def ask() -> list[PrimedAnswer]:
         model = LocalModel(lambda: own, name="local:small")
         return [await asked(model, start, "How are you?") for start in starts]
 
@@ -77,8 +77,8 @@ def test_a_start_that_was_read_is_remembered_by_the_next_process_unless_it_is_da
     state.write_bytes(state.read_bytes()[:1000])
     (third,) = in_process(cache, "")
     assert first.known == second.known == third.known > 30
-    assert not second.told
-    assert third.told
+    assert not second.progress
+    assert third.progress
     assert state.stat().st_size == size
     assert sorted(each.suffix for each in folder.iterdir()) == [".json", ".state"]
 
@@ -90,7 +90,7 @@ def test_a_changed_folder_is_read_from_its_first_changed_line_on(tmp_path: Path)
     cache = PromptCache(tmp_path)
     (whole,) = in_process(cache, FILES)
     changed = in_process(cache, FILES + "c.csv: n (1)\n", FILES + "c.csv: n (1)\nd.csv\n")
-    unread = [int(each.told[-1].split()[-2]) for each in (whole, *changed)]
+    unread = [int(each.progress[-1].split()[-2]) for each in (whole, *changed)]
     assert unread[0] > unread[1] > unread[2] > 0
     assert len(states(tmp_path)) == 3
 
@@ -99,10 +99,10 @@ def test_folders_asked_about_in_turn_are_each_known_whatever_was_read_between(
     tmp_path: Path,
 ) -> None:
     other = "Folder:\nnotes.txt: What to buy\n" * 3
-    told = in_process(PromptCache(tmp_path), FILES, other, FILES, other)
-    assert [bool(each.told) for each in told] == [True, True, False, False]
-    assert told[2].known >= told[0].known
-    assert told[3].known >= told[1].known
+    answers = in_process(PromptCache(tmp_path), FILES, other, FILES, other)
+    assert [bool(each.progress) for each in answers] == [True, True, False, False]
+    assert answers[2].known >= answers[0].known
+    assert answers[3].known >= answers[1].known
 
 
 class FakeFiles(Slot):
@@ -206,6 +206,6 @@ async def test_a_model_answers_where_no_state_can_be_kept(tmp_path: Path) -> Non
     (tmp_path / "states").touch()  # a file: as on a disk on which no folder can be made
     own = engine(PromptCache(tmp_path / "states"))
     model = LocalModel(lambda: own, name="local:small")
-    heard = await asked(model, "", "How are you?")
-    assert heard.told
+    answer = await asked(model, "", "How are you?")
+    assert answer.progress
     own.close()

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from plansmith import Plansmith
 from plansmith.errors import ModelRefused
 from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
-from plansmith.ports import Message, Prompt, TriageBrief
+from plansmith.ports import Brief, Message, PlanBrief, Prompt, ReplyBrief, TriageBrief
 from plansmith_desk.builtin import builtin_sources
+from plansmith_desk.model.demo import DemoModel, keyword
 from plansmith_desk.model.prompt import Offered
 from plansmith_desk.model.rules import RulesModel, calls_for, read_values
 from plansmith_planner.context.fence import fence
@@ -136,7 +138,7 @@ async def asked(folder: Path, request: str) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("request_text", "tool", "said"),
+    ("request_text", "tool", "expected"),
     [
         ("Which files here mention invoices?", "files.search", "2 files mention"),
         ("哪些文件提到“invoice”？", "files.search", "2 个文件提到“invoice”：may.txt、todo.md。"),
@@ -146,13 +148,13 @@ async def asked(folder: Path, request: str) -> Run:
     ],
 )
 async def test_plain_requests_are_carried_through_over_the_built_in_tools(
-    folder: Path, request_text: str, tool: str, said: str
+    folder: Path, request_text: str, tool: str, expected: str
 ) -> None:
     run = await asked(folder, request_text)
     assert run.plan is not None
     assert run.plan.steps[0].to_json()["tool"] == tool
     assert run.status is RunStatus.DONE
-    assert said in run.report
+    assert expected in run.report
     assert run.plan.degraded is not None
     assert run.plan.degraded in run.report
 
@@ -178,8 +180,8 @@ async def test_rules_say_what_they_cannot_do_and_only_the_brief_counts() -> None
     for form, why in forms:
         with pytest.raises(ModelRefused, match=why):
             await read_answer(RulesModel().stream(Prompt(looks, schema=form)))
-    told = await read_answer(RulesModel().stream(Prompt(looks, brief=TriageBrief("Read a.txt"))))
-    assert json.loads(told.text)["decision"] == "plan"
+    answer = await read_answer(RulesModel().stream(Prompt(looks, brief=TriageBrief("Read a.txt"))))
+    assert json.loads(answer.text)["decision"] == "plan"
 
 
 async def test_another_plan_takes_a_model(folder: Path) -> None:
@@ -201,3 +203,44 @@ async def test_rules_choose_among_all_tools_and_search_for_no_word_of_their_own(
         asks = (await smith.plan("what is in this folder?")).plan
         assert asks is not None
         assert '"plan"' not in str(asks.to_json())
+
+
+@pytest.mark.parametrize(
+    ("request_text", "word"),
+    [
+        ("Which files here mention invoices?", "invoice"),
+        ('Find "net profit" in my files', "net profit"),
+        ("Show me the address", "address"),
+        ("哪些文件提到发票？", "发票"),
+        ("查找关于合同的文件", "合同"),
+        ("", ""),
+    ],
+)
+def test_the_demo_takes_one_word_of_the_request(request_text: str, word: str) -> None:
+    assert keyword(request_text) == word
+
+
+async def reply_to(brief: Brief | None) -> str:
+    prompt = Prompt([Message("user", "whatever the messages say")], brief=brief)
+    return (await read_answer(DemoModel().stream(prompt))).text
+
+
+async def test_the_demo_plans_every_request_and_answers_again_and_again() -> None:
+    request = "Which files mention invoices?"
+    assert json.loads(await reply_to(TriageBrief(request)))["decision"] == "plan"
+    assert "查找" in await reply_to(PlanBrief("哪些文件提到发票？", "zh-CN"))
+    for _ in range(2):
+        plan = json.loads(await reply_to(PlanBrief(request)))
+        assert plan["steps"][1]["inputs"] == {"text": "invoice", "folder": "."}
+    with pytest.raises(ModelRefused, match="cannot change a plan"):
+        await reply_to(PlanBrief(request, previous=Plan()))
+
+
+async def test_the_demo_tells_what_its_steps_found_and_says_what_it_is() -> None:
+    file: Json = {"path": "a.txt", "count": 3, "lines": [{"line": 1, "text": "x"}]}
+    found: Json = {"text": "invoice", "files": [file], "searched": 4}
+    answer = await reply_to(ReplyBrief("Say what was found: {{search}}", {"{{search}}": found}))
+    assert answer.startswith("This is the scripted demo")
+    assert '1 file mentions "invoice": a.txt.' in answer
+    assert "脚本演示" in await reply_to(ReplyBrief("说出: {{s}}", {"{{s}}": found}, locale="zh-CN"))
+    assert "scripted demo" in await reply_to(None)

@@ -78,12 +78,12 @@ def write_toy_model(path: Path, seed: int = 1) -> Path:
     words = len(_vocabulary()[0])
     keys = HIDDEN // HEADS * KV_HEADS
 
-    def drawn(*shape: int) -> Any:
+    def random_values(*shape: int) -> Any:
         return (rng.standard_normal(shape) / math.sqrt(shape[-1])).astype(np.float32)
 
     tensors = {
-        "token_embd.weight": drawn(words, HIDDEN) * 4,
-        "output.weight": drawn(words, HIDDEN),
+        "token_embd.weight": random_values(words, HIDDEN) * 4,
+        "output.weight": random_values(words, HIDDEN),
         "output_norm.weight": np.ones(HIDDEN, dtype=np.float32),
     }
     for layer in range(LAYERS):
@@ -97,9 +97,9 @@ def write_toy_model(path: Path, seed: int = 1) -> Path:
             "ffn_down": (HIDDEN, INNER),
         }
         for name, shape in shapes.items():
-            tensors[f"blk.{layer}.{name}.weight"] = drawn(*shape)
+            tensors[f"blk.{layer}.{name}.weight"] = random_values(*shape)
         for name in ("attn_q", "attn_k", "attn_v"):
-            tensors[f"blk.{layer}.{name}.bias"] = drawn(shapes[name][0])
+            tensors[f"blk.{layer}.{name}.bias"] = random_values(shapes[name][0])
         for name in ("attn_norm", "ffn_norm"):
             tensors[f"blk.{layer}.{name}.weight"] = np.ones(HIDDEN, dtype=np.float32)
     write_gguf(path, header, tensors)

@@ -23,12 +23,16 @@ ROWS = [
 
 async def use(root: Path, **words: Any) -> Any:
     given = {"kind": "bar", "rows": ROWS, "x": "month", "y": "a", "title": "T", "path": "c.svg"}
-    found = await ChartTools(root).call("charts.draw", given | words, Call(key="k"))
+    return await draw_alone(root, **given | words)
+
+
+async def draw_alone(root: Path, **words: Any) -> Any:
+    found = await ChartTools(root).call("charts.draw", words, Call(key="k"))
     jsonschema_rs.validate(SPEC.output_schema or {}, found)
     return found
 
 
-def drawn(root: Path, name: str = "c.svg") -> ET.Element:
+def draw_chart(root: Path, name: str = "c.svg") -> ET.Element:
     return ET.fromstring((root / name).read_text(encoding="utf-8"))
 
 
@@ -40,7 +44,7 @@ async def test_every_value_is_a_bar_from_zero(tmp_path: Path) -> None:
     done = await use(tmp_path, y=["a", "b"])
     assert (done["path"], done["created"]) == ("c.svg", True)
     assert done["description"] == "Bar chart of a, b by month: 23 values from -4 to 29."
-    page = drawn(tmp_path)
+    page = draw_chart(tmp_path)
     bars = [each for each in page.iter(f"{SVG}rect") if len(each)]
     assert len(bars) == 23
     assert "M0, a: -4" in tips(page, "rect")
@@ -49,7 +53,7 @@ async def test_every_value_is_a_bar_from_zero(tmp_path: Path) -> None:
 
 async def test_a_chart_says_what_it_shows_to_those_who_do_not_see_it(tmp_path: Path) -> None:
     await use(tmp_path, title="Sales by month")
-    page = drawn(tmp_path)
+    page = draw_chart(tmp_path)
     assert page.get("role") == "img"
     assert page.findtext(f"{SVG}title") == "Sales by month"
     assert "12 values" in str(page.findtext(f"{SVG}desc"))
@@ -60,14 +64,14 @@ async def test_a_chart_says_what_it_shows_to_those_who_do_not_see_it(tmp_path: P
 
 async def test_a_line_has_a_gap_where_a_value_is_missing(tmp_path: Path) -> None:
     await use(tmp_path, kind="line", y="b")
-    path = next(each for each in drawn(tmp_path).iter(f"{SVG}path"))
+    path = next(each for each in draw_chart(tmp_path).iter(f"{SVG}path"))
     assert str(path.get("d")).count("M") == 2
 
 
 async def test_a_line_over_numbers_goes_from_left_to_right(tmp_path: Path) -> None:
     rows = [{"x": x, "y": x * x} for x in (3, 1, 2)]
     await use(tmp_path, kind="line", rows=rows, x="x", y="y")
-    path = str(next(each for each in drawn(tmp_path).iter(f"{SVG}path")).get("d"))
+    path = str(next(each for each in draw_chart(tmp_path).iter(f"{SVG}path")).get("d"))
     places = [float(part.split()[0]) for part in path[1:].split("L")]
     assert places == sorted(places)
 
@@ -75,18 +79,18 @@ async def test_a_line_over_numbers_goes_from_left_to_right(tmp_path: Path) -> No
 async def test_a_point_for_every_pair(tmp_path: Path) -> None:
     rows = [{"x": n / 3, "y": n * n} for n in range(20)]
     await use(tmp_path, kind="scatter", rows=rows, x="x", y="y")
-    assert len(tips(drawn(tmp_path), "circle")) == 20
+    assert len(tips(draw_chart(tmp_path), "circle")) == 20
 
 
 async def test_shares_are_of_the_whole_and_small_ones_are_joined(tmp_path: Path) -> None:
     rows = [{"k": f"K{n}", "v": n + 1} for n in range(20)]
     done = await use(tmp_path, kind="pie", rows=rows, x="k", y="v")
     assert "9 smallest" in done["notes"][0]
-    shares = tips(drawn(tmp_path), "path")
+    shares = tips(draw_chart(tmp_path), "path")
     assert len(shares) == 12
     assert "other: 45 (21.4%)" in shares
     await use(tmp_path, kind="donut", rows=[{"k": "one", "v": 5}], x="k", y="v", path="d.svg")
-    assert tips(drawn(tmp_path, "d.svg"), "circle") == ["one: 5 (100.0%)"]
+    assert tips(draw_chart(tmp_path, "d.svg"), "circle") == ["one: 5 (100.0%)"]
 
 
 HOSTILE = "</text><script>alert(1)</script>\0\x1b\ud7ff\" onload='x' &amp;"
@@ -97,7 +101,7 @@ async def test_no_text_becomes_part_of_the_drawing(tmp_path: Path) -> None:
     for kind in ("bar", "line", "pie"):
         words = {"x": HOSTILE, "y": f"{HOSTILE}2", "title": HOSTILE, "path": f"{kind}.svg"}
         await use(tmp_path, kind=kind, rows=rows, **words)
-        page = drawn(tmp_path, f"{kind}.svg")
+        page = draw_chart(tmp_path, f"{kind}.svg")
         tags = {each.tag.removeprefix(SVG) for each in page.iter()}
         assert tags <= {"svg", "title", "desc", "rect", "text", "line", "path", "circle"}
         assert not [
@@ -107,11 +111,10 @@ async def test_no_text_becomes_part_of_the_drawing(tmp_path: Path) -> None:
 
 async def test_what_is_left_out_follows_from_the_rows(tmp_path: Path) -> None:
     rows: Any = [{"region": "North", "total": 3}, {"region": "South", "total": None}]
-    tools = ChartTools(tmp_path)
-    done: Any = await tools.call("charts.draw", {"rows": rows, "path": "c.svg"}, Call(key="k"))
+    done = await draw_alone(tmp_path, rows=rows, path="c.svg")
     assert done["description"] == "Bar chart of total by region: 1 value from 3 to 3."
     assert "notes" not in done
-    assert drawn(tmp_path).findtext(f"{SVG}title") == "Total by region"
+    assert draw_chart(tmp_path).findtext(f"{SVG}title") == "Total by region"
 
 
 @pytest.mark.parametrize(
@@ -125,13 +128,12 @@ async def test_a_chart_is_titled_in_the_language_of_its_columns(
     tmp_path: Path, region: str, amount: str, title: str
 ) -> None:
     rows: Any = [{region: "a", amount: 3}, {region: "b", amount: 4}]
-    tools = ChartTools(tmp_path)
-    done: Any = await tools.call("charts.draw", {"rows": rows, "path": "c.svg"}, Call(key="k"))
-    assert drawn(tmp_path).findtext(f"{SVG}title") == title
+    done = await draw_alone(tmp_path, rows=rows, path="c.svg")
+    assert draw_chart(tmp_path).findtext(f"{SVG}title") == title
     assert title[1:] in done["description"]
     # No axis shows the name of a column as a program writes it, and no two labels overlap.
     labels = {
-        str(each.text): float(each.get("y", 0)) for each in drawn(tmp_path).iter(f"{SVG}text")
+        str(each.text): float(each.get("y", 0)) for each in draw_chart(tmp_path).iter(f"{SVG}text")
     }
     assert not [text for text in labels if "_" in text]
     (axis,) = [y for text, y in labels.items() if 40 < y < 60 and not text.isdigit()]
@@ -210,32 +212,28 @@ def test_every_drawing_is_well_formed_and_within_the_page(
 
 async def test_a_chart_without_a_path_gets_a_new_name_and_replaces_nothing(tmp_path: Path) -> None:
     (tmp_path / "chart.svg").write_text("mine", encoding="utf-8")
-    source = ChartTools(tmp_path)
-    first: Any = await source.call("charts.draw", {"rows": [{"a": "x", "n": 1}]}, Call(key="k"))
+    first = await draw_alone(tmp_path, rows=[{"a": "x", "n": 1}])
     assert (first["path"], first["created"]) == ("chart-2.svg", True)
-    again: Any = await source.call("charts.draw", {"rows": [{"a": "x", "n": 1}]}, Call(key="k"))
+    again = await draw_alone(tmp_path, rows=[{"a": "x", "n": 1}])
     assert (again["path"], again["created"], again["changed"]) == ("chart-2.svg", False, False)
     (tmp_path / "chart-3.svg").symlink_to(tmp_path / "nowhere")
     (tmp_path / "chart-4.svg").mkdir()
-    other: Any = await source.call("charts.draw", {"rows": [{"a": "x", "n": 2}]}, Call(key="l"))
+    other = await draw_alone(tmp_path, rows=[{"a": "x", "n": 2}])
     assert other["path"] == "chart-5.svg"
     assert (tmp_path / "chart.svg").read_text(encoding="utf-8") == "mine"
 
 
 async def test_identifiers_are_no_values_of_a_chart_unless_they_are_named(tmp_path: Path) -> None:
     rows: Any = [{"order_id": 7, "name": "x", "Unit Price": 2.5, "units": 1}]
-    source = ChartTools(tmp_path)
-    bars: Any = await source.call("charts.draw", {"rows": rows}, Call(key="k"))
+    bars = await draw_alone(tmp_path, rows=rows)
     assert "of Unit Price, units by name" in bars["description"]
-    pie: Any = await source.call("charts.draw", {"rows": rows, "kind": "pie"}, Call(key="k"))
+    pie = await draw_alone(tmp_path, rows=rows, kind="pie")
     assert "of units by name" in pie["description"]
     assert "last column of numbers" in pie["notes"][0]
-    named: Any = {"rows": rows, "x": "NAME", "y": ["unit_price"]}
-    drawn: Any = await source.call("charts.draw", named, Call(key="k"))
-    assert "of Unit Price by name" in drawn["description"]
+    found = await draw_alone(tmp_path, rows=rows, x="NAME", y=["unit_price"])
+    assert "of Unit Price by name" in found["description"]
 
 
 async def test_rows_without_any_column_have_nothing_to_draw(tmp_path: Path) -> None:
-    rows: list[Any] = [{}, {}]
     with pytest.raises(ToolFailed, match="there are no values to draw"):
-        await ChartTools(tmp_path).call("charts.draw", {"rows": rows}, Call(key="k"))
+        await draw_alone(tmp_path, rows=[{}, {}])

@@ -32,9 +32,9 @@ def maze(*, deep: int = 12) -> bytes:
     """Write a PDF whose page draws a form ten times, which draws a form ten times, and so on."""
     fonts = "/Font << /F << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >>"
 
-    def form(kind: str, drawn: str, inner: str = "") -> str:
-        about = f"{kind} /Resources << {fonts} {inner} >> /Length {len(drawn)}"
-        return f"<< {about} >>\nstream\n{drawn}\nendstream"
+    def form(kind: str, contents: str, inner: str = "") -> str:
+        about = f"{kind} /Resources << {fonts} {inner} >> /Length {len(contents)}"
+        return f"<< {about} >>\nstream\n{contents}\nendstream"
 
     kind, text = "/Type /XObject /Subtype /Form /BBox [0 0 9 9]", "BT /F 12 Tf (x) Tj ET"
     page = f"/Parent 2 0 R /Contents 4 0 R /Resources << {fonts} /XObject << /X 5 0 R >> >>"
@@ -61,8 +61,8 @@ def pdf(*pages: str, packed: bool = False) -> bytes:
         "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
     ]
     for at, text in enumerate(pages):
-        drawn = "".join(f"({line}) Tj T* " for line in text.split("\n") if line)
-        stream = f"BT /F1 12 Tf 14 TL 72 720 Td {drawn}ET"
+        lines = "".join(f"({line}) Tj T* " for line in text.split("\n") if line)
+        stream = f"BT /F1 12 Tf 14 TL 72 720 Td {lines}ET"
         filters = ""
         if packed:
             stream, filters = (

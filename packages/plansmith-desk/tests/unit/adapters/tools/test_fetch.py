@@ -268,9 +268,9 @@ async def test_an_answer_that_is_none_is_told(server: Server, answer: bytes) -> 
 async def test_errors_of_the_server_are_told(server: Server, status: str, busy: bool) -> None:
     heads = ("Content-Type: text/plain", "Retry-After: 7")
     url = server.says("/e", b"oops", *heads, status=status)
-    with pytest.raises(ToolFailed, match=status[:3]) as told:
+    with pytest.raises(ToolFailed, match=status[:3]) as error:
         await fetch(server, url)
-    assert getattr(told.value, "retry_after", None) == (7.0 if busy else None)
+    assert getattr(error.value, "retry_after", None) == (7.0 if busy else None)
 
 
 def test_how_long_a_server_wants_to_be_left_alone() -> None:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import os
+import stat
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +13,9 @@ import pytest
 
 from plansmith.errors import ToolFailed
 from plansmith.ports import Call
-from plansmith_desk.files.tools import FileToolLimits, FileTools
+from plansmith.testing.contracts import ToolSourceContract
+from plansmith_desk.files.tools import FileToolLimits, FileTools, WorkspaceTools
+from plansmith_desk.folder import Folder
 
 
 @pytest.fixture
@@ -203,3 +208,183 @@ async def test_a_folder_that_cannot_be_listed_says_so_without_a_path(tmp_path: P
         with pytest.raises(ToolFailed) as failure:
             await tools.call(tool, words, Call(key="k"))
         assert str(tmp_path) not in str(failure.value)
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    inside = tmp_path / "work"
+    (inside / "sub").mkdir(parents=True)
+    (inside / "a.txt").write_text("one\ntwo\n", encoding="utf-8")
+    (inside / "sub" / "b.csv").write_text("x\n", encoding="utf-8")
+    (inside / ".hidden.txt").write_text("hush", encoding="utf-8")
+    (tmp_path / "outside.txt").write_text("outside", encoding="utf-8")
+    (inside / "link.txt").symlink_to(tmp_path / "outside.txt")
+    (inside / "out").symlink_to(tmp_path)
+    os.mkfifo(inside / "pipe")
+    return inside
+
+
+async def change(root: Path, tool: str, most: Any = 10_000, **words: Any) -> Any:
+    return await WorkspaceTools(root, most=most).call(tool, words, Call(key="k"))
+
+
+class TestWorkspaceContract(ToolSourceContract):
+    good_call = ("files.find", {"pattern": "*"})
+
+    def make_source(self) -> WorkspaceTools:
+        return WorkspaceTools(Path(__file__).parent)
+
+
+async def test_a_file_is_written_whole_and_its_folders_are_made(work: Path) -> None:
+    written = await change(work, "files.write", path="new/deep/c.md", text="# 你好\n")
+    assert written == {"path": "new/deep/c.md", "bytes": 9, "created": True, "changed": True}
+    assert (work / "new/deep/c.md").read_text(encoding="utf-8") == "# 你好\n"
+    assert [each.name for each in (work / "new/deep").iterdir()] == ["c.md"]
+    again = await change(work, "files.write", path="new/deep/c.md", text="# 你好\n")
+    assert again == {"path": "new/deep/c.md", "bytes": 9, "created": False, "changed": False}
+
+
+async def test_another_text_replaces_a_file_only_when_told(work: Path) -> None:
+    (work / "a.txt").chmod(0o600)
+    with pytest.raises(ToolFailed, match=r"there already.*overwrite"):
+        await change(work, "files.write", path="a.txt", text="new")
+    assert (work / "a.txt").read_text(encoding="utf-8") == "one\ntwo\n"
+    done = await change(work, "files.write", path="a.txt", text="new", overwrite=True)
+    assert (done["created"], done["changed"]) == (False, True)
+    assert (work / "a.txt").read_text(encoding="utf-8") == "new"
+    assert stat.S_IMODE((work / "a.txt").stat().st_mode) == 0o600
+
+
+async def test_a_file_outside_that_is_linked_into_the_folder_keeps_its_text(work: Path) -> None:
+    outside = work.parent / "outside.txt"
+    (work / "hard.txt").hardlink_to(outside)
+    await change(work, "files.write", path="hard.txt", text="mine", overwrite=True)
+    await change(work, "files.append", path="hard.txt", text="more")
+    assert outside.read_text(encoding="utf-8") == "outside"
+    assert (work / "hard.txt").read_text(encoding="utf-8") == "mine\nmore"
+
+
+BAD = [
+    ("../outside.txt", "leads out"),
+    ("/etc/passwd", "absolute"),
+    ("out/new.txt", "not a folder"),
+    ("link.txt", "not a file"),
+    ("pipe", "not a file"),
+    ("sub", "not a file"),
+    ("sub/", "not the name of a file"),
+    (".hidden.txt", "hidden"),
+    ("a\0b", "not allowed in names"),
+    ("a\u202eb.txt", "not allowed in names"),
+    ("x" * 300, "not a usable name"),
+    (" a.txt", "not a usable name"),
+    ("/".join("d" * 20), "folders deep"),
+    ("a.txt/b", "not a folder"),
+]
+
+
+@pytest.mark.parametrize("tool", ["files.write", "files.append", "files.replace"])
+@pytest.mark.parametrize(("path", "why"), BAD, ids=[path[:20] for path, _ in BAD])
+async def test_no_path_leads_out_of_the_folder(work: Path, tool: str, path: str, why: str) -> None:
+    words = {"old": "a", "new": "b"} if tool == "files.replace" else {"text": "evil"}
+    extra = {"overwrite": True} if tool == "files.write" else {}
+    with pytest.raises(ToolFailed, match=why):
+        await change(work, tool, path=path, **words, **extra)
+    assert (work.parent / "outside.txt").read_text(encoding="utf-8") == "outside"
+    assert sorted(each.name for each in work.parent.iterdir()) == ["outside.txt", "work"]
+
+
+def test_a_folder_swapped_for_a_link_meanwhile_leads_nowhere(work: Path) -> None:
+    """Whoever wins the race, nothing is ever written outside."""
+    outside = work.parent / "elsewhere"
+    outside.mkdir()
+    real, link, place = work / "real", work / "link", work / "swap"
+    real.mkdir()
+    link.symlink_to(outside)
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            real.rename(place)
+            place.rename(real)
+            link.rename(place)
+            place.rename(link)
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    counts = {True: 0, False: 0}
+    try:
+        while min(counts.values()) < 30:
+            number = sum(counts.values())
+            try:
+                Folder(work).update(f"swap/{number}", lambda _: b"x", make=False, most=10)
+                counts[True] += 1
+            except ToolFailed:
+                counts[False] += 1
+    finally:
+        stop.set()
+        swapper.join()
+    assert list(outside.iterdir()) == []
+    assert len(list(real.iterdir())) == counts[True]
+
+
+async def test_text_is_added_on_a_line_of_its_own(work: Path) -> None:
+    first = await change(work, "files.append", path="log.txt", text="a")
+    assert first["created"]
+    await change(work, "files.append", path="log.txt", text="b\n")
+    await change(work, "files.append", path="log.txt", text="c")
+    assert (work / "log.txt").read_text(encoding="utf-8") == "a\nb\nc"
+
+
+async def test_steps_that_add_at_once_lose_nothing(work: Path) -> None:
+    tools = WorkspaceTools(work)
+    calls = [
+        tools.call("files.append", {"path": "log.txt", "text": f"{number}\n"}, Call(key="k"))
+        for number in range(30)
+    ]
+    await asyncio.gather(*calls)
+    lines = (work / "log.txt").read_text(encoding="utf-8").split()
+    assert sorted(map(int, lines)) == list(range(30))
+
+
+async def test_an_edit_needs_the_text_as_often_as_said(work: Path) -> None:
+    await change(work, "files.write", path="c", text="x y x")
+    with pytest.raises(ToolFailed, match="occurs 2 times"):
+        await change(work, "files.replace", path="c", old="x", new="z")
+    with pytest.raises(ToolFailed, match="occurs 0 times"):
+        await change(work, "files.replace", path="c", old="q", new="z")
+    done = await change(work, "files.replace", path="c", old="x", new="z", times=2)
+    assert done["replaced"] == 2
+    assert (work / "c").read_text(encoding="utf-8") == "z y z"
+    with pytest.raises(ToolFailed, match="no file none"):
+        await change(work, "files.replace", path="none", old="x", new="z")
+    (work / "bin").write_bytes(b"\xff\xfe\x00x")
+    with pytest.raises(ToolFailed, match="UTF-8"):
+        await change(work, "files.replace", path="bin", old="x", new="z")
+
+
+async def test_sizes_are_limited_on_every_way(work: Path) -> None:
+    for tool, words in (
+        ("files.write", {"text": "x" * 11}),
+        ("files.append", {"text": "x" * 11}),
+    ):
+        with pytest.raises(ToolFailed, match="larger than 10 bytes"):
+            await change(work, tool, 10, path="big", **words)
+    assert not (work / "big").exists()
+    with pytest.raises(ToolFailed, match="larger than 10 bytes"):
+        await change(work, "files.replace", 10, path="a.txt", old="one", new="x" * 20)
+
+
+async def test_files_are_found_by_pattern_below_without_links_and_hidden_ones(
+    work: Path,
+) -> None:
+    for patterns, names in (
+        (["*"], ["a.txt", "sub/b.csv"]),
+        (["*.csv", "sub/*", "**/*.csv", "s**/b.csv"], ["sub/b.csv"]),
+        (["?.txt", "./a.*"], ["a.txt"]),
+        (["*a*a*a*a*a*b" * 20], []),
+    ):
+        for pattern in patterns:
+            found = await change(work, "files.find", pattern=pattern)
+            assert [each["path"] for each in found["files"]] == names, pattern
+    inside = await change(work, "files.find", pattern="*.csv", folder="sub")
+    assert [each["path"] for each in inside["files"]] == ["sub/b.csv"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.adapters.tools.test_tables import sql, use
 
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.ports import Call
@@ -37,14 +38,6 @@ def folder(tmp_path: Path) -> Path:
     database(tmp_path / "shop.db", SHOP)
     (tmp_path / "sales.csv").write_text("customer_id,amount\n1,3\n", encoding="utf-8")
     return tmp_path
-
-
-async def use(root: Path, tool: str, **words: Any) -> Any:
-    return await TableTools(root).call(f"tables.{tool}", words, Call(key="k"))
-
-
-async def sql(root: Path, query: str) -> Any:
-    return (await use(root, "sql", query=query))["rows"]
 
 
 def state(folder: Path) -> dict[str, tuple[bytes, int]]:

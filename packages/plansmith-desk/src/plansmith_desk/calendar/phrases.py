@@ -89,7 +89,7 @@ _END: Final = lazy_pattern(
 )
 
 
-class Spoken(NamedTuple):
+class PhraseDate(NamedTuple):
     """What was understood: a day, the time of day if one was said, and a remark."""
 
     day: date
@@ -97,7 +97,7 @@ class Spoken(NamedTuple):
     note: str = ""
 
 
-def spoken(text: str, today: date, *, after: date | None = None) -> Spoken | None:
+def read_phrase(text: str, today: date, *, after: date | None = None) -> PhraseDate | None:
     """Returns the date of a phrase; None if it is none.
 
     A day without year is the next one, today or after it; or the next from the day `after`.
@@ -108,15 +108,15 @@ def spoken(text: str, today: date, *, after: date | None = None) -> Spoken | Non
         return None
     rest, clock = _split_clock(plain)
     if not rest:
-        return Spoken(today, clock) if clock else None
+        return PhraseDate(today, clock) if clock else None
     phrase = _Phrase(rest, today, after or today)
     readers = (phrase.near, phrase.counted, phrase.weekday, phrase.chinese_weekday, phrase.holiday)
     dated = (phrase.numeric, phrase.slashed, phrase.chinese, phrase.english, phrase.end)
     for read in (*readers, *dated):
         found = read()
         if found is not None:
-            made = found if isinstance(found, Spoken) else Spoken(found)
-            return made._replace(clock=clock)
+            result = found if isinstance(found, PhraseDate) else PhraseDate(found)
+            return result._replace(clock=clock)
     return None
 
 
@@ -161,20 +161,20 @@ class _Phrase(NamedTuple):
             return in_months(self.today, count * _IN_MONTHS[found["unit"]])
         return self._in_days(count * _DAYS.get(found["unit"], 7))
 
-    def weekday(self) -> Spoken | None:
+    def weekday(self) -> PhraseDate | None:
         found = _WEEKDAY.fullmatch(self.text)
         if found is None:
             return None
         wanted = [name[:3].lower() for name in WEEKDAYS].index(found["day"])
         ahead = (wanted - self.today.weekday()) % 7
         if found["which"] == "last":
-            return Spoken(self._in_days(ahead - 7))
+            return PhraseDate(self._in_days(ahead - 7))
         if found["which"] != "next":
-            return Spoken(self._in_days(ahead))
+            return PhraseDate(self._in_days(ahead))
         day = self._in_days(ahead or 7)
         note = f"next {WEEKDAYS[wanted]} is taken for the first one after today, {day}"
         # On a Monday some mean the Friday of the next week.
-        return Spoken(day, note=f"{note}; the one after it is {day + timedelta(days=7)}")
+        return PhraseDate(day, note=f"{note}; the one after it is {day + timedelta(days=7)}")
 
     def chinese_weekday(self) -> date | None:
         found = _CHINESE_WEEKDAY.fullmatch(self.text)
@@ -186,13 +186,13 @@ class _Phrase(NamedTuple):
         return self._in_days(ahead + 7 * weeks if which else ahead % 7)
 
     def holiday(self) -> date | None:
-        name, said = self._without_year()
+        name, year = self._without_year()
         rule = HOLIDAYS.get(re.sub(r"^(?:the|this|next|coming|on) ", "", name))
         if rule is None:
             return None
-        years = (self.after.year, self.after.year + 1) if said is None else (said,) if said else ()
-        days = (_holiday(*rule, year) for year in years)
-        day = next((each for each in days if each and (said or each >= self.after)), None)
+        years = (self.after.year, self.after.year + 1) if year is None else (year,) if year else ()
+        days = (_holiday(*rule, each) for each in years)
+        day = next((each for each in days if each and (year or each >= self.after)), None)
         if day is None:
             hint = Sentence("give the date itself")
             raise ToolFailed(
@@ -230,29 +230,29 @@ class _Phrase(NamedTuple):
         year = self.today.year + _RELATIVE[found["relative"]] if found["relative"] else None
         return self.dated(number(found["month"]), day, year or found["year"])
 
-    def english(self) -> Spoken | None:
-        rest, said = self._without_year()
+    def english(self) -> PhraseDate | None:
+        rest, year = self._without_year()
         rest = rest.removeprefix("on ")
         front = _FRONT.match(rest)
         found = _first(_ENGLISH, rest[front.end() :] if front else rest)
         if found is None:
             return None
         if not found["month"]:
-            return None if said else Spoken(self._next(int(found["day"])))
-        day = self.dated(_month(found["month"]), found["day"], said)
+            return None if year else PhraseDate(self._next(int(found["day"])))
+        day = self.dated(_month(found["month"]), found["day"], year)
         named = WEEKDAYS[day.weekday()]
         odd = front is not None and not named.lower().startswith(front["day"])
-        return Spoken(day, note=f"{day} is a {named}" if odd else "")
+        return PhraseDate(day, note=f"{day} is a {named}" if odd else "")
 
     def end(self) -> date | None:
-        rest, said = self._without_year()
+        rest, year = self._without_year()
         found = _END.fullmatch(rest)
         if found is None:
             return None
         month = int(found["number"] or 0) or (_month(found["month"]) if found["month"] else 0)
         first = self.today
         if month:
-            first = self._replace(after=self.after.replace(day=1)).dated(month, 1, said)
+            first = self._replace(after=self.after.replace(day=1)).dated(month, 1, year)
         return first.replace(day=monthrange(first.year, first.month)[1])
 
     def _in_days(self, days: int) -> date:
@@ -303,7 +303,6 @@ def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> re.Match[str] | 
     return next((found for each in patterns if (found := each.fullmatch(text))), None)
 
 
-_FIRST_LUNAR: Final = 2025
 # The lunar calendar has no short rule: these are its days from 2025 to 2035.
 _LUNAR: Final = {
     "spring": "0129 0217 0206 0126 0213 0203 0123 0211 0131 0219 0208",
@@ -321,7 +320,7 @@ def _holiday(rule: str, later: int, year: int) -> date | None:
         month, before = divmod(d + e - 7 * ((a + 11 * d + 22 * e) // 451) + 114, 31)
         day = before + 1
     elif rule in _LUNAR:
-        listed, place = _LUNAR[rule].split(), year - _FIRST_LUNAR
+        listed, place = _LUNAR[rule].split(), year - 2025
         if not 0 <= place < len(listed):
             return None
         month, day = int(listed[place][:2]), int(listed[place][2:])
