@@ -80,7 +80,7 @@ class Ask:
         """The known language that the client prefers."""
         return wanted_language(self.header("accept-language"))
 
-    async def shown(self, run_id: str = "") -> Answer:
+    async def run_view(self, run_id: str = "") -> Answer:
         """Returns everything about a run: that of the path, or another one."""
         return await run_view(self.smith, run_id or self.run)
 

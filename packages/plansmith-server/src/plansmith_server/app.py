@@ -27,7 +27,7 @@ from plansmith_server import api
 from plansmith_server.api import Ask, Route
 from plansmith_server.errors import HttpProblem, of_error, wanted_language
 from plansmith_server.ops.metrics import Spans
-from plansmith_server.ops.tasks import beside
+from plansmith_server.ops.tasks import background_tasks
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import Auth, need_scope
 from plansmith_server.team.tenants import App
@@ -85,7 +85,7 @@ async def _lifespan(
     works = [*upkeep(state), spans.follow(state.smith.store, state.events, state.clock)]
     try:
         # MCP and A2A end first: they still read from the store.
-        async with beside(*works), AsyncExitStack() as stack:
+        async with background_tasks(*works), AsyncExitStack() as stack:
             for each in during:
                 await stack.enter_async_context(each())
             yield

@@ -199,7 +199,7 @@ class BackgroundRuns:
 
     async def _give_up(self, run_id: str, error: Exception) -> None:
         """Ends a run that could not be planned, or pauses it: nobody waits for it for ever."""
-        ends, why = False, str(error)
+        must_end, why = False, str(error)
         if isinstance(error, err.EventMisfit) or not isinstance(error, err.PlansmithError):
             self._log.failure("run_broke", run=run_id, error=repr(error))
             why = Sentence("an error occurred: {error}", error=repr(error))
@@ -207,14 +207,14 @@ class BackgroundRuns:
             self._log.warning("run_stopped", run=run_id, error=why)
             if isinstance(error, err.JournalError | err.OtherFolder):
                 return
-            ends = not isinstance(error, err.OtherTeam)
+            must_end = not isinstance(error, err.OtherTeam)
         try:
-            if ends:
+            if must_end:
                 await self._smith.runs.give_up(run_id, reason=why)
             else:
                 await self._smith.pause(run_id, by=SYSTEM, reason=why)
         except err.PlansmithError as more:
-            event = "run_not_ended" if ends else "run_not_paused"
+            event = "run_not_ended" if must_end else "run_not_paused"
             self._log.warning(event, run=run_id, error=str(more))
 
     async def until_rest(self, run_id: str) -> Run:

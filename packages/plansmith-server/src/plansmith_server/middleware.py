@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 from plansmith_server.errors import HttpProblem, wanted_language
-from plansmith_server.plain_pages import onward, plain_page, switch_page
-from plansmith_server.team.auth import PROBE, Auth, Grant, grant_of, put_grant, same
+from plansmith_server.plain_pages import plain_page, redirect_page, switch_page
+from plansmith_server.team.auth import PROBE, Auth, Grant, grant_of, put_grant, same_secret
 
 if TYPE_CHECKING:
     from plansmith_server.team.oidc import OidcLogin
@@ -174,7 +174,7 @@ class RequestGate:
         is_file = scope["method"] in _SAFE and not scope["path"].startswith("/v1/")
         if grant and grant.login and not is_file:
             # A cookie that went to another port of this host is worth nothing.
-            grant = grant if same(page, self.auth.page_key(cookie)) else None
+            grant = grant if same_secret(page, self.auth.page_key(cookie)) else None
             cookie = page
         if grant is None:
             # Only wrong tokens are counted: an open page of an earlier log-in sends none.
@@ -196,7 +196,7 @@ class RequestGate:
             return None
         if headers.get("sec-fetch-site") == "cross-site":
             # Followed on another site, so that the browser kept the strict cookie back.
-            return onward(f"/?token={given}")
+            return redirect_page(f"/?token={given}")
         if grant and grant.login and grant.login.member != member and scope["method"] == "GET":
             language, new = headers.get("accept-language", ""), member.user or self.auth.by
             return switch_page(grant.actor.name, new, given, accepts=language)

@@ -101,7 +101,7 @@ def _page(status: int, accepts: str, title: str, *parts: str) -> HTMLResponse:
     return HTMLResponse(whole, status, headers={"Content-Security-Policy": _POLICY})
 
 
-def onward(address: str) -> HTMLResponse:
+def redirect_page(address: str) -> HTMLResponse:
     """Returns a page that goes on by itself: only a visit from our own site has strict cookies."""
     there = html.escape(address)
     return HTMLResponse(

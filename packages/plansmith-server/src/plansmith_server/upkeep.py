@@ -18,7 +18,7 @@ from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run
 from plansmith.ports import News
 from plansmith_planner.threads.store import needed_by_threads
-from plansmith_server.ops.tasks import beside, in_role
+from plansmith_server.ops.tasks import background_tasks, in_role
 from plansmith_server.state import ServerState
 from plansmith_server.team.notices import Key, notice_of, waiting_items
 
@@ -218,7 +218,7 @@ async def prune_daily(state: ServerState) -> None:
 
 
 @asynccontextmanager
-async def telling(state: ServerState, base: str) -> AsyncGenerator[None]:
+async def sending_notices(state: ServerState, base: str) -> AsyncGenerator[None]:
     """Tells people what waits for them while the server serves; nothing without settings."""
     if not state.notices.channels:
         yield
@@ -235,7 +235,7 @@ async def telling(state: ServerState, base: str) -> AsyncGenerator[None]:
                 state.log.warning("notices_stopped", error=str(error))
                 await state.clock.sleep(1.0)
 
-    async with state.notices.sending(), beside(tell()):
+    async with state.notices.sending(), background_tasks(tell()):
         yield
 
 

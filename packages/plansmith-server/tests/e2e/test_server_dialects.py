@@ -35,9 +35,9 @@ async def test_a_plan_in_a_dialect_is_sent_reviewed_run_and_shown_in_it(tmp_path
         run = await house.post("/v1/runs", body, 202)
         assert run["plan"]["goal"] == "the weather"
         where = f"/v1/runs/{run['id']}/plan"
-        shown = await house.get(where, params={"dialect": "sage"})
-        assert (shown["plan"], shown["hash"]) == (SAGE, run["hash"])
-        assert {each["code"] for each in shown["lost"]} == {"PS017"}  # its goal
+        answer = await house.get(where, params={"dialect": "sage"})
+        assert (answer["plan"], answer["hash"]) == (SAGE, run["hash"])
+        assert {each["code"] for each in answer["lost"]} == {"PS017"}  # its goal
         await house.approve(await house.until(run["id"], "reviewing"))
         await house.until(run["id"], "done")
         with_results = await house.get(where, params={"dialect": "sage", "results": True})
@@ -47,8 +47,8 @@ async def test_a_plan_in_a_dialect_is_sent_reviewed_run_and_shown_in_it(tmp_path
 async def test_a_request_with_a_dialect_is_planned_in_it(tmp_path: Path) -> None:
     model = ScriptedModel(DECIDED, SAGE)
     async with serving(tmp_path, model=model) as house:
-        shown = await ended(house, {"request": "the weather", "dialect": "sage"}, dialect="sage")
-        assert shown["plan"] == SAGE
+        answer = await ended(house, {"request": "the weather", "dialect": "sage"}, dialect="sage")
+        assert answer["plan"] == SAGE
         assert '"type": "reply"' in model.prompts[1][0].text
 
 
@@ -63,13 +63,15 @@ async def test_the_mcp_tools_plan_check_start_and_show_in_a_dialect(tmp_path: Pa
         assert [each["kind"] for each in checked["plan"]["steps"]] == ["tool", "reply"]
         started = await call(made, "run_start", plan=SAGE[:1], dialect="sage")
         await call(made, "run_status", run=started["run"], wait_s=20)
-        shown = await call(made, "plan_show", run=started["run"], dialect="openmanus", results=True)
-        assert shown["plan"]["step_statuses"] == ["completed"]
-        assert shown["dialect"] == "openmanus"
+        answer = await call(
+            made, "plan_show", run=started["run"], dialect="openmanus", results=True
+        )
+        assert answer["plan"]["step_statuses"] == ["completed"]
+        assert answer["dialect"] == "openmanus"
         checked = await call(made, "plan_validate", plan=REFUSED, dialect="valuecell")
         assert not checked["usable"]
         assert "pattern" in json.dumps(checked["problems"])
-        told = await refused(made, "run_start", plan=REFUSED, dialect="valuecell")
-        assert "pattern" in told
+        error = await refused(made, "run_start", plan=REFUSED, dialect="valuecell")
+        assert "pattern" in error
         assert "go with a plan" in await refused(made, "run_start", run="x", dialect="sage")
         assert "'sage'" in await refused(made, "plan_validate", plan={}, dialect="klingon")

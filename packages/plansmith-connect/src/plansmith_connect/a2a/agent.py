@@ -44,8 +44,8 @@ class A2AAgent:
     ) -> None:
         self._name = check_name(name)
         self._card, self._settings, self._lookup = card, settings, lookup
-        shown = settings if card is not None else settings.replace(enabled=False)
-        self.spec: AgentSpec = agent_spec(name, card or {}, shown)
+        visible = settings if card is not None else settings.replace(enabled=False)
+        self.spec: AgentSpec = agent_spec(name, card or {}, visible)
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
         """Returns the task's result or raises the agent's question; never sends anything twice."""

@@ -140,7 +140,7 @@ class AgentRegistry:
     async def add(self, url: str, *, name: str = "", choices: Choices | None = None) -> Standing:
         """Adds an agent by its address; it can work once its card is approved."""
         try:
-            settings = _changed(AgentSettings(url=url), choices)
+            settings = _with_choices(AgentSettings(url=url), choices)
         except ValidationError as error:
             why = broken_rule(error.errors()[0])
             raise Misconfigured(
@@ -190,7 +190,7 @@ class AgentRegistry:
         return Standing(name, now.settings, "approved", digest, now.card)
 
     def change(self, name: str, choices: Choices) -> AgentSettings:
-        settings = _changed(self._added(name), choices)
+        settings = _with_choices(self._added(name), choices)
         self._book.put(name, settings)
         return settings
 
@@ -227,5 +227,5 @@ def _definition(settings: AgentSettings, card: Card) -> dict[str, Json]:
     return {**fixed, "card": card}
 
 
-def _changed(settings: AgentSettings, choices: Choices | None) -> AgentSettings:
+def _with_choices(settings: AgentSettings, choices: Choices | None) -> AgentSettings:
     return settings.replace(**{name: value for name, value in choices or () if value is not None})

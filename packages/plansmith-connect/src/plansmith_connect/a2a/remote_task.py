@@ -251,7 +251,7 @@ class RemoteTask:
             raise ToolBusy(f"{self._name}: {self._why}", retry_after=self._retry_after)
         self._check_times()
         asked = Asked(task, self._context, m.LOST, "", self._times + 1, sorted(self._known))
-        raise m.lost(asked, self._why, who=self._name)
+        raise m.lost_task_question(asked, self._why, who=self._name)
 
     async def _continue(
         self, asked: Asked, answer: Json, task: str, inputs: Mapping[str, Json]

@@ -103,7 +103,7 @@ class Connection:
 
     async def tools(self) -> tuple[list[Json], list[str]]:
         """Returns the raw tool definitions, and notes on those left out."""
-        client = self._used()
+        client = self._open_client()
         if client.server_capabilities.tools is None:
             return [], [Sentence("it offers no tools")]
         raw, bad, most = list[Json](), list[str](), self._limits.tools
@@ -146,7 +146,7 @@ class Connection:
         state: str | None = None,
     ) -> Reply:
         """Makes one request; cancelling the caller also cancels it at the server."""
-        session = self._used().session
+        session = self._open_client().session
         DELIVERY.set(delivery)
         if not self._target.url:  # over HTTP the transport sees whether there is a connection
             delivery.sent = True
@@ -161,14 +161,14 @@ class Connection:
 
     def reason(self, message: str) -> str:
         """Returns why something failed; quotes the last output of a server that has ended."""
-        fault = self.fault or self._target.hush(safe(message))
-        return f"{fault}{self._last_words() if self.is_over else ''}"
+        fault = self.fault or self._target.hide_secrets(safe(message))
+        return f"{fault}{self._last_output() if self.is_over else ''}"
 
-    def _last_words(self) -> str:
-        text = safe(self._target.hush(self._output.last))[-_MOST_OUTPUT:]
+    def _last_output(self) -> str:
+        text = safe(self._target.hide_secrets(self._output.last))[-_MOST_OUTPUT:]
         return Sentence("; it said: {text}", text=text) if text else ""
 
-    def _used(self) -> Client:
+    def _open_client(self) -> Client:
         if self._client is None:
             raise ToolBusy(Sentence("the server is not connected"))
         return self._client
@@ -189,7 +189,7 @@ class Connection:
                 self._open.set()
                 await self._until_over(client)
         except TimeoutError:
-            seconds, more = f"{self._limits.start_s:g}", self._last_words()
+            seconds, more = f"{self._limits.start_s:g}", self._last_output()
             self._failure = ToolBusy(
                 Sentence("it did not start within {seconds} s{more}", seconds=seconds, more=more)
             )
@@ -239,7 +239,7 @@ class Connection:
             error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
         if isinstance(error, ToolFailed):
             return error
-        why = f"{self._target.hush(safe(str(error)))}{self._last_words()}"
+        why = f"{self._target.hide_secrets(safe(str(error)))}{self._last_output()}"
         if isinstance(error, (FileNotFoundError, PermissionError)):
             return ToolFailed(Sentence("its command cannot be started: {why}", why=why))
         if isinstance(error, ValidationError):
@@ -259,23 +259,23 @@ class Connection:
         async with transport as (read, write):
             yield _Read(read, self), _Write(write, self)
 
-    def over(self, why: str) -> None:
+    def end(self, why: str) -> None:
         """Ends the connection, since the server ended it or went beyond a limit."""
         self._output.fault = self._output.fault or why
         self._stop.set()
 
-    def sending(self, message: object) -> None:
+    def before_send(self, message: object) -> None:
         if isinstance(message, types.JSONRPCRequest) and message.method == "tools/list":
             self._asked_for.add(message.id)
 
-    def sent(self, message: object) -> None:
+    def after_send(self, message: object) -> None:
         if (
             isinstance(message, (types.JSONRPCResponse, types.JSONRPCError))
             and message.id is not None
         ):
             self._unanswered.discard(message.id)
 
-    def received(self, message: object) -> None:
+    def on_receive(self, message: object) -> None:
         if isinstance(message, types.JSONRPCResponse) and message.id in self._asked_for:
             self._asked_for.discard(message.id)
             tools = message.result.get("tools")
@@ -288,7 +288,7 @@ class Connection:
             self._unanswered.add(message.id)
             most = self._limits.requests
             if len(self._unanswered) > most:
-                self.over(Sentence("it asked more than {most} things at once", most=most))
+                self.end(Sentence("it asked more than {most} things at once", most=most))
                 raise anyio.EndOfStream
 
     def _is_readable(self, page: dict[str, Any], tool: Json) -> bool:
@@ -323,10 +323,10 @@ class _Read(_Stream):
         try:
             each: SessionMessage | Exception = await self._inner.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            self._connection.over("")
+            self._connection.end("")
             raise
         if isinstance(each, SessionMessage):
-            self._connection.received(each.message)
+            self._connection.on_receive(each.message)
         return each
 
     def __aiter__(self) -> Self:
@@ -341,6 +341,6 @@ class _Read(_Stream):
 
 class _Write(_Stream):
     async def send(self, item: SessionMessage, /) -> None:
-        self._connection.sending(item.message)
+        self._connection.before_send(item.message)
         await self._inner.send(item)
-        self._connection.sent(item.message)
+        self._connection.after_send(item.message)

@@ -27,7 +27,7 @@ from plansmith_connect.mcp.listing import Listed, Listing, read_listing
 from plansmith_connect.mcp.questions import (
     Exchange,
     Question,
-    need,
+    input_needed,
     pages_of,
     questions_of,
     refusal,
@@ -204,7 +204,7 @@ class McpServer:
         if isinstance(outcome, Question):
             token = secrets.token_hex(16)
             try:
-                asked = need(self.name, outcome.asked, {"token": token})
+                asked = input_needed(self.name, outcome.asked, {"token": token})
             except ToolFailed:  # it cannot be put to the person
                 await self._drop(exchange)
                 raise
@@ -218,7 +218,7 @@ class McpServer:
         try:
             return result_json(outcome, schema=schema, binary_bytes=most, note=note)
         except ToolFailed as failure:
-            raise ToolFailed(self._target.hush(failure.message)) from None
+            raise ToolFailed(self._target.hide_secrets(failure.message)) from None
 
     async def _next(
         self, request: Request, exchange: Exchange, connection: Connection
@@ -318,7 +318,9 @@ class McpServer:
             if count > self._limits.progress:
                 return
             share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
-            text = clip(safe(self._target.hush(message)), _MOST_PROGRESS) if message else share
+            text = (
+                clip(safe(self._target.hide_secrets(message)), _MOST_PROGRESS) if message else share
+            )
             last = " (what follows is not shown)" if count == self._limits.progress else ""
             exchange.progress(f"{text}{last}")
 

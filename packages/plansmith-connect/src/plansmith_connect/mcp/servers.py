@@ -82,7 +82,7 @@ class McpServers:
         self._servers: dict[str, McpServer] = {}
         self._listings: dict[str, Listing] = {}
         self._failures: dict[str, str] = {}
-        self._told: deque[str] = deque(maxlen=1000)
+        self._messages: deque[str] = deque(maxlen=1000)
 
     async def __aenter__(self) -> Self:
         return self
@@ -103,11 +103,13 @@ class McpServers:
             waiting = [each.name for each in self._pending_tools(listing)]
             approved += [each.spec for key, each in listing.tools.items() if key not in waiting]
             if waiting:
-                shown = safe(name)
-                why = Sentence(
-                    "tools of {name} wait for your approval: {names}", name=shown, names=waiting
+                self._tell_once(
+                    Sentence(
+                        "tools of {name} wait for your approval: {names}",
+                        name=safe(name),
+                        names=waiting,
+                    )
                 )
-                self._tell_once(why)
         return approved
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
@@ -126,7 +128,7 @@ class McpServers:
         if server not in self._enabled():
             raise ToolFailed(Sentence("unknown.tool", name=tool))
         if waiting := self._pending_start(server):
-            raise _blocked(waiting)
+            raise _not_approved(waiting)
         running = self._server(server)
         listing = await running.listing(again=True)
         self._note(server, listing)
@@ -134,7 +136,7 @@ class McpServers:
         if listed is None:
             raise ToolFailed(Sentence("unknown.tool", name=tool))
         if waiting := self._pending_tool(tool, listed):
-            raise _blocked(waiting)
+            raise _not_approved(waiting)
         return running, listed
 
     async def pending(self) -> list[Pending]:
@@ -251,8 +253,8 @@ class McpServers:
             self._tell_once(safe(note))
 
     def _tell_once(self, text: str) -> None:
-        if text not in self._told:
-            self._told.append(text)
+        if text not in self._messages:
+            self._messages.append(text)
             self._tell(text)
 
     def _waiting(self, name: str) -> Pending | None:
@@ -286,9 +288,9 @@ class McpServers:
             return Pending(name, kind, digest, joined([*lines], "text.lines"), definition)
         if approval.hash == digest:
             return None
-        told = Sentence("    It changed since {by} approved it:", by=safe(approval.by))
+        headline = Sentence("    It changed since {by} approved it:", by=safe(approval.by))
         diff = [f"      {line}" for line in changes(approval.definition, definition)]
-        text = joined([*lines, told, *diff], "text.lines")
+        text = joined([*lines, headline, *diff], "text.lines")
         return Pending(name, kind, digest, text, definition, changed=True)
 
 
@@ -304,7 +306,7 @@ def _tool_lines(name: str, listed: Listed) -> Iterator[str]:
         yield f"    {safe(line)}"
 
 
-def _blocked(waiting: Pending) -> ToolFailed:
+def _not_approved(waiting: Pending) -> ToolFailed:
     name = waiting.name
     why = Sentence(
         "{name} changed since it was approved"

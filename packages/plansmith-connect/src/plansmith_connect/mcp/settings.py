@@ -241,5 +241,5 @@ def _server(path: Path, name: str, entry: object, notes: list[str]) -> ServerSet
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        told = Sentence("{place} {rule}{given}", place=place, rule=broken_rule(first), given="")
-        raise Misconfigured(Sentence("{text}: {reason}", text=where, reason=told)) from None
+        reason = Sentence("{place} {rule}{given}", place=place, rule=broken_rule(first), given="")
+        raise Misconfigured(Sentence("{text}: {reason}", text=where, reason=reason)) from None

@@ -25,7 +25,7 @@ from plansmith_server.errors import in_reader_language
 from plansmith_server.routes.conversations import open_conversation, say_in
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import Grant
-from plansmith_server.views import Shown, awaits_review, conversation_of, question_view
+from plansmith_server.views import JsonObject, awaits_review, conversation_of, question_view
 
 
 def program(protocol: str, name: str, user: str = "") -> e.Actor:
@@ -112,11 +112,11 @@ class ProgramAccess:
                 await self.state.background.at_rest(run_id)
         return await self.state.run(run_id)
 
-    async def status(self, run_id: str) -> Shown:
+    async def status(self, run_id: str) -> JsonObject:
         run = await self.state.run(run_id)
         free = await self.answerable(run)
         is_for_person = awaits_review(run) or len(free) < len(run.questions)
-        status: Shown = {
+        status: JsonObject = {
             "run": run.id,
             "status": run.status.value,
             "request": run.request,
@@ -142,5 +142,5 @@ class ProgramAccess:
                 command=shlex.join(["plansmith", *words]),
                 page=next((f"{each}/#/runs/{run.id}" for each in pages if each), "plansmith serve"),
             )
-        translated: Shown = in_reader_language(status, language_of(run.locale))
+        translated: JsonObject = in_reader_language(status, language_of(run.locale))
         return translated

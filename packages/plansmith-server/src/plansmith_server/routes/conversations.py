@@ -108,7 +108,9 @@ class ConversationView(BaseModel):
     last: int
 
 
-async def said(ask: Ask, given: b.RequestOptions, text: str, *, conversation: str) -> v.Shown:
+async def say_and_show(
+    ask: Ask, given: b.RequestOptions, text: str, *, conversation: str
+) -> v.JsonObject:
     """Says something in a conversation; answers with the run and what the message was."""
     team = ask.state.for_team(given.team, given.database)
     key = ask.header("idempotency-key")
@@ -128,7 +130,7 @@ async def said(ask: Ask, given: b.RequestOptions, text: str, *, conversation: st
 async def message(ask: Ask, given: b.NewMessage) -> Answer:
     """Says something in a conversation that has begun, or about a run."""
     found = await read_conversation(ask.state, ask.path("id"))
-    return await said(ask, given, given.text, conversation=found.id)
+    return await say_and_show(ask, given, given.text, conversation=found.id)
 
 
 @route("POST /v1/conversations/{id:path}/messages/{number}/undo", "propose", answer=v.TurnView)
@@ -136,10 +138,10 @@ async def undone(ask: Ask) -> Answer:
     """Takes back what a message was taken for."""
     number = ask.path("number")
     found = await read_conversation(ask.state, ask.path("id"))
-    said = found.message(int(number[:18])) if number.isascii() and number.isdigit() else None
-    if said is None:
+    message = found.message(int(number[:18])) if number.isascii() and number.isdigit() else None
+    if message is None:
         raise not_found("message", number)
-    if said.reading is None:
+    if message.reading is None:
         why = Sentence(
             "message {number} has done nothing yet: nothing is to be undone", number=number
         )
@@ -183,14 +185,14 @@ async def show(ask: Ask, *, after: b.Number = 0, wait_s: b.Seconds = 0.0) -> Ans
     if wait_s and found.last <= after:
         await state.wait(state.smith.threads.wait(found.id, after=after), wait_s)
         found = await read_conversation(state, found.id)
-    runs, questions = list[v.Shown](), list[v.Shown]()
+    runs, questions = list[v.JsonObject](), list[v.JsonObject]()
     for name in found.runs:
         try:
             run, summary = await state.smith.runs.journals.listed(name)
         except PlansmithError:
             continue  # removed: the messages still name it
-        told = run.status.over and not run.damage
-        answer = answer_text(await state.smith.get(name)) if told else ""
+        has_answer = run.status.over and not run.damage
+        answer = answer_text(await state.smith.get(name)) if has_answer else ""
         runs.append({**v.run_row(summary), "answer": clip(answer, _ANSWER)})
         questions += [{**v.question_view(run, q), "run": name} for q in run.questions.values()]
     short = found.summary
@@ -205,7 +207,7 @@ async def show(ask: Ask, *, after: b.Number = 0, wait_s: b.Seconds = 0.0) -> Ans
     )
 
 
-async def _message(state: ServerState, each: ThreadMessage) -> v.Shown:
+async def _message(state: ServerState, each: ThreadMessage) -> v.JsonObject:
     reading, asked = each.reading, ""
     if reading is not None and reading.kind == "answer":
         with suppress(PlansmithError):  # removed or damaged: the name of the question is left
@@ -311,16 +313,16 @@ async def remove_conversation(state: ServerState, found: ThreadState, *, by: Act
     state.conversations.look()
 
 
-async def turn_view(state: ServerState, thread: Thread, turn: Turn) -> v.Shown:
+async def turn_view(state: ServerState, thread: Thread, turn: Turn) -> v.JsonObject:
     """Returns the run of a message, and what the message was taken for."""
     if turn.run is None:
         raise not_found("run of message", str(turn.number))
     own = await state.for_run(turn.run.id, acts=False)
-    shown = await v.run_view(own.smith, turn.run.id)
-    return {**shown, "conversation": turn.thread, "message": taken_for(thread, turn)}
+    view = await v.run_view(own.smith, turn.run.id)
+    return {**view, "conversation": turn.thread, "message": taken_for(thread, turn)}
 
 
-def taken_for(thread: Thread, turn: Turn) -> v.Shown:
+def taken_for(thread: Thread, turn: Turn) -> v.JsonObject:
     """Returns what a message was taken for, and the answer that it got at once."""
     message = thread.state.message(turn.number)
     reading = message.reading if message else None

@@ -54,22 +54,22 @@ async def document(ask: Ask) -> Answer:
 @route("GET /docs", "look", media="text/html")
 async def api_page(ask: Ask) -> Answer:
     """This API as a page to read, without scripts, from here alone."""
-    told = openapi(ask.request.app.state.routes)
+    document = openapi(ask.request.app.state.routes)
     parts: dict[str, str] = {}
-    for path, item in told["paths"].items():
+    for path, item in document["paths"].items():
         for method, each in item.items():
             title = f"{method.upper()} {path}: {each['summary']}"
-            shown = _details(each["operationId"], title, each)
-            parts[each["tags"][0]] = parts.get(each["tags"][0], "") + shown
+            details = _details(each["operationId"], title, each)
+            parts[each["tags"][0]] = parts.get(each["tags"][0], "") + details
     for title, kind in (("bodies and answers", "schemas"), ("errors", "responses")):
-        named = told["components"][kind].items()
-        parts[title] = "".join(_details(name, name, form) for name, form in named)
-    title = f"Plansmith API {escape(told['info']['version'])}"
+        components = document["components"][kind].items()
+        parts[title] = "".join(_details(name, name, form) for name, form in components)
+    title = f"Plansmith API {escape(document['info']['version'])}"
     body = "".join(f"<h2>{name.capitalize()}</h2>{text}" for name, text in parts.items())
     text = (
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
         f'content="width=device-width"><title>{title}</title><style>{_STYLE}</style>'
-        f"<h1>{title}</h1><p>{escape(told['info']['description'])}</p>{_INTRO}{body}</html>"
+        f"<h1>{title}</h1><p>{escape(document['info']['description'])}</p>{_INTRO}{body}</html>"
     )
     return web.HTMLResponse(text, headers={"Content-Security-Policy": _POLICY})
 

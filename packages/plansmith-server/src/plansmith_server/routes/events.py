@@ -19,12 +19,12 @@ from plansmith.plan.sentence import Sentence
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import HttpProblem
-from plansmith_server.news import followed
+from plansmith_server.news import follow_news
 from plansmith_server.ops.metrics import Metrics
-from plansmith_server.ops.tasks import beside
+from plansmith_server.ops.tasks import background_tasks
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import Auth
-from plansmith_server.views import Shown, clip, result_view
+from plansmith_server.views import JsonObject, clip, result_view
 
 PING_S: Final = 15.0
 MOST_STREAMS: Final = 200
@@ -64,7 +64,7 @@ async def values(ask: Ask, *, after: b.Number = 0) -> Answer:
                 pass
     wanted = sorted({each for each in (*inputs.values(), *results.values()) if each})
     known = dict(zip(wanted, await asyncio.gather(*map(store.get, wanted)), strict=True))
-    found: dict[str, Shown] = {
+    found: dict[str, JsonObject] = {
         step: {"inputs": clip(known.get(digest)), "result_hash": ""}
         for step, digest in inputs.items()
     }
@@ -137,7 +137,7 @@ class _Stream:
             yield _text("snapshot", snapshot, at=after)
         queue: asyncio.Queue[str] = asyncio.Queue(_WAITING)
         works = (self._news(after, queue), self._drafts(queue), self._conversations(queue))
-        async with beside(*works, self._closed(queue)):
+        async with background_tasks(*works, self._closed(queue)):
             while True:
                 try:
                     async with asyncio.timeout(PING_S):
@@ -152,7 +152,7 @@ class _Stream:
     async def _news(self, after: int, queue: asyncio.Queue[str]) -> None:
         store, reader = self.state.smith.store, self.state.events
         try:
-            async for news in followed(store, self.state.clock, after, limit=100):
+            async for news in follow_news(store, self.state.clock, after, limit=100):
                 mine = [each for each in news if self.run in ("", each.run)]
                 for each, event in (await reader.read(mine)).items():
                     self.state.metrics.events += 1

@@ -165,9 +165,9 @@ class House:
                 event[name] = json.loads(value) if name == "data" else value
 
 
-def page_header(told: str) -> dict[str, str]:
+def page_header(text: str) -> dict[str, str]:
     """What the page of a log-in sends with every request, by the address at which it began."""
-    return {"X-Plansmith-Page": told.partition("#login=")[2][:64]}
+    return {"X-Plansmith-Page": text.partition("#login=")[2][:64]}
 
 
 @contextlib.asynccontextmanager
