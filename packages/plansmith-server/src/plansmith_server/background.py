@@ -309,7 +309,7 @@ class BackgroundRuns:
         count = 0
         for start in range(0, len(ids), _AT_ONCE):
             some = ids[start : start + _AT_ONCE]
-            count += sum(await asyncio.gather(*map(self._adopt_sound, some)))
+            count += sum(await asyncio.gather(*map(self.adopt, some)))
         self._dead_servers = dead
         return count
 
@@ -331,7 +331,7 @@ class BackgroundRuns:
         for run_id, claim in await owners.left_behind():
             if run_id in self._not_here:
                 continue
-            if await self._adopt_sound(run_id) and self._adopted.get(run_id) != claim.term:
+            if await self.adopt(run_id) and self._adopted.get(run_id) != claim.term:
                 self._adopted[run_id] = claim.term  # whoever executes it claims it
             elif run_id not in self._not_here:  # nothing is to be continued
                 await owners.forget(run_id)
@@ -350,21 +350,17 @@ class BackgroundRuns:
             self._elsewhere.discard(run_id)
             self.go_on(run_id)
 
-    async def _adopt_sound(self, run_id: str) -> bool:
-        try:
-            return await self.adopt(run_id)
-        except err.JournalDamaged as error:
-            self._log.failure("run_damaged", run=run_id, error=str(error))
-            return False
-
     async def adopt(self, run_id: str) -> bool:
         """Continues a run of this folder from now on; tells whether there is something to do."""
         try:
             journal = await self._journals.load(run_id)
+            journal.need_sound()
         except err.NotFound:
             self._known.discard(run_id)  # deleted since it was listed
             return False
-        journal.need_sound()
+        except err.JournalDamaged as error:
+            self._log.failure("run_damaged", run=run_id, error=str(error))
+            return False
         run = journal.run
         if not self._journals.is_here(run.folder):
             self._not_here.add(run_id)

@@ -304,11 +304,8 @@ def _check_rate(limiter: RateLimiter, client: str) -> None:
     wait = limiter.take(client)
     if wait:
         seconds = str(max(1, round(wait + 0.5)))
-        hint, why = (
-            Sentence("try again in {seconds} s", seconds=seconds),
-            Sentence("too many requests"),
-        )
-        headers = {"Retry-After": seconds}
+        hint = Sentence("try again in {seconds} s", seconds=seconds)
+        why, headers = Sentence("too many requests"), {"Retry-After": seconds}
         raise HttpProblem(429, "too_often", why, hint=hint, headers=headers)
 
 

@@ -293,8 +293,7 @@ class ServerState:
 
     def for_team(self, name: TeamName | None, database: str = "") -> ServerState:
         """Returns this state with the Plansmith of a new team; unchanged without a name."""
-        smith = self.teams.of_name(name, database) if name else self.smith
-        return replace(self, smith=smith) if name else self
+        return replace(self, smith=self.teams.of_name(name, database)) if name else self
 
 
 def _valid_id(run_id: str) -> str:

@@ -9,7 +9,7 @@ import asyncio
 import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from pydantic import BaseModel, Field
 
@@ -520,13 +520,6 @@ async def _exchanges(smith: Plansmith, events: Sequence[e.Event]) -> list[JsonOb
     return [{"model": x["model"], "prompt": x["prompt"], "output": x["text"]} for x in calls]
 
 
-class ParsedPlan(NamedTuple):
-    """A plan that a client sent, and what was read although it is written differently."""
-
-    plan: Plan
-    notes: tuple[Problem, ...] = ()
-
-
 def plan_of(value: object) -> Plan:
     """Reads a plan in the plan language; `PlanInvalid` lists what is wrong."""
     found = try_read_plan(value)
@@ -536,21 +529,22 @@ def plan_of(value: object) -> Plan:
 
 
 def parse_plan(
-    value: Any, name: str | None = "", *, goal: str = "", agents: Sequence[AgentSpec] = ()
-) -> ParsedPlan:
-    """Reads a plan in a dialect, or in the plan language; `PlanInvalid` lists what is wrong.
+    value: Any, name: str | None, *, goal: str = "", agents: Sequence[AgentSpec]
+) -> tuple[Plan, tuple[Problem, ...]]:
+    """Reads a plan in a dialect, or in the plan language, with notes on what is written otherwise.
 
     A step that names no agent goes to the first one; `goal` is used if the format has none.
+    `PlanInvalid` lists what is wrong.
     """
     if not name:
-        return ParsedPlan(plan_of(value))
+        return plan_of(value), ()
     form = dialect(name)
     reading = form.read(value)
     if reading.plan is None or has_errors(list(reading.problems)):
         raise PlanInvalid(reading.problems)
     named = assigned(reading.plan, agents, form.step_text)
     plan = named.plan.replace(goal=named.plan.goal or goal)
-    return ParsedPlan(plan, (*reading.problems, *named.problems))
+    return plan, (*reading.problems, *named.problems)
 
 
 def export_plan(plan: Plan, name: str, run: Run | None = None) -> dict[str, Any]:

@@ -144,9 +144,8 @@ class RemoteTask:
         self._updates += 1
         if self._updates > self._limits.updates:
             most = self._limits.updates
-            raise TooMuch(
-                Sentence("{name} sent more than {most} updates", name=self._name, most=most)
-            )
+            why = Sentence("{name} sent more than {most} updates", name=self._name, most=most)
+            raise TooMuch(why)
         if kind == "message":
             self._task = m.completed(news)
             return
@@ -237,9 +236,8 @@ class RemoteTask:
             self._raise_unknown_outcome(self._task["id"])
         self._until = monotonic() + self._limits.lost_s
         if state_of(found) == m.UNKNOWN:
-            raise ToolFailed(
-                Sentence("{name} reports a task state that A2A does not define", name=self._name)
-            )
+            why = Sentence("{name} reports a task state that A2A does not define", name=self._name)
+            raise ToolFailed(why)
         if (state_of(found), question_of(found)) == (state_of(self._task), question_of(self._task)):
             self._task = found
         else:
@@ -309,10 +307,9 @@ class RemoteTask:
     def _check_times(self) -> None:
         most = self._limits.questions
         if self._times >= most:
-            raise ToolFailed(
-                Sentence("{name} asked more than {most} times", name=self._name, most=most),
-                hint=Sentence("raise the agent's limit `questions` to allow more"),
-            )
+            why = Sentence("{name} asked more than {most} times", name=self._name, most=most)
+            hint = Sentence("raise the agent's limit `questions` to allow more")
+            raise ToolFailed(why, hint=hint)
 
     async def _cancel(self) -> None:
         with suppress(PlansmithError, TimeoutError):

@@ -145,10 +145,9 @@ def http_failure(error: httpx.HTTPError) -> ToolFailed:
         cause = cause.__cause__ or cause.__context__
     if cause is None:
         return NotSent(Sentence("no connection: {error}", error=what))
-    return Untrusted(
-        Sentence("the connection is not safe: {error}", error=what),
-        hint=Sentence("fix the certificate, or set the agent's ca_file to its issuer"),
-    )
+    why = Sentence("the connection is not safe: {error}", error=what)
+    hint = Sentence("fix the certificate, or set the agent's ca_file to its issuer")
+    return Untrusted(why, hint=hint)
 
 
 def _status_failure(response: httpx.Response) -> ToolFailed:

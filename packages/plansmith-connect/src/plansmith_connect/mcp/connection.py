@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from typing import Any, Final, Self, cast
@@ -12,6 +12,7 @@ from typing import Any, Final, Self, cast
 import anyio
 import mcp_types as types
 from mcp import Client
+from mcp.client.session import ElicitationFnT
 from mcp.client.subscriptions import listen
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
@@ -29,7 +30,6 @@ from plansmith_connect.mcp.launch import Target
 from plansmith_connect.mcp.settings import ServerLimits
 from plansmith_connect.mcp.transports import ServerOutput, stdio_transport, web_transport
 
-Ask = Callable[[types.ElicitRequestParams], Awaitable[types.ElicitResult | types.ErrorData]]
 Reply = types.CallToolResult | types.InputRequiredResult
 _REPLY: Final[TypeAdapter[Any]] = TypeAdapter(Reply)
 _MOST_PAGES: Final = 200
@@ -53,7 +53,7 @@ class Connection:
         *,
         limits: ServerLimits,
         mode: str,
-        ask: Ask,
+        ask: ElicitationFnT,
         changed: Callable[[], None],
     ) -> None:
         self._target, self._limits, self._mode = target, limits, mode
@@ -180,7 +180,7 @@ class Connection:
                 mode=self._mode,
                 cache=None,
                 client_info=types.Implementation(name="plansmith", version=version("plansmith")),
-                elicitation_callback=self._elicit,
+                elicitation_callback=self._ask,
                 message_handler=self._on_message,
             )
             async with asyncio.timeout(self._limits.start_s) as limit, client:
@@ -221,12 +221,6 @@ class Connection:
         except (MCPError, RuntimeError, TimeoutError):
             # Without news the list is only read again when it is old.
             self._changed()
-
-    async def _elicit(
-        self, context: object, params: types.ElicitRequestParams
-    ) -> types.ElicitResult | types.ErrorData:
-        del context
-        return await self._ask(params)
 
     async def _on_message(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):

@@ -185,9 +185,8 @@ def expand(text: str, environment: Mapping[str, str]) -> str:
         if held:
             return held
         if default is None:
-            raise Misconfigured(
-                Sentence("the environment has no {name}", name=name), hint=f"export {name}=…"
-            )
+            why = Sentence("the environment has no {name}", name=name)
+            raise Misconfigured(why, hint=f"export {name}=…")
         return default
 
     return _REFERENCE.sub(value, text)

@@ -185,9 +185,8 @@ def questions_of(
     asked = dict[str, Any]()
     for key, each in (result.input_requests or {}).items():
         if not isinstance(each, types.ElicitRequest):
-            raise ToolFailed(
-                Sentence("it asks for {method}, which is not supported here", method=each.method)
-            )
+            why = Sentence("it asks for {method}, which is not supported here", method=each.method)
+            raise ToolFailed(why)
         asked[key] = question_json(each.params)
     return _ask(server, asked, rounds=rounds, most=most, more={"state": result.request_state})
 

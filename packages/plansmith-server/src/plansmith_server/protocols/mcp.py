@@ -23,7 +23,7 @@ from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import TeamName
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
-from plansmith_server.bodies import DialectName
+from plansmith_server.bodies import AnyPlanJson, InDialect
 from plansmith_server.errors import HttpProblem, problem_view
 from plansmith_server.handshake import ABOUT
 from plansmith_server.ops.logs import Log
@@ -45,11 +45,6 @@ P = ParamSpec("P")
 Ctx = Context[Any, Any]
 Run = Annotated[str, Field(description="the id of a run")]
 Wait = Annotated[float, Field(description="seconds to wait for it", ge=0, le=60.0)]
-InDialect = Annotated[
-    DialectName | None,
-    Field(description="the plan format of another system; without it, Plansmith's own"),
-]
-AnyPlan = dict[str, Any] | list[Any]
 ForTeam = Annotated[
     TeamName | None,
     Field(description="the agents that work on it: researchers, or those of a database"),
@@ -184,7 +179,7 @@ class _PlansmithTools:
 
     async def plan_validate(
         self,
-        plan: Annotated[AnyPlan, Field(description="a plan as JSON")],
+        plan: Annotated[AnyPlanJson, Field(description="a plan as JSON")],
         dialect: InDialect = None,
         team: ForTeam = None,
         database: Database = "",
@@ -209,7 +204,7 @@ class _PlansmithTools:
         self,
         ctx: Ctx,
         run: Annotated[str, Field(description="a run that plan_create made")] = "",
-        plan: Annotated[AnyPlan | None, Field(description="or a plan as JSON")] = None,
+        plan: Annotated[AnyPlanJson | None, Field(description="or a plan as JSON")] = None,
         template: Annotated[str, Field(description="or the name of a template")] = "",
         parameters: Annotated[dict[str, Json] | None, Field(description="of the template")] = None,
         dialect: InDialect = None,

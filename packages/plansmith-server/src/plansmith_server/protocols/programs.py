@@ -86,9 +86,8 @@ class ProgramAccess:
         """Answers a question; refuses one that only a person may answer."""
         run = await self.state.run(run_id)
         if question not in run.questions:
-            raise StaleDecision(
-                Sentence("run {run} has no open question '{name}'", run=run_id, name=question)
-            )
+            why = Sentence("run {run} has no open question '{name}'", run=run_id, name=question)
+            raise StaleDecision(why)
         state = await self.state.for_run(run_id)
         await state.smith.runs.answer(run_id, question, value, by=self.who)
         self.state.background.go_on(run_id)

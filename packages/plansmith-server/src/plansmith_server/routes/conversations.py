@@ -8,7 +8,6 @@ from hashlib import sha256
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel
-from starlette.responses import Response
 
 from plansmith.errors import PlansmithError, Refused
 from plansmith.plan.data import Json
@@ -152,13 +151,21 @@ async def undone(ask: Ask) -> Answer:
 
 
 @route("DELETE /v1/conversations/{id:path}", "approve", status=204)
-async def remove(ask: Ask) -> Answer:
+async def remove(ask: Ask) -> None:
     """Cancels what is open in a conversation, and removes it with its runs."""
-    found = await read_conversation(ask.state, ask.path("id"))
+    state, found = ask.state, await read_conversation(ask.state, ask.path("id"))
     if not found.last:
         raise not_found("conversation", found.id)  # a run without one: it is removed as a run
-    await remove_conversation(ask.state, found, by=ask.by)
-    return Response(status_code=204)
+    for name in found.runs:
+        run = await _readable(state, name)
+        if run is not None and not run.status.over:
+            await state.background.halt_planning(name)
+            own = await state.for_run(name, acts=False)
+            await own.smith.cancel(name, by=ask.by)
+    await state.smith.threads.delete(found.id, by=ask.by)
+    for name in found.runs:
+        state.open_runs.forget(name)
+    state.conversations.look()
 
 
 @route("GET /v1/conversations", "look", answer=ConversationPage)
@@ -297,20 +304,6 @@ async def _readable(state: ServerState, run_id: str) -> Run | None:
         return (await state.smith.runs.journals.load(run_id)).run
     except PlansmithError:
         return None
-
-
-async def remove_conversation(state: ServerState, found: ThreadState, *, by: Actor) -> None:
-    """Cancels the open runs of a conversation, and removes it with all its runs."""
-    for name in found.runs:
-        run = await _readable(state, name)
-        if run is not None and not run.status.over:
-            await state.background.halt_planning(name)
-            own = await state.for_run(name, acts=False)
-            await own.smith.cancel(name, by=by)
-    await state.smith.threads.delete(found.id, by=by)
-    for name in found.runs:
-        state.open_runs.forget(name)
-    state.conversations.look()
 
 
 async def turn_view(state: ServerState, thread: Thread, turn: Turn) -> v.JsonObject:

@@ -80,9 +80,8 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
     """Answers a question; of two answers at once, the first counts."""
     run = await ask.state.run(ask.run)
     if given.question not in run.questions:
-        raise StaleDecision(
-            Sentence("run {run} has no open question '{name}'", run=ask.run, name=given.question)
-        )
+        why = Sentence("run {run} has no open question '{name}'", run=ask.run, name=given.question)
+        raise StaleDecision(why)
     asked = d.open_question(run, given.question, given.hash)
     if ask.by.kind == "person" and asked.kind not in FOR_PROGRAMS:
         need_scope(ask.request.scope, "approve")

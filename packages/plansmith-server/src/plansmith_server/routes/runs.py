@@ -123,14 +123,13 @@ async def show(ask: Ask) -> Answer:
 
 
 @route("DELETE /v1/runs/{id}", "approve", status=204)
-async def remove(ask: Ask) -> Answer:
+async def remove(ask: Ask) -> None:
     """Cancels a run if it is open, and deletes it once nobody works on it any more."""
     if not (await ask.state.run(ask.run)).status.over:
         await ask.state.background.halt_planning(ask.run)
         await ask.smith.cancel(ask.run, by=ask.by)
     await delete_run(ask.runs.journals, ask.run, by=ask.by)
     ask.state.open_runs.forget(ask.run)
-    return web.Response(status_code=204)
 
 
 @route("GET /v1/runs/{id}/events", "look", answer=v.Listed)

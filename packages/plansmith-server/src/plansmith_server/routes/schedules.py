@@ -6,8 +6,6 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from starlette.responses import Response
-
 from plansmith.errors import Refused
 from plansmith.plan.schedules import Fire, Schedule
 from plansmith.plan.timing import check_timing, next_fires
@@ -93,10 +91,9 @@ async def change(ask: Ask, given: b.ChangedSchedule) -> Answer:
 
 
 @route("DELETE /v1/schedules/{id}", "approve", status=204)
-async def remove(ask: Ask) -> Answer:
+async def remove(ask: Ask) -> None:
     """Removes a schedule; its history and runs stay."""
     await ask.smith.schedules.remove(ask.path("id"))
-    return Response(status_code=204)
 
 
 @route("POST /v1/schedules/{id}/pause", "propose", example=b.REASON)

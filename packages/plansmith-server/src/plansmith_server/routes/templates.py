@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from starlette.responses import Response
-
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
@@ -70,10 +68,9 @@ async def show(ask: Ask) -> Answer:
 
 
 @route("DELETE /v1/templates/{name}", "approve", status=204)
-async def remove(ask: Ask) -> Answer:
+async def remove(ask: Ask) -> None:
     """Removes a template, or one version of it."""
     await ask.smith.templates.remove(ask.path("name"))
-    return Response(status_code=204)
 
 
 @route(
