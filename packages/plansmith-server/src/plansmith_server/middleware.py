@@ -214,18 +214,18 @@ class RequestGate:
         return self.rules.max_file if is_file else self.rules.max_body
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:
-        taken, whole, most = 0, False, self._most(scope)
+        taken, is_complete, most = 0, False, self._most(scope)
         until = asyncio.get_running_loop().time() + self.rules.body_s
 
         async def receive_some() -> Message:
-            nonlocal taken, whole
+            nonlocal taken, is_complete
             try:
-                async with asyncio.timeout_at(None if whole else until):
+                async with asyncio.timeout_at(None if is_complete else until):
                     message = await receive()
             except TimeoutError:
                 why = Sentence("the request body did not arrive in time")
                 raise HttpProblem(408, "too_slow", why) from None
-            whole = not message.get("more_body", False)
+            is_complete = not message.get("more_body", False)
             taken += len(message.get("body", b""))
             if taken > most:
                 raise _too_large(most)
@@ -280,9 +280,9 @@ def _check_site(method: str, headers: Headers, hosts: frozenset[str]) -> None:
         why = Sentence("this server is not known by this host name")
         raise HttpProblem(421, "wrong_host", why, hint=hint)
     site, origin = headers.get("sec-fetch-site", "none"), headers.get("origin")
-    visit = method in _SAFE and headers.get("sec-fetch-mode") == "navigate"
-    foreign = origin is not None and urlsplit(origin).netloc.lower() not in hosts
-    if foreign or (site not in ("same-origin", "none") and not visit):
+    is_visit = method in _SAFE and headers.get("sec-fetch-mode") == "navigate"
+    is_foreign = origin is not None and urlsplit(origin).netloc.lower() not in hosts
+    if is_foreign or (site not in ("same-origin", "none") and not is_visit):
         why = Sentence("requests from other sites are refused")
         raise HttpProblem(403, "cross_site", why)
 

@@ -136,9 +136,9 @@ async def _take_in(state: ServerState, run_id: str) -> None:
     await state.clock.sleep(LEASE_S)
     try:
         journal = await journals.store_retry.until_done(lambda: journals.load(run_id))
-        waits = not journal.run.status.over and not goes_on(journal.run)
-        unplanned = len(journal.events) == 1
-        if waits or (unplanned and (await journals.owners.marked(journal.run)).interrupted):
+        is_waiting = not journal.run.status.over and not goes_on(journal.run)
+        is_unplanned = len(journal.events) == 1
+        if is_waiting or (is_unplanned and (await journals.owners.marked(journal.run)).interrupted):
             await state.background.adopt(run_id)
         elif _is_decision(journal.events[-1]):
             await _continue_run(state, run_id, journal.events[-1].number)
@@ -160,8 +160,8 @@ async def _continue_run(state: ServerState, run_id: str, number: int) -> None:
     if not all(event.by.speaks for event in since) or not journals.is_here(journal.run.folder):
         return
     # A process that answers a question about the request makes the plan itself, which takes long.
-    plans = journal.run.plan is None and not isinstance(since[0].body, _INSTRUCTIONS)
-    if not plans and goes_on(journal.run):
+    makes_plan = journal.run.plan is None and not isinstance(since[0].body, _INSTRUCTIONS)
+    if not makes_plan and goes_on(journal.run):
         state.background.go_on(run_id)
 
 

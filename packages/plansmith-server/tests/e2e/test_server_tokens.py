@@ -6,8 +6,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -16,11 +15,11 @@ from typing import Any
 import httpx
 import pytest
 from tests.commands import Told, typed
+from tests.e2e.test_server_access import place
 from tests.unit.server.house import House, page_header, plan, serving, tool_step
 
 from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured
-from plansmith_server.api import Route
 from plansmith_server.app import PAGES, ROUTES
 from plansmith_server.team.tokens import PERSON_SCOPES, SCOPES, TokenFile
 
@@ -33,20 +32,6 @@ DOORS = [
     ("POST", "/a2a", "a2a"),
     ("GET", "/.well-known/agent-card.json", "a2a"),
 ]
-
-
-def place(route: Route) -> str:
-    run = "01900000-0000-7000-8000-000000000000"
-    return re.sub(r"\{(\w+)(:path)?\}", lambda found: run if found[1] == "id" else "x", route.path)
-
-
-@asynccontextmanager
-async def browser(house: House) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser that followed the one-time link."""
-    async with httpx.AsyncClient(base_url=house.url, verify=False, timeout=120) as made:
-        answer = await made.get(f"/?token={house.keys.link_token}")
-        made.headers.update(page_header(answer.headers["location"]))
-        yield made
 
 
 def test_every_route_has_a_scope_and_what_changes_something_more_than_a_look() -> None:
@@ -74,7 +59,7 @@ async def test_a_token_without_the_scope_of_a_route_is_told_which(house: House) 
 
 
 async def test_mcp_and_a2a_have_tokens_of_their_own(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house, browser(house) as person:
+    async with serving(tmp_path) as house, house.browser() as person:
         async with house.with_token("all", *HTTP) as all_of_http:
             for method, path, scope in DOORS:
                 for client in (house.client, all_of_http, person):
@@ -215,7 +200,7 @@ async def test_nobody_comes_in_by_tokens_that_cannot_be_read(tmp_path: Path) -> 
 
 
 async def test_a_log_in_is_the_persons_and_ends_with_log_out(tmp_path: Path) -> None:
-    async with serving(tmp_path, failures_per_minute=1e6) as house, browser(house) as person:
+    async with serving(tmp_path, failures_per_minute=1e6) as house, house.browser() as person:
         run = await house.begin(tool_step("a", "mail"))
         decided = await person.post(f"/v1/runs/{run['id']}/decision", json={"approve": run["hash"]})
         assert decided.status_code == 200
@@ -235,7 +220,7 @@ async def test_a_log_in_is_the_persons_and_ends_with_log_out(tmp_path: Path) -> 
 
 
 async def test_a_log_in_is_revoked_from_outside_and_ends_by_itself(tmp_path: Path) -> None:
-    async with serving(tmp_path, failures_per_minute=1e6) as house, browser(house) as person:
+    async with serving(tmp_path, failures_per_minute=1e6) as house, house.browser() as person:
         [login] = house.tokens.all()
         assert login.expires is not None
         assert login.expires - login.created == timedelta(days=30)

@@ -103,7 +103,7 @@ def _refusal(offered: dict[str, str], settings: AgentSettings) -> str:
     home = urlsplit(settings.url)
     try:
         away = urlsplit(url)
-        same = _authority(away) == _authority(home)
+        is_same = _authority(away) == _authority(home)
     except ValueError:
         return Sentence("'{url}' is not an address", url=url[:200])
     if away.scheme not in _PORTS or not away.hostname or away.username:
@@ -111,7 +111,7 @@ def _refusal(offered: dict[str, str], settings: AgentSettings) -> str:
     if home.scheme == "https" and away.scheme == "http":
         return Sentence("{url} is not encrypted, while the card's own address is", url=url[:200])
     named = {host.lower() for host in settings.hosts}
-    if not same and not named & {away.netloc.lower(), away.hostname.lower()}:
+    if not is_same and not named & {away.netloc.lower(), away.hostname.lower()}:
         return Sentence(
             "{url} is on another host than the card ({host})", url=url[:200], host=home.netloc
         )

@@ -197,12 +197,12 @@ class RemoteTask:
         wait, looks, streams = _FIRST_WAIT, 0, self._exchange.streams
         self._until = monotonic() + self._limits.lost_s
         while not self._is_settled() and looks < _STALE_LOOKS:
-            before, stale = self._updates, state_of(self._task) in m.WAITING
-            if streams and not stale:
+            before, is_stale = self._updates, state_of(self._task) in m.WAITING
+            if streams and not is_stale:
                 streams = await self._resubscribe()
             if not self._is_settled():
                 await self._poll()
-                looks += stale
+                looks += is_stale
             if not self._is_settled():
                 wait = _FIRST_WAIT if self._updates > before else min(wait * 2, self._limits.poll_s)
                 await asyncio.sleep(wait)
@@ -296,8 +296,8 @@ class RemoteTask:
             return m.result_of(self._task, binary_bytes=self._limits.binary_bytes)
         if state in m.WAITING:
             self._check_times()
-            still = question_of(self._task) == self._answered
-            note = "(The last answer did not seem to arrive.) " if still else ""
+            is_unchanged = question_of(self._task) == self._answered
+            note = "(The last answer did not seem to arrive.) " if is_unchanged else ""
             links = sign_in_links(self._card)
             raise m.need_of(self._task, who=self._name, times=self._times, links=links, note=note)
         why = m.text_of(m.message_of(self._task))[:2000] or Sentence("it does not say why")
@@ -318,8 +318,8 @@ class RemoteTask:
                     found = await self._listed_tasks()
                     running = (each for each in found if state_of(each) not in m.SETTLED)
                     self._task = next(running, Body())
-                over = state_of(self._task) in m.ENDED_BADLY | {m.COMPLETED}
-                if self._task.get("id") and not over:
+                is_over = state_of(self._task) in m.ENDED_BADLY | {m.COMPLETED}
+                if self._task.get("id") and not is_over:
                     await self._exchange.cancel(self._task["id"])
 
 

@@ -202,9 +202,9 @@ class Connection:
 
     async def _until_over(self, client: Client) -> None:
         tools = client.server_capabilities.tools
-        modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+        is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
         news = asyncio.ensure_future(self._follow(client))
-        if not (modern and tools is not None and tools.list_changed):
+        if not (is_modern and tools is not None and tools.list_changed):
             news.cancel()
         try:
             await self._stop.wait()
@@ -238,8 +238,8 @@ class Connection:
             return ToolFailed(Sentence("its command cannot be started: {why}", why=why))
         if isinstance(error, ValidationError):
             return ToolFailed(Sentence("it does not follow the protocol"))
-        passing = isinstance(error, (MCPError, OSError))
-        return ToolBusy(why) if passing else ToolFailed(f"{type(error).__name__}: {why}")
+        is_passing = isinstance(error, (MCPError, OSError))
+        return ToolBusy(why) if is_passing else ToolFailed(f"{type(error).__name__}: {why}")
 
     # All messages pass here: the client's own models drop unknown fields of definitions.
 

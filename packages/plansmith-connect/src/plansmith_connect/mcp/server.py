@@ -171,8 +171,8 @@ class McpServer:
                 return await self._continue(request, str(state["token"]), answer)
             return await self._begin(replace(request, **take_answer(self.name, state, answer)))
         except ToolFailed as failure:
-            known = name in failure.message
-            message = failure.message if known else f"{name}: {failure.message}"
+            is_named = name in failure.message
+            message = failure.message if is_named else f"{name}: {failure.message}"
             raise failure_of_call(failure, sent=delivery.sent, message=message) from None
 
     async def _begin(self, request: Request) -> Json:

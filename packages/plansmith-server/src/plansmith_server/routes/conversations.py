@@ -117,8 +117,8 @@ async def say_and_show(
     if known and conversation in NEW:  # sent again, it begins no second one
         conversation = sha256(known.encode()).hexdigest()[:32]
     state, thread = await open_conversation(team, conversation, fixed=bool(given.team))
-    again = bool(known) and any(each.key == known for each in thread.history)
-    if (thread.runs or thread.state.last) and not again:
+    is_repeated = bool(known) and any(each.key == known for each in thread.history)
+    if (thread.runs or thread.state.last) and not is_repeated:
         # The message may be the answer to a question.
         need_scope(ask.request.scope, "answer")
     turn = await say_in(state, thread, text, by=ask.by, key=known, **given.options())
@@ -282,14 +282,14 @@ async def take_back(state: ServerState, thread: Thread, number: int, *, by: Acto
     """Takes back what a message was taken for; the run in its place continues."""
     background, message = state.background, thread.state.message(number)
     run = message.run if message is not None else ""
-    ours = bool(run) and background.knows(run)
-    if ours and await _readable(state, run):
+    is_ours = bool(run) and background.knows(run)
+    if is_ours and await _readable(state, run):
         await background.halt_planning(run)
     try:
         turn = await thread.undo(number, by=by, plan=False)
     finally:
         state.conversations.look()
-        left = await _readable(state, run) if ours else None
+        left = await _readable(state, run) if is_ours else None
         if left is not None and goes_on(left):
             background.go_on(run)
     if turn.run is not None and turn.run.id != run:

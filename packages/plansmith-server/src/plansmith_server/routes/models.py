@@ -72,8 +72,8 @@ def _current_model(ask: Ask) -> JsonObject:
 def _own_switch(ask: Ask) -> ModelSwitch | None:
     """Returns the model, if this client may choose it: here, and not where workers plan."""
     state = ask.state
-    ours = state.carrier is None and state.wiring.tenant is None and "admin" in ask.grant.scopes
-    return state.models if ours else None
+    is_ours = state.carrier is None and state.wiring.tenant is None and "admin" in ask.grant.scopes
+    return state.models if is_ours else None
 
 
 def _need_change(ask: Ask) -> ModelSwitch:

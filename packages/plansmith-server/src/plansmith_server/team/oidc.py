@@ -133,8 +133,8 @@ class OidcClient:
         except (jwt.PyJWTError, ValueError, TypeError) as error:
             raise Refused(Sentence("the id token is not valid: {error}", error=error)) from None
         named: Any = found["aud"]
-        many = not isinstance(named, str) and len(named) > 1
-        if (many or "azp" in found) and found.get("azp") != self.settings.client_id:
+        has_many = not isinstance(named, str) and len(named) > 1
+        if (has_many or "azp" in found) and found.get("azp") != self.settings.client_id:
             raise Refused(Sentence("the id token was made for another client"))
         return found
 
@@ -216,13 +216,13 @@ class OidcLogin:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Begins or ends a log-in; says little when it fails, and logs the rest."""
         try:
-            at_start = scope["path"] == _LOGIN
-            answer = await (self._begin() if at_start else self._end(Request(scope)))
+            is_start = scope["path"] == _LOGIN
+            answer = await (self._begin() if is_start else self._end(Request(scope)))
         except PlansmithError as error:
             self.log.warning("login_failed", error=str(error))
-            refused = isinstance(error, Refused)
-            why = html.escape(error.message) if refused else "the provider is away"
-            answer = HTMLResponse(_FAILED.format(why=why), 403 if refused else 502)
+            is_refused = isinstance(error, Refused)
+            why = html.escape(error.message) if is_refused else "the provider is away"
+            answer = HTMLResponse(_FAILED.format(why=why), 403 if is_refused else 502)
         await answer(scope, receive, send)
 
     async def _begin(self) -> Response:
