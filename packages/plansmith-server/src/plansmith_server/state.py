@@ -18,7 +18,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import TeamName
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Agent, Call, ChatModel, Clock, Closing, Delta, Prompt
+from plansmith.ports import Agent, Call, ChatModel, Clock, Delta, Prompt
 from plansmith_connect.a2a.registry import AgentRegistry
 from plansmith_planner.make import make_model
 from plansmith_planner.models import choose
@@ -53,16 +53,9 @@ class LiveAgent:
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
         return await self._agent.work(task, inputs, call)
 
-    async def refresh(self) -> None:
-        for each in self._registry.agents():
-            if each.spec.name == self.spec.name:
-                await self.close()
-                self._agent = each
-                return
-
-    async def close(self) -> None:
-        if isinstance(self._agent, Closing):
-            await self._agent.close()
+    def refresh(self) -> None:
+        agents = {each.spec.name: each for each in self._registry.agents()}
+        self._agent = agents.get(self.spec.name, self._agent)
 
 
 class ModelDownloads:

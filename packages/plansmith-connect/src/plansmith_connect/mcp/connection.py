@@ -244,14 +244,14 @@ class Connection:
     # All messages pass here: the client's own models drop unknown fields of definitions.
 
     @asynccontextmanager
-    async def _observed(self) -> AsyncGenerator[tuple[_Read, _Write]]:
+    async def _observed(self) -> AsyncGenerator[tuple[_Observed, _Observed]]:
         transport = (
             web_transport(self._target, limits=self._limits)
             if self._target.url
             else stdio_transport(self._target, limits=self._limits, output=self._output)
         )
         async with transport as (read, write):
-            yield _Read(read, self), _Write(write, self)
+            yield _Observed(read, self), _Observed(write, self)
 
     def end(self, why: str) -> None:
         """Ends the connection, since the server ended it or went beyond a limit."""
@@ -296,8 +296,8 @@ class Connection:
         return True
 
 
-class _Stream:
-    """One of the two streams of a connection, observed."""
+class _Observed:
+    """A stream of a connection, which sees all messages that come or go."""
 
     def __init__(self, inner: Any, connection: Connection) -> None:
         self._inner, self._connection = inner, connection
@@ -311,8 +311,6 @@ class _Stream:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-
-class _Read(_Stream):
     async def receive(self) -> SessionMessage | Exception:
         try:
             each: SessionMessage | Exception = await self._inner.receive()
@@ -332,8 +330,6 @@ class _Read(_Stream):
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
-
-class _Write(_Stream):
     async def send(self, item: SessionMessage, /) -> None:
         self._connection.before_send(item.message)
         await self._inner.send(item)

@@ -48,7 +48,6 @@ class Target:
     files: Mapping[str, str] | None = None
 
     def hide_secrets(self, text: str) -> str:
-        """Removes the filled-in secret values from a text."""
         for secret in self.secrets:
             text = text.replace(secret, "•••")
         return text

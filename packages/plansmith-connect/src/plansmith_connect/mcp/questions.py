@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -81,14 +82,12 @@ def elicit_result(asked: Asked, answer: Json) -> types.ElicitResult:
     raise ToolFailed(Sentence("the answer does not fit what was asked"))
 
 
+@dataclass(frozen=True, slots=True)
 class Question:
     """A question of a server that waits for its answer during a call."""
 
-    def __init__(self, params: types.ElicitRequestParams) -> None:
-        self.asked = question_json(params)
-        self.answer: asyncio.Future[types.ElicitResult | types.ErrorData] = (
-            asyncio.get_running_loop().create_future()
-        )
+    asked: Asked
+    answer: asyncio.Future[types.ElicitResult | types.ErrorData]
 
     def settle(self, answer: types.ElicitResult | types.ErrorData) -> None:
         """Gives the answer, unless no one waits for it."""
@@ -123,7 +122,7 @@ class Exchange:
             )
             self._call.cancel()
             return refusal(self.fault)
-        question = Question(params)
+        question = Question(question_json(params), asyncio.get_running_loop().create_future())
         self.open.append(question)
         self._news.set()
         return await question.answer

@@ -139,6 +139,6 @@ async def approve_agent(ask: Ask, given: b.AgentApproval) -> Answer:
         raise Refused(Sentence("there are no A2A agents"), hint="plansmith agents add URL")
     standing = await registry.approve(given.name, given.hash, by=ask.by.name)
     for each in ask.state.live:
-        await each.refresh()
+        each.refresh()
     ask.state.log.info("agent_approved", name=given.name, by=ask.by.name)
     return _card(standing)
