@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.test_server_mcp import DECIDED, call, client, refused
-from tests.unit.server.house import House, serving
+from tests.unit.server.house import serving
 
 from plansmith.testing import ScriptedModel
 
@@ -22,14 +22,10 @@ REFUSED: dict[str, Any] = {
 }
 
 
-async def ended(house: House, body: Any, **query: Any) -> Any:
-    run = await house.post("/v1/runs", body, 202)
-    await house.until(run["id"], "reviewing", "failed")
-    return await house.get(f"/v1/runs/{run['id']}/plan", params=query)
-
-
-async def test_a_plan_in_a_dialect_is_sent_reviewed_run_and_shown_in_it(tmp_path: Path) -> None:
-    model = ScriptedModel("It is fine.")
+async def test_a_plan_in_a_dialect_is_sent_or_planned_reviewed_run_and_shown_in_it(
+    tmp_path: Path,
+) -> None:
+    model = ScriptedModel("It is fine.", DECIDED, SAGE)
     async with serving(tmp_path, model=model) as house:
         body = {"request": "the weather", "plan": SAGE, "dialect": "sage"}
         run = await house.post("/v1/runs", body, 202)
@@ -42,14 +38,11 @@ async def test_a_plan_in_a_dialect_is_sent_reviewed_run_and_shown_in_it(tmp_path
         await house.until(run["id"], "done")
         with_results = await house.get(where, params={"dialect": "sage", "results": True})
         assert with_results["plan"]["observations"][0]["result"]["city"] == "Oslo"
-
-
-async def test_a_request_with_a_dialect_is_planned_in_it(tmp_path: Path) -> None:
-    model = ScriptedModel(DECIDED, SAGE)
-    async with serving(tmp_path, model=model) as house:
-        answer = await ended(house, {"request": "the weather", "dialect": "sage"}, dialect="sage")
-        assert answer["plan"] == SAGE
-        assert '"type": "reply"' in model.prompts[1][0].text
+        run = await house.post("/v1/runs", {"request": "the weather", "dialect": "sage"}, 202)
+        await house.until(run["id"], "reviewing")
+        where = f"/v1/runs/{run['id']}/plan"
+        assert (await house.get(where, params={"dialect": "sage"}))["plan"] == SAGE
+        assert '"type": "reply"' in model.prompts[2][0].text
 
 
 async def test_the_mcp_tools_plan_check_start_and_show_in_a_dialect(tmp_path: Path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,11 +102,9 @@ class ProgramAccess:
         await self.state.background.halt_planning(run_id)
         await state.smith.cancel(run_id, by=self.who)
 
-    async def at_rest(self, run_id: str, *, seconds: float | None = None) -> Run:
+    async def at_rest(self, run_id: str, *, seconds: float) -> Run:
         """Waits until the run ends, waits for someone, or the time is up; returns the run."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self.state.background.at_rest(run_id)
+        await self.state.wait(self.state.background.at_rest(run_id), seconds)
         return await self.state.run(run_id)
 
     async def status(self, run_id: str) -> JsonObject:

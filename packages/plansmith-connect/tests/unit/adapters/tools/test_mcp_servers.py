@@ -431,16 +431,9 @@ def test_no_line_can_break_the_reader(line: bytes) -> None:
     parse_line(line)
 
 
-@pytest.mark.parametrize(
-    ("line", "number"),
-    [
-        (b'{"jsonrpc":"2.0","id":7,"result":"\xff"}', 7),
-        (b'{"jsonrpc":"2.0","result":{"x":' + b"[" * 5000 + b'},"id": 8}', 8),
-    ],
-)
-def test_an_unreadable_reply_still_finds_its_request(line: bytes, number: int) -> None:
-    message: Any = parse_line(line)
-    assert message.message.id == number
+def test_an_unreadable_reply_finds_its_request_also_by_an_id_at_its_end() -> None:
+    message: Any = parse_line(b'{"jsonrpc":"2.0","result":{"x":' + b"[" * 5000 + b'},"id": 8}')
+    assert message.message.id == 8
 
 
 def test_only_the_end_of_what_a_server_says_is_kept() -> None:
