@@ -86,8 +86,8 @@ async def fill(client: Client) -> dict[str, str]:
     asking = await client.begin(ask)
     done = await client.begin(look("a"), mode="read_only")
     await client.until(done["id"], "done")
-    body = {"request": "mark-of-acme: which files?", "conversation": "mark-of-acme-talk"}
-    asked = await client.call("POST", "/v1/runs", body, 202)
+    message = {"request": "mark-of-acme: which files?", "conversation": "mark-of-acme-talk"}
+    asked = await client.call("POST", "/v1/runs", message, 202)
     await client.until(asked["id"], "reviewing")
     template = {"name": "mark-of-acme", "plan": SOME_PLAN}
     await client.call("POST", "/v1/templates", template, 201)
