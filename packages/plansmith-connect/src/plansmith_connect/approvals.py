@@ -6,7 +6,7 @@ import difflib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import Field, ValidationError
@@ -53,6 +53,11 @@ class Approvals:
 
     def get(self, name: str) -> Approval | None:
         return self.all().get(name)
+
+    def approve(self, name: str, digest: str, definition: Mapping[str, Json], *, by: str) -> None:
+        """Keeps that a person has approved a definition, by its hash."""
+        now = datetime.now(UTC)
+        self.put(name, Approval(hash=digest, definition=dict(definition), by=by, at=now))
 
     def put(self, name: str, approval: Approval) -> None:
         self._approved[name] = approval

@@ -71,10 +71,10 @@ async def test_progress_is_heard_while_the_work_goes_on(way: dict[str, Any]) -> 
     streams = way["streaming"]
     task, word = ("stream a b", "word 0") if streams else ("hold x", "holding x")
     async with Desk(**way).serving() as intake:
-        agent, heard, first = await agent_of(intake), list[str](), asyncio.Event()
+        agent, texts, first = await agent_of(intake), list[str](), asyncio.Event()
 
         def progress(text: str) -> None:
-            heard.append(text)
+            texts.append(text)
             if text == word:
                 first.set()
 
@@ -87,7 +87,7 @@ async def test_progress_is_heard_while_the_work_goes_on(way: dict[str, Any]) -> 
         result: Any = await working
         assert result["text"] == ("ab" if streams else "held x")
         if streams:
-            assert heard == ["submitted", "word 0", "a", "word 1", "b", "completed"]
+            assert texts == ["submitted", "word 0", "a", "word 1", "b", "completed"]
 
 
 @pytest.mark.parametrize("way", [*WAYS, OLD])
@@ -138,7 +138,7 @@ async def test_a_sign_in_is_a_question_with_a_link_that_takes_no_credential(answ
 
 @pytest.mark.parametrize("way", TWO)
 async def test_a_bad_end_is_a_failure_with_the_agents_reason(way: dict[str, Any]) -> None:
-    ends = {
+    failures = {
         "fail no rooms": "a2a.desk failed: no rooms",
         "reject not my job": "a2a.desk refused the work: not my job",
         "cancelled": "a2a.desk cancelled the work: it does not say why",
@@ -146,11 +146,11 @@ async def test_a_bad_end_is_a_failure_with_the_agents_reason(way: dict[str, Any]
     }
     async with Desk(**way).serving() as intake:
         agent = await agent_of(intake)
-        for task, told in ends.items():
-            with pytest.raises(ToolFailed, match=told) as caught:
+        for task, why in failures.items():
+            with pytest.raises(ToolFailed, match=why) as caught:
                 await agent.work(task, {}, Call(key=task))
             assert task == "crash boom" or not isinstance(caught.value, ToolBusy)
-        assert intake.executor.deeds == [f"begin {task}" for task in ends]
+        assert intake.executor.deeds == [f"begin {task}" for task in failures]
 
 
 async def test_options_and_forms_are_passed_on_and_answers_come_back_as_data() -> None:
@@ -228,15 +228,15 @@ async def test_headers_hold_secrets_that_go_to_the_agent_alone_and_come_back_hid
         secret = {"TOKEN": "s3cret-canary"}
         headers = {"Authorization": "Bearer ${TOKEN}"}
         agent = await connect("desk", intake.url, headers=headers, lookup=secret.get)
-        heard: list[str] = []
-        call = Call(key="k", progress=heard.append)
+        progress: list[str] = []
+        call = Call(key="k", progress=progress.append)
         result = await agent.work("echo I saw s3cret-canary", {}, call)
         with pytest.raises(ToolFailed) as failed:
             await agent.work("fail with s3cret-canary", {}, Call(key="l"))
         need = await question(agent, "ask s3cret-canary", Call(key="m"))
-        shown = f"{result} {heard} {failed.value} {failed.value.args} {need} {need.state}"
-        assert "s3cret-canary" not in shown
-        assert "I saw [hidden]" in shown
+        visible = f"{result} {progress} {failed.value} {failed.value.args} {need} {need.state}"
+        assert "s3cret-canary" not in visible
+        assert "I saw [hidden]" in visible
         sent = [each.get("authorization") for each in intake.headers]
         assert sent.count("Bearer s3cret-canary") >= 3
         assert [each for each in intake.headers if "authorization" not in each], "cards are public"

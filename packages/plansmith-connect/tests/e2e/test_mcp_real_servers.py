@@ -128,11 +128,11 @@ async def test_the_everything_server_gives_text_images_links_and_structure(
     assert [each["kind"] for each in links["parts"]] == ["link", "link"]
     weather = await use(everything, "every.get-structured-content", location="New York")
     assert set(weather) == {"temperature", "conditions", "humidity"}
-    heard: list[str] = []
-    call = Call(key="k", progress=heard.append)
+    progress: list[str] = []
+    call = Call(key="k", progress=progress.append)
     given: dict[str, Any] = {"duration": 0.1, "steps": 2}
     await everything.call("every.trigger-long-running-operation", given, call)
-    assert heard == ["1 of 2", "2 of 2"]
+    assert progress == ["1 of 2", "2 of 2"]
 
 
 async def test_a_question_of_a_real_server_is_answered_by_the_person_in_the_run(
@@ -162,8 +162,8 @@ async def test_servers_of_both_eras_and_three_libraries_change_what_they_should(
         sql=server(older, "mcp-server-sqlite", "--db-path", str(work / "a.db")),
     )
     async with source:
-        spoken = {each.name: each.protocol for each in source.statuses()}
-        assert spoken["git"] >= "2026" > max(spoken["memory"], spoken["sql"])
+        protocols = {each.name: each.protocol for each in source.statuses()}
+        assert protocols["git"] >= "2026" > max(protocols["memory"], protocols["sql"])
         status = await use(source, "git.git_status", repo_path=str(work))
         assert "note.txt" in str(status)
         entity = {"name": "Ada", "entityType": "person", "observations": ["wrote notes"]}

@@ -211,8 +211,8 @@ def pipes() -> Iterator[Any]:
     }
     yield pytest.param("", {"jsonrpc": "2.0", "id": "ID", "error": linked}, id="a page")
     failed = {"content": [{"type": "text", "text": "it broke"}], "isError": True}
-    for name, said in {"an error": failed, "nonsense": {"content": 7}, "nothing": {}}.items():
-        yield pytest.param("", {"jsonrpc": "2.0", "id": "ID", "result": said}, id=name)
+    for name, answered in {"an error": failed, "nonsense": {"content": 7}, "nothing": {}}.items():
+        yield pytest.param("", {"jsonrpc": "2.0", "id": "ID", "result": answered}, id=name)
     yield pytest.param("", None, id="silence")
     yield pytest.param("", "die", id="its process ends")
 

@@ -109,7 +109,7 @@ class Connection:
                 lost = self._connection is None or self._connection.closed
                 again = getattr(error, "sqlstate", None) in _TRY_AGAIN or (self._was_open and lost)
                 if not again or time.monotonic() > deadline:
-                    raise named(error) from error
+                    raise our_error(error) from error
                 await asyncio.sleep(0.05)
 
     async def close(self) -> None:
@@ -182,7 +182,7 @@ class ConnectionPool:
             await connection.close()
 
 
-def named(error: Exception) -> PlansmithError:
+def our_error(error: Exception) -> PlansmithError:
     """Returns our error for one of the driver or the server."""
     state: str = getattr(error, "sqlstate", None) or ""
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -76,10 +76,10 @@ class PostgresStore(DatabaseStore):
         self, units: Mapping[str, Sequence[Append]], puts: Sequence[Append]
     ) -> dict[str, bool]:
         """Returns the runs that were written, and as false those that were taken over."""
-        asked = columns_of(units, puts, day=day_of(self._now()))
+        columns = columns_of(units, puts, day=day_of(self._now()))
 
         async def write(connection: Any, attempt: int) -> dict[str, bool]:
-            cursor = await connection.execute(APPEND, asked, prepare=True)
+            cursor = await connection.execute(APPEND, columns, prepare=True)
             won = {str(row[0]): bool(row[1]) for row in await cursor.fetchall()}
             if attempt > 1:
                 # The lost connection may have taken the answer with it, not the write.
@@ -143,9 +143,9 @@ class PostgresStore(DatabaseStore):
 
 
 async def _change(cursor: Any, change: Change, *, again: bool) -> list[int] | None:
-    if not await _finds(cursor, change.needs):
+    if not await _all_exist(cursor, change.needs):
         # The lost connection may have taken the answer with it, not the change.
-        made = again and change.made and await _finds(cursor, change.made)
+        made = again and change.made and await _all_exist(cursor, change.made)
         return [] if made else None
     counts: list[int] = []
     for step, rows in change.steps:
@@ -154,9 +154,9 @@ async def _change(cursor: Any, change: Change, *, again: bool) -> list[int] | No
     return counts
 
 
-async def _finds(cursor: Any, asked: Sequence[tuple[str, Parameters]]) -> bool:
-    for statement, given in asked:
-        await cursor.execute(for_postgres(statement), given)
+async def _all_exist(cursor: Any, queries: Sequence[tuple[str, Parameters]]) -> bool:
+    for statement, parameters in queries:
+        await cursor.execute(for_postgres(statement), parameters)
         if await cursor.fetchone() is None:
             return False
     return True

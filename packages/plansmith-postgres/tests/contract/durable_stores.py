@@ -224,8 +224,8 @@ class DurableStoreContract:
     def test_values_of_rows_that_are_set_aside_can_still_be_read(self) -> None:
         events = finished_run("a", result="made")
         # A fact is told again behind the repair, by its hash alone.
-        [told] = [each.body for each in events if isinstance(each.body, StepReused)]
-        fact = next_event(told, run="a", by=events[0].by, at=START, last=events[0])
+        [reused] = [each.body for each in events if isinstance(each.body, StepReused)]
+        fact = next_event(reused, run="a", by=events[0].by, at=START, last=events[0])
 
         async def repair(store: Store) -> None:
             await store.append(events, ["made"])

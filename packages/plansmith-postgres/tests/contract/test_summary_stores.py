@@ -114,7 +114,7 @@ async def test_a_text_is_found_in_the_request_of_a_run(store: AnyStore) -> None:
 
 async def test_a_summary_comes_back_as_it_was_stored(store: AnyStore) -> None:
     [first, *_] = events = journal("a", 3)
-    told = RunSummary(
+    fields = RunSummary(
         run="a",
         number=3,
         status=RunStatus.REVIEWING,
@@ -132,13 +132,13 @@ async def test_a_summary_comes_back_as_it_was_stored(store: AnyStore) -> None:
         figures=PlanningFigures(parsed=True, seconds={"draft": 0.25}),
         models={"m": ModelUse(2, 30)},
     )
-    await store.append(events, status="reviewing", summary=told)
+    await store.append(events, status="reviewing", summary=fields)
     [found] = await store.headlines(limit=5)
-    assert (found.run, found.last, found.status, found.summary) == ("a", 3, "reviewing", told)
+    assert (found.run, found.last, found.status, found.summary) == ("a", 3, "reviewing", fields)
     [total] = await store.day_totals()
     assert total == (first.at.date().isoformat(), "1E-7", 1, 2**40)
     [planned] = await store.planned()
-    assert planned == (told.figures, told.models)
+    assert planned == (fields.figures, fields.models)
     assert await store.unsummed() == []
 
 

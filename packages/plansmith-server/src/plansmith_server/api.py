@@ -26,7 +26,8 @@ from plansmith_server.views import Plain, run_view
 
 RUN: Final = "/v1/runs/{id}"
 Given = TypeVar("Given", bound=BaseModel)
-Answer = Mapping[str, Any] | Sequence[Any] | Response
+# None is an answer without a body.
+Answer = Mapping[str, Any] | Sequence[Any] | Response | None
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Answer]])
 
 
@@ -80,7 +81,7 @@ class Ask:
         """The known language that the client prefers."""
         return wanted_language(self.header("accept-language"))
 
-    async def shown(self, run_id: str = "") -> Answer:
+    async def run_view(self, run_id: str = "") -> Answer:
         """Returns everything about a run: that of the path, or another one."""
         return await run_view(self.smith, run_id or self.run)
 
@@ -143,6 +144,8 @@ class Route:
         answer = await self.handler(ask, **named)
         if isinstance(answer, Response):
             return answer
+        if answer is None:
+            return Response(status_code=self.status)
         text = stored_json(in_reader_language(answer, ask.language))
         return Response(text, self.status, media_type="application/json")
 

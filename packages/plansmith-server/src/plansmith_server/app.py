@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -23,21 +24,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.sentence import Sentence
-from plansmith_server import api
+from plansmith_server import api, routes
 from plansmith_server.api import Ask, Route
 from plansmith_server.errors import HttpProblem, of_error, wanted_language
 from plansmith_server.ops.metrics import Spans
-from plansmith_server.ops.tasks import beside
+from plansmith_server.ops.tasks import background_tasks
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import Auth, need_scope
 from plansmith_server.team.tenants import App
 from plansmith_server.upkeep import upkeep
 
-for _name in (
-    *("conversations", "decisions", "documentation", "events", "files", "folder", "models"),
-    *("plans", "runs", "schedules", "server", "templates", "tools"),
-):
-    import_module(f"plansmith_server.routes.{_name}")
+for _module in iter_modules(routes.__path__, f"{routes.__name__}."):
+    import_module(_module.name)
 # The web page is served, but is not part of the API; what fits no other route is for it.
 _NOT_API: Final = ("/help", "/help/{path:path}", "/", "/{path:path}")
 _FOUND: Final = [each for each in api.ROUTES if each.path in _NOT_API]
@@ -85,7 +83,7 @@ async def _lifespan(
     works = [*upkeep(state), spans.follow(state.smith.store, state.events, state.clock)]
     try:
         # MCP and A2A end first: they still read from the store.
-        async with beside(*works), AsyncExitStack() as stack:
+        async with background_tasks(*works), AsyncExitStack() as stack:
             for each in during:
                 await stack.enter_async_context(each())
             yield
@@ -165,10 +163,8 @@ class _Handling:
             log.failure("request_crashed", path=path, error=repr(error))
             if status:
                 raise  # the response has begun: only closing the connection tells the client
-            why, hint = (
-                Sentence("the server failed on this request"),
-                Sentence("the server's log has more"),
-            )
+            why = Sentence("the server failed on this request")
+            hint = Sentence("the server's log has more")
             language = wanted_language(Headers(scope=scope).get("accept-language", ""))
             broken = HttpProblem(500, "broke", why, hint=hint).response(language)
             await broken(scope, receive, send_seen)

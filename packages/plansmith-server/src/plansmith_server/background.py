@@ -199,7 +199,7 @@ class BackgroundRuns:
 
     async def _give_up(self, run_id: str, error: Exception) -> None:
         """Ends a run that could not be planned, or pauses it: nobody waits for it for ever."""
-        ends, why = False, str(error)
+        must_end, why = False, str(error)
         if isinstance(error, err.EventMisfit) or not isinstance(error, err.PlansmithError):
             self._log.failure("run_broke", run=run_id, error=repr(error))
             why = Sentence("an error occurred: {error}", error=repr(error))
@@ -207,14 +207,14 @@ class BackgroundRuns:
             self._log.warning("run_stopped", run=run_id, error=why)
             if isinstance(error, err.JournalError | err.OtherFolder):
                 return
-            ends = not isinstance(error, err.OtherTeam)
+            must_end = not isinstance(error, err.OtherTeam)
         try:
-            if ends:
+            if must_end:
                 await self._smith.runs.give_up(run_id, reason=why)
             else:
                 await self._smith.pause(run_id, by=SYSTEM, reason=why)
         except err.PlansmithError as more:
-            event = "run_not_ended" if ends else "run_not_paused"
+            event = "run_not_ended" if must_end else "run_not_paused"
             self._log.warning(event, run=run_id, error=str(more))
 
     async def until_rest(self, run_id: str) -> Run:
@@ -309,7 +309,7 @@ class BackgroundRuns:
         count = 0
         for start in range(0, len(ids), _AT_ONCE):
             some = ids[start : start + _AT_ONCE]
-            count += sum(await asyncio.gather(*map(self._adopt_sound, some)))
+            count += sum(await asyncio.gather(*map(self.adopt, some)))
         self._dead_servers = dead
         return count
 
@@ -331,7 +331,7 @@ class BackgroundRuns:
         for run_id, claim in await owners.left_behind():
             if run_id in self._not_here:
                 continue
-            if await self._adopt_sound(run_id) and self._adopted.get(run_id) != claim.term:
+            if await self.adopt(run_id) and self._adopted.get(run_id) != claim.term:
                 self._adopted[run_id] = claim.term  # whoever executes it claims it
             elif run_id not in self._not_here:  # nothing is to be continued
                 await owners.forget(run_id)
@@ -350,21 +350,17 @@ class BackgroundRuns:
             self._elsewhere.discard(run_id)
             self.go_on(run_id)
 
-    async def _adopt_sound(self, run_id: str) -> bool:
-        try:
-            return await self.adopt(run_id)
-        except err.JournalDamaged as error:
-            self._log.failure("run_damaged", run=run_id, error=str(error))
-            return False
-
     async def adopt(self, run_id: str) -> bool:
         """Continues a run of this folder from now on; tells whether there is something to do."""
         try:
             journal = await self._journals.load(run_id)
+            journal.need_sound()
         except err.NotFound:
             self._known.discard(run_id)  # deleted since it was listed
             return False
-        journal.need_sound()
+        except err.JournalDamaged as error:
+            self._log.failure("run_damaged", run=run_id, error=str(error))
+            return False
         run = journal.run
         if not self._journals.is_here(run.folder):
             self._not_here.add(run_id)

@@ -42,11 +42,11 @@ def _known_dialect(name: str) -> str:
     return name
 
 
-def _like(**example: Any) -> dict[str, Any]:
+def _example(**example: Any) -> dict[str, Any]:
     return {"examples": [example]}
 
 
-Said = Annotated[str, StringConstraints(min_length=1, max_length=200_000, pattern=r"\S")]
+FreeText = Annotated[str, StringConstraints(min_length=1, max_length=200_000, pattern=r"\S")]
 Short = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 Text = Annotated[str, StringConstraints(max_length=300)]
 Long = Annotated[str, StringConstraints(max_length=2000)]
@@ -104,13 +104,13 @@ class RequestOptions(ForTeam):
         return {**plain, "dialect": self.dialect or "", "budget": budget}
 
 
-class NewRun(RequestOptions, json_schema_extra=_like(request="Which files mention invoices?")):
+class NewRun(RequestOptions, json_schema_extra=_example(request="Which files mention invoices?")):
     """A request to plan, or a ready plan; both in a dialect, if one is named.
 
     With a conversation, the request is a message in it; "new" begins one.
     """
 
-    request: Said | None = None
+    request: FreeText | None = None
     plan: AnyPlanJson | None = None
     conversation: ConversationId | None = None
 
@@ -127,13 +127,13 @@ class NewRun(RequestOptions, json_schema_extra=_like(request="Which files mentio
         return self
 
 
-class NewMessage(RequestOptions, json_schema_extra=_like(text="Which of them are of May?")):
+class NewMessage(RequestOptions, json_schema_extra=_example(text="Which of them are of May?")):
     """A message in a conversation; the options count if it is taken for a new request."""
 
     text: Annotated[str, StringConstraints(min_length=1, max_length=LONGEST, pattern=r"\S")]
 
 
-class PlanBody(Input, json_schema_extra=_like(plan=_PLAN)):
+class PlanBody(Input, json_schema_extra=_example(plan=_PLAN)):
     """A plan, in a dialect if one is named."""
 
     plan: AnyPlanJson
@@ -157,12 +157,12 @@ class PlanQuery(Input):
         return self
 
 
-class Decision(Input, json_schema_extra=_like(approve=_HASH)):
+class Decision(Input, json_schema_extra=_example(approve=_HASH)):
     """Exactly one of: approve the plan with this hash, reject it, ask for changes."""
 
     approve: Short | None = None
     reject: Flag = False
-    changes: Said | None = None
+    changes: FreeText | None = None
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -171,7 +171,7 @@ class Decision(Input, json_schema_extra=_like(approve=_HASH)):
         return self
 
 
-class AnswerBody(Input, json_schema_extra=_like(question="weather", answer="allow")):
+class AnswerBody(Input, json_schema_extra=_example(question="weather", answer="allow")):
     """The answer to a question; `you_decide` leaves it to the planner.
 
     `hash` is that of the question: the answer counts for no other one of the same name. `seen` is
@@ -195,7 +195,7 @@ class AnswerBody(Input, json_schema_extra=_like(question="weather", answer="allo
         return self
 
 
-class TemplateOfRun(Input, json_schema_extra=_like(**_TEMPLATE)):
+class TemplateOfRun(Input, json_schema_extra=_example(**_TEMPLATE)):
     """The name under which a run's plan is saved."""
 
     name: Short
@@ -203,20 +203,20 @@ class TemplateOfRun(Input, json_schema_extra=_like(**_TEMPLATE)):
     required: list[str] = []
 
 
-class NewTemplate(TemplateOfRun, json_schema_extra=_like(**_TEMPLATE, plan=_PLAN)):
+class NewTemplate(TemplateOfRun, json_schema_extra=_example(**_TEMPLATE, plan=_PLAN)):
     """A plan to save; `parameters` names the places that become parameters."""
 
     plan: PlanJson
 
 
-class Approval(Input, json_schema_extra=_like(server="files", hash=_HASH)):
+class Approval(Input, json_schema_extra=_example(server="files", hash=_HASH)):
     """What is approved, by the hash of what was shown."""
 
     server: Short
     hash: Short
 
 
-class AgentApproval(Input, json_schema_extra=_like(name="researcher", hash=_HASH)):
+class AgentApproval(Input, json_schema_extra=_example(name="researcher", hash=_HASH)):
     """The agent whose card is approved, by the hash of what was shown."""
 
     name: Short
@@ -262,7 +262,7 @@ class Behaviour(Input):
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
-class ChangedSchedule(Behaviour, json_schema_extra=_like(timing=_TIMING)):
+class ChangedSchedule(Behaviour, json_schema_extra=_example(timing=_TIMING)):
     """The fields of a schedule to change."""
 
     timing: Timing | None = None
@@ -271,7 +271,7 @@ class ChangedSchedule(Behaviour, json_schema_extra=_like(timing=_TIMING)):
 
 
 class NewSchedule(
-    ChangedSchedule, json_schema_extra=_like(template="weather", timing=_TIMING, approve=_HASH)
+    ChangedSchedule, json_schema_extra=_example(template="weather", timing=_TIMING, approve=_HASH)
 ):
     """When, and what: a plan, a run's plan, a template or a request; and the approved hash."""
 
@@ -283,7 +283,7 @@ class NewSchedule(
 
 
 class Backfill(
-    Input, json_schema_extra=_like(**{"from": "2026-11-01T00:00Z", "to": "2026-11-08T00:00Z"})
+    Input, json_schema_extra=_example(**{"from": "2026-11-01T00:00Z", "to": "2026-11-08T00:00Z"})
 ):
     """The first and the last time."""
 
@@ -291,7 +291,7 @@ class Backfill(
     to: AwareDatetime
 
 
-class Preview(Timing, json_schema_extra=_like(**_TIMING, count=3)):
+class Preview(Timing, json_schema_extra=_example(**_TIMING, count=3)):
     """A timing, and how many of its fires to compute."""
 
     every_minutes: Whole | None = Field(default=None, ge=1, le=10**7)
@@ -299,7 +299,7 @@ class Preview(Timing, json_schema_extra=_like(**_TIMING, count=3)):
     after: AwareDatetime | None = None
 
 
-class ModelChoice(Input, json_schema_extra=_like(kind="auto")):
+class ModelChoice(Input, json_schema_extra=_example(kind="auto")):
     """A model to plan with; a key that is given is kept in memory only."""
 
     kind: Literal["auto", "key", "server", "embedded", "rules"]

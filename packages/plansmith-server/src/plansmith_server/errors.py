@@ -136,15 +136,15 @@ def of_error(error: err.PlansmithError) -> HttpProblem:
 
 def of_validation(error: ValidationError, where: str) -> HttpProblem:
     """Turns a validation error of a body or a query into an HTTP error."""
-    first = error.errors(include_url=False, include_input=False)[:20]
-    told = [{"path": [*map(str, each["loc"])], "message": broken_rule(each)} for each in first]
-    place = ".".join(map(str, first[0]["loc"]))
-    rule = broken_rule(first[0])
+    errors = error.errors(include_url=False, include_input=False)[:20]
+    problems = [{"path": [*map(str, each["loc"])], "message": broken_rule(each)} for each in errors]
+    place = ".".join(map(str, errors[0]["loc"]))
+    rule = broken_rule(errors[0])
     detail = Sentence("{where}: {rule}", where=where, rule=rule)
     if place:
         detail = Sentence("{where} ({place}): {rule}", where=where, place=place, rule=rule)
     hint = Sentence("see /openapi.json")
-    return HttpProblem(422, "invalid_input", detail, hint=hint, problems=told)
+    return HttpProblem(422, "invalid_input", detail, hint=hint, problems=problems)
 
 
 def problem_view(found: Problem) -> dict[str, Any]:

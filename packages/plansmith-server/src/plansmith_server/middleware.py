@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 from plansmith_server.errors import HttpProblem, wanted_language
-from plansmith_server.plain_pages import onward, plain_page, switch_page
-from plansmith_server.team.auth import PROBE, Auth, Grant, grant_of, put_grant, same
+from plansmith_server.plain_pages import plain_page, redirect_page, switch_page
+from plansmith_server.team.auth import PROBE, Auth, Grant, grant_of, put_grant, same_secret
 
 if TYPE_CHECKING:
     from plansmith_server.team.oidc import OidcLogin
@@ -174,7 +174,7 @@ class RequestGate:
         is_file = scope["method"] in _SAFE and not scope["path"].startswith("/v1/")
         if grant and grant.login and not is_file:
             # A cookie that went to another port of this host is worth nothing.
-            grant = grant if same(page, self.auth.page_key(cookie)) else None
+            grant = grant if same_secret(page, self.auth.page_key(cookie)) else None
             cookie = page
         if grant is None:
             # Only wrong tokens are counted: an open page of an earlier log-in sends none.
@@ -196,7 +196,7 @@ class RequestGate:
             return None
         if headers.get("sec-fetch-site") == "cross-site":
             # Followed on another site, so that the browser kept the strict cookie back.
-            return onward(f"/?token={given}")
+            return redirect_page(f"/?token={given}")
         if grant and grant.login and grant.login.member != member and scope["method"] == "GET":
             language, new = headers.get("accept-language", ""), member.user or self.auth.by
             return switch_page(grant.actor.name, new, given, accepts=language)
@@ -214,18 +214,18 @@ class RequestGate:
         return self.rules.max_file if is_file else self.rules.max_body
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:
-        taken, whole, most = 0, False, self._most(scope)
+        taken, is_complete, most = 0, False, self._most(scope)
         until = asyncio.get_running_loop().time() + self.rules.body_s
 
         async def receive_some() -> Message:
-            nonlocal taken, whole
+            nonlocal taken, is_complete
             try:
-                async with asyncio.timeout_at(None if whole else until):
+                async with asyncio.timeout_at(None if is_complete else until):
                     message = await receive()
             except TimeoutError:
                 why = Sentence("the request body did not arrive in time")
                 raise HttpProblem(408, "too_slow", why) from None
-            whole = not message.get("more_body", False)
+            is_complete = not message.get("more_body", False)
             taken += len(message.get("body", b""))
             if taken > most:
                 raise _too_large(most)
@@ -280,9 +280,9 @@ def _check_site(method: str, headers: Headers, hosts: frozenset[str]) -> None:
         why = Sentence("this server is not known by this host name")
         raise HttpProblem(421, "wrong_host", why, hint=hint)
     site, origin = headers.get("sec-fetch-site", "none"), headers.get("origin")
-    visit = method in _SAFE and headers.get("sec-fetch-mode") == "navigate"
-    foreign = origin is not None and urlsplit(origin).netloc.lower() not in hosts
-    if foreign or (site not in ("same-origin", "none") and not visit):
+    is_visit = method in _SAFE and headers.get("sec-fetch-mode") == "navigate"
+    is_foreign = origin is not None and urlsplit(origin).netloc.lower() not in hosts
+    if is_foreign or (site not in ("same-origin", "none") and not is_visit):
         why = Sentence("requests from other sites are refused")
         raise HttpProblem(403, "cross_site", why)
 
@@ -304,11 +304,8 @@ def _check_rate(limiter: RateLimiter, client: str) -> None:
     wait = limiter.take(client)
     if wait:
         seconds = str(max(1, round(wait + 0.5)))
-        hint, why = (
-            Sentence("try again in {seconds} s", seconds=seconds),
-            Sentence("too many requests"),
-        )
-        headers = {"Retry-After": seconds}
+        hint = Sentence("try again in {seconds} s", seconds=seconds)
+        why, headers = Sentence("too many requests"), {"Retry-After": seconds}
         raise HttpProblem(429, "too_often", why, hint=hint, headers=headers)
 
 

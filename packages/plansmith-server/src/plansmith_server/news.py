@@ -72,7 +72,7 @@ class EventReader:
         return self._texts[place]
 
 
-async def followed(
+async def follow_news(
     store: p.PlanStore, clock: p.Clock, after: int, *, limit: int
 ) -> AsyncIterator[Sequence[p.News]]:
     """Yields the news of a store after a position for ever; waits for a store that is away."""
@@ -238,10 +238,10 @@ class Drafts:
         run = _run.get()
         return self._drafts.setdefault(run, _Draft(self._clock.monotonic())) if run else None
 
-    def send(self, **told: Any) -> None:
+    def send(self, **fields: Any) -> None:
         draft = self.current
         if draft is not None:
-            event = self._event(_run.get(), draft, **told)
+            event = self._event(_run.get(), draft, **fields)
             for queue in self._listeners:
                 _put(queue, event)
 

@@ -13,9 +13,9 @@ from plansmith.plan.sentence import Sentence, in_language
 from plansmith_server.errors import wanted_language
 
 
-def style_source(style: str) -> str:
-    """Returns how a policy names a style by its hash."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()}'"
+def policy_hash(content: str) -> str:
+    """Returns how a policy names a style or a script by its hash."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
 _STYLE: Final = (
@@ -30,7 +30,7 @@ _STYLE: Final = (
 )
 # The style is named by its hash; nothing else is loaded and nothing runs.
 _POLICY: Final = (
-    f"default-src 'none'; style-src {style_source(_STYLE)}; base-uri 'none'; form-action 'self'; "
+    f"default-src 'none'; style-src {policy_hash(_STYLE)}; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
 )
 _HOME: Final = Sentence('<a class="go" href="/">Open Plansmith</a>')
@@ -101,7 +101,7 @@ def _page(status: int, accepts: str, title: str, *parts: str) -> HTMLResponse:
     return HTMLResponse(whole, status, headers={"Content-Security-Policy": _POLICY})
 
 
-def onward(address: str) -> HTMLResponse:
+def redirect_page(address: str) -> HTMLResponse:
     """Returns a page that goes on by itself: only a visit from our own site has strict cookies."""
     there = html.escape(address)
     return HTMLResponse(

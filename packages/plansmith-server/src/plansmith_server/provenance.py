@@ -48,15 +48,11 @@ async def _known_of(smith: Plansmith, events: Sequence[e.Event], tools: Tools, d
                 before = _next(template, Known(), "template", {}, tools)
             except PlansmithError:
                 pass  # it was removed
-    return _known(events, tools, before)
+    return known_after(events, tools, before)
 
 
-def origins(events: Sequence[e.Event], tools: Tools) -> Origins:
-    """Returns the origin of every argument of the current plan, by step and place."""
-    return _known(events, tools, Known()).marks
-
-
-def _known(events: Sequence[e.Event], tools: Tools, known: Known) -> Known:
+def known_after(events: Sequence[e.Event], tools: Tools, known: Known) -> Known:
+    """Returns the plan after events, and where each of its arguments comes from."""
     texts = {"request": "", "program": ""}
     for event in events:
         by_program = event.by.kind == "program"

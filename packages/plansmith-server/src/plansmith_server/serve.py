@@ -39,13 +39,13 @@ from plansmith_server.ops.tasks import end
 from plansmith_server.ports import Wiring
 from plansmith_server.settings import Serve, need_server
 from plansmith_server.state import LiveAgent, ModelSwitch, OpenRuns, ServerState
-from plansmith_server.team.auth import Auth, load_token, scoped
+from plansmith_server.team.auth import Auth, load_token, with_scope
 from plansmith_server.team.notices import Notices
 from plansmith_server.team.tenant_book import Tenant, TenantBook
 from plansmith_server.team.tenants import App, Tenants, TenantSwitch
 from plansmith_server.team.tokens import TokenFile
-from plansmith_server.upkeep import telling, upkeep
-from plansmith_server.worker import Left, Worker, working
+from plansmith_server.upkeep import sending_notices, upkeep
+from plansmith_server.worker import Left, Worker, executing_runs
 
 if TYPE_CHECKING:
     from plansmith_server.team.oidc import OidcClient, OidcLogin
@@ -71,7 +71,7 @@ def protocol_routes(state: ServerState, base: str) -> tuple[list[BaseRoute], lis
             routes += [Route(path, lacking.response()) for path in paths]
             continue
         found, held = make(state, base)
-        routes += [scoped(each, extra) for each in found]
+        routes += [with_scope(each, extra) for each in found]
         during += held
     return routes, during
 
@@ -170,10 +170,10 @@ class Server(uvicorn.Server):
 
 
 @contextmanager
-def _signals(heard: Callable[[int], None]) -> Generator[None]:
+def _signals(handler: Callable[[int], None]) -> Generator[None]:
     loop = asyncio.get_running_loop()
     for each in _SIGNALS:
-        loop.add_signal_handler(each, heard, each)
+        loop.add_signal_handler(each, handler, each)
     try:
         yield
     finally:
@@ -204,16 +204,16 @@ def make_server(state: ServerState, serve: Serve, sock: socket.socket) -> tuple[
         log, wiring = state.log.of_tenant(tenant.name), state.wiring.of_tenant(tenant)
         own = make_state(wiring, log=log, by=state.by, engine=serve.engine)
         routes, during = protocol_routes(own, base)
-        during.append(partial(telling, own, base))
+        during.append(partial(sending_notices, own, base))
         return make_app(own, auth=auth, more=routes, during=during)
 
     book = TenantBook(serve.tenants) if serve.tenants else None
     tenants = Tenants(book, tenant_app, log=state.log) if book else None
     state.kind = state.kind._replace(at=base)
     routes, during = protocol_routes(state, base)
-    during += [partial(telling, state, base), partial(watched_loop, state.log)]
+    during += [partial(sending_notices, state, base), partial(watched_loop, state.log)]
     during += [tenants.running] if tenants else []
-    during += [partial(working, state, serve.executes)] if serve.executes else []
+    during += [partial(executing_runs, state, serve.executes)] if serve.executes else []
     app = make_app(state, auth=auth, more=routes, during=during, spans=spans)
     rules = GateRules(hosts=host_names(serve.host, port, serve.allow_hosts), **serve.rules)
     inside = TenantSwitch(app.app, tenants) if tenants else app.app

@@ -112,9 +112,8 @@ class NoticeSettings(Record):
     @classmethod
     def _secure(cls, value: str) -> str:
         if value and not SECRET.fullmatch(value) and not is_secure(value):
-            raise ValueError(
-                Sentence("must begin with https://, unless it is on this machine, or be a secret")
-            )
+            why = Sentence("must begin with https://, unless it is on this machine, or be a secret")
+            raise ValueError(why)
         return value
 
     @field_validator("token", "password")

@@ -53,7 +53,7 @@ def _walk(part: Record, dumped: Mapping[str, Json], place: str) -> Iterator[tupl
             yield f"{place}{name}", plain
 
 
-def shown(name: str, value: Json) -> Json:
+def visible_value(name: str, value: Json) -> Json:
     """Returns what a client may see of a setting."""
     if value in (None, False, "", [], {}) or name in WHOLE:
         return value
@@ -91,4 +91,4 @@ def rows(stages: Mapping[str, Record]) -> Iterator[tuple[str, Json, str]]:
             if staged[stage].get(name) != value:
                 break
             source = stage
-        yield name, shown(name, value), source
+        yield name, visible_value(name, value), source

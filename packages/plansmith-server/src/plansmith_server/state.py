@@ -18,7 +18,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import TeamName
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Agent, Call, ChatModel, Clock, Closing, Delta, Prompt
+from plansmith.ports import Agent, Call, ChatModel, Clock, Delta, Prompt
 from plansmith_connect.a2a.registry import AgentRegistry
 from plansmith_planner.make import make_model
 from plansmith_planner.models import choose
@@ -33,7 +33,7 @@ from plansmith_server.ops.metrics import Metrics
 from plansmith_server.ops.tasks import end
 from plansmith_server.ports import ServerSettings, Teams, Wiring
 from plansmith_server.team.notices import Notices
-from plansmith_server.views import Shown, run_row
+from plansmith_server.views import JsonObject, run_row
 
 _KEPT: Final = 2_000
 _LONGEST: Final = 300
@@ -53,16 +53,9 @@ class LiveAgent:
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
         return await self._agent.work(task, inputs, call)
 
-    async def refresh(self) -> None:
-        for each in self._registry.agents():
-            if each.spec.name == self.spec.name:
-                await self.close()
-                self._agent = each
-                return
-
-    async def close(self) -> None:
-        if isinstance(self._agent, Closing):
-            await self._agent.close()
+    def refresh(self) -> None:
+        agents = {each.spec.name: each for each in self._registry.agents()}
+        self._agent = agents.get(self.spec.name, self._agent)
 
 
 class ModelDownloads:
@@ -136,16 +129,16 @@ class ModelSwitch:
                     raise Refused(why, hint=Sentence("download it first"))
                 fields = {"model": f"local:{known.name}"}
             case "server":
-                fields = await _served(given)
+                fields = await _server_model(given)
             case "key":
-                fields = _keyed(given.variable, given.model.strip(), has_key=bool(key))
+                fields = _key_model(given.variable, given.model.strip(), has_key=bool(key))
         limits = {"timeout_s": self._settings.timeout_s, "silence_s": self._settings.silence_s}
         settings = ModelSettings.model_validate({**fields, **limits})
         self._model = make_model(settings, clock=self._clock, api_key=key or None)
         self.chosen = settings.model
 
 
-async def _served(given: ModelChoice) -> dict[str, str | None]:
+async def _server_model(given: ModelChoice) -> dict[str, str | None]:
     places = [each for each in choose.usual_places(os.environ) if each.url == given.url]
     servers = await choose.ask_servers(places) if places else []
     if not servers or given.model not in servers[0].models:
@@ -155,7 +148,7 @@ async def _served(given: ModelChoice) -> dict[str, str | None]:
     return {"model": f"openai:{given.model}", "base_url": servers[0].place.base_url}
 
 
-def _keyed(variable: str, model: str, *, has_key: bool) -> dict[str, str | None]:
+def _key_model(variable: str, model: str, *, has_key: bool) -> dict[str, str | None]:
     key = next((each for each in choose.KEYS if each.variable == variable), None)
     if key is None:
         why = Sentence("'{name}' is not the key of a known provider", name=variable)
@@ -179,7 +172,7 @@ def _shelf() -> choose.ModelShelf:
 class Listed(NamedTuple):
     """An open run, and its row in a list."""
 
-    row: Shown
+    row: JsonObject
     run: Run
 
 
@@ -269,7 +262,7 @@ class ServerState:
 
     async def journal(self, run_id: str) -> Journal:
         """Returns the journal of a run; raises `NotFound` or 404 if there is no such run."""
-        return await self.smith.runs.journals.load(_checked(run_id))
+        return await self.smith.runs.journals.load(_valid_id(run_id))
 
     async def run(self, run_id: str) -> Run:
         return (await self.journal(run_id)).run
@@ -280,7 +273,7 @@ class ServerState:
         With `acts=False`, for reading and stopping, a team that cannot be made is no error.
         """
         try:
-            smith = await self.teams.of_id(_checked(run_id))
+            smith = await self.teams.of_id(_valid_id(run_id))
         except NotFound:
             raise not_found("run", run_id) from None
         except OtherTeam:
@@ -293,11 +286,10 @@ class ServerState:
 
     def for_team(self, name: TeamName | None, database: str = "") -> ServerState:
         """Returns this state with the Plansmith of a new team; unchanged without a name."""
-        smith = self.teams.of_name(name, database) if name else self.smith
-        return replace(self, smith=smith) if name else self
+        return replace(self, smith=self.teams.of_name(name, database)) if name else self
 
 
-def _checked(run_id: str) -> str:
+def _valid_id(run_id: str) -> str:
     """Refuses what cannot be the id of a run, before a store is asked."""
     if len(run_id) > _LONGEST or not run_id.isprintable():
         raise not_found("run", run_id)

@@ -18,7 +18,7 @@ from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run
 from plansmith.ports import News
 from plansmith_planner.threads.store import needed_by_threads
-from plansmith_server.ops.tasks import beside, in_role
+from plansmith_server.ops.tasks import background_tasks, in_role
 from plansmith_server.state import ServerState
 from plansmith_server.team.notices import Key, notice_of, waiting_items
 
@@ -136,9 +136,9 @@ async def _take_in(state: ServerState, run_id: str) -> None:
     await state.clock.sleep(LEASE_S)
     try:
         journal = await journals.store_retry.until_done(lambda: journals.load(run_id))
-        waits = not journal.run.status.over and not goes_on(journal.run)
-        unplanned = len(journal.events) == 1
-        if waits or (unplanned and (await journals.owners.marked(journal.run)).interrupted):
+        is_waiting = not journal.run.status.over and not goes_on(journal.run)
+        is_unplanned = len(journal.events) == 1
+        if is_waiting or (is_unplanned and (await journals.owners.marked(journal.run)).interrupted):
             await state.background.adopt(run_id)
         elif _is_decision(journal.events[-1]):
             await _continue_run(state, run_id, journal.events[-1].number)
@@ -160,8 +160,8 @@ async def _continue_run(state: ServerState, run_id: str, number: int) -> None:
     if not all(event.by.speaks for event in since) or not journals.is_here(journal.run.folder):
         return
     # A process that answers a question about the request makes the plan itself, which takes long.
-    plans = journal.run.plan is None and not isinstance(since[0].body, _INSTRUCTIONS)
-    if not plans and goes_on(journal.run):
+    makes_plan = journal.run.plan is None and not isinstance(since[0].body, _INSTRUCTIONS)
+    if not makes_plan and goes_on(journal.run):
         state.background.go_on(run_id)
 
 
@@ -218,7 +218,7 @@ async def prune_daily(state: ServerState) -> None:
 
 
 @asynccontextmanager
-async def telling(state: ServerState, base: str) -> AsyncGenerator[None]:
+async def sending_notices(state: ServerState, base: str) -> AsyncGenerator[None]:
     """Tells people what waits for them while the server serves; nothing without settings."""
     if not state.notices.channels:
         yield
@@ -235,7 +235,7 @@ async def telling(state: ServerState, base: str) -> AsyncGenerator[None]:
                 state.log.warning("notices_stopped", error=str(error))
                 await state.clock.sleep(1.0)
 
-    async with state.notices.sending(), beside(tell()):
+    async with state.notices.sending(), background_tasks(tell()):
         yield
 
 

@@ -9,7 +9,7 @@ import asyncio
 import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from pydantic import BaseModel, Field
 
@@ -43,13 +43,13 @@ from plansmith_planner.threads.store import ThreadStore
 from plansmith_server.errors import ProblemView, not_found, problem_view
 from plansmith_server.provenance import run_origins
 
-Shown = dict[str, Any]
+JsonObject = dict[str, Any]
 CLIP: Final = 20_000
 _WHOLE: Final = 1_000_000
 _HOST: Final = re.compile(rb"\bhttps?://([^/\s\"'\\?#@]+)")
 
 
-def view(model: type[BaseModel], source: object, **own: Any) -> Shown:
+def view(model: type[BaseModel], source: object, **own: Any) -> JsonObject:
     """Returns an answer of this shape: what is given, and else what its source has by this name."""
     return {
         name: own[name] if name in own else getattr(source, name)
@@ -260,7 +260,7 @@ class Inspected(BaseModel):
     exchanges: list[dict[str, Any]]
 
 
-async def run_view(smith: Plansmith, run_id: str) -> Shown:
+async def run_view(smith: Plansmith, run_id: str) -> JsonObject:
     """Returns everything about a run, from one read of its journal."""
     journals = smith.runs.journals
     journal = await journals.load(run_id)
@@ -311,12 +311,12 @@ async def run_view(smith: Plansmith, run_id: str) -> Shown:
     )
 
 
-async def _failure(smith: Plansmith, events: Sequence[e.Event]) -> Shown | None:
+async def _failure(smith: Plansmith, events: Sequence[e.Event]) -> JsonObject | None:
     kinds = (e.PlanProposed, e.PlanningFailed)
     last = next((x.body for x in reversed(events) if isinstance(x.body, kinds)), None)
     if not isinstance(last, e.PlanningFailed):
         return None
-    calls = cast("list[Shown]", await smith.store.get(last.record) if last.record else [])
+    calls = cast("list[JsonObject]", await smith.store.get(last.record) if last.record else [])
     texts = [each for each in calls if each.get("text")] or calls or [dict[str, Any]()]
     wrote = texts[-1]
     output = str(wrote.get("text") or "")[:CLIP]
@@ -350,7 +350,7 @@ async def known_tools(smith: Plansmith) -> Mapping[str, ToolSpec]:
         return {}
 
 
-def _continues(run: Run) -> Shown | None:
+def _continues(run: Run) -> JsonObject | None:
     """Returns how many steps a continued run would reuse, or None if it cannot continue."""
     if run.plan is None or not run.status.over:
         return None
@@ -360,7 +360,7 @@ def _continues(run: Run) -> Shown | None:
     return {"done": len(kept), "total": sum(not step.disabled for step in run.plan.steps)}
 
 
-def _review(run: Run, events: Sequence[e.Event]) -> Shown | None:
+def _review(run: Run, events: Sequence[e.Event]) -> JsonObject | None:
     """Returns why a person is or was asked to review the current plan."""
     if run.plan is None:
         return None
@@ -388,7 +388,7 @@ def is_undecided(run: Run) -> bool:
             return False
 
 
-def _step(state: StepState, result: Json, inputs: Json, limit: int = CLIP) -> Shown:
+def _step(state: StepState, result: Json, inputs: Json, limit: int = CLIP) -> JsonObject:
     size = len(stored_json(result)) if state.settled and state.result_hash else 0
     return view(
         StepView,
@@ -401,13 +401,13 @@ def _step(state: StepState, result: Json, inputs: Json, limit: int = CLIP) -> Sh
     )
 
 
-def result_view(digest: str, value: Json) -> Shown:
+def result_view(digest: str, value: Json) -> JsonObject:
     """Returns the result of a step as a run shows it; only an empty hash if there is none."""
     if not digest:
         return {"result_hash": ""}
     size = len(stored_json(value))
-    shown = {"result": clip(value), "result_hash": digest}
-    return {**shown, "result_size": size, "clipped": size > CLIP}
+    fields = {"result": clip(value), "result_hash": digest}
+    return {**fields, "result_size": size, "clipped": size > CLIP}
 
 
 def clip(value: Json, limit: int = CLIP) -> Json:
@@ -421,7 +421,7 @@ def clip(value: Json, limit: int = CLIP) -> Json:
     return f"{whole[:limit]}…"
 
 
-def question_view(run: Run, asked: e.QuestionAsked) -> Shown:
+def question_view(run: Run, asked: e.QuestionAsked) -> JsonObject:
     """Returns a question for a person, without the saved state of its call."""
     return view(QuestionView, asked, hash=run.question_hash(asked.question))
 
@@ -432,7 +432,7 @@ async def effects_view(
     templates: Mapping[str, Plan],
     *,
     done: Collection[str] = (),
-) -> Shown:
+) -> JsonObject:
     """Returns what a plan changes, by step, and counts of what is not done yet."""
     counts = {effect.value: 0 for effect in Effect}
     by_step: dict[str, str] = {}
@@ -454,7 +454,7 @@ async def effects_view(
     return {**counts, "hosts": names, "by_step": by_step}
 
 
-def run_row(run: RunSummary) -> Shown:
+def run_row(run: RunSummary) -> JsonObject:
     """Returns the row of a run in a list."""
     return view(
         RunRow,
@@ -469,7 +469,7 @@ def run_row(run: RunSummary) -> Shown:
     )
 
 
-async def inspected(smith: Plansmith, run_id: str, name: str) -> Shown:
+async def step_details(smith: Plansmith, run_id: str, name: str) -> JsonObject:
     """Returns a step with its inputs, result, attempts and model calls."""
     journal = await smith.runs.journals.load(run_id)
     run, store = journal.run, smith.store
@@ -491,9 +491,9 @@ async def inspected(smith: Plansmith, run_id: str, name: str) -> Shown:
     }
 
 
-def _attempts(run: Run, events: Sequence[e.Event], name: str) -> list[Shown]:
+def _attempts(run: Run, events: Sequence[e.Event], name: str) -> list[JsonObject]:
     """Returns each call of a step; a prefetched one has the times of its prefetch."""
-    found: list[Shown] = []
+    found: list[JsonObject] = []
     ended: datetime | None = None
     for event in events:
         body = event.body
@@ -512,19 +512,12 @@ def _attempts(run: Run, events: Sequence[e.Event], name: str) -> list[Shown]:
     return found
 
 
-async def _exchanges(smith: Plansmith, events: Sequence[e.Event]) -> list[Shown]:
+async def _exchanges(smith: Plansmith, events: Sequence[e.Event]) -> list[JsonObject]:
     bodies = (event.body for event in reversed(events))
     makers = (each for each in bodies if isinstance(each, e.Triaged | e.PlanProposed))
     record = next((each.record for each in makers if each.record), "")
-    calls = cast("list[Shown]", await smith.store.get(record) if record else [])
+    calls = cast("list[JsonObject]", await smith.store.get(record) if record else [])
     return [{"model": x["model"], "prompt": x["prompt"], "output": x["text"]} for x in calls]
-
-
-class Received(NamedTuple):
-    """A plan that a client sent, and what was read although it is written differently."""
-
-    plan: Plan
-    notes: tuple[Problem, ...] = ()
 
 
 def plan_of(value: object) -> Plan:
@@ -535,25 +528,26 @@ def plan_of(value: object) -> Plan:
     return found
 
 
-def received(
-    value: Any, name: str | None = "", *, goal: str = "", agents: Sequence[AgentSpec] = ()
-) -> Received:
-    """Reads a plan in a dialect, or in the plan language; `PlanInvalid` lists what is wrong.
+def parse_plan(
+    value: Any, name: str | None, *, goal: str = "", agents: Sequence[AgentSpec]
+) -> tuple[Plan, tuple[Problem, ...]]:
+    """Reads a plan in a dialect, or in the plan language, with notes on what is written otherwise.
 
     A step that names no agent goes to the first one; `goal` is used if the format has none.
+    `PlanInvalid` lists what is wrong.
     """
     if not name:
-        return Received(plan_of(value))
+        return plan_of(value), ()
     form = dialect(name)
     reading = form.read(value)
     if reading.plan is None or has_errors(list(reading.problems)):
         raise PlanInvalid(reading.problems)
     named = assigned(reading.plan, agents, form.step_text)
     plan = named.plan.replace(goal=named.plan.goal or goal)
-    return Received(plan, (*reading.problems, *named.problems))
+    return plan, (*reading.problems, *named.problems)
 
 
-def exported(plan: Plan, name: str, run: Run | None = None) -> dict[str, Any]:
+def export_plan(plan: Plan, name: str, run: Run | None = None) -> dict[str, Any]:
     """Returns a plan in a dialect, and what that cannot hold; with a run, also its results."""
     writing = dialect(name).write(plan, run)
     lost = [problem_view(each) for each in writing.lost]

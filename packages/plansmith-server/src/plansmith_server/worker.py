@@ -143,7 +143,7 @@ class Worker:
 
 
 @asynccontextmanager
-async def working(state: ServerState, most: int) -> AsyncGenerator[None]:
+async def executing_runs(state: ServerState, most: int) -> AsyncGenerator[None]:
     """Has a server execute runs too while it serves; at the end they are left to others."""
     worker = Worker(state, most=most)
     await worker.start(state.settings.workers.limits())

@@ -50,7 +50,7 @@ def words(text: str = "", *, data: Any = None, **more: Any) -> SendMessageReques
     return SendMessageRequest(message=message)
 
 
-async def said(client: Client, request: SendMessageRequest) -> list[Any]:
+async def send(client: Client, request: SendMessageRequest) -> list[Any]:
     return [each async for each in client.send_message(request)]
 
 
@@ -80,7 +80,7 @@ async def test_a_task_is_a_run_and_its_report_an_artifact(tmp_path: Path) -> Non
     model = ScriptedModel(DECIDED, plan(tool_step("a"), goal="Weather"))
     async with serving(tmp_path, model=model) as house, connected(house) as (client, card):
         assert card.skills[0].id == "plan"
-        events = await said(client, words("the weather in Oslo"))
+        events = await send(client, words("the weather in Oslo"))
         assert states(events)[0] == TaskState.TASK_STATE_SUBMITTED
         assert TaskState.TASK_STATE_WORKING in states(events)
         assert states(events)[-1] == TaskState.TASK_STATE_COMPLETED
@@ -92,13 +92,13 @@ async def test_a_task_is_a_run_and_its_report_an_artifact(tmp_path: Path) -> Non
 async def test_questions_are_asked_and_answered_and_journaled_as_a_programs(tmp_path: Path) -> None:
     model = ScriptedModel(DECIDED, plan(ASK, tool_step("a", inputs={"city": "{{which}}"})))
     async with serving(tmp_path, model=model) as house, connected(house) as (client, _):
-        events = await said(client, words("the weather"))
+        events = await send(client, words("the weather"))
         assert states(events)[-1] == TaskState.TASK_STATE_INPUT_REQUIRED
         asked = events[-1].status_update.status.message
         assert asked.parts[0].text == "Which city?"
         assert json_format.MessageToDict(asked.parts[1].data)["options"] == ["Oslo", "Rome"]
         where = {"task_id": task_of(events), "context_id": events[-1].status_update.context_id}
-        more = await said(client, words("Rome", **where))
+        more = await send(client, words("Rome", **where))
         assert states(more)[-1] == TaskState.TASK_STATE_COMPLETED
         assert house.tools.calls == [("weather", {"city": "Rome"})]
         kept = await house.server_state.smith.store.events(task_of(events))
@@ -111,7 +111,7 @@ async def test_questions_are_asked_and_answered_and_journaled_as_a_programs(tmp_
 async def test_a_client_sees_and_cancels_its_own_runs_only(tmp_path: Path) -> None:
     model = ScriptedModel(DECIDED, plan(tool_step("a", "mail")))
     async with serving(tmp_path, model=model) as house, connected(house) as (client, _):
-        events = await said(client, words("mail Oslo"))
+        events = await send(client, words("mail Oslo"))
         mine = await house.begin(tool_step("a", "mail"))
         async with connected(house, "stranger") as (stranger, _):
             for run in (task_of(events), mine["id"]):
@@ -133,16 +133,16 @@ async def test_a_client_sees_and_cancels_its_own_runs_only(tmp_path: Path) -> No
 async def test_no_message_approves_a_plan(tmp_path: Path) -> None:
     model = ScriptedModel(DECIDED, plan(tool_step("a", "mail")))
     async with serving(tmp_path, model=model) as house, connected(house) as (client, _):
-        events = await said(client, words("mail Oslo"))
+        events = await send(client, words("mail Oslo"))
         assert states(events)[-1] == TaskState.TASK_STATE_INPUT_REQUIRED
         assert "person" in events[-1].status_update.status.message.parts[0].text
         run = await house.get(f"/v1/runs/{task_of(events)}")
         where = {"task_id": run["id"], "context_id": events[-1].status_update.context_id}
         for text in ("approve", "yes", run["hash"]):
-            more = await said(client, words(text, **where))
+            more = await send(client, words(text, **where))
             assert states(more)[-1] == TaskState.TASK_STATE_INPUT_REQUIRED
         approval = {"approve": run["hash"], "answer": "allow", "question": "approve"}
-        await said(client, words(data=approval, **where))
+        await send(client, words(data=approval, **where))
         assert (await house.get(f"/v1/runs/{run['id']}"))["approved"] == ""
         assert house.tools.calls == []
         # Once a person has approved it, the task ends as the run does.
@@ -163,10 +163,10 @@ async def test_every_template_is_a_skill(house: House) -> None:
     async with connected(house) as (client, card):
         assert [each.id for each in card.skills] == ["plan", "template:weather"]
         wanted = {"template": "weather", "parameters": {"city": "Rome"}}
-        events = await said(client, words(data=wanted))
+        events = await send(client, words(data=wanted))
         assert states(events)[-1] == TaskState.TASK_STATE_COMPLETED
         assert house.tools.calls == [("weather", {"city": "Rome"})]
-        wrong = await said(client, words(data={"template": "nothing"}))
+        wrong = await send(client, words(data={"template": "nothing"}))
         assert states(wrong)[-1] == TaskState.TASK_STATE_FAILED
 
 
@@ -174,7 +174,7 @@ async def test_tasks_of_an_earlier_server_are_found_by_their_runs(tmp_path: Path
     model = ScriptedModel(DECIDED, plan(tool_step("a")))
     first = serving(tmp_path, store="sqlite", model=model)
     async with first as house, connected(house) as (client, _):
-        task_id = task_of(await said(client, words("the weather")))
+        task_id = task_of(await send(client, words("the weather")))
     async with serving(tmp_path, store="sqlite") as house, connected(house) as (client, _):
         task = await client.get_task(GetTaskRequest(id=task_id))
         assert task.status.state == TaskState.TASK_STATE_COMPLETED
@@ -188,31 +188,31 @@ def replies(events: list[Any]) -> list[str]:
 async def test_a_context_is_a_conversation_that_knows_what_came_before(tmp_path: Path) -> None:
     model, tools = TripModel(), TripTools()
     async with serving(tmp_path, model=model, tools=tools) as house, connected(house) as (one, _):
-        events = await said(one, words("Plan a trip", context_id="c1"))
+        events = await send(one, words("Plan a trip", context_id="c1"))
         assert states(events)[-1] == TaskState.TASK_STATE_INPUT_REQUIRED
         task = task_of(events)
         async with connected(house, "other") as (two, _):
             with pytest.raises(A2AError, match="somebody else"):
-                await said(two, words("Rome", context_id="c1"))
-        events = await said(one, words("Rome", context_id="c1"))  # no task is named
+                await send(two, words("Rome", context_id="c1"))
+        events = await send(one, words("Rome", context_id="c1"))  # no task is named
         assert states(events)[-1] == TaskState.TASK_STATE_COMPLETED
         assert FLIGHT in artifacts(events)[-1]
         run = await house.get(f"/v1/runs/{task}")
         assert (run["status"], run["conversation"]) == ("done", "a2a:c1")
         assert run["origin"] == {"kind": "a2a", "id": "c1"}
 
-        events = await said(one, words("Now book it", context_id="c1"))
+        events = await send(one, words("Now book it", context_id="c1"))
         booking = task_of(events)
         assert booking != task
         assert states(events)[-1] == TaskState.TASK_STATE_INPUT_REQUIRED
-        events = await said(one, words("yes, go ahead", context_id="c1"))
+        events = await send(one, words("yes, go ahead", context_id="c1"))
         assert "approves nothing" in replies(events)[0]
-        events = await said(one, words(f"why {FLIGHT}?", context_id="c1"))
+        events = await send(one, words(f"why {FLIGHT}?", context_id="c1"))
         assert FLIGHT in replies(events)[0]
         assert list(events[-1].message.reference_task_ids) == [task]
         assert (await house.get(f"/v1/runs/{booking}"))["approved"] == ""
         assert [name for name, _ in tools.calls] == ["flights"]
-        shown = await house.get("/v1/conversations/a2a:c1")
-        assert shown["owner"] == "program A2A client helper"
+        conversation = await house.get("/v1/conversations/a2a:c1")
+        assert conversation["owner"] == "program A2A client helper"
         kinds = ["request", "answer", "request", "review", "why"]
-        assert [each["kind"] for each in shown["messages"]] == kinds
+        assert [each["kind"] for each in conversation["messages"]] == kinds

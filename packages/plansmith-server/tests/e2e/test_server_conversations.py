@@ -40,8 +40,8 @@ async def test_a_conversation_asks_follows_up_changes_and_approves_nothing(
         trip = asked["conversation"]
         [question] = asked["questions"]
         assert question["text"] == "Where to?"
-        [shown] = (await house.get(f"/v1/conversations/{trip}"))["questions"]
-        assert (shown["run"], shown["text"]) == (asked["id"], "Where to?")
+        [found] = (await house.get(f"/v1/conversations/{trip}"))["questions"]
+        assert (found["run"], found["text"]) == (asked["id"], "Where to?")
         assert (await house.get("/v1/conversations"))["items"][0]["waits"] == "question"
         answered = await say(house, trip, "Rome")
         assert (answered["id"], answered["message"]["kind"]) == (asked["id"], "answer")
@@ -69,14 +69,14 @@ async def test_a_conversation_asks_follows_up_changes_and_approves_nothing(
         why = await say(house, trip, f"why {FLIGHT}?")
         assert (why["message"]["kind"], why["message"]["step"]) == ("why", "find")
         assert (why["id"], FLIGHT in why["message"]["text"]) == (first["id"], True)
-        shown = await house.get(f"/v1/conversations/{trip}")
+        found = await house.get(f"/v1/conversations/{trip}")
         kinds = ["request", "answer", "review", "request", "change", "why"]
-        assert [each["kind"] for each in shown["messages"]] == kinds
-        assert [each["id"] for each in shown["runs"]] == [first["id"], follow["id"]]
-        assert (shown["title"], shown["owner"]) == ("Plan a trip", "ann")
-        assert FLIGHT in shown["runs"][0]["answer"]
-        assert shown["messages"][0]["by"] == {"kind": "person", "name": "ann"}
-        assert shown["messages"][5]["reply"]["step"] == "find"
+        assert [each["kind"] for each in found["messages"]] == kinds
+        assert [each["id"] for each in found["runs"]] == [first["id"], follow["id"]]
+        assert (found["title"], found["owner"]) == ("Plan a trip", "ann")
+        assert FLIGHT in found["runs"][0]["answer"]
+        assert found["messages"][0]["by"] == {"kind": "person", "name": "ann"}
+        assert found["messages"][5]["reply"]["step"] == "find"
 
 
 async def test_a_token_does_in_conversations_what_its_scopes_allow(tmp_path: Path) -> None:
@@ -139,8 +139,8 @@ async def test_a_removed_conversation_is_gone_with_its_runs(tmp_path: Path) -> N
             assert answer.status_code == 404, path
         odd = "'; DROP TABLE runs; -- /messages/1/undo <b>%"
         run = await house.post("/v1/runs", {"request": "one", "conversation": odd}, 202)
-        shown = await house.get(f"/v1/conversations/{quote(odd, safe='')}")
-        assert (shown["id"], shown["runs"][0]["id"]) == (odd, run["id"])
+        found = await house.get(f"/v1/conversations/{quote(odd, safe='')}")
+        assert (found["id"], found["runs"][0]["id"]) == (odd, run["id"])
         again = await say(house, quote(odd, safe=""), "two")
         assert again["conversation"] == odd
 
@@ -185,11 +185,11 @@ async def test_messages_of_others_arrive_while_one_waits(tmp_path: Path) -> None
             if event["event"] == "conversation":
                 assert event["data"]["last"] > last
                 break
-        shown = await waiting
+        found = await waiting
         await one.client.delete("/v1/conversations/mine")
         async for event in events:
             if event["event"] == "conversation" and event["data"].get("removed"):
                 break
         await events.aclose()
-        assert [each["text"] for each in shown["messages"]] == ["one", "why one?"]
-        assert first["id"] in {each["id"] for each in shown["runs"]}
+        assert [each["text"] for each in found["messages"]] == ["one", "why one?"]
+        assert first["id"] in {each["id"] for each in found["runs"]}

@@ -105,11 +105,11 @@ class Halting(ScriptedModel):
     may = asyncio.Event()
 
     async def stream(self, *args: Any, **more: Any) -> AsyncIterator[Delta]:
-        said = ""
+        text = ""
         async for delta in super().stream(*args, **more):
-            said += delta.text if isinstance(delta, TextDelta) else ""
+            text += delta.text if isinstance(delta, TextDelta) else ""
             yield delta
-            if "two" in said:
+            if "two" in text:
                 await self.may.wait()
 
 

@@ -196,10 +196,10 @@ async def test_a_consent_previews_pictures_and_takes_no_values_of_a_program(
     assert whole["files"][0] | {"before": None} == whole["files"][0]
     assert whole["files"][0]["change"] == "new"
     query = {"question": whole["question"], "path": "out.svg"}
-    shown = await desk.client.get(f"/v1/runs/{run}/preview", params=query)
-    assert shown.text == SCRIPT
-    assert shown.headers["content-type"] == "image/svg+xml"
-    assert shown.headers["content-security-policy"].startswith("sandbox;")
+    preview = await desk.client.get(f"/v1/runs/{run}/preview", params=query)
+    assert preview.text == SCRIPT
+    assert preview.headers["content-type"] == "image/svg+xml"
+    assert preview.headers["content-security-policy"].startswith("sandbox;")
     other = await desk.client.get(f"/v1/runs/{run}/preview", params=query | {"path": "in.svg"})
     assert other.status_code == 404
     assert not (work / "out.svg").exists()

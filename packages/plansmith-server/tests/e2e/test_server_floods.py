@@ -123,9 +123,9 @@ def test_half_open_requests_stop_neither_others_nor_a_run(server: Flooded) -> No
             with httpx.Client(headers=client.headers, timeout=10) as other:
                 assert other.get(f"{client.base_url}{path}").status_code == 200
         (server.folder / "go").touch()
-        while (told := client.get(f"/v1/runs/{run}").json())["status"] == "running":
+        while (view := client.get(f"/v1/runs/{run}").json())["status"] == "running":
             time.sleep(0.02)
-        assert told["status"] == "done", json.dumps(told["steps"])[:2000]
+        assert view["status"] == "done", json.dumps(view["steps"])[:2000]
 
 
 def processor_ticks(process: int) -> int:
@@ -179,16 +179,16 @@ async def test_a_held_event_loop_is_logged_with_what_held_it(tmp_path: Path) -> 
             _hold(2 * logs.LIMIT_S)
             await asyncio.sleep(0)
         line = next(each for each in house.log.getvalue().splitlines() if "loop held" in each)
-    told = json.loads(line)
-    assert told["held_ms"] >= logs.LIMIT_S * 1000
-    assert "_hold(2 * logs.LIMIT_S)" in told["stack"]
+    fields = json.loads(line)
+    assert fields["held_ms"] >= logs.LIMIT_S * 1000
+    assert "_hold(2 * logs.LIMIT_S)" in fields["stack"]
 
 
 async def test_a_head_that_does_not_come_in_time_ends_the_connection(tmp_path: Path) -> None:
     async with serving(tmp_path, head_s=0.05) as house:
-        for said in (b"", b"GET /healthz HTTP/1.1\r\n"):
+        for data in (b"", b"GET /healthz HTTP/1.1\r\n"):
             async with connected(house) as (reader, writer):
-                writer.write(said)
+                writer.write(data)
                 assert await reader.read() == b""
         # Also the second request of a connection that was answered once.
         async with connected(house) as (reader, writer):
@@ -218,8 +218,8 @@ async def test_a_full_server_closes_who_asks_nothing(tmp_path: Path) -> None:
         assert (await asyncio.gather(house.get("/healthz"), silent.read()))[1] == b""
         # The stream that is answered lives on, and so does whoever asked after the silent one.
         run = await house.begin(tool_step("a", "mail"))
-        told = await anext(streams[0])
-        assert told["data"]["run"] == run["id"]
+        event = await anext(streams[0])
+        assert event["data"]["run"] == run["id"]
         assert not later.at_eof()
         for each in streams:
             await each.aclose()

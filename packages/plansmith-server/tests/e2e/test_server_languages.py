@@ -16,13 +16,13 @@ async def test_a_review_and_events_are_told_in_the_language_of_the_reader(house:
     assert run["review"]["reasons"] == [
         "Step `m` does something that cannot be undone: it calls `mail`"
     ]
-    told = await house.get(path, headers=CHINESE)
-    assert told["review"]["reasons"] == ["步骤 `m` 会做一件无法撤销的事：它调用 `mail`"]
-    assert told["estimate"]["basis"][-1] == "价格未知"
+    view = await house.get(path, headers=CHINESE)
+    assert view["review"]["reasons"] == ["步骤 `m` 会做一件无法撤销的事：它调用 `mail`"]
+    assert view["estimate"]["basis"][-1] == "价格未知"
     items = (await house.get("/v1/inbox", headers=CHINESE))["items"]
     [item] = [each for each in items if each["run"] == run["id"]]
-    assert item["review"]["reasons"] == told["review"]["reasons"]
-    assert {**told, "review": 0, "estimate": 0} == {
+    assert item["review"]["reasons"] == view["review"]["reasons"]
+    assert {**view, "review": 0, "estimate": 0} == {
         **await house.get(path),
         "review": 0,
         "estimate": 0,
@@ -31,11 +31,11 @@ async def test_a_review_and_events_are_told_in_the_language_of_the_reader(house:
     await house.post(f"/v1/runs/{run['id']}/decision", {"reject": True})
     run = await house.until(run["id"], "cancelled")
     path = f"/v1/runs/{run['id']}/events"
-    ends = [
+    reasons = [
         (await house.get(path, headers=headers))["items"][-1]["body"]["reason"]
         for headers in ({}, CHINESE)
     ]
-    assert ends == ["the plan was rejected", "计划被拒绝"]
+    assert reasons == ["the plan was rejected", "计划被拒绝"]
     stored = (await house.server_state.smith.store.events(run["id"]))[-1].to_json()["body"]
     assert isinstance(stored, dict)
     assert stored["reason"] == {"text": "end.rejected"}
@@ -45,8 +45,8 @@ async def test_a_review_and_events_are_told_in_the_language_of_the_reader(house:
             break
     words = '{"text": "end.rejected"}'  # a value is no sentence, whatever it looks like
     run = await house.finish(tool_step("a", inputs={"city": words}))
-    told = await house.get(f"/v1/runs/{run['id']}", headers={"Accept-Language": "de, zh-TW;q=0.4"})
-    assert told["steps"]["a"]["result"]["city"] == words
+    view = await house.get(f"/v1/runs/{run['id']}", headers={"Accept-Language": "de, zh-TW;q=0.4"})
+    assert view["steps"]["a"]["result"]["city"] == words
 
 
 async def test_refusals_and_problems_are_told_in_the_language_of_the_reader(house: House) -> None:
@@ -62,10 +62,10 @@ async def test_refusals_and_problems_are_told_in_the_language_of_the_reader(hous
             answer = await house.client.request(
                 method, path, json=None if method == "GET" else body, headers=headers
             )
-            told = answer.json()
-            assert told["detail"] == wanted, told
+            problem = answer.json()
+            assert problem["detail"] == wanted, problem
             # A program knows it by the code, whatever language it is told in.
-            assert told["code"].isascii()
+            assert problem["code"].isascii()
     body = {"plan": plan(tool_step("a", "weathr"))}
     for headers, wanted in (
         ({}, "there is no tool called 'weathr'"),

@@ -74,8 +74,8 @@ async def test_a_plan_is_made_started_and_its_result_read(tmp_path: Path, mode: 
             # Clients that may not ask refuse what may destroy something, or reach anywhere.
             hint = hints[name]
             assert hint is not None
-            told = (hint.read_only_hint, hint.destructive_hint, hint.open_world_hint)
-            assert told == (False, False, False)
+            flags = (hint.read_only_hint, hint.destructive_hint, hint.open_world_hint)
+            assert flags == (False, False, False)
         planned = await call(made, "plan_create", request="the weather")
         assert planned["plan"]["steps"][0]["id"] == "a"
         assert house.server_state.background.busy == 0  # planned, and only that
@@ -102,9 +102,9 @@ async def test_nothing_over_mcp_approves_anything(tmp_path: Path) -> None:
             f"or on its page ({page})"
         )
         # Every tool, with everything that might be taken for an approval.
-        for said in ("approve", "yes", handle["hash"], "allow", True):
-            await refused(made, "run_answer", run=run, question="approve", answer=said)
-            await refused(made, "run_answer", run=run, question=handle["hash"], answer=said)
+        for answer in ("approve", "yes", handle["hash"], "allow", True):
+            await refused(made, "run_answer", run=run, question="approve", answer=answer)
+            await refused(made, "run_answer", run=run, question=handle["hash"], answer=answer)
         await call(made, "run_start", run=run)
         await call(made, "run_status", run=run)
         await call(made, "run_result", run=run)
@@ -158,9 +158,9 @@ async def test_a_question_that_guards_an_effect_is_not_answered_over_mcp(tmp_pat
             await house.approve(run)
             run = await house.until(run["id"], "asking")
             [asked] = run["questions"]
-            told = await call(made, "run_status", run=run["id"], wait_s=20)
-            assert told["questions"] == []
-            assert "person" in told["for_a_person"]
+            status = await call(made, "run_status", run=run["id"], wait_s=20)
+            assert status["questions"] == []
+            assert "person" in status["for_a_person"]
             text = await refused(
                 made, "run_answer", run=run["id"], question=asked["question"], answer="yes"
             )
@@ -173,8 +173,8 @@ async def test_a_question_that_guards_an_effect_is_not_answered_over_mcp(tmp_pat
             headers={"If-Match": f'"{run["hash"]}"'},
         )
         assert edited.status_code == 200
-        told = await call(made, "run_start", run=run["id"])
-        assert told["status"] == "reviewing"
+        status = await call(made, "run_start", run=run["id"])
+        assert status["status"] == "reviewing"
         assert (await call(made, "run_status", run=run["id"]))["for_a_person"]
         assert house.server_state.background.busy == 0
         assert house.tools.calls == []
@@ -194,8 +194,8 @@ async def test_a_conversation_over_mcp_follows_up_and_approves_nothing(tmp_path:
         third = await call(made, "plan_create", request="Now book it", conversation=trip)
         assert (third["conversation"], third["status"]) == (trip, "reviewing")
         for text in ("yes, go ahead", "approve the plan", f"approve {third['hash']}"):
-            told = await call(made, "plan_create", request=text, conversation=trip)
-            assert told["message"]["kind"] in ("review", "request"), text
+            reply = await call(made, "plan_create", request=text, conversation=trip)
+            assert reply["message"]["kind"] in ("review", "request"), text
         now = await house.get(f"/v1/runs/{third['run']}")
         assert (now["status"], now["approved"]) == ("reviewing", "")
         assert [name for name, _ in tools.calls] == ["flights"]
@@ -255,7 +255,7 @@ async def test_a_program_over_pipes_is_journaled_as_one(tmp_path: Path) -> None:
     parts = ["-C", str(tmp_path), "approve", waiting["run"], "--store", store]
     assert command == shlex.join(["plansmith", *parts])
     # The person may copy it: it shows that plan, in that folder and store.
-    told = await asyncio.to_thread(
+    done = await asyncio.to_thread(
         forked.run,
         [sys.executable, "-m", "plansmith_cli", *parts, "--no-input"],
         env=parameters.env,
@@ -264,8 +264,8 @@ async def test_a_program_over_pipes_is_journaled_as_one(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert told.returncode == 5, told.stderr
-    assert "new.txt" in told.stderr
+    assert done.returncode == 5, done.stderr
+    assert "new.txt" in done.stderr
 
 
 def _initialize(protocol: str) -> bytes:
@@ -302,7 +302,7 @@ def test_the_handshake_is_answered_before_libraries_and_the_server_are_loaded() 
         f"assert handshake_answer({_initialize('2025-06-18')!r})\n"
         "print(json.dumps([*sys.modules]))"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     heavy = {"mcp", "mcp_types", "anyio", "asyncio", "starlette", "httpx2", "plansmith.app"}
     heavy |= {"plansmith_cli.wiring", "plansmith_server.serve", "plansmith.engine.executor"}
-    assert not heavy & set(json.loads(told.stdout))
+    assert not heavy & set(json.loads(done.stdout))

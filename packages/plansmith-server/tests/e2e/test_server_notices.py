@@ -59,7 +59,7 @@ def hook() -> Iterator[tuple[str, Received]]:
 
 
 @asynccontextmanager
-async def told(tmp_path: Path, **channel: Any) -> AsyncIterator[House]:
+async def serving_notices(tmp_path: Path, **channel: Any) -> AsyncIterator[House]:
     settings = {"notices": {"team": {"after_s": 0, **channel}}}
     async with serving(tmp_path, settings=settings) as house:
         yield house
@@ -71,7 +71,7 @@ async def arrived(got: Received, count: int) -> None:
 
 async def test_a_webhook_is_told_of_a_plan_and_of_a_question_once_each(tmp_path: Path) -> None:
     with hook() as (url, got):
-        async with told(tmp_path, url=url, page="https://plans.example/") as house:
+        async with serving_notices(tmp_path, url=url, page="https://plans.example/") as house:
             run = await house.begin(tool_step("a", "mail"))
             await arrived(got, 1)
             asked = await house.begin({"id": "ask", "kind": "ask", "question": "Which city?"})
@@ -120,7 +120,7 @@ async def test_a_failing_webhook_is_tried_again_then_given_up_and_no_run_waits_f
     monkeypatch.setattr(sending, "WAITS", (0.0, 0.0, 0.0))
     with hook() as (url, got):
         got.statuses = [503, 429, 200, 500, 500, 500, 307, 404]
-        async with told(tmp_path, url=url) as house:
+        async with serving_notices(tmp_path, url=url) as house:
             for count, (sent, failed) in ((3, (1, 0)), (6, (1, 1)), (7, (1, 2)), (8, (1, 3))):
                 run = await house.begin(tool_step("a", "mail"))
                 await arrived(got, count)
@@ -136,7 +136,7 @@ async def test_a_failing_webhook_is_tried_again_then_given_up_and_no_run_waits_f
 
 async def test_a_test_notice_says_at_once_whether_it_arrives(tmp_path: Path) -> None:
     with hook() as (url, got):
-        async with told(tmp_path, url=url, language="zh") as house:
+        async with serving_notices(tmp_path, url=url, language="zh") as house:
             row = await house.post("/v1/notices/team/test")
             assert (row["sent"], got.bodies[0]["event"]) == (1, "test")
             assert "测试" in got.bodies[0]["text"]
@@ -164,7 +164,7 @@ async def test_mail_has_a_subject_of_one_line_and_the_link(tmp_path: Path) -> No
         port = server.sockets[0].getsockname()[1]
         mail = {"kind": "mail", "host": "127.0.0.1", "port": port, "security": "none"}
         who = {"sender": "plans@example.org", "to": ["ann@example.org"]}
-        async with told(tmp_path, **mail, **who) as house:
+        async with serving_notices(tmp_path, **mail, **who) as house:
             goal = "pay\r\nBcc: evil@example.org"
             await house.post("/v1/runs", {"plan": plan(tool_step("a", "mail"), goal=goal)}, 202)
             async with asyncio.timeout(60):

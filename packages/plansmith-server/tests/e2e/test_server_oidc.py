@@ -73,8 +73,8 @@ async def test_a_person_logs_in_and_out_with_the_role_and_tenant_of_their_claims
         done = await logged_in(house, web)
         kept = [each.lower() for each in done.headers.get_list("set-cookie")]
         assert any("httponly" in each and "samesite=strict" in each for each in kept)
-        told = await me(house, web)
-        assert (told["user"], told["role"], told["tenant"]) == ("auth0|ann", "admin", "acme")
+        who = await me(house, web)
+        assert (who["user"], who["role"], who["tenant"]) == ("auth0|ann", "admin", "acme")
         [login] = house.tokens.all()
         assert login.expires is not None
         assert (login.expires - login.created).total_seconds() == 7200

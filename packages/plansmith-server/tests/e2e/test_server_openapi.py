@@ -50,9 +50,11 @@ def test_the_document_is_valid_and_covers_every_route() -> None:
     document = openapi(ROUTES)
     assert document["openapi"] == "3.1.0"
     schemathesis.openapi.from_dict(document).validate()
-    told = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
+    documented = {
+        (method.upper(), path) for path, item in document["paths"].items() for method in item
+    }
     routes = {(each.method, re.sub(r":path\}", "}", each.path)) for each in ROUTES}
-    assert told == routes | PROTOCOLS
+    assert documented == routes | PROTOCOLS
     names = [item["operationId"] for _, item in _operations(document)]
     assert len(names) == len(set(names))
     found = set(re.findall(r"#/components/schemas/([\w-]+)", str(document)))
@@ -174,8 +176,8 @@ async def test_who_waits_gets_the_run_when_it_needs_a_person_or_is_over(tmp_path
         path = f"/v1/runs/{slow['id']}/resume"
         assert (await house.post(path, **waits))["status"] == "done"
         talk = {"request": "the weather in Oslo", "conversation": "new"}
-        said = await house.post("/v1/runs", talk, 202, **waits)
-        assert (said["status"], said["message"]["kind"]) == ("reviewing", "request")
+        turn = await house.post("/v1/runs", talk, 202, **waits)
+        assert (turn["status"], turn["message"]["kind"]) == ("reviewing", "request")
 
 
 async def test_a_wait_ends_when_its_time_is_up_or_the_server_stops(tmp_path: Path) -> None:
@@ -236,5 +238,7 @@ async def test_runs_and_steps_become_spans_without_arguments_or_results(tmp_path
         assert each.end_time is not None
         assert each.start_time <= each.end_time
     assert dict(whole.attributes or {})["plansmith.status"] == "partly_done"
-    told = " ".join(str(dict(each.attributes or {})) for each in exporter.get_finished_spans())
-    assert SECRET not in told
+    attributes = " ".join(
+        str(dict(each.attributes or {})) for each in exporter.get_finished_spans()
+    )
+    assert SECRET not in attributes

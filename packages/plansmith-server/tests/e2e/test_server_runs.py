@@ -44,8 +44,8 @@ async def test_a_request_is_planned_seen_first_changed_in_words_and_run(tmp_path
         assert run["origins"] == {"oslo": {"inputs.city": "request"}}
         assert house.tools.calls == []  # nothing runs before the plan was seen
         assert run["prefetches"] == []
-        told = await house.post(f"/v1/runs/{run['id']}/decision", {"changes": "also Rome"})
-        assert told["rejections"] == 1
+        view = await house.post(f"/v1/runs/{run['id']}/decision", {"changes": "also Rome"})
+        assert view["rejections"] == 1
         run = await house.until(run["id"], "reviewing")
         assert [step["id"] for step in run["plan"]["steps"]] == ["oslo", "rome"]
         assert run["origins"]["rome"]["inputs.city"] == "request"  # it is in what was asked
@@ -108,11 +108,11 @@ async def test_of_two_clients_that_decide_at_once_one_wins(tmp_path: Path) -> No
 async def test_an_edit_of_a_plan_that_changed_meanwhile_is_refused(house: House) -> None:
     run = await house.begin(tool_step("a", "mail"))
     path = f"/v1/runs/{run['id']}/plan"
-    shown = await house.client.get(path)
-    assert shown.headers["etag"] == f'"{run["hash"]}"'
+    current = await house.client.get(path)
+    assert current.headers["etag"] == f'"{run["hash"]}"'
     body = {"plan": plan(tool_step("a", "mail", inputs={"city": "Rome"}))}
     assert (await house.client.put(path, json=body)).status_code == 428
-    match = {"If-Match": shown.headers["etag"]}
+    match = {"If-Match": current.headers["etag"]}
     assert (await house.client.put(path, json=body, headers=match)).status_code == 200
     stale = await house.client.put(path, json=body, headers=match)
     assert stale.status_code == 412
@@ -230,8 +230,8 @@ async def test_a_run_is_reported_in_three_forms_and_kept_as_a_template(house: Ho
     html = await house.client.get(path, headers={"Accept": "text/html"})
     assert "default-src 'self'" in html.headers["content-security-policy"]
     assert "'unsafe" not in html.headers["content-security-policy"]
-    told = await house.get(path, params={"format": "json"})
-    assert (told["run"], told["head"]) == (run["id"], ["Everything was done."])
+    report = await house.get(path, params={"format": "json"})
+    assert (report["run"], report["head"]) == (run["id"], ["Everything was done."])
     # The page asks in the reader's language, whatever that of the run was.
     chinese = {"Accept-Language": "zh-CN", "Accept": "application/json"}
     assert (await house.client.get(path, headers=chinese)).json()["head"] == ["全部完成。"]
@@ -312,14 +312,14 @@ async def test_what_runs_take_and_what_is_set_is_told_without_secrets(tmp_path: 
         usage = await house.get("/v1/metrics")
         assert usage["runs"] == {"done": 1}
         assert usage["by_day"][0]["runs"] == 1
-        told = {each["name"]: each for each in (await house.get("/v1/settings"))["items"]}
-        assert told["run.width"]["source"] == "default"
-        assert told["models.plan.model"] == {
+        rows = {each["name"]: each for each in (await house.get("/v1/settings"))["items"]}
+        assert rows["run.width"]["source"] == "default"
+        assert rows["models.plan.model"] == {
             "name": "models.plan.model",
             "value": "demo",
             "source": "flag",
         }
-        assert told["models.plan.api_key_env"]["value"] == "[hidden]"
+        assert rows["models.plan.api_key_env"]["value"] == "[hidden]"
         assert (await house.get("/v1/model"))["chosen"] == "demo"
         tools = await house.get("/v1/tools")
         assert {each["name"] for each in tools["items"]} == {"weather", "slow", "fail", "mail"}
@@ -384,8 +384,8 @@ async def test_the_values_of_a_consent_are_given_to_their_last_letter(house: Hou
     assert "only the first 2,000 of 60,000 characters" in asked["text"]
     path = f"/v1/runs/{run['id']}/questions/{quote(asked['question'], safe='')}"
     whole = await house.get(path)
-    told = {"values": {"city": LONG}, "files": None, "seen": "", "would_fail": ""}
-    assert whole == asked | told | {"can_change": True}
+    values = {"values": {"city": LONG}, "files": None, "seen": "", "would_fail": ""}
+    assert whole == asked | values | {"can_change": True}
     answer = {"question": asked["question"], "answer": "allow"}
     await house.post(f"/v1/runs/{run['id']}/answers", answer)
     await house.until(run["id"], "done")
@@ -488,9 +488,9 @@ async def test_large_responses_are_compressed_and_streams_are_not(house: House) 
             assert "content-encoding" not in got.headers
             lines = got.aiter_lines()
             data = [await anext(lines) for _ in range(5)][-1]
-        told = json.loads(data.removeprefix("data: "))
-        assert ("runs" in told) is not brief
-        assert told["position"] >= 0
+        snapshot = json.loads(data.removeprefix("data: "))
+        assert ("runs" in snapshot) is not brief
+        assert snapshot["position"] >= 0
 
 
 async def test_values_after_an_event_are_those_that_the_whole_run_shows(house: House) -> None:
@@ -510,10 +510,10 @@ async def test_values_after_an_event_are_those_that_the_whole_run_shows(house: H
     assert after["steps"]["late"]["result"] == whole["steps"]["late"]["result"]
     assert after["last"] == whole["last"]
     every = await house.get(f"{path}/values")
-    for name, told in every["steps"].items():
-        shown = whole["steps"][name]
-        assert told == {field: shown[field] for field in told}, name
-        assert {"inputs", "result", "result_hash", "result_size", "clipped"} == set(told)
+    for name, values in every["steps"].items():
+        state = whole["steps"][name]
+        assert values == {field: state[field] for field in values}, name
+        assert {"inputs", "result", "result_hash", "result_size", "clipped"} == set(values)
     assert await house.get(f"{path}/values?after=9999") == {"last": 9999, "steps": {}}
     unknown = await house.client.get("/v1/runs/none/values")
     assert unknown.status_code == 404

@@ -56,29 +56,29 @@ async def test_a_secret_is_nowhere_to_be_read_however_a_tool_writes_it(
         asked = (await house.client.get(f"/v1/runs/{run['id']}")).json()
         (question,) = asked["questions"]
         assert "${secret:mail_key}" in json.dumps(question)
-        told = [json.dumps(asked)]
+        texts = [json.dumps(asked)]
         given = {"question": question["question"], "answer": "yes"}
         await house.post(f"/v1/runs/{run['id']}/answers", given)
         await house.until(run["id"], "done", "partly_done", "failed", "asking")
-        told += await everything(house, run["id"])
+        texts += await everything(house, run["id"])
     for form in (CANARY, *forms):
-        assert not [text for text in told if form in text], form
+        assert not [text for text in texts if form in text], form
         assert files_with(tmp_path, form.encode()) == []
 
 
 async def everything(house: House, run: str) -> list[str]:
     """What every route, the stream and the log tell of a run."""
-    told = list[str]()
+    texts = list[str]()
     for route in ROUTES:
         if route.method == "GET" and route.path != "/v1/events":
             where = route.path.replace("{id}", run).replace("{step:path}", "a")
-            told.append((await house.client.get(where.replace("{name}", "x"))).text)
+            texts.append((await house.client.get(where.replace("{name}", "x"))).text)
     last = (await house.get(f"/v1/runs/{run}"))["last"]
     async for event in house.stream(run=run, after=0):
-        told.append(str(event))
+        texts.append(str(event))
         if event["data"].get("number") == last:
             break
-    return [*told, house.log.getvalue()]
+    return [*texts, house.log.getvalue()]
 
 
 def files_with(folder: Path, text: bytes) -> list[Path]:

@@ -72,7 +72,7 @@ async def test_the_folder_is_told_and_no_file_lands_elsewhere_or_becomes_setting
     names = ["..%2Fout", "sub%2Fx", ".env", "plansmith.toml", "PLANSMITH.TOML", "%20", "a%0Ab"]
     names += ["x" * 300, "a%5Cb", "%E2%80%AEtxt.exe"]
     async with serving(tmp_path) as house:
-        told = await house.get("/v1/folder")
+        listed = await house.get("/v1/folder")
         for name in names:
             answer = await house.client.put(f"{FILES}/{name}?replace=true", content=b"x")
             assert answer.status_code in (404, 409, 422), name
@@ -80,8 +80,8 @@ async def test_the_folder_is_told_and_no_file_lands_elsewhere_or_becomes_setting
             answer = await house.client.put(f"{FILES}/{name}?replace=true", content=b"x")
             assert (answer.status_code, answer.json()["code"]) == (409, "not_a_file"), name
     assert (outside.read_text(), _names(work)) == ("kept", before)
-    files = {each["name"]: each for each in told["files"]}
-    assert (told["name"], told["total"], set(files)) == ("work", 2, {"sales.csv", "odd.csv"})
+    files = {each["name"]: each for each in listed["files"]}
+    assert (listed["name"], listed["total"], set(files)) == ("work", 2, {"sales.csv", "odd.csv"})
     columns = {each["name"]: each for each in files["sales.csv"]["columns"]}
     assert [name for name, each in columns.items() if each["numeric"]] == ["amount"]
     assert columns["region"]["repeats"]
@@ -145,9 +145,9 @@ async def test_an_embedded_model_is_downloaded_with_progress_and_then_used(
         async with serving(tmp_path) as house:
             begun = await house.post("/v1/models/pull", {}, 202)
             assert begun["download"]["total"] == len(data)
-            told = await _loaded(house)
-            assert (told["download"]["state"], told["download"]["done"]) == ("done", len(data))
-            assert [each["here"] for each in told["embedded"]] == [True]
+            models = await _loaded(house)
+            assert (models["download"]["state"], models["download"]["done"]) == ("done", len(data))
+            assert [each["here"] for each in models["embedded"]] == [True]
             used = await house.post("/v1/model", {"kind": "embedded", "model": DEFAULT})
             assert DEFAULT in used["chosen"]
         publisher.shutdown()
@@ -160,9 +160,9 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 async def _loaded(house: House) -> Any:
     while True:
-        told = await house.get("/v1/models")
-        if told["download"]["state"] not in ("loading", "checking"):
-            return told
+        models = await house.get("/v1/models")
+        if models["download"]["state"] not in ("loading", "checking"):
+            return models
         await asyncio.sleep(0.02)
 
 

@@ -32,8 +32,8 @@ class Cast:
             "You write one SQL": {"sql": BY_CITY, "reason": ""},
             "You word the answer": "It is told [step:chart].",
         }
-        said = next(each for needle, each in parts.items() if needle in text)
-        async for delta in ScriptedModel(said).stream(prompt):
+        answer = next(each for needle, each in parts.items() if needle in text)
+        async for delta in ScriptedModel(answer).stream(prompt):
             yield delta
 
 

@@ -86,8 +86,8 @@ async def fill(client: Client) -> dict[str, str]:
     asking = await client.begin(ask)
     done = await client.begin(look("a"), mode="read_only")
     await client.until(done["id"], "done")
-    said = {"request": "mark-of-acme: which files?", "conversation": "mark-of-acme-talk"}
-    asked = await client.call("POST", "/v1/runs", said, 202)
+    message = {"request": "mark-of-acme: which files?", "conversation": "mark-of-acme-talk"}
+    asked = await client.call("POST", "/v1/runs", message, 202)
     await client.until(asked["id"], "reviewing")
     template = {"name": "mark-of-acme", "plan": SOME_PLAN}
     await client.call("POST", "/v1/templates", template, 201)
@@ -172,7 +172,7 @@ async def test_a_tenant_sees_no_path_of_the_server(
 ) -> None:
     monkeypatch.setenv("PLANSMITH_OFFLINE", "1")
     acme = tenant(tmp_path, "acme")
-    told: dict[str, str] = {}
+    texts: dict[str, str] = {}
     async with (
         serving(tmp_path, store="file", settings=DEMO) as house,
         user(house, acme, "ann") as ann,
@@ -181,14 +181,14 @@ async def test_a_tenant_sees_no_path_of_the_server(
         for route in ROUTES:
             for kind in kinds(route) or ["done"]:
                 if route.method == "GET" and route.path not in STREAMS:
-                    told[f"{route.path} {kind}"] = (await tried(ann, route, names[kind]))[1]
+                    texts[f"{route.path} {kind}"] = (await tried(ann, route, names[kind]))[1]
         address = f"/v1/events?after=0&run={names['done']}"
         async with ann.web.stream("GET", address) as stream:
             async for line in stream.aiter_lines():
-                told["stream"] = told.get("stream", "") + line
+                texts["stream"] = texts.get("stream", "") + line
                 if "run_finished" in line:
                     break
-    assert [key for key, text in told.items() if str(tmp_path) in text] == []
+    assert [key for key, text in texts.items() if str(tmp_path) in text] == []
 
 
 async def test_a_stream_has_the_events_of_its_tenant_alone(two: Two) -> None:
@@ -224,10 +224,10 @@ async def test_each_tenant_has_its_own_tools_keys_and_effects(two: Two, tmp_path
     ]
     assert runs[0] == runs[2] != runs[1]
     for each in (ann, zoe):
-        said = {"request": "which files?", "conversation": "same"}
-        await each.call("POST", "/v1/runs", said, 202)
-    shown = await zoe.call("GET", "/v1/conversations/same")
-    assert [each["by"]["name"] for each in shown["messages"]] == ["zoe (token b)"]
+        message = {"request": "which files?", "conversation": "same"}
+        await each.call("POST", "/v1/runs", message, 202)
+    found = await zoe.call("GET", "/v1/conversations/same")
+    assert [each["by"]["name"] for each in found["messages"]] == ["zoe (token b)"]
     files = {each.name for each in tmp_path.glob("runs*.db")}  # noqa: ASYNC240 - a test
     assert files == {"runs.db", f"runs.{two.acme.key}.db", f"runs.{two.zeta.key}.db"}
 
@@ -238,8 +238,9 @@ async def test_a_removed_tenant_is_closed_and_its_name_opens_nothing(tmp_path: P
         async with user(house, acme, "ann") as ann:
             old = await ann.begin(note("a"))
             TenantBook(tmp_path).remove("acme")
-            told = await ann.call("GET", "/v1/runs", status=401)  # by hand, its token still there
-            assert told["code"] == "no_token"
+            # By hand: its token is still there.
+            refused = await ann.call("GET", "/v1/runs", status=401)
+            assert refused["code"] == "no_token"
             assert house.tokens.revoke_tenant(acme.key) == 1
             await ann.call("GET", "/v1/runs", status=401)
         again = tenant(tmp_path, "acme")
@@ -257,8 +258,8 @@ async def test_a_tenant_with_wrong_settings_stops_no_other(tmp_path: Path) -> No
         user(house, acme, "ann") as ann,
         user(house, zeta, "zoe") as zoe,
     ):
-        told = await ann.call("GET", "/v1/runs", status=503)
-        assert "missing.py" not in json.dumps(told)
+        refused = await ann.call("GET", "/v1/runs", status=503)
+        assert "missing.py" not in json.dumps(refused)
         assert (await zoe.call("GET", "/v1/runs"))["items"] == []
         assert "tenant_failed" in house.log.getvalue()
 
@@ -293,8 +294,8 @@ async def test_roles_allow_what_they_say(tmp_path: Path) -> None:
         browser(house, acme, "app", "approver") as approver,
         browser(house, acme, "adm", "admin") as admin,
     ):
-        told = await viewer.call("POST", "/v1/runs", {"plan": SOME_PLAN}, 403)
-        assert told["code"] == "no_scope"
+        refused = await viewer.call("POST", "/v1/runs", {"plan": SOME_PLAN}, 403)
+        assert refused["code"] == "no_scope"
         run = await operator.begin(note("a"))
         await operator.approve(run, status=403)
         await viewer.call("GET", f"/v1/runs/{run['id']}")
@@ -312,8 +313,8 @@ async def test_roles_allow_what_they_say(tmp_path: Path) -> None:
         [question] = asking["questions"]
         body = {"question": question["question"], "answer": "allow"}
         path = f"/v1/runs/{run['id']}/answers"
-        told = await operator.call("POST", path, body, 403)
-        assert told["code"] == "no_scope"
+        refused = await operator.call("POST", path, body, 403)
+        assert refused["code"] == "no_scope"
         await approver.call("POST", path, body)
         await operator.until(run["id"], "done")
         assert notes(acme) == ["hello", "mark-of-acme saw x"]
@@ -358,8 +359,8 @@ async def test_a_second_person_is_wanted_over_http_and_the_view_says_why(tmp_pat
     ):
         run = await ann.begin(note("a"))
         for client in (ann, same):
-            told = await client.approve(run, status=409)
-            assert "another user has to approve" in told["detail"]
+            refused = await client.approve(run, status=409)
+            assert "another user has to approve" in refused["detail"]
             view = await client.call("GET", f"/v1/runs/{run['id']}")
             assert "another user has to approve" in view["cannot_approve"]
         assert (await viewer.call("GET", f"/v1/runs/{run['id']}"))["cannot_approve"]

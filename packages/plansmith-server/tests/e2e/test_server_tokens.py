@@ -6,8 +6,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -16,11 +15,11 @@ from typing import Any
 import httpx
 import pytest
 from tests.commands import Told, typed
+from tests.e2e.test_server_access import place
 from tests.unit.server.house import House, page_header, plan, serving, tool_step
 
 from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured
-from plansmith_server.api import Route
 from plansmith_server.app import PAGES, ROUTES
 from plansmith_server.team.tokens import PERSON_SCOPES, SCOPES, TokenFile
 
@@ -33,20 +32,6 @@ DOORS = [
     ("POST", "/a2a", "a2a"),
     ("GET", "/.well-known/agent-card.json", "a2a"),
 ]
-
-
-def place(route: Route) -> str:
-    run = "01900000-0000-7000-8000-000000000000"
-    return re.sub(r"\{(\w+)(:path)?\}", lambda found: run if found[1] == "id" else "x", route.path)
-
-
-@asynccontextmanager
-async def browser(house: House) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser that followed the one-time link."""
-    async with httpx.AsyncClient(base_url=house.url, verify=False, timeout=120) as made:
-        answer = await made.get(f"/?token={house.keys.link_token}")
-        made.headers.update(page_header(answer.headers["location"]))
-        yield made
 
 
 def test_every_route_has_a_scope_and_what_changes_something_more_than_a_look() -> None:
@@ -66,15 +51,15 @@ async def test_a_token_without_the_scope_of_a_route_is_told_which(house: House) 
                 if route.path == "/healthz":
                     continue  # for anyone
                 answer = await client.request(route.method, place(route), json={})
-                told = answer.json()
-                assert (answer.status_code, told["code"]) == (403, "no_scope"), route.path
+                problem = answer.json()
+                assert (answer.status_code, problem["code"]) == (403, "no_scope"), route.path
                 assert answer.headers["content-type"] == "application/problem+json"
-                assert repr(scope) in told["detail"]
-                assert f"--scope {scope}" in told["hint"]
+                assert repr(scope) in problem["detail"]
+                assert f"--scope {scope}" in problem["hint"]
 
 
 async def test_mcp_and_a2a_have_tokens_of_their_own(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house, browser(house) as person:
+    async with serving(tmp_path) as house, house.browser() as person:
         async with house.with_token("all", *HTTP) as all_of_http:
             for method, path, scope in DOORS:
                 for client in (house.client, all_of_http, person):
@@ -112,10 +97,10 @@ async def test_every_verb_of_a_program_is_journaled_as_the_programs(tmp_path: Pa
             answer = await ci.request(method, f"{path}/{verb}", json=given, headers=headers)
             assert answer.status_code == 200, answer.text
         found = (await house.get(f"{path}/events"))["items"]
-        spoken = [each for each in found if each["by"]["kind"] in ("person", "program")]
-        kinds = [each["body"]["type"] for each in spoken if each["by"] == who]
+        decisions = [each for each in found if each["by"]["kind"] in ("person", "program")]
+        kinds = [each["body"]["type"] for each in decisions if each["by"] == who]
         assert kinds[:4] == ["plan_proposed", "plan_proposed", "run_paused", "cancel_asked"]
-        persons = [each["body"]["type"] for each in spoken if each["by"] != who]
+        persons = [each["body"]["type"] for each in decisions if each["by"] != who]
         assert set(persons) == {"run_created", "plan_proposed"}  # of the person who began the run
         made = await ci.post("/v1/runs", json={"request": "the weather"})
         first = (await house.get(f"/v1/runs/{made.json()['id']}/events"))["items"][0]
@@ -131,8 +116,8 @@ async def test_every_verb_of_a_program_is_journaled_as_the_programs(tmp_path: Pa
             kept = await program.post("/v1/templates", json={"name": "w", "plan": plan(ASK)})
             assert kept.json()["saved_by"] == "program ann"
             used = await program.post("/v1/templates/w/runs", json={})
-            told = await actors(house, used.json()["id"])
-            assert told["run_created"] == {"kind": "program", "name": "ann"}
+            by = await actors(house, used.json()["id"])
+            assert by["run_created"] == {"kind": "program", "name": "ann"}
             for verb in ("resume", "run-now"):
                 refused = await program.post(f"/v1/schedules/{schedule['id']}/{verb}", json={})
                 assert refused.status_code == 403
@@ -144,8 +129,8 @@ async def test_a_program_with_the_answer_scope_lets_nothing_through(tmp_path: Pa
         run = await house.begin(*steps)
         await house.approve(run)
         run = await house.until(run["id"], "asking")
-        said = {"question": run["questions"][0]["question"], "answer": "allow"}
-        refused = await ci.post(f"/v1/runs/{run['id']}/answers", json=said)
+        body = {"question": run["questions"][0]["question"], "answer": "allow"}
+        refused = await ci.post(f"/v1/runs/{run['id']}/answers", json=body)
         assert refused.status_code == 409
         assert "not for programs" in refused.json()["detail"]
         assert [name for name, _ in house.tools.calls] == ["weather"]
@@ -215,7 +200,7 @@ async def test_nobody_comes_in_by_tokens_that_cannot_be_read(tmp_path: Path) -> 
 
 
 async def test_a_log_in_is_the_persons_and_ends_with_log_out(tmp_path: Path) -> None:
-    async with serving(tmp_path, failures_per_minute=1e6) as house, browser(house) as person:
+    async with serving(tmp_path, failures_per_minute=1e6) as house, house.browser() as person:
         run = await house.begin(tool_step("a", "mail"))
         decided = await person.post(f"/v1/runs/{run['id']}/decision", json={"approve": run["hash"]})
         assert decided.status_code == 200
@@ -235,7 +220,7 @@ async def test_a_log_in_is_the_persons_and_ends_with_log_out(tmp_path: Path) -> 
 
 
 async def test_a_log_in_is_revoked_from_outside_and_ends_by_itself(tmp_path: Path) -> None:
-    async with serving(tmp_path, failures_per_minute=1e6) as house, browser(house) as person:
+    async with serving(tmp_path, failures_per_minute=1e6) as house, house.browser() as person:
         [login] = house.tokens.all()
         assert login.expires is not None
         assert login.expires - login.created == timedelta(days=30)
@@ -284,12 +269,12 @@ async def test_a_token_that_cannot_approve_speaks_as_a_program(tmp_path: Path) -
         answer = await ci.post("/v1/runs", json={"plan": both, "mode": "read_only"})
         assert answer.status_code == 202, answer.text
         run = await house.until(answer.json()["id"], "asking")
-        said = {"question": "which", "answer": "Rome"}
-        assert (await ci.post(f"/v1/runs/{run['id']}/answers", json=said)).status_code == 200
+        body = {"question": "which", "answer": "Rome"}
+        assert (await ci.post(f"/v1/runs/{run['id']}/answers", json=body)).status_code == 200
         await house.until(run["id"], "done")
         who = {"kind": "program", "name": "ci"}
-        told = await actors(house, run["id"])
-        assert [told[each] for each in ("run_created", "plan_proposed", "question_answered")] == [
+        by = await actors(house, run["id"])
+        assert [by[each] for each in ("run_created", "plan_proposed", "question_answered")] == [
             who
         ] * 3
         report = (await house.client.get(f"/v1/runs/{run['id']}/report")).text
@@ -301,9 +286,9 @@ async def test_a_token_that_cannot_approve_speaks_as_a_program(tmp_path: Path) -
             given = {"from_step": "a"} if verb == "retry" else None
             answer = await ci.post(f"/v1/runs/{run['id']}/{verb}", json=given)
             assert answer.status_code == 202, answer.text
-            told = await actors(house, answer.json()["id"])
+            by = await actors(house, answer.json()["id"])
             who = {"kind": "program", "name": "ci"}
-            assert (told["run_created"], told["plan_proposed"]) == (who, who)
+            assert (by["run_created"], by["plan_proposed"]) == (who, who)
 
 
 def test_the_tokens_command_makes_lists_and_revokes(
@@ -318,12 +303,12 @@ def test_the_tokens_command_makes_lists_and_revokes(
     [token] = file.all()
     assert (token.name, token.scopes) == ("ci", ("look", "propose"))
     assert file.find(secret, kind="token", now=token.created) == token
-    shown = tokens("list").out
-    assert "the program ci" in shown
-    assert secret not in shown
-    told = json.loads(tokens("list", "--json").out)
-    assert told[0]["actor"] == {"kind": "program", "name": "ci"}
-    assert "hash" not in told[0]
+    text = tokens("list").out
+    assert "the program ci" in text
+    assert secret not in text
+    rows = json.loads(tokens("list", "--json").out)
+    assert rows[0]["actor"] == {"kind": "program", "name": "ci"}
+    assert "hash" not in rows[0]
     mine = json.loads(tokens("create", "me", "--scope", "approve", "--json").out)
     assert mine["actor"]["kind"] == "person"
     assert mine["token"].startswith("pst_")

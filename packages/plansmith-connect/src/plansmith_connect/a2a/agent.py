@@ -44,19 +44,18 @@ class A2AAgent:
     ) -> None:
         self._name = check_name(name)
         self._card, self._settings, self._lookup = card, settings, lookup
-        shown = settings if card is not None else settings.replace(enabled=False)
-        self.spec: AgentSpec = agent_spec(name, card or {}, shown)
+        visible = settings if card is not None else settings.replace(enabled=False)
+        self.spec: AgentSpec = agent_spec(name, card or {}, visible)
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
         """Returns the task's result or raises the agent's question; never sends anything twice."""
         name, card = self.spec.name, self._card
         if card is None:
-            raise ToolFailed(
-                Sentence("the card of {name} is not approved", name=name),
-                hint=Sentence(
-                    "look at it and approve it: plansmith agents approve {name}", name=self._name
-                ),
+            why = Sentence("the card of {name} is not approved", name=name)
+            hint = Sentence(
+                "look at it and approve it: plansmith agents approve {name}", name=self._name
             )
+            raise ToolFailed(why, hint=hint)
         if call.reply is not None and gave_up(call.reply):
             why = Sentence("a person gave up on {name}: how far it got is unknown", name=name)
             raise OutcomeUnknown(why, again=False)
@@ -84,16 +83,15 @@ class A2AAgent:
             return
         found = [clip(each, 300) for each in changes(card, served)]
         more = Sentence("and {count} more", count=len(found) - 4) if len(found) > 4 else ""
-        raise ToolFailed(
-            Sentence(
-                "the card of {name} has changed since it was approved: {what}",
-                name=self.spec.name,
-                what=joined([*found[:4], more]),
-            ),
-            hint=Sentence(
-                "look at it and approve it again: plansmith agents approve {name}", name=self._name
-            ),
+        why = Sentence(
+            "the card of {name} has changed since it was approved: {what}",
+            name=self.spec.name,
+            what=joined([*found[:4], more]),
         )
+        hint = Sentence(
+            "look at it and approve it again: plansmith agents approve {name}", name=self._name
+        )
+        raise ToolFailed(why, hint=hint)
 
 
 async def connect(
@@ -123,9 +121,8 @@ def _part(name: str) -> Any:
         return import_module(f"plansmith_connect.a2a.{name}")
     except ImportError as error:
         hint = Sentence("install plansmith with the extra a2a")
-        raise Misconfigured(
-            Sentence("A2A agents need more packages: {error}", error=error), hint=hint
-        ) from None
+        why = Sentence("A2A agents need more packages: {error}", error=error)
+        raise Misconfigured(why, hint=hint) from None
 
 
 def _hide(text: str, secrets: Sequence[str]) -> str:

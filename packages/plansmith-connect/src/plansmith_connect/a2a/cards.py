@@ -40,22 +40,19 @@ def read_card(raw: bytes, place: str) -> Card:
     try:
         card = json.loads(raw, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise ToolFailed(
-            Sentence("the card at {place} is not JSON: {error}", place=place, error=error)
-        ) from None
+        why = Sentence("the card at {place} is not JSON: {error}", place=place, error=error)
+        raise ToolFailed(why) from None
     if not isinstance(card, dict):
         raise ToolFailed(Sentence("the card at {place} is not a JSON object", place=place))
     flaw = next(flaws(cast("object", card)), None)
     if flaw:
-        raise ToolFailed(
-            Sentence("the card at {place} is not usable: {why}", place=place, why=flaw.message)
-        )
+        why = Sentence("the card at {place} is not usable: {why}", place=place, why=flaw.message)
+        raise ToolFailed(why)
     card = cast("Card", card)
     if not _text(card.get("name")).strip():
-        raise ToolFailed(
-            Sentence("the card at {place} has no agent name", place=place),
-            hint=Sentence("is this an A2A agent?"),
-        )
+        why = Sentence("the card at {place} has no agent name", place=place)
+        hint = Sentence("is this an A2A agent?")
+        raise ToolFailed(why, hint=hint)
     return card
 
 
@@ -106,7 +103,7 @@ def _refusal(offered: dict[str, str], settings: AgentSettings) -> str:
     home = urlsplit(settings.url)
     try:
         away = urlsplit(url)
-        same = _authority(away) == _authority(home)
+        is_same = _authority(away) == _authority(home)
     except ValueError:
         return Sentence("'{url}' is not an address", url=url[:200])
     if away.scheme not in _PORTS or not away.hostname or away.username:
@@ -114,7 +111,7 @@ def _refusal(offered: dict[str, str], settings: AgentSettings) -> str:
     if home.scheme == "https" and away.scheme == "http":
         return Sentence("{url} is not encrypted, while the card's own address is", url=url[:200])
     named = {host.lower() for host in settings.hosts}
-    if not same and not named & {away.netloc.lower(), away.hostname.lower()}:
+    if not is_same and not named & {away.netloc.lower(), away.hostname.lower()}:
         return Sentence(
             "{url} is on another host than the card ({host})", url=url[:200], host=home.netloc
         )

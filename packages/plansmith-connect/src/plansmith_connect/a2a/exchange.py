@@ -23,7 +23,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith_connect.a2a.cards import BINDINGS, Card, choose_interface
 from plansmith_connect.a2a.messages import Body
 from plansmith_connect.a2a.settings import AgentSettings
-from plansmith_connect.a2a.wire import Cut, explain, open_http
+from plansmith_connect.a2a.wire import Cut, http_failure, open_http
 
 # Protobuf ships no types; a module loaded by name has none either, and says so.
 _FORMAT: Final[Any] = import_module("google.protobuf.json_format")
@@ -148,7 +148,7 @@ def converted_error(error: Exception) -> ToolFailed:
     if isinstance(error, A2AError) and not isinstance(error, A2AClientError):
         return ToolFailed(Sentence("the agent refused: {error}", error=_short(error)))
     if isinstance(cause, httpx.HTTPError):
-        return explain(cause)
+        return http_failure(cause)
     if isinstance(error, NotImplementedError):
         return ToolFailed(str(error))
     if isinstance(error, A2AClientError) and str(error).startswith("JSON-RPC Error"):

@@ -200,7 +200,7 @@ def need_of(
     return InputNeeded(question[:_LONGEST], schema=schema, options=options, state=state)
 
 
-def lost(asked: Asked, why: str, *, who: str) -> InputNeeded:
+def lost_task_question(asked: Asked, why: str, *, who: str) -> InputNeeded:
     """Asks the person what to do when it is unknown whether the agent did the work."""
     if asked.task:
         text = f"It is unknown how the work of {who} ended: {why}. "

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +22,7 @@ from plansmith.ports import Agent
 from plansmith_connect.a2a.agent import A2AAgent, usable_card
 from plansmith_connect.a2a.cards import Card, plan_name
 from plansmith_connect.a2a.settings import NAME, AgentSettings, check_name
-from plansmith_connect.approvals import Approval, Approvals, changes
+from plansmith_connect.approvals import Approvals, changes
 
 Status = Literal["approved", "new", "changed", "away"]
 # What of the settings is no part of an approval: it does not decide where data goes.
@@ -58,9 +57,8 @@ class AgentBook:
             self._folder.mkdir(parents=True, exist_ok=True)
             replace_file(path, text + "\n")
         except OSError as error:
-            raise Misconfigured(
-                Sentence("{path} cannot be written: {error}", path=path, error=error)
-            ) from None
+            why = Sentence("{path} cannot be written: {error}", path=path, error=error)
+            raise Misconfigured(why) from None
 
     def remove(self, name: str) -> None:
         """Removes an agent; does nothing if it is not stored."""
@@ -114,12 +112,11 @@ class AgentRegistry:
         """Returns the settings of all agents by name; a name may occur only once."""
         added = self._book.agents()
         for name in sorted(added.keys() & self._fixed.keys()):
-            raise Misconfigured(
-                Sentence(
-                    "the agent '{name}' is in the settings and was also added by address", name=name
-                ),
-                hint=Sentence("run plansmith agents remove {name}, or rename one", name=name),
+            why = Sentence(
+                "the agent '{name}' is in the settings and was also added by address", name=name
             )
+            hint = Sentence("run plansmith agents remove {name}, or rename one", name=name)
+            raise Misconfigured(why, hint=hint)
         return added | self._fixed
 
     def agents(self) -> list[Agent]:
@@ -140,7 +137,7 @@ class AgentRegistry:
     async def add(self, url: str, *, name: str = "", choices: Choices | None = None) -> Standing:
         """Adds an agent by its address; it can work once its card is approved."""
         try:
-            settings = _changed(AgentSettings(url=url), choices)
+            settings = _with_choices(AgentSettings(url=url), choices)
         except ValidationError as error:
             why = broken_rule(error.errors()[0])
             raise Misconfigured(
@@ -176,21 +173,17 @@ class AgentRegistry:
         """Approves the card that was shown; refuses if it has changed since."""
         now = await self.look(name)
         if now.card is None:
-            raise ToolFailed(
-                Sentence("the card of '{name}' cannot be approved: {why}", name=name, why=now.why)
-            )
+            why = Sentence("the card of '{name}' cannot be approved: {why}", name=name, why=now.why)
+            raise ToolFailed(why)
         if not digest or now.hash != digest:
-            raise StaleDecision(
-                Sentence("the card of '{name}' is not the one that was shown", name=name),
-                hint=Sentence("look at it again and approve what is there now"),
-            )
-        definition = _definition(now.settings, now.card)
-        approval = Approval(hash=digest, definition=definition, by=by, at=datetime.now(UTC))
-        self._approvals.put(_key(name), approval)
+            why = Sentence("the card of '{name}' is not the one that was shown", name=name)
+            hint = Sentence("look at it again and approve what is there now")
+            raise StaleDecision(why, hint=hint)
+        self._approvals.approve(_key(name), digest, _definition(now.settings, now.card), by=by)
         return Standing(name, now.settings, "approved", digest, now.card)
 
     def change(self, name: str, choices: Choices) -> AgentSettings:
-        settings = _changed(self._added(name), choices)
+        settings = _with_choices(self._added(name), choices)
         self._book.put(name, settings)
         return settings
 
@@ -227,5 +220,5 @@ def _definition(settings: AgentSettings, card: Card) -> dict[str, Json]:
     return {**fixed, "card": card}
 
 
-def _changed(settings: AgentSettings, choices: Choices | None) -> AgentSettings:
+def _with_choices(settings: AgentSettings, choices: Choices | None) -> AgentSettings:
     return settings.replace(**{name: value for name, value in choices or () if value is not None})

@@ -144,9 +144,8 @@ class RemoteTask:
         self._updates += 1
         if self._updates > self._limits.updates:
             most = self._limits.updates
-            raise TooMuch(
-                Sentence("{name} sent more than {most} updates", name=self._name, most=most)
-            )
+            why = Sentence("{name} sent more than {most} updates", name=self._name, most=most)
+            raise TooMuch(why)
         if kind == "message":
             self._task = m.completed(news)
             return
@@ -198,12 +197,12 @@ class RemoteTask:
         wait, looks, streams = _FIRST_WAIT, 0, self._exchange.streams
         self._until = monotonic() + self._limits.lost_s
         while not self._is_settled() and looks < _STALE_LOOKS:
-            before, stale = self._updates, state_of(self._task) in m.WAITING
-            if streams and not stale:
+            before, is_stale = self._updates, state_of(self._task) in m.WAITING
+            if streams and not is_stale:
                 streams = await self._resubscribe()
             if not self._is_settled():
                 await self._poll()
-                looks += stale
+                looks += is_stale
             if not self._is_settled():
                 wait = _FIRST_WAIT if self._updates > before else min(wait * 2, self._limits.poll_s)
                 await asyncio.sleep(wait)
@@ -237,9 +236,8 @@ class RemoteTask:
             self._raise_unknown_outcome(self._task["id"])
         self._until = monotonic() + self._limits.lost_s
         if state_of(found) == m.UNKNOWN:
-            raise ToolFailed(
-                Sentence("{name} reports a task state that A2A does not define", name=self._name)
-            )
+            why = Sentence("{name} reports a task state that A2A does not define", name=self._name)
+            raise ToolFailed(why)
         if (state_of(found), question_of(found)) == (state_of(self._task), question_of(self._task)):
             self._task = found
         else:
@@ -251,7 +249,7 @@ class RemoteTask:
             raise ToolBusy(f"{self._name}: {self._why}", retry_after=self._retry_after)
         self._check_times()
         asked = Asked(task, self._context, m.LOST, "", self._times + 1, sorted(self._known))
-        raise m.lost(asked, self._why, who=self._name)
+        raise m.lost_task_question(asked, self._why, who=self._name)
 
     async def _continue(
         self, asked: Asked, answer: Json, task: str, inputs: Mapping[str, Json]
@@ -298,8 +296,8 @@ class RemoteTask:
             return m.result_of(self._task, binary_bytes=self._limits.binary_bytes)
         if state in m.WAITING:
             self._check_times()
-            still = question_of(self._task) == self._answered
-            note = "(The last answer did not seem to arrive.) " if still else ""
+            is_unchanged = question_of(self._task) == self._answered
+            note = "(The last answer did not seem to arrive.) " if is_unchanged else ""
             links = sign_in_links(self._card)
             raise m.need_of(self._task, who=self._name, times=self._times, links=links, note=note)
         why = m.text_of(m.message_of(self._task))[:2000] or Sentence("it does not say why")
@@ -309,10 +307,9 @@ class RemoteTask:
     def _check_times(self) -> None:
         most = self._limits.questions
         if self._times >= most:
-            raise ToolFailed(
-                Sentence("{name} asked more than {most} times", name=self._name, most=most),
-                hint=Sentence("raise the agent's limit `questions` to allow more"),
-            )
+            why = Sentence("{name} asked more than {most} times", name=self._name, most=most)
+            hint = Sentence("raise the agent's limit `questions` to allow more")
+            raise ToolFailed(why, hint=hint)
 
     async def _cancel(self) -> None:
         with suppress(PlansmithError, TimeoutError):
@@ -321,8 +318,8 @@ class RemoteTask:
                     found = await self._listed_tasks()
                     running = (each for each in found if state_of(each) not in m.SETTLED)
                     self._task = next(running, Body())
-                over = state_of(self._task) in m.ENDED_BADLY | {m.COMPLETED}
-                if self._task.get("id") and not over:
+                is_over = state_of(self._task) in m.ENDED_BADLY | {m.COMPLETED}
+                if self._task.get("id") and not is_over:
                     await self._exchange.cancel(self._task["id"])
 
 

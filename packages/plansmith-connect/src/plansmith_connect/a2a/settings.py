@@ -90,9 +90,8 @@ class AgentSettings(Record):
     def _is_web(cls, url: str) -> str:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(
-                Sentence("the url has to begin with http:// or https:// and name a host")
-            )
+            why = Sentence("the url has to begin with http:// or https:// and name a host")
+            raise ValueError(why)
         if parts.username or parts.password:
             name = "${NAME}"
             why = Sentence(
@@ -105,10 +104,9 @@ class AgentSettings(Record):
 def check_name(name: str) -> str:
     """Checks the name of an agent, which is also the name of its file."""
     if not NAME.fullmatch(name):
-        raise Misconfigured(
-            Sentence("'{name}' is not a valid name for an agent", name=name),
-            hint=Sentence("use 1 to 64 of a-z, 0-9, - and _, starting with a letter or digit"),
-        )
+        why = Sentence("'{name}' is not a valid name for an agent", name=name)
+        hint = Sentence("use 1 to 64 of a-z, 0-9, - and _, starting with a letter or digit")
+        raise Misconfigured(why, hint=hint)
     return name
 
 

@@ -125,7 +125,7 @@ async def fetch_card(settings: AgentSettings) -> Card:
         )
         raise ToolBusy(why) from None
     except httpx.HTTPError as error:
-        failure = explain(error)
+        failure = http_failure(error)
         raise type(failure)(
             Sentence("the card at {url} could not be fetched: {why}", url=url, why=failure.message),
             hint=failure.hint,
@@ -133,10 +133,10 @@ async def fetch_card(settings: AgentSettings) -> Card:
     return read_card(response.content, url)
 
 
-def explain(error: httpx.HTTPError) -> ToolFailed:
+def http_failure(error: httpx.HTTPError) -> ToolFailed:
     """Converts an HTTP error to ours; `NotSent` only if there was no connection."""
     if isinstance(error, httpx.HTTPStatusError):
-        return _status(error.response)
+        return _status_failure(error.response)
     what = str(error) or type(error).__name__
     if not isinstance(error, _UNSENT):
         return Cut(Sentence("the connection was lost: {error}", error=what))
@@ -145,13 +145,12 @@ def explain(error: httpx.HTTPError) -> ToolFailed:
         cause = cause.__cause__ or cause.__context__
     if cause is None:
         return NotSent(Sentence("no connection: {error}", error=what))
-    return Untrusted(
-        Sentence("the connection is not safe: {error}", error=what),
-        hint=Sentence("fix the certificate, or set the agent's ca_file to its issuer"),
-    )
+    why = Sentence("the connection is not safe: {error}", error=what)
+    hint = Sentence("fix the certificate, or set the agent's ca_file to its issuer")
+    return Untrusted(why, hint=hint)
 
 
-def _status(response: httpx.Response) -> ToolFailed:
+def _status_failure(response: httpx.Response) -> ToolFailed:
     code, reason = response.status_code, response.reason_phrase
     message = Sentence(
         "the agent answered with HTTP {status} {reason}", status=code, reason=reason

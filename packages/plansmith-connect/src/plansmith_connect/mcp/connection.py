@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from typing import Any, Final, Self, cast
@@ -12,6 +12,7 @@ from typing import Any, Final, Self, cast
 import anyio
 import mcp_types as types
 from mcp import Client
+from mcp.client.session import ElicitationFnT
 from mcp.client.subscriptions import listen
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
@@ -29,7 +30,6 @@ from plansmith_connect.mcp.launch import Target
 from plansmith_connect.mcp.settings import ServerLimits
 from plansmith_connect.mcp.transports import ServerOutput, stdio_transport, web_transport
 
-Ask = Callable[[types.ElicitRequestParams], Awaitable[types.ElicitResult | types.ErrorData]]
 Reply = types.CallToolResult | types.InputRequiredResult
 _REPLY: Final[TypeAdapter[Any]] = TypeAdapter(Reply)
 _MOST_PAGES: Final = 200
@@ -53,7 +53,7 @@ class Connection:
         *,
         limits: ServerLimits,
         mode: str,
-        ask: Ask,
+        ask: ElicitationFnT,
         changed: Callable[[], None],
     ) -> None:
         self._target, self._limits, self._mode = target, limits, mode
@@ -103,7 +103,7 @@ class Connection:
 
     async def tools(self) -> tuple[list[Json], list[str]]:
         """Returns the raw tool definitions, and notes on those left out."""
-        client = self._used()
+        client = self._open_client()
         if client.server_capabilities.tools is None:
             return [], [Sentence("it offers no tools")]
         raw, bad, most = list[Json](), list[str](), self._limits.tools
@@ -146,7 +146,7 @@ class Connection:
         state: str | None = None,
     ) -> Reply:
         """Makes one request; cancelling the caller also cancels it at the server."""
-        session = self._used().session
+        session = self._open_client().session
         DELIVERY.set(delivery)
         if not self._target.url:  # over HTTP the transport sees whether there is a connection
             delivery.sent = True
@@ -161,14 +161,14 @@ class Connection:
 
     def reason(self, message: str) -> str:
         """Returns why something failed; quotes the last output of a server that has ended."""
-        fault = self.fault or self._target.hush(safe(message))
-        return f"{fault}{self._last_words() if self.is_over else ''}"
+        fault = self.fault or self._target.hide_secrets(safe(message))
+        return f"{fault}{self._last_output() if self.is_over else ''}"
 
-    def _last_words(self) -> str:
-        text = safe(self._target.hush(self._output.last))[-_MOST_OUTPUT:]
+    def _last_output(self) -> str:
+        text = safe(self._target.hide_secrets(self._output.last))[-_MOST_OUTPUT:]
         return Sentence("; it said: {text}", text=text) if text else ""
 
-    def _used(self) -> Client:
+    def _open_client(self) -> Client:
         if self._client is None:
             raise ToolBusy(Sentence("the server is not connected"))
         return self._client
@@ -180,7 +180,7 @@ class Connection:
                 mode=self._mode,
                 cache=None,
                 client_info=types.Implementation(name="plansmith", version=version("plansmith")),
-                elicitation_callback=self._elicit,
+                elicitation_callback=self._ask,
                 message_handler=self._on_message,
             )
             async with asyncio.timeout(self._limits.start_s) as limit, client:
@@ -189,7 +189,7 @@ class Connection:
                 self._open.set()
                 await self._until_over(client)
         except TimeoutError:
-            seconds, more = f"{self._limits.start_s:g}", self._last_words()
+            seconds, more = f"{self._limits.start_s:g}", self._last_output()
             self._failure = ToolBusy(
                 Sentence("it did not start within {seconds} s{more}", seconds=seconds, more=more)
             )
@@ -202,9 +202,9 @@ class Connection:
 
     async def _until_over(self, client: Client) -> None:
         tools = client.server_capabilities.tools
-        modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+        is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
         news = asyncio.ensure_future(self._follow(client))
-        if not (modern and tools is not None and tools.list_changed):
+        if not (is_modern and tools is not None and tools.list_changed):
             news.cancel()
         try:
             await self._stop.wait()
@@ -222,12 +222,6 @@ class Connection:
             # Without news the list is only read again when it is old.
             self._changed()
 
-    async def _elicit(
-        self, context: object, params: types.ElicitRequestParams
-    ) -> types.ElicitResult | types.ErrorData:
-        del context
-        return await self._ask(params)
-
     async def _on_message(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._changed()
@@ -239,43 +233,43 @@ class Connection:
             error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
         if isinstance(error, ToolFailed):
             return error
-        why = f"{self._target.hush(safe(str(error)))}{self._last_words()}"
+        why = f"{self._target.hide_secrets(safe(str(error)))}{self._last_output()}"
         if isinstance(error, (FileNotFoundError, PermissionError)):
             return ToolFailed(Sentence("its command cannot be started: {why}", why=why))
         if isinstance(error, ValidationError):
             return ToolFailed(Sentence("it does not follow the protocol"))
-        passing = isinstance(error, (MCPError, OSError))
-        return ToolBusy(why) if passing else ToolFailed(f"{type(error).__name__}: {why}")
+        is_passing = isinstance(error, (MCPError, OSError))
+        return ToolBusy(why) if is_passing else ToolFailed(f"{type(error).__name__}: {why}")
 
     # All messages pass here: the client's own models drop unknown fields of definitions.
 
     @asynccontextmanager
-    async def _observed(self) -> AsyncGenerator[tuple[_Read, _Write]]:
+    async def _observed(self) -> AsyncGenerator[tuple[_Observed, _Observed]]:
         transport = (
             web_transport(self._target, limits=self._limits)
             if self._target.url
             else stdio_transport(self._target, limits=self._limits, output=self._output)
         )
         async with transport as (read, write):
-            yield _Read(read, self), _Write(write, self)
+            yield _Observed(read, self), _Observed(write, self)
 
-    def over(self, why: str) -> None:
+    def end(self, why: str) -> None:
         """Ends the connection, since the server ended it or went beyond a limit."""
         self._output.fault = self._output.fault or why
         self._stop.set()
 
-    def sending(self, message: object) -> None:
+    def before_send(self, message: object) -> None:
         if isinstance(message, types.JSONRPCRequest) and message.method == "tools/list":
             self._asked_for.add(message.id)
 
-    def sent(self, message: object) -> None:
+    def after_send(self, message: object) -> None:
         if (
             isinstance(message, (types.JSONRPCResponse, types.JSONRPCError))
             and message.id is not None
         ):
             self._unanswered.discard(message.id)
 
-    def received(self, message: object) -> None:
+    def on_receive(self, message: object) -> None:
         if isinstance(message, types.JSONRPCResponse) and message.id in self._asked_for:
             self._asked_for.discard(message.id)
             tools = message.result.get("tools")
@@ -288,7 +282,7 @@ class Connection:
             self._unanswered.add(message.id)
             most = self._limits.requests
             if len(self._unanswered) > most:
-                self.over(Sentence("it asked more than {most} things at once", most=most))
+                self.end(Sentence("it asked more than {most} things at once", most=most))
                 raise anyio.EndOfStream
 
     def _is_readable(self, page: dict[str, Any], tool: Json) -> bool:
@@ -302,8 +296,8 @@ class Connection:
         return True
 
 
-class _Stream:
-    """One of the two streams of a connection, observed."""
+class _Observed:
+    """A stream of a connection, which sees all messages that come or go."""
 
     def __init__(self, inner: Any, connection: Connection) -> None:
         self._inner, self._connection = inner, connection
@@ -317,16 +311,14 @@ class _Stream:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-
-class _Read(_Stream):
     async def receive(self) -> SessionMessage | Exception:
         try:
             each: SessionMessage | Exception = await self._inner.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            self._connection.over("")
+            self._connection.end("")
             raise
         if isinstance(each, SessionMessage):
-            self._connection.received(each.message)
+            self._connection.on_receive(each.message)
         return each
 
     def __aiter__(self) -> Self:
@@ -338,9 +330,7 @@ class _Read(_Stream):
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
-
-class _Write(_Stream):
     async def send(self, item: SessionMessage, /) -> None:
-        self._connection.sending(item.message)
+        self._connection.before_send(item.message)
         await self._inner.send(item)
-        self._connection.sent(item.message)
+        self._connection.after_send(item.message)

@@ -47,8 +47,7 @@ class Target:
     folder: str = ""
     files: Mapping[str, str] | None = None
 
-    def hush(self, text: str) -> str:
-        """Removes the filled-in secret values from a text."""
+    def hide_secrets(self, text: str) -> str:
         for secret in self.secrets:
             text = text.replace(secret, "•••")
         return text
@@ -62,20 +61,20 @@ def launch_definition(settings: ServerSettings, environment: Mapping[str, str]) 
     tools: dict[str, Json] = {name: each.to_json() for name, each in settings.tools.items()}
     common: dict[str, Json] = {"trusted": settings.trusted, "tools": tools}
     if settings.url:
-        return {**common, "url": settings.url, "headers": _shown(settings.headers)}
+        return {**common, "url": settings.url, "headers": _without_secrets(settings.headers)}
     return {
         **common,
         "command": expand(settings.command, environment),
         "args": list(settings.args),
         "cwd": expand(settings.cwd, environment),
-        "env": _shown(settings.env),
+        "env": _without_secrets(settings.env),
         "pass_env": list(settings.pass_env),
         "folder": settings.folder,
         "files": {**settings.files},
     }
 
 
-def _shown(values: Mapping[str, str]) -> dict[str, Json]:
+def _without_secrets(values: Mapping[str, str]) -> dict[str, Json]:
     return {
         name: f"sha256:{content_hash(value)}" if _is_secret(name, value) else value
         for name, value in values.items()
@@ -137,8 +136,8 @@ def _command_lines(definition: Mapping[str, Any]) -> Iterator[str]:
 def _values(code: str, values: Mapping[str, str]) -> Iterator[str]:
     for key, value in values.items():
         secret = _HASHED.fullmatch(value)
-        shown = Sentence("(a secret in the file)") if secret else safe(value)
-        yield Sentence(code, name=safe(key), value=shown)
+        text = Sentence("(a secret in the file)") if secret else safe(value)
+        yield Sentence(code, name=safe(key), value=text)
 
 
 def target(settings: ServerSettings, environment: Mapping[str, str]) -> Target:
@@ -185,9 +184,8 @@ def expand(text: str, environment: Mapping[str, str]) -> str:
         if held:
             return held
         if default is None:
-            raise Misconfigured(
-                Sentence("the environment has no {name}", name=name), hint=f"export {name}=…"
-            )
+            why = Sentence("the environment has no {name}", name=name)
+            raise Misconfigured(why, hint=f"export {name}=…")
         return default
 
     return _REFERENCE.sub(value, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -29,12 +30,12 @@ Asked = dict[str, Any]
 _MOST_STATE: Final = 64 * 1024
 
 
-def asked_of(params: types.ElicitRequestParams) -> Asked:
+def question_json(params: types.ElicitRequestParams) -> Asked:
     """Returns a server's question as JSON."""
     return params.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta"})
 
 
-def need(server: str, asked: Asked, state: Json) -> InputNeeded:
+def input_needed(server: str, asked: Asked, state: Json) -> InputNeeded:
     """Makes the question to the person; quotes the server and allows to decline."""
     question = f"{safe(server)} asks: {clip(safe(str(asked.get('message', ''))), _MOST_LETTERS)}"
     if asked.get("mode") == "url":
@@ -60,7 +61,7 @@ def _schema(asked: Asked) -> dict[str, Any]:
     return cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
 
 
-def elicited(asked: Asked, answer: Json) -> types.ElicitResult:
+def elicit_result(asked: Asked, answer: Json) -> types.ElicitResult:
     """Returns the person's answer for the server; adds nothing to it."""
     if answer == DECLINE:
         return types.ElicitResult(action="decline")
@@ -81,14 +82,12 @@ def elicited(asked: Asked, answer: Json) -> types.ElicitResult:
     raise ToolFailed(Sentence("the answer does not fit what was asked"))
 
 
+@dataclass(frozen=True, slots=True)
 class Question:
     """A question of a server that waits for its answer during a call."""
 
-    def __init__(self, params: types.ElicitRequestParams) -> None:
-        self.asked = asked_of(params)
-        self.answer: asyncio.Future[types.ElicitResult | types.ErrorData] = (
-            asyncio.get_running_loop().create_future()
-        )
+    asked: Asked
+    answer: asyncio.Future[types.ElicitResult | types.ErrorData]
 
     def settle(self, answer: types.ElicitResult | types.ErrorData) -> None:
         """Gives the answer, unless no one waits for it."""
@@ -123,13 +122,13 @@ class Exchange:
             )
             self._call.cancel()
             return refusal(self.fault)
-        question = Question(params)
+        question = Question(question_json(params), asyncio.get_running_loop().create_future())
         self.open.append(question)
         self._news.set()
         return await question.answer
 
     def answer(self, answer: Json) -> None:
-        result = elicited(self.open[0].asked, answer)
+        result = elicit_result(self.open[0].asked, answer)
         self.open.pop(0).settle(result)
         if not self.open:
             self._news.clear()
@@ -185,10 +184,9 @@ def questions_of(
     asked = dict[str, Any]()
     for key, each in (result.input_requests or {}).items():
         if not isinstance(each, types.ElicitRequest):
-            raise ToolFailed(
-                Sentence("it asks for {method}, which is not supported here", method=each.method)
-            )
-        asked[key] = asked_of(each.params)
+            why = Sentence("it asks for {method}, which is not supported here", method=each.method)
+            raise ToolFailed(why)
+        asked[key] = question_json(each.params)
     return _ask(server, asked, rounds=rounds, most=most, more={"state": result.request_state})
 
 
@@ -200,7 +198,7 @@ def pages_of(server: str, error: MCPError, *, rounds: int, most: int) -> InputNe
         pages = []
     if not pages:
         raise ToolFailed(Sentence("it asks for pages to be opened, and names none"))
-    asked = {f"page {number}": asked_of(each) for number, each in enumerate(pages, start=1)}
+    asked = {f"page {number}": question_json(each) for number, each in enumerate(pages, start=1)}
     return _ask(server, asked, rounds=rounds, most=most, more={"pages": True})
 
 
@@ -210,7 +208,7 @@ def _ask(
     state = {"asked": asked, "answers": {}, "rounds": rounds, **more}
     if len(asked) > most or len(str(state)) > _MOST_STATE:
         raise ToolFailed(Sentence("its question is too large to be stored"))
-    return need(server, next(iter(asked.values())), state)
+    return input_needed(server, next(iter(asked.values())), state)
 
 
 def take_answer(server: str, state: Json, answer: Json) -> dict[str, Any]:
@@ -218,11 +216,11 @@ def take_answer(server: str, state: Json, answer: Json) -> dict[str, Any]:
     try:
         held = cast("dict[str, Any]", state)
         left = [key for key in held["asked"] if key not in held["answers"]]
-        made = elicited(held["asked"][left[0]], answer)
+        made = elicit_result(held["asked"][left[0]], answer)
         given = made.model_dump(mode="json", by_alias=True, exclude_none=True)
         answers = {**held["answers"], left[0]: given}
         if len(left) > 1:
-            raise need(server, held["asked"][left[1]], {**held, "answers": answers})
+            raise input_needed(server, held["asked"][left[1]], {**held, "answers": answers})
         rounds = int(held["rounds"])
         if not held.get("pages"):
             responses = {

@@ -14,7 +14,6 @@ from mcp.shared.exceptions import MCPError
 
 from plansmith.check.schemas import compiled
 from plansmith.errors import ToolBusy, ToolFailed
-from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip, safe
@@ -28,11 +27,6 @@ _PASSING: Final = (
 )
 _NOT_ALLOWED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _MOST_WORDS = 2000
-
-
-def is_repeatable(spec: ToolSpec) -> bool:
-    """Whether a call may be made twice."""
-    return spec.effect is Effect.READ or spec.idempotent
 
 
 def call_failure(error: MCPError, name: str, delivery: Delivery, *, message: str) -> ToolFailed:

@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from plansmith.errors import PlansmithError, ToolBusy, ToolFailed, failure_of_call
+from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call
@@ -27,13 +28,13 @@ from plansmith_connect.mcp.listing import Listed, Listing, read_listing
 from plansmith_connect.mcp.questions import (
     Exchange,
     Question,
-    need,
+    input_needed,
     pages_of,
     questions_of,
     refusal,
     take_answer,
 )
-from plansmith_connect.mcp.results import call_failure, is_repeatable, result_json
+from plansmith_connect.mcp.results import call_failure, result_json
 from plansmith_connect.mcp.settings import ServerSettings
 
 _STATE_WAIT_S: Final = 0.2
@@ -123,9 +124,8 @@ class McpServer:
         try:
             await connection.ready()
         except ToolFailed as failure:
-            raise type(failure)(
-                Sentence("{name} did not start: {why}", name=safe(self.name), why=failure.message)
-            ) from None
+            why = Sentence("{name} did not start: {why}", name=safe(self.name), why=failure.message)
+            raise type(failure)(why) from None
         return connection
 
     def _forget_listing(self) -> None:
@@ -143,16 +143,14 @@ class McpServer:
             )
             raise ToolBusy(late) from None
         except ValidationError:
-            raise ToolFailed(
-                Sentence("the tool list of {name} is not readable", name=name)
-            ) from None
+            why = Sentence("the tool list of {name} is not readable", name=name)
+            raise ToolFailed(why) from None
         except ToolFailed as failure:
             raise type(failure)(f"{name}: {failure.message}") from None
         except MCPError as error:
-            why = connection.reason(error.message)
-            raise ToolBusy(
-                Sentence("{name} did not list its tools: {why}", name=name, why=why)
-            ) from None
+            reason = connection.reason(error.message)
+            why = Sentence("{name} did not list its tools: {why}", name=name, why=reason)
+            raise ToolBusy(why) from None
         listing = read_listing(self.name, self._settings, raw)
         own_notes = (f"{self.name}: {note}" for note in notes)
         return Listing(listing.tools, (*own_notes, *listing.notes))
@@ -173,8 +171,8 @@ class McpServer:
                 return await self._continue(request, str(state["token"]), answer)
             return await self._begin(replace(request, **take_answer(self.name, state, answer)))
         except ToolFailed as failure:
-            known = name in failure.message
-            message = failure.message if known else f"{name}: {failure.message}"
+            is_named = name in failure.message
+            message = failure.message if is_named else f"{name}: {failure.message}"
             raise failure_of_call(failure, sent=delivery.sent, message=message) from None
 
     async def _begin(self, request: Request) -> Json:
@@ -204,7 +202,7 @@ class McpServer:
         if isinstance(outcome, Question):
             token = secrets.token_hex(16)
             try:
-                asked = need(self.name, outcome.asked, {"token": token})
+                asked = input_needed(self.name, outcome.asked, {"token": token})
             except ToolFailed:  # it cannot be put to the person
                 await self._drop(exchange)
                 raise
@@ -218,7 +216,7 @@ class McpServer:
         try:
             return result_json(outcome, schema=schema, binary_bytes=most, note=note)
         except ToolFailed as failure:
-            raise ToolFailed(self._target.hush(failure.message)) from None
+            raise ToolFailed(self._target.hide_secrets(failure.message)) from None
 
     async def _next(
         self, request: Request, exchange: Exchange, connection: Connection
@@ -284,7 +282,10 @@ class McpServer:
 
     # Servers before 2026 wait for the answer in the middle of the call: it stays in memory.
 
-    async def _ask(self, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
+    async def _ask(
+        self, context: object, params: types.ElicitRequestParams
+    ) -> types.ElicitResult | types.ErrorData:
+        del context
         free = [each for each in self._exchanges if not each.open] or [*self._exchanges]
         return await free[0].ask(params) if free else refusal("no call is being made")
 
@@ -299,8 +300,8 @@ class McpServer:
         exchange, connection = self._parked.get(token), self._connection
         if exchange is None or connection is None or connection.is_over:
             self._parked.pop(token, None)
-            gone = "its server no longer waits for the answer"
-            if not is_repeatable(request.listed.spec):
+            gone, spec = "its server no longer waits for the answer", request.listed.spec
+            if spec.effect is not Effect.READ and not spec.idempotent:
                 raise ToolFailed(gone)
             request.call.progress(f"{gone}: the call is made again")
             return await self._begin(request)
@@ -318,7 +319,9 @@ class McpServer:
             if count > self._limits.progress:
                 return
             share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
-            text = clip(safe(self._target.hush(message)), _MOST_PROGRESS) if message else share
+            text = (
+                clip(safe(self._target.hide_secrets(message)), _MOST_PROGRESS) if message else share
+            )
             last = " (what follows is not shown)" if count == self._limits.progress else ""
             exchange.progress(f"{text}{last}")
 

@@ -7,7 +7,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -25,7 +24,7 @@ from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import Call
 from plansmith.text import safe
-from plansmith_connect.approvals import Approval, Approvals, changes, definition_lines
+from plansmith_connect.approvals import Approvals, changes, definition_lines
 from plansmith_connect.mcp.delivery import Delivery
 from plansmith_connect.mcp.launch import launch_definition, launch_lines, target
 from plansmith_connect.mcp.listing import Listed, Listing, effect_words, server_name, wire_names
@@ -82,7 +81,7 @@ class McpServers:
         self._servers: dict[str, McpServer] = {}
         self._listings: dict[str, Listing] = {}
         self._failures: dict[str, str] = {}
-        self._told: deque[str] = deque(maxlen=1000)
+        self._messages: deque[str] = deque(maxlen=1000)
 
     async def __aenter__(self) -> Self:
         return self
@@ -96,16 +95,17 @@ class McpServers:
 
     async def tools(self) -> Sequence[ToolSpec]:
         """Returns the approved tools of all approved servers; skips servers that fail."""
-        names = [name for name in self._enabled() if self._may_start(name)]
-        found = await asyncio.gather(*(self._listing(name) for name in names))
-        approved: list[ToolSpec] = []
-        for name, listing in zip(names, found, strict=True):
-            waiting = [each.name for each in self._pending_tools(listing)]
+        names, approved = self._enabled(), list[ToolSpec]()
+        found = await asyncio.gather(*map(self._look, names))
+        for name, (pending, listing) in zip(map(safe, names), found, strict=True):
+            waiting = [each.name for each in pending]
             approved += [each.spec for key, each in listing.tools.items() if key not in waiting]
-            if waiting:
-                shown = safe(name)
+            if pending and pending[0].kind == "server":
+                why = Sentence("the MCP server {name} waits for your approval", name=name)
+                self._tell_once(why)
+            elif pending:
                 why = Sentence(
-                    "tools of {name} wait for your approval: {names}", name=shown, names=waiting
+                    "tools of {name} wait for your approval: {names}", name=name, names=waiting
                 )
                 self._tell_once(why)
         return approved
@@ -126,7 +126,7 @@ class McpServers:
         if server not in self._enabled():
             raise ToolFailed(Sentence("unknown.tool", name=tool))
         if waiting := self._pending_start(server):
-            raise _blocked(waiting)
+            raise _not_approved(waiting)
         running = self._server(server)
         listing = await running.listing(again=True)
         self._note(server, listing)
@@ -134,21 +134,30 @@ class McpServers:
         if listed is None:
             raise ToolFailed(Sentence("unknown.tool", name=tool))
         if waiting := self._pending_tool(tool, listed):
-            raise _blocked(waiting)
+            raise _not_approved(waiting)
         return running, listed
 
     async def pending(self) -> list[Pending]:
         """Returns everything that waits for approval; starts approved servers for it."""
-        found = await asyncio.gather(*(self._pending_of(name) for name in self._enabled()))
-        return [each for some in found for each in some]
+        found = await asyncio.gather(*map(self._look, self._enabled()))
+        return [each for pending, _ in found for each in pending]
 
-    async def _pending_of(self, name: str) -> list[Pending]:
+    async def _look(self, name: str) -> tuple[list[Pending], Listing]:
+        """Returns what waits for approval at a server, and its tools; tells if it is not usable."""
         try:
-            start = self._pending_start(name)
-        except Misconfigured as failure:
-            self._fail(name, failure)
-            return []
-        return [start] if start else [*self._pending_tools(await self._listing(name))]
+            if start := self._pending_start(name):
+                return [start], Listing({})
+            listing = await self._server(name).listing(again=False)
+        except PlansmithError as failure:
+            self._failures[name] = failure.message
+            why = Sentence(
+                "the MCP server {name} is not usable now: {why}", name=safe(name), why=failure
+            )
+            self._tell_once(why)
+            return [], Listing({})
+        self._note(name, listing)
+        found = (self._pending_tool(name, each) for name, each in listing.tools.items())
+        return [each for each in found if each is not None], listing
 
     def approve(self, name: str, digest: str, *, by: str) -> None:
         """Approves a server's start or a tool; the hash must be that of what was shown."""
@@ -156,18 +165,14 @@ class McpServers:
             raise Refused(Sentence("an approval needs the name of who gives it"))
         waiting = self._waiting(name)
         if waiting is None:
-            raise Refused(
-                Sentence("nothing called '{name}' waits for approval", name=name),
-                hint=Sentence("see what is pending"),
-            )
+            why = Sentence("nothing called '{name}' waits for approval", name=name)
+            hint = Sentence("see what is pending")
+            raise Refused(why, hint=hint)
         if waiting.hash != digest:
-            raise StaleDecision(
-                Sentence("{name} has changed since it was shown", name=name),
-                hint=Sentence("look at it again and approve what is there now"),
-            )
-        definition = dict(waiting.definition)
-        approval = Approval(hash=digest, definition=definition, by=by, at=datetime.now(UTC))
-        self._approvals.put(name, approval)
+            why = Sentence("{name} has changed since it was shown", name=name)
+            hint = Sentence("look at it again and approve what is there now")
+            raise StaleDecision(why, hint=hint)
+        self._approvals.approve(name, digest, waiting.definition, by=by)
 
     def revoke(self, name: str) -> None:
         """Removes the approval of a server or a tool; it is no longer used, even if it runs."""
@@ -217,33 +222,6 @@ class McpServers:
             self._servers[name] = _library().McpServer(name, settings, place)
         return self._servers[name]
 
-    async def _listing(self, name: str) -> Listing:
-        try:
-            listing = await self._server(name).listing(again=False)
-        except PlansmithError as failure:
-            self._fail(name, failure)
-            return Listing({})
-        self._note(name, listing)
-        return listing
-
-    def _may_start(self, name: str) -> bool:
-        """Whether a server is approved and its settings are complete; tells what is not."""
-        try:
-            waits = self._pending_start(name)
-        except Misconfigured as failure:
-            self._fail(name, failure)
-            return False
-        if waits:
-            waiting = Sentence("the MCP server {name} waits for your approval", name=safe(name))
-            self._tell_once(waiting)
-        return not waits
-
-    def _fail(self, name: str, failure: PlansmithError) -> None:
-        self._failures[name] = failure.message
-        self._tell_once(
-            Sentence("the MCP server {name} is not usable now: {why}", name=safe(name), why=failure)
-        )
-
     def _note(self, name: str, listing: Listing) -> None:
         self._failures.pop(name, None)
         self._listings[name] = listing
@@ -251,8 +229,8 @@ class McpServers:
             self._tell_once(safe(note))
 
     def _tell_once(self, text: str) -> None:
-        if text not in self._told:
-            self._told.append(text)
+        if text not in self._messages:
+            self._messages.append(text)
             self._tell(text)
 
     def _waiting(self, name: str) -> Pending | None:
@@ -270,10 +248,6 @@ class McpServers:
             server_name(name), "server", definition, launch_lines(name, definition)
         )
 
-    def _pending_tools(self, listing: Listing) -> list[Pending]:
-        found = (self._pending_tool(name, each) for name, each in listing.tools.items())
-        return [each for each in found if each is not None]
-
     def _pending_tool(self, name: str, listed: Listed) -> Pending | None:
         return self._pending(name, "tool", listed.definition, _tool_lines(name, listed))
 
@@ -286,9 +260,9 @@ class McpServers:
             return Pending(name, kind, digest, joined([*lines], "text.lines"), definition)
         if approval.hash == digest:
             return None
-        told = Sentence("    It changed since {by} approved it:", by=safe(approval.by))
+        headline = Sentence("    It changed since {by} approved it:", by=safe(approval.by))
         diff = [f"      {line}" for line in changes(approval.definition, definition)]
-        text = joined([*lines, told, *diff], "text.lines")
+        text = joined([*lines, headline, *diff], "text.lines")
         return Pending(name, kind, digest, text, definition, changed=True)
 
 
@@ -304,7 +278,7 @@ def _tool_lines(name: str, listed: Listed) -> Iterator[str]:
         yield f"    {safe(line)}"
 
 
-def _blocked(waiting: Pending) -> ToolFailed:
+def _not_approved(waiting: Pending) -> ToolFailed:
     name = waiting.name
     why = Sentence(
         "{name} changed since it was approved"
@@ -323,6 +297,5 @@ def _library() -> Any:
         return import_module("plansmith_connect.mcp.server")
     except ModuleNotFoundError as error:
         hint = "pip install packages/* 'plansmith[mcp]'"
-        raise Misconfigured(
-            Sentence("MCP servers need the package {name}", name=error.name), hint=hint
-        ) from None
+        why = Sentence("MCP servers need the package {name}", name=error.name)
+        raise Misconfigured(why, hint=hint) from None

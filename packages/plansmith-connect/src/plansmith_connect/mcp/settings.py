@@ -123,9 +123,8 @@ class ServerSettings(Record):
         if self.command and self.headers:
             raise ValueError(Sentence("headers belong to a url, not to a command"))
         if self.url and (self.args or self.env or self.pass_env or self.cwd):
-            raise ValueError(
-                Sentence("args, env, pass_env and cwd belong to a command, not to a url")
-            )
+            why = Sentence("args, env, pass_env and cwd belong to a command, not to a url")
+            raise ValueError(why)
         return self
 
     @field_validator("url")
@@ -182,10 +181,8 @@ def all_servers(settings: McpSettings) -> Found:
         twice = sorted(set(found.servers) & set(servers))
         if twice:
             hint = Sentence("rename one of the two")
-            raise Misconfigured(
-                Sentence("{path}: there is another server '{name}'", path=path, name=twice[0]),
-                hint=hint,
-            )
+            why = Sentence("{path}: there is another server '{name}'", path=path, name=twice[0])
+            raise Misconfigured(why, hint=hint)
         servers.update(found.servers)
         notes += found.notes
     return Found(servers, tuple(notes))
@@ -196,10 +193,8 @@ def parse_servers(data: bytes | None, path: Path) -> Found:
     try:
         value = json.loads((path.read_bytes() if data is None else data).decode("utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
-        raise Misconfigured(
-            Sentence("{path} cannot be read: {error}", path=path, error=error),
-            hint=Sentence("correct or remove it"),
-        ) from None
+        why = Sentence("{path} cannot be read: {error}", path=path, error=error)
+        raise Misconfigured(why, hint=Sentence("correct or remove it")) from None
     whole = cast("dict[str, object]", value if isinstance(value, dict) else {})
     table = whole.get("mcpServers", whole.get("servers"))
     if not isinstance(table, dict):
@@ -216,10 +211,9 @@ def parse_servers(data: bytes | None, path: Path) -> Found:
 def _server(path: Path, name: str, entry: object, notes: list[str]) -> ServerSettings | None:
     where = f"{path}: {name}"
     if not isinstance(entry, dict) or not is_server_name(name):
-        raise Misconfigured(
-            Sentence("{place} is not a server", place=where),
-            hint=Sentence("give a table with command or url"),
-        )
+        why = Sentence("{place} is not a server", place=where)
+        hint = Sentence("give a table with command or url")
+        raise Misconfigured(why, hint=hint)
     given = cast("dict[str, object]", entry)
     kind = given.get("type", given.get("transport", "http" if "url" in given else "stdio"))
     if kind not in _KINDS:
@@ -233,13 +227,12 @@ def _server(path: Path, name: str, entry: object, notes: list[str]) -> ServerSet
         return None
     odd = sorted(set(given) - {*_KNOWN, "type", "transport", "disabled"})
     if odd:
-        notes.append(
-            Sentence("{place}: {names} is unknown here and ignored", place=where, names=[*odd])
-        )
+        why = Sentence("{place}: {names} is unknown here and ignored", place=where, names=[*odd])
+        notes.append(why)
     try:
         return ServerSettings.model_validate({key: given[key] for key in _KNOWN if key in given})
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        told = Sentence("{place} {rule}{given}", place=place, rule=broken_rule(first), given="")
-        raise Misconfigured(Sentence("{text}: {reason}", text=where, reason=told)) from None
+        reason = Sentence("{place} {rule}{given}", place=place, rule=broken_rule(first), given="")
+        raise Misconfigured(Sentence("{text}: {reason}", text=where, reason=reason)) from None

@@ -51,7 +51,7 @@ class ServerOutput:
         self._tail = bytearray()
         self.fault = ""
 
-    def hear(self, data: bytes) -> None:
+    def add(self, data: bytes) -> None:
         self._tail += data
         del self._tail[: max(0, len(self._tail) - self._most)]
 
@@ -109,7 +109,7 @@ async def _read_messages(
                 if message is not None:
                     await session.send(message)
                 else:
-                    output.hear(line[:_CHUNK])
+                    output.add(line[:_CHUNK])
 
 
 async def _line(stdout: Any, limits: ServerLimits, output: ServerOutput) -> bytes:
@@ -151,7 +151,7 @@ async def _write_messages(stdin: Any, session: MemoryObjectReceiveStream[Session
 
 async def _read_stderr(stderr: Any, output: ServerOutput) -> None:
     while data := await stderr.read(_CHUNK):
-        output.hear(data)
+        output.add(data)
 
 
 async def end(process: asyncio.subprocess.Process, patience_s: float) -> None:

@@ -36,9 +36,8 @@ def read_regular_file(path: Path, *, links: bool = True, most: int = MOST_TEXT) 
         ) from None
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise Misconfigured(
-                Sentence("{path} was not read: it is not a regular file", path=safe(str(path)))
-            )
+            why = Sentence("{path} was not read: it is not a regular file", path=safe(str(path)))
+            raise Misconfigured(why)
         data = file.read(most + 1)
     if len(data) > most:
         why = Sentence(
@@ -62,9 +61,8 @@ def trusted_copy(folder: Path, files: Mapping[str, str]) -> Generator[Path]:
                     "look at it and trust it again: plansmith trust {folder}",
                     folder=safe(str(folder)),
                 )
-                raise ToolFailed(
-                    Sentence("{name} is not as you trusted it", name=safe(name)), hint=hint
-                )
+                why = Sentence("{name} is not as you trusted it", name=safe(name))
+                raise ToolFailed(why, hint=hint)
             if not name.startswith("/"):
                 copy = Path(made, name)
                 copy.parent.mkdir(parents=True, exist_ok=True)
@@ -90,11 +88,9 @@ def refuse_folder(folder: Path, texts: Iterable[str]) -> None:
                 "name files relative to the folder, such as server.py, or "
                 "move the server to your own config.toml"
             )
-            raise Misconfigured(
-                Sentence(
-                    "a server of a folder starts in a copy of what you trusted, "
-                    "but its settings lead past it: {text}",
-                    text=safe(text),
-                ),
-                hint=hint,
+            why = Sentence(
+                "a server of a folder starts in a copy of what you trusted, "
+                "but its settings lead past it: {text}",
+                text=safe(text),
             )
+            raise Misconfigured(why, hint=hint)

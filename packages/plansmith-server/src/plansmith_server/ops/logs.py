@@ -39,7 +39,6 @@ class Log:
         self._always: dict[str, Json] = {}
 
     def of_tenant(self, name: str) -> Log:
-        """Returns this log for a tenant: every line names it."""
         log = Log(self._out, now=self._now)
         log._secrets, log._always = self._secrets, {"tenant": name}
         return log

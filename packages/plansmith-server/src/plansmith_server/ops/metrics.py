@@ -14,7 +14,7 @@ from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, PlanStore
-from plansmith_server.news import EventReader, followed
+from plansmith_server.news import EventReader, follow_news
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
@@ -105,7 +105,7 @@ class Spans:
     async def follow(self, store: PlanStore, events: EventReader, clock: Clock) -> None:
         if self._tracer is not None:
             after = await store.wait_news(-1)
-            async for news in followed(store, clock, after, limit=500):
+            async for news in follow_news(store, clock, after, limit=500):
                 with suppress(PlansmithError):  # a damaged run has no more spans
                     for event in (await events.read(news)).values():
                         self.take(event)
@@ -121,12 +121,14 @@ class Spans:
             case e.StepDone(step=step) | e.StepFailed(step=step) | e.StepCancelled(step=step):
                 began = self._steps.pop((run, step), None)
                 if began is not None:
-                    told = {
+                    attributes = {
                         "plansmith.run": run,
                         "plansmith.step": step,
                         "plansmith.end": body.type,
                     }
-                    span = self._start(f"step {step}", began, told, parent=self._runs.get(run))
+                    span = self._start(
+                        f"step {step}", began, attributes, parent=self._runs.get(run)
+                    )
                     span.end(end_time=_nanoseconds(event.at))
             case e.RunFinished(status=status):
                 span = self._runs.pop(run, None)
@@ -136,11 +138,13 @@ class Spans:
             case _:
                 pass
 
-    def _start(self, name: str, at: datetime, told: dict[str, str], parent: Any = None) -> Any:
+    def _start(
+        self, name: str, at: datetime, attributes: dict[str, str], parent: Any = None
+    ) -> Any:
         set_span_in_context = resolve_name("opentelemetry.trace:set_span_in_context")
         context = set_span_in_context(parent) if parent is not None else None
         return self._tracer.start_span(
-            name, context=context, start_time=_nanoseconds(at), attributes=told
+            name, context=context, start_time=_nanoseconds(at), attributes=attributes
         )
 
 

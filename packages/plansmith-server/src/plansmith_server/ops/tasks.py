@@ -11,7 +11,7 @@ from plansmith.engine.ownership import Owners
 
 
 @asynccontextmanager
-async def beside(*works: Coroutine[Any, Any, Any]) -> AsyncGenerator[None]:
+async def background_tasks(*works: Coroutine[Any, Any, Any]) -> AsyncGenerator[None]:
     """Does works as long as the context is open."""
     tasks = [asyncio.create_task(each) for each in works]
     try:

@@ -23,7 +23,7 @@ from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import TeamName
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
-from plansmith_server.bodies import DialectName
+from plansmith_server.bodies import AnyPlanJson, InDialect
 from plansmith_server.errors import HttpProblem, problem_view
 from plansmith_server.handshake import ABOUT
 from plansmith_server.ops.logs import Log
@@ -33,7 +33,7 @@ from plansmith_server.routes.conversations import ANSWERED, taken_for
 from plansmith_server.serve import make_state
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import grant_of
-from plansmith_server.views import effects_view, exported, received, run_view
+from plansmith_server.views import effects_view, export_plan, parse_plan, run_view
 
 # A tenant's; one that nobody uses for half an hour ends.
 MOST_SESSIONS: Final = 200
@@ -45,11 +45,6 @@ P = ParamSpec("P")
 Ctx = Context[Any, Any]
 Run = Annotated[str, Field(description="the id of a run")]
 Wait = Annotated[float, Field(description="seconds to wait for it", ge=0, le=60.0)]
-InDialect = Annotated[
-    DialectName | None,
-    Field(description="the plan format of another system; without it, Plansmith's own"),
-]
-AnyPlan = dict[str, Any] | list[Any]
 ForTeam = Annotated[
     TeamName | None,
     Field(description="the agents that work on it: researchers, or those of a database"),
@@ -147,7 +142,7 @@ class _PlansmithTools:
         ask for another plan or ask why: `message` says what it was taken for. It approves nothing.
         """
         access = self._access(ctx, self._team(team, database))
-        told: dict[str, Any] = {}
+        extra: dict[str, Any] = {}
         if conversation is None:
             run_id = await access.create(request, dialect=dialect or "")
         else:
@@ -156,10 +151,10 @@ class _PlansmithTools:
             )
             if turn.run is None:
                 raise ToolError("the run of this message was removed")
-            run_id, told = turn.run.id, {"message": taken_for(thread, turn)}
-        if told.get("message", {}).get("kind") not in ANSWERED:
+            run_id, extra = turn.run.id, {"message": taken_for(thread, turn)}
+        if extra.get("message", {}).get("kind") not in ANSWERED:
             await access.at_rest(run_id, seconds=wait_s)
-        return await self.plan_show(ctx, run_id, dialect) | told
+        return await self.plan_show(ctx, run_id, dialect) | extra
 
     async def plan_show(
         self,
@@ -175,16 +170,16 @@ class _PlansmithTools:
         """
         state = await self._state.for_run(run, acts=False)
         view = await run_view(state.smith, run)
-        shown = {name: view[name] for name in ("plan", "problems", "estimate", "effects")}
+        fields = {name: view[name] for name in ("plan", "problems", "estimate", "effects")}
         found = await state.smith.get(run)
         if dialect is not None and found.plan is not None:
-            written = exported(found.plan, dialect, found if results else None)
-            shown |= {"plan": written["plan"], "dialect": dialect, "lost": written["lost"]}
-        return await self._access(ctx).status(run) | shown
+            written = export_plan(found.plan, dialect, found if results else None)
+            fields |= {"plan": written["plan"], "dialect": dialect, "lost": written["lost"]}
+        return await self._access(ctx).status(run) | fields
 
     async def plan_validate(
         self,
-        plan: Annotated[AnyPlan, Field(description="a plan as JSON")],
+        plan: Annotated[AnyPlanJson, Field(description="a plan as JSON")],
         dialect: InDialect = None,
         team: ForTeam = None,
         database: Database = "",
@@ -192,10 +187,10 @@ class _PlansmithTools:
         """Check a plan against the current tools; nothing is saved."""
         smith = self._team(team, database).smith
         try:
-            found, notes = received(plan, dialect or "", agents=smith.runs.intake.agents())
+            found, notes = parse_plan(plan, dialect or "", agents=smith.runs.intake.agents())
         except PlanInvalid as error:
-            told = [problem_view(each) for each in error.problems if isinstance(each, Problem)]
-            return {"usable": False, "hash": None, "problems": told}
+            views = [problem_view(each) for each in error.problems if isinstance(each, Problem)]
+            return {"usable": False, "hash": None, "problems": views}
         problems = [*notes, *await smith.check(found)]
         return {
             "usable": not has_errors(problems),
@@ -209,7 +204,7 @@ class _PlansmithTools:
         self,
         ctx: Ctx,
         run: Annotated[str, Field(description="a run that plan_create made")] = "",
-        plan: Annotated[AnyPlan | None, Field(description="or a plan as JSON")] = None,
+        plan: Annotated[AnyPlanJson | None, Field(description="or a plan as JSON")] = None,
         template: Annotated[str, Field(description="or the name of a template")] = "",
         parameters: Annotated[dict[str, Json] | None, Field(description="of the template")] = None,
         dialect: InDialect = None,
@@ -222,7 +217,7 @@ class _PlansmithTools:
         if plan is not None:
             state = self._team(team, database)
             agents = state.smith.runs.intake.agents()
-            found, notes = received(plan, dialect or "", agents=agents)
+            found, notes = parse_plan(plan, dialect or "", agents=agents)
             run = await self._access(ctx, state).create(
                 plan=found, dialect=dialect or "", notes=notes
             )

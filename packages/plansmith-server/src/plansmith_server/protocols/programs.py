@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +23,7 @@ from plansmith_server.errors import in_reader_language
 from plansmith_server.routes.conversations import open_conversation, say_in
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import Grant
-from plansmith_server.views import Shown, awaits_review, conversation_of, question_view
+from plansmith_server.views import JsonObject, awaits_review, conversation_of, question_view
 
 
 def program(protocol: str, name: str, user: str = "") -> e.Actor:
@@ -86,9 +84,8 @@ class ProgramAccess:
         """Answers a question; refuses one that only a person may answer."""
         run = await self.state.run(run_id)
         if question not in run.questions:
-            raise StaleDecision(
-                Sentence("run {run} has no open question '{name}'", run=run_id, name=question)
-            )
+            why = Sentence("run {run} has no open question '{name}'", run=run_id, name=question)
+            raise StaleDecision(why)
         state = await self.state.for_run(run_id)
         await state.smith.runs.answer(run_id, question, value, by=self.who)
         self.state.background.go_on(run_id)
@@ -105,18 +102,16 @@ class ProgramAccess:
         await self.state.background.halt_planning(run_id)
         await state.smith.cancel(run_id, by=self.who)
 
-    async def at_rest(self, run_id: str, *, seconds: float | None = None) -> Run:
+    async def at_rest(self, run_id: str, *, seconds: float) -> Run:
         """Waits until the run ends, waits for someone, or the time is up; returns the run."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self.state.background.at_rest(run_id)
+        await self.state.wait(self.state.background.at_rest(run_id), seconds)
         return await self.state.run(run_id)
 
-    async def status(self, run_id: str) -> Shown:
+    async def status(self, run_id: str) -> JsonObject:
         run = await self.state.run(run_id)
         free = await self.answerable(run)
         is_for_person = awaits_review(run) or len(free) < len(run.questions)
-        status: Shown = {
+        status: JsonObject = {
             "run": run.id,
             "status": run.status.value,
             "request": run.request,
@@ -142,5 +137,5 @@ class ProgramAccess:
                 command=shlex.join(["plansmith", *words]),
                 page=next((f"{each}/#/runs/{run.id}" for each in pages if each), "plansmith serve"),
             )
-        translated: Shown = in_reader_language(status, language_of(run.locale))
+        translated: JsonObject = in_reader_language(status, language_of(run.locale))
         return translated

@@ -8,7 +8,6 @@ from hashlib import sha256
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel
-from starlette.responses import Response
 
 from plansmith.errors import PlansmithError, Refused
 from plansmith.plan.data import Json
@@ -108,7 +107,9 @@ class ConversationView(BaseModel):
     last: int
 
 
-async def said(ask: Ask, given: b.RequestOptions, text: str, *, conversation: str) -> v.Shown:
+async def say_and_show(
+    ask: Ask, given: b.RequestOptions, text: str, *, conversation: str
+) -> v.JsonObject:
     """Says something in a conversation; answers with the run and what the message was."""
     team = ask.state.for_team(given.team, given.database)
     key = ask.header("idempotency-key")
@@ -116,8 +117,8 @@ async def said(ask: Ask, given: b.RequestOptions, text: str, *, conversation: st
     if known and conversation in NEW:  # sent again, it begins no second one
         conversation = sha256(known.encode()).hexdigest()[:32]
     state, thread = await open_conversation(team, conversation, fixed=bool(given.team))
-    again = bool(known) and any(each.key == known for each in thread.history)
-    if (thread.runs or thread.state.last) and not again:
+    is_repeated = bool(known) and any(each.key == known for each in thread.history)
+    if (thread.runs or thread.state.last) and not is_repeated:
         # The message may be the answer to a question.
         need_scope(ask.request.scope, "answer")
     turn = await say_in(state, thread, text, by=ask.by, key=known, **given.options())
@@ -128,7 +129,7 @@ async def said(ask: Ask, given: b.RequestOptions, text: str, *, conversation: st
 async def message(ask: Ask, given: b.NewMessage) -> Answer:
     """Says something in a conversation that has begun, or about a run."""
     found = await read_conversation(ask.state, ask.path("id"))
-    return await said(ask, given, given.text, conversation=found.id)
+    return await say_and_show(ask, given, given.text, conversation=found.id)
 
 
 @route("POST /v1/conversations/{id:path}/messages/{number}/undo", "propose", answer=v.TurnView)
@@ -136,10 +137,10 @@ async def undone(ask: Ask) -> Answer:
     """Takes back what a message was taken for."""
     number = ask.path("number")
     found = await read_conversation(ask.state, ask.path("id"))
-    said = found.message(int(number[:18])) if number.isascii() and number.isdigit() else None
-    if said is None:
+    message = found.message(int(number[:18])) if number.isascii() and number.isdigit() else None
+    if message is None:
         raise not_found("message", number)
-    if said.reading is None:
+    if message.reading is None:
         why = Sentence(
             "message {number} has done nothing yet: nothing is to be undone", number=number
         )
@@ -150,13 +151,21 @@ async def undone(ask: Ask) -> Answer:
 
 
 @route("DELETE /v1/conversations/{id:path}", "approve", status=204)
-async def remove(ask: Ask) -> Answer:
+async def remove(ask: Ask) -> None:
     """Cancels what is open in a conversation, and removes it with its runs."""
-    found = await read_conversation(ask.state, ask.path("id"))
+    state, found = ask.state, await read_conversation(ask.state, ask.path("id"))
     if not found.last:
         raise not_found("conversation", found.id)  # a run without one: it is removed as a run
-    await remove_conversation(ask.state, found, by=ask.by)
-    return Response(status_code=204)
+    for name in found.runs:
+        run = await _readable(state, name)
+        if run is not None and not run.status.over:
+            await state.background.halt_planning(name)
+            own = await state.for_run(name, acts=False)
+            await own.smith.cancel(name, by=ask.by)
+    await state.smith.threads.delete(found.id, by=ask.by)
+    for name in found.runs:
+        state.open_runs.forget(name)
+    state.conversations.look()
 
 
 @route("GET /v1/conversations", "look", answer=ConversationPage)
@@ -183,14 +192,14 @@ async def show(ask: Ask, *, after: b.Number = 0, wait_s: b.Seconds = 0.0) -> Ans
     if wait_s and found.last <= after:
         await state.wait(state.smith.threads.wait(found.id, after=after), wait_s)
         found = await read_conversation(state, found.id)
-    runs, questions = list[v.Shown](), list[v.Shown]()
+    runs, questions = list[v.JsonObject](), list[v.JsonObject]()
     for name in found.runs:
         try:
             run, summary = await state.smith.runs.journals.listed(name)
         except PlansmithError:
             continue  # removed: the messages still name it
-        told = run.status.over and not run.damage
-        answer = answer_text(await state.smith.get(name)) if told else ""
+        has_answer = run.status.over and not run.damage
+        answer = answer_text(await state.smith.get(name)) if has_answer else ""
         runs.append({**v.run_row(summary), "answer": clip(answer, _ANSWER)})
         questions += [{**v.question_view(run, q), "run": name} for q in run.questions.values()]
     short = found.summary
@@ -205,7 +214,7 @@ async def show(ask: Ask, *, after: b.Number = 0, wait_s: b.Seconds = 0.0) -> Ans
     )
 
 
-async def _message(state: ServerState, each: ThreadMessage) -> v.Shown:
+async def _message(state: ServerState, each: ThreadMessage) -> v.JsonObject:
     reading, asked = each.reading, ""
     if reading is not None and reading.kind == "answer":
         with suppress(PlansmithError):  # removed or damaged: the name of the question is left
@@ -273,14 +282,14 @@ async def take_back(state: ServerState, thread: Thread, number: int, *, by: Acto
     """Takes back what a message was taken for; the run in its place continues."""
     background, message = state.background, thread.state.message(number)
     run = message.run if message is not None else ""
-    ours = bool(run) and background.knows(run)
-    if ours and await _readable(state, run):
+    is_ours = bool(run) and background.knows(run)
+    if is_ours and await _readable(state, run):
         await background.halt_planning(run)
     try:
         turn = await thread.undo(number, by=by, plan=False)
     finally:
         state.conversations.look()
-        left = await _readable(state, run) if ours else None
+        left = await _readable(state, run) if is_ours else None
         if left is not None and goes_on(left):
             background.go_on(run)
     if turn.run is not None and turn.run.id != run:
@@ -297,30 +306,16 @@ async def _readable(state: ServerState, run_id: str) -> Run | None:
         return None
 
 
-async def remove_conversation(state: ServerState, found: ThreadState, *, by: Actor) -> None:
-    """Cancels the open runs of a conversation, and removes it with all its runs."""
-    for name in found.runs:
-        run = await _readable(state, name)
-        if run is not None and not run.status.over:
-            await state.background.halt_planning(name)
-            own = await state.for_run(name, acts=False)
-            await own.smith.cancel(name, by=by)
-    await state.smith.threads.delete(found.id, by=by)
-    for name in found.runs:
-        state.open_runs.forget(name)
-    state.conversations.look()
-
-
-async def turn_view(state: ServerState, thread: Thread, turn: Turn) -> v.Shown:
+async def turn_view(state: ServerState, thread: Thread, turn: Turn) -> v.JsonObject:
     """Returns the run of a message, and what the message was taken for."""
     if turn.run is None:
         raise not_found("run of message", str(turn.number))
     own = await state.for_run(turn.run.id, acts=False)
-    shown = await v.run_view(own.smith, turn.run.id)
-    return {**shown, "conversation": turn.thread, "message": taken_for(thread, turn)}
+    view = await v.run_view(own.smith, turn.run.id)
+    return {**view, "conversation": turn.thread, "message": taken_for(thread, turn)}
 
 
-def taken_for(thread: Thread, turn: Turn) -> v.Shown:
+def taken_for(thread: Thread, turn: Turn) -> v.JsonObject:
     """Returns what a message was taken for, and the answer that it got at once."""
     message = thread.state.message(turn.number)
     reading = message.reading if message else None

@@ -58,7 +58,7 @@ async def decide(ask: Ask, given: b.Decision) -> Answer:
     if given.changes is not None:
         work = ask.smith.request_changes(ask.run, given.changes, by=ask.by)
         await ask.state.background.until_journaled(ask.run, work)
-        return await ask.shown()
+        return await ask.run_view()
     if not given.reject and (run.plan is None or given.approve != run.plan.hash):
         raise d.stale_hash(run.plan.hash if run.plan else "none")
     await ask.runs.ask_for_review(ask.run, Sentence("review.undecided"))
@@ -67,7 +67,7 @@ async def decide(ask: Ask, given: b.Decision) -> Answer:
     else:
         await ask.smith.decide(ask.run, approve=given.approve, by=ask.by)
         ask.state.background.go_on(ask.run)
-    return await ask.shown()
+    return await ask.run_view()
 
 
 @route(
@@ -80,9 +80,8 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
     """Answers a question; of two answers at once, the first counts."""
     run = await ask.state.run(ask.run)
     if given.question not in run.questions:
-        raise StaleDecision(
-            Sentence("run {run} has no open question '{name}'", run=ask.run, name=given.question)
-        )
+        why = Sentence("run {run} has no open question '{name}'", run=ask.run, name=given.question)
+        raise StaleDecision(why)
     asked = d.open_question(run, given.question, given.hash)
     if ask.by.kind == "person" and asked.kind not in FOR_PROGRAMS:
         need_scope(ask.request.scope, "approve")
@@ -93,15 +92,15 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
             raise Refused(Sentence("only you can answer this question"), hint=hint)
         value = _YOU_DECIDE["zh" if run.locale.startswith("zh") else "en"]
     if given.change is not None or (given.seen and asked.kind == "consent" and value == ALLOW):
-        value = await _allowed(ask, run, asked, given)
+        value = await _consent(ask, run, asked, given)
     # Not `smith.answer`, which would wait for the plan.
     seen = run.question_hash(given.question)
     await ask.runs.answer(ask.run, given.question, value, by=ask.by, of=seen)
     ask.state.background.go_on(ask.run)
-    return await ask.shown()
+    return await ask.run_view()
 
 
-async def _allowed(ask: Ask, run: Run, asked: e.QuestionAsked, given: b.AnswerBody) -> Json:
+async def _consent(ask: Ask, run: Run, asked: e.QuestionAsked, given: b.AnswerBody) -> Json:
     """Returns a consent with what was seen of the files: the call itself looks at them again."""
     own = None
     if given.change is not None:
@@ -118,13 +117,13 @@ async def _allowed(ask: Ask, run: Run, asked: e.QuestionAsked, given: b.AnswerBo
 @route("GET /v1/runs/{id}/questions/{question:path}", "look", answer=QuestionWhole)
 async def question(ask: Ask) -> Answer:
     """Shows a question; one that asks for consent includes the values of the call, uncut."""
-    run, asked = await files.asked(ask, ask.path("question"))
+    run, asked = await files.open_question(ask, ask.path("question"))
     values = await d.consent_values(ask.runs.store, asked)
     found = await work_files(ask.runs).consent_preview(run, asked)
     rule = ask.runs.intake.policy.second_person
     can_change = values is not None and d.may_change_values(run, asked, rule)
-    told = {"values": values, **files.preview_view(found), "can_change": can_change}
-    return {**question_view(run, asked), **told}
+    details = {"values": values, **files.preview_view(found), "can_change": can_change}
+    return {**question_view(run, asked), **details}
 
 
 @route("GET /v1/inbox", "look", answer=Inbox)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from base64 import b64encode
 from collections.abc import Mapping
-from functools import lru_cache
 from html import escape
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +14,7 @@ from starlette import responses as web
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import not_found
 from plansmith_server.openapi import openapi
-from plansmith_server.plain_pages import plain_page, style_source
+from plansmith_server.plain_pages import plain_page, policy_hash
 
 _BUILT: Final = Path(__file__).parent.parent
 HELP: Final = _BUILT / "help"
@@ -25,7 +22,7 @@ PAGE: Final = _BUILT / "page"
 # No file system has longer names, and no view a longer address.
 _LONGEST: Final = 250
 _IMMUTABLE: Final = "public, max-age=31536000, immutable"
-_SCRIPT: Final = re.compile(rb"<script>((?:(?!<script>).)*?)</script>", re.DOTALL)
+_SCRIPT: Final = re.compile(r"<script>((?:(?!<script>).)*?)</script>", re.DOTALL)
 _STYLE: Final = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 1.5rem auto; padding: 0 1rem;
@@ -34,7 +31,7 @@ summary { cursor: pointer; font-family: ui-monospace, monospace; }
 pre { background: color-mix(in srgb, CanvasText 7%, Canvas); white-space: pre-wrap; }
 """
 _POLICY: Final = (
-    f"default-src 'self'; style-src {style_source(_STYLE)}; base-uri 'none'; form-action 'none'; "
+    f"default-src 'self'; style-src {policy_hash(_STYLE)}; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; object-src 'none'"
 )
 _INTRO: Final = (
@@ -54,22 +51,22 @@ async def document(ask: Ask) -> Answer:
 @route("GET /docs", "look", media="text/html")
 async def api_page(ask: Ask) -> Answer:
     """This API as a page to read, without scripts, from here alone."""
-    told = openapi(ask.request.app.state.routes)
+    document = openapi(ask.request.app.state.routes)
     parts: dict[str, str] = {}
-    for path, item in told["paths"].items():
+    for path, item in document["paths"].items():
         for method, each in item.items():
             title = f"{method.upper()} {path}: {each['summary']}"
-            shown = _details(each["operationId"], title, each)
-            parts[each["tags"][0]] = parts.get(each["tags"][0], "") + shown
+            details = _details(each["operationId"], title, each)
+            parts[each["tags"][0]] = parts.get(each["tags"][0], "") + details
     for title, kind in (("bodies and answers", "schemas"), ("errors", "responses")):
-        named = told["components"][kind].items()
-        parts[title] = "".join(_details(name, name, form) for name, form in named)
-    title = f"Plansmith API {escape(told['info']['version'])}"
+        components = document["components"][kind].items()
+        parts[title] = "".join(_details(name, name, form) for name, form in components)
+    title = f"Plansmith API {escape(document['info']['version'])}"
     body = "".join(f"<h2>{name.capitalize()}</h2>{text}" for name, text in parts.items())
     text = (
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
         f'content="width=device-width"><title>{title}</title><style>{_STYLE}</style>'
-        f"<h1>{title}</h1><p>{escape(told['info']['description'])}</p>{_INTRO}{body}</html>"
+        f"<h1>{title}</h1><p>{escape(document['info']['description'])}</p>{_INTRO}{body}</html>"
     )
     return web.HTMLResponse(text, headers={"Content-Security-Policy": _POLICY})
 
@@ -101,16 +98,13 @@ def help_response(path: str, *, folder: Path = HELP) -> web.Response:
         raise not_found("page", f"/help/{path[:_LONGEST]}")
     headers = {"Cache-Control": "no-cache"}
     if found.suffix == ".html":
-        headers["Content-Security-Policy"] = _policy(found, found.stat().st_mtime_ns)
+        headers["Content-Security-Policy"] = _policy(found.read_bytes().decode())
     return web.FileResponse(found, headers=headers)
 
 
-@lru_cache(maxsize=200)
-def _policy(page: Path, changed: int) -> str:
+def _policy(page: str) -> str:
     """Returns a policy that lets exactly the scripts run that were built into a page."""
-    del changed
-    found = (hashlib.sha256(each).digest() for each in _SCRIPT.findall(page.read_bytes()))
-    hashes = "".join(f" 'sha256-{b64encode(each).decode()}'" for each in found)
+    hashes = "".join(f" {policy_hash(each)}" for each in _SCRIPT.findall(page))
     return (
         f"default-src 'self'; script-src 'self'{hashes}; style-src 'self' 'unsafe-inline'; "
         "img-src 'self' data:; worker-src 'self' blob:; base-uri 'none'; form-action 'none'; "

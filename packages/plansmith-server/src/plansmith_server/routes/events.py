@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -19,12 +20,12 @@ from plansmith.plan.sentence import Sentence
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import HttpProblem
-from plansmith_server.news import followed
+from plansmith_server.news import follow_news
 from plansmith_server.ops.metrics import Metrics
-from plansmith_server.ops.tasks import beside
+from plansmith_server.ops.tasks import background_tasks
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import Auth
-from plansmith_server.views import Shown, clip, result_view
+from plansmith_server.views import JsonObject, clip, result_view
 
 PING_S: Final = 15.0
 MOST_STREAMS: Final = 200
@@ -64,7 +65,7 @@ async def values(ask: Ask, *, after: b.Number = 0) -> Answer:
                 pass
     wanted = sorted({each for each in (*inputs.values(), *results.values()) if each})
     known = dict(zip(wanted, await asyncio.gather(*map(store.get, wanted)), strict=True))
-    found: dict[str, Shown] = {
+    found: dict[str, JsonObject] = {
         step: {"inputs": clip(known.get(digest)), "result_hash": ""}
         for step, digest in inputs.items()
     }
@@ -123,6 +124,7 @@ class _Stream:
     allowed: Callable[[], bool]
     language: str
     brief: bool
+    queue: asyncio.Queue[str] = field(default_factory=lambda: asyncio.Queue[str](_WAITING))
 
     async def lines(self, after: int | None) -> AsyncIterator[str]:
         """Yields a snapshot, unless the client names its position, and then every later event."""
@@ -135,13 +137,15 @@ class _Stream:
                 rows = [each.row for each in await self.state.open_runs.all()]
                 snapshot["runs"] = [each for each in rows if self.run in ("", each["id"])]
             yield _text("snapshot", snapshot, at=after)
-        queue: asyncio.Queue[str] = asyncio.Queue(_WAITING)
-        works = (self._news(after, queue), self._drafts(queue), self._conversations(queue))
-        async with beside(*works, self._closed(queue)):
+        works = [self._news(after), self._closed()]
+        works.append(self._rows("draft", self.state.drafts.listening()))
+        if not self.run:
+            works.append(self._rows("conversation", self.state.conversations.listening()))
+        async with background_tasks(*works):
             while True:
                 try:
                     async with asyncio.timeout(PING_S):
-                        text = await queue.get()
+                        text = await self.queue.get()
                 except TimeoutError:
                     text = ": ping\n\n"
                 # The token may have been revoked meanwhile.
@@ -149,37 +153,32 @@ class _Stream:
                     return
                 yield text
 
-    async def _news(self, after: int, queue: asyncio.Queue[str]) -> None:
+    async def _news(self, after: int) -> None:
         store, reader = self.state.smith.store, self.state.events
         try:
-            async for news in followed(store, self.state.clock, after, limit=100):
+            async for news in follow_news(store, self.state.clock, after, limit=100):
                 mine = [each for each in news if self.run in ("", each.run)]
                 for each, event in (await reader.read(mine)).items():
                     self.state.metrics.events += 1
                     text = reader.text(event, each.position, self.language)
-                    await queue.put(f"id: {each.position}\nevent: run_event\ndata: {text}\n\n")
+                    await self.queue.put(f"id: {each.position}\nevent: run_event\ndata: {text}\n\n")
         except PlansmithError as error:
             # The client reconnects, and then gets events again or an error.
             self.state.log.warning("stream_ended", error=str(error))
-            await queue.put(_END)
+            await self.queue.put(_END)
 
-    async def _drafts(self, queue: asyncio.Queue[str]) -> None:
-        with self.state.drafts.listening() as drafts:
+    async def _rows(
+        self, event: str, listening: AbstractContextManager[asyncio.Queue[JsonObject]]
+    ) -> None:
+        with listening as rows:
             while True:
-                draft = await drafts.get()
-                if self.run in ("", draft["run"]):
-                    await queue.put(_text("draft", draft))
+                row = await rows.get()
+                if self.run in ("", row.get("run")):
+                    await self.queue.put(_text(event, row))
 
-    async def _conversations(self, queue: asyncio.Queue[str]) -> None:
-        if self.run:
-            return
-        with self.state.conversations.listening() as changed:
-            while True:
-                await queue.put(_text("conversation", await changed.get()))
-
-    async def _closed(self, queue: asyncio.Queue[str]) -> None:
+    async def _closed(self) -> None:
         await self.state.closing.wait()
-        await queue.put(_END)
+        await self.queue.put(_END)
 
 
 def _text(event: str, data: Mapping[str, Any], *, at: int | None = None) -> str:

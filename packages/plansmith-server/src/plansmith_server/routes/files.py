@@ -28,7 +28,7 @@ from plansmith.runs.service import RunService
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import not_found
-from plansmith_server.views import Shown, view
+from plansmith_server.views import JsonObject, view
 
 # Nothing in a file runs or loads anything, not even where it is opened on its own.
 _SANDBOX: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
@@ -147,7 +147,7 @@ async def content(ask: Ask, *, download: bool = False) -> Answer:
     path = ask.path("path")
     for each in await work_files(ask.runs).written(ask.run, keep=path):
         if each.path == path and each.state != "gone":
-            return _sent(path, each.data, download=download)
+            return _file_response(path, each.data, download=download)
     raise not_found("file of this run", path)
 
 
@@ -158,17 +158,17 @@ async def step_result(ask: Ask, name: str) -> Response:
         raise not_found("result of the step", name)
     value = await ask.smith.store.get(state.result_hash)
     if isinstance(value, str):
-        return _sent(f"{name}.txt", value.encode(errors="replace"), download=True)
-    return _sent(f"{name}.json", stored_json(value), download=True)
+        return _file_response(f"{name}.txt", value.encode(errors="replace"), download=True)
+    return _file_response(f"{name}.json", stored_json(value), download=True)
 
 
 @route("GET /v1/runs/{id}/preview", "look", media="text/plain")
 async def previewed(ask: Ask, *, question: b.Short, path: b.Short) -> Answer:
     """Returns a file as a call that asks for consent would write it."""
-    found = await work_files(ask.runs).consent_preview(*await asked(ask, question))
+    found = await work_files(ask.runs).consent_preview(*await open_question(ask, question))
     for each in found.changes if found else ():
         if each.path == path and each.after is not None and each.after.data is not None:
-            return _sent(path, each.after.data, download=False)
+            return _file_response(path, each.after.data, download=False)
     raise not_found("file", path)
 
 
@@ -180,12 +180,12 @@ async def previewed(ask: Ask, *, question: b.Short, path: b.Short) -> Answer:
 )
 async def with_values(ask: Ask, *, question: b.Short, change: dict[str, Json]) -> Answer:
     """Shows what a call that asks for consent would do to files with values of one's own."""
-    run, about = await asked(ask, question)
+    run, about = await open_question(ask, question)
     own = await changed_values(ask.runs.store, about, change)
     return preview_view(await work_files(ask.runs).consent_preview(run, about, own))
 
 
-async def asked(ask: Ask, name: str) -> tuple[Run, QuestionAsked]:
+async def open_question(ask: Ask, name: str) -> tuple[Run, QuestionAsked]:
     """Returns an open question of the run in the path; raises 404 if there is none."""
     run = await ask.state.run(ask.run)
     if name not in run.questions:
@@ -193,7 +193,7 @@ async def asked(ask: Ask, name: str) -> tuple[Run, QuestionAsked]:
     return run, run.questions[name]
 
 
-def _sent(path: str, data: bytes, *, download: bool) -> Response:
+def _file_response(path: str, data: bytes, *, download: bool) -> Response:
     """Returns a file as what it is known to be; anything else is only saved, never shown."""
     media = rf.file_kind(path, data).media
     place = "attachment" if download or media == rf.UNKNOWN else "inline"
@@ -229,14 +229,14 @@ async def need_as_seen(
     raise StaleDecision(why, hint=Sentence("look at it again, then decide"))
 
 
-def preview_view(found: rf.Preview | None) -> Shown:
+def preview_view(found: rf.Preview | None) -> JsonObject:
     """Returns a preview, with texts to their last letter."""
     if found is None:
         return {"files": None, "seen": "", "would_fail": ""}
-    files: list[Shown] = []
+    files: list[JsonObject] = []
     for each in found.changes:
-        shown = each.after or each.before
-        data = shown.data if shown else None
+        content = each.after or each.before
+        data = content.data if content else None
         files.append(
             view(
                 FilePreview,

@@ -23,7 +23,7 @@ from plansmith_server.errors import HttpProblem
 from plansmith_server.middleware import GateRules
 from plansmith_server.routes.files import WorkFolder, opens_folders, work_folder
 from plansmith_server.team.auth import need_scope
-from plansmith_server.views import Shown
+from plansmith_server.views import JsonObject
 
 _HEAD: Final = 65_536
 _ROWS: Final = 20
@@ -42,7 +42,7 @@ async def show(ask: Ask) -> Answer:
     """Names the folder that plans work in and its files, newest first; of tables the columns."""
     folder, opens = ask.state.settings.folder(), opens_folders()
 
-    def listed() -> tuple[list[Shown], int]:
+    def listed() -> tuple[list[JsonObject], int]:
         """Returns the newest files at the top of the folder, and how many there are."""
         inside = work_folder(folder)
         found = [
@@ -64,14 +64,14 @@ async def show(ask: Ask) -> Answer:
     }
 
 
-def _file(folder: WorkFolder, name: str, size: int) -> Shown:
+def _file(folder: WorkFolder, name: str, size: int) -> JsonObject:
     suffix = Path(name).suffix.lower()
     columns = [*_columns(folder, name, _TABLES[suffix])] if suffix in _TABLES else []
     kind = next((kind for kind, known in _KINDS.items() if suffix in known), "other")
     return {"name": name, "size": size, "kind": kind, "columns": columns}
 
 
-def _columns(folder: WorkFolder, name: str, delimiter: str) -> Iterator[Shown]:
+def _columns(folder: WorkFolder, name: str, delimiter: str) -> Iterator[JsonObject]:
     try:
         with folder.opened(name) as file:
             text = file.read(_HEAD).decode("utf-8-sig", "replace")
@@ -111,22 +111,22 @@ async def put(ask: Ask, *, replace: bool = False) -> Answer:
         raise HttpProblem(422, "bad_name", why, hint=hint)
     try:
         with folder.replacing(name, overwrite=replace) as file:
-            size = await _received(ask, file)
+            size = await _write_body(ask, file)
     except ToolFailed as failure:
-        told = failure.message
-        key = told.key if isinstance(told, Sentence) else ""
+        message = failure.message
+        key = message.key if isinstance(message, Sentence) else ""
         if not key:  # it is what the system says
-            why = Sentence("it cannot be written: {error}", error=told)
+            why = Sentence("it cannot be written: {error}", error=message)
             raise HttpProblem(507, "not_written", why) from None
         again = Sentence("send replace=true to replace it, or choose another name")
         code = {"file.exists": "exists", "file.no_file": "not_a_file"}.get(key, "protected")
         helps = again if code == "exists" else failure.hint
-        raise HttpProblem(409, code, told, hint=helps) from None
+        raise HttpProblem(409, code, message, hint=helps) from None
     ask.state.log.info("file_added", name=name, size=size, by=ask.by.name)
     return {"name": name, "size": size}
 
 
-async def _received(ask: Ask, file: BinaryIO) -> int:
+async def _write_body(ask: Ask, file: BinaryIO) -> int:
     size = 0
     try:
         async for piece in ask.request.stream():

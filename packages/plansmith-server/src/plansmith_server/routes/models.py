@@ -13,7 +13,7 @@ from plansmith_planner.models import choose
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.state import ModelSwitch
-from plansmith_server.views import Shown
+from plansmith_server.views import JsonObject
 
 _LIBRARY: Final = "pydantic_ai"
 _EMBEDDED: Final = ("name", "about", "size", "licence")
@@ -52,15 +52,15 @@ async def found_models(environment: Mapping[str, str]) -> dict[str, Any]:
 @route("GET /v1/models", "look")
 async def listing(ask: Ask) -> Answer:
     """Lists what can plan here, which model is in use, and a download that goes on."""
-    now = _now(ask)
-    if _changeable(ask) is None:
+    now = _current_model(ask)
+    if _own_switch(ask) is None:
         return {**now, "can_change": False}
     if now["current"] == "auto":  # nothing was planned yet
         now["current"] = (await choose.choose(os.environ, shelf=choose.installed_shelf())).model
     return {**now, "can_change": True, **await found_models(os.environ)}
 
 
-def _now(ask: Ask) -> Shown:
+def _current_model(ask: Ask) -> JsonObject:
     switch = ask.state.models
     return {
         "current": ask.runs.planning.need_planner().name,
@@ -69,15 +69,15 @@ def _now(ask: Ask) -> Shown:
     }
 
 
-def _changeable(ask: Ask) -> ModelSwitch | None:
+def _own_switch(ask: Ask) -> ModelSwitch | None:
     """Returns the model, if this client may choose it: here, and not where workers plan."""
     state = ask.state
-    ours = state.carrier is None and state.wiring.tenant is None and "admin" in ask.grant.scopes
-    return state.models if ours else None
+    is_ours = state.carrier is None and state.wiring.tenant is None and "admin" in ask.grant.scopes
+    return state.models if is_ours else None
 
 
 def _need_change(ask: Ask) -> ModelSwitch:
-    found = _changeable(ask)
+    found = _own_switch(ask)
     if found is None:
         hint = Sentence("set models.plan in the settings of the server")
         raise Refused(Sentence("the model of this server cannot be changed here"), hint=hint)
@@ -90,14 +90,14 @@ async def use(ask: Ask, given: b.ModelChoice) -> Answer:
     switch = _need_change(ask)
     await switch.use(given)
     ask.state.log.info("model_chosen", model=switch.chosen, by=ask.by.name)
-    return _now(ask)
+    return _current_model(ask)
 
 
 @route("POST /v1/models/pull", "admin", status=202, example={"name": "qwen2.5-coder-0.5b"})
 async def pull(ask: Ask, *, name: b.Text = "") -> Answer:
     """Downloads an embedded model; the list of models tells how far it is."""
     _need_change(ask).downloads.begin(name)
-    return _now(ask)
+    return _current_model(ask)
 
 
 @route("GET /v1/model", "look")

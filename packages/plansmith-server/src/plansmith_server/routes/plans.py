@@ -24,7 +24,7 @@ from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import HttpProblem, in_reader_language, problem_view
 from plansmith_server.provenance import plan_origins, run_origins
 from plansmith_server.routes.runs import EDITED
-from plansmith_server.views import exported, received
+from plansmith_server.views import export_plan, parse_plan
 
 
 class Difference(BaseModel):
@@ -63,7 +63,7 @@ async def show(ask: Ask, given: b.PlanQuery) -> Answer:
     value = plan.to_json()
     if given.dialect is not None:
         run = await ask.smith.get(ask.run) if given.results else None
-        value = in_reader_language(exported(plan, given.dialect, run), ask.language)
+        value = in_reader_language(export_plan(plan, given.dialect, run), ask.language)
     headers = {"ETag": f'"{plan.hash}"'}
     return Response(stored_json(value), headers=headers, media_type="application/json")
 
@@ -81,10 +81,10 @@ async def edit(ask: Ask, given: b.PlanBody) -> Answer:
         hint, why = Sentence("read the plan again"), Sentence("the plan was changed meanwhile")
         raise HttpProblem(412, "changed_meanwhile", why, hint=hint)
     agents = ask.runs.intake.agents()
-    plan, notes = received(given.plan, given.dialect, goal=run.request, agents=agents)
+    plan, notes = parse_plan(given.plan, given.dialect, goal=run.request, agents=agents)
     await ask.runs.editing.edit(ask.run, plan, by=ask.by, notes=notes)
     await ask.runs.ask_for_review(ask.run, EDITED)
-    return await ask.shown()
+    return await ask.run_view()
 
 
 @route("POST /v1/runs/{id}/plan/check", "look", answer=v.PlanView)
@@ -93,24 +93,24 @@ async def check(ask: Ask, given: b.PlanBody) -> Answer:
     journal = await ask.state.journal(ask.run)
     specs = (await ask.runs.intake.callees()).specs
     known = await run_origins(ask.smith, journal.events, specs)
-    view, plan = await _checked(ask.smith, given, run=journal.run)
+    view, plan = await _check_plan(ask.smith, given, run=journal.run)
     return view | {"origins": plan_origins(plan, journal.run.plan, known)}
 
 
 @route("POST /v1/plans/check", "look", answer=v.PlanView)
 async def check_new(ask: Ask, given: b.NewPlanBody) -> Answer:
     """Checks a plan of no run; saves nothing."""
-    view, _ = await _checked(ask.state.for_team(given.team, given.database).smith, given)
+    view, _ = await _check_plan(ask.state.for_team(given.team, given.database).smith, given)
     return view | {"origins": {}}
 
 
-async def _checked(
+async def _check_plan(
     smith: Plansmith, given: b.PlanBody, *, run: Run | None = None
-) -> tuple[v.Shown, Plan]:
+) -> tuple[v.JsonObject, Plan]:
     """Reads and checks a plan, of a run if given; returns what is known, in the plan language."""
     intake, goal = smith.runs.intake, run.request if run else ""
     agents = intake.agents()
-    read, notes = received(given.plan, given.dialect, goal=goal, agents=agents)
+    read, notes = parse_plan(given.plan, given.dialect, goal=goal, agents=agents)
     earlier = await intake.usable_results(run.options, run.earlier) if run else None
     plan, used = await intake.pinned(read), list[Problem]()
     if earlier is not None:
@@ -139,13 +139,13 @@ async def _checked(
 async def undo(ask: Ask) -> Answer:
     """Goes back to the previous plan."""
     await ask.runs.editing.undo(ask.run, by=ask.by)
-    return await ask.shown()
+    return await ask.run_view()
 
 
 @route("GET /v1/runs/{id}/plans", "look", answer=Revisions)
 async def revisions(ask: Ask) -> Answer:
     """Returns every plan of the run, oldest first."""
-    found, errors = list[v.Shown](), dict[str, str]()
+    found, errors = list[v.JsonObject](), dict[str, str]()
     for event in (await ask.state.journal(ask.run)).events:
         body = event.body
         if isinstance(body, e.StepFailed):
@@ -167,7 +167,7 @@ async def diff(ask: Ask, given: b.DiffQuery) -> Answer:
     if not 1 <= min(first, last) <= max(first, last) <= len(found):
         raise Refused(f"run {ask.run} has {len(found)} plans", hint=Sentence("name two of them"))
     diff = diff_plans(*(found[each - 1].replace(revision=1) for each in (first, last)))
-    changes: list[v.Shown] = [
+    changes: list[v.JsonObject] = [
         {"kind": "plan", **each.model_dump(mode="json")} for each in diff.plan
     ]
     for kind, steps in (("added", diff.added), ("removed", diff.removed)):

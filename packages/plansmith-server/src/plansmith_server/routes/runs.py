@@ -29,10 +29,10 @@ from plansmith_server import bodies as b
 from plansmith_server import views as v
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import HttpProblem
-from plansmith_server.routes.conversations import said
+from plansmith_server.routes.conversations import say_and_show
 from plansmith_server.routes.files import step_result, work_files
 from plansmith_server.state import ServerState
-from plansmith_server.views import plan_of, received
+from plansmith_server.views import parse_plan, plan_of
 
 EDITED: Final = Sentence("review.edited")
 # A report brings its own style, named by its hash, and no script.
@@ -43,17 +43,17 @@ _REPORT_POLICY: Final = POLICY.replace("default-src 'none'", "default-src 'self'
 async def create(ask: Ask, given: b.NewRun) -> Answer:
     """Plans a request, also in a conversation, or takes a plan; it continues without the client."""
     if given.conversation is not None:
-        turn = await said(ask, given, given.request or "", conversation=given.conversation)
+        view = await say_and_show(ask, given, given.request or "", conversation=given.conversation)
         if not ask.wait_s:
-            return turn
-        state = await ask.state.for_run(turn["id"], acts=False)
-        return {**turn, **await _at_rest(ask, state, turn["id"])}
+            return view
+        state = await ask.state.for_run(view["id"], acts=False)
+        return {**view, **await _at_rest(ask, state, view["id"])}
     state, goal = ask.state.for_team(given.team, given.database), given.request or ""
     runs, wanted = state.smith.runs, PlanRequest(goal, **given.options())
     new = NewRun(goal, run_id=runs.journals.new_id(), options=wanted.options(), by=ask.by)
     if given.plan is not None:
         agents = runs.intake.agents()
-        plan, notes = received(given.plan, wanted.dialect, goal=goal, agents=agents)
+        plan, notes = parse_plan(given.plan, wanted.dialect, goal=goal, agents=agents)
         new = replace(new, request=goal or plan.goal, plan=plan, notes=notes)
     try:
         await runs.create(new)
@@ -64,7 +64,7 @@ async def create(ask: Ask, given: b.NewRun) -> Answer:
     return await _at_rest(ask, state, new.run_id)
 
 
-async def _at_rest(ask: Ask, state: ServerState, run_id: str) -> v.Shown:
+async def _at_rest(ask: Ask, state: ServerState, run_id: str) -> v.JsonObject:
     """Returns a run, once it is over or needs a person if the client waits for that."""
     if ask.wait_s:
         await state.wait(state.background.at_rest(run_id), ask.wait_s)
@@ -123,14 +123,13 @@ async def show(ask: Ask) -> Answer:
 
 
 @route("DELETE /v1/runs/{id}", "approve", status=204)
-async def remove(ask: Ask) -> Answer:
+async def remove(ask: Ask) -> None:
     """Cancels a run if it is open, and deletes it once nobody works on it any more."""
     if not (await ask.state.run(ask.run)).status.over:
         await ask.state.background.halt_planning(ask.run)
         await ask.smith.cancel(ask.run, by=ask.by)
     await delete_run(ask.runs.journals, ask.run, by=ask.by)
     ask.state.open_runs.forget(ask.run)
-    return web.Response(status_code=204)
 
 
 @route("GET /v1/runs/{id}/events", "look", answer=v.Listed)
@@ -145,7 +144,7 @@ async def step(ask: Ask, *, download: bool = False) -> Answer:
     """Shows a step with its inputs, result, attempts and model calls; or saves its whole result."""
     if download:
         return await step_result(ask, ask.path("step"))
-    return await v.inspected(ask.smith, ask.run, ask.path("step"))
+    return await v.step_details(ask.smith, ask.run, ask.path("step"))
 
 
 @route("GET /v1/runs/{id}/report", "look", media="text/markdown")
@@ -174,7 +173,7 @@ async def cancel(ask: Ask, *, reason: b.Long = "") -> Answer:
         raise Refused(Sentence("run {run} is over", run=ask.run))
     await ask.state.background.halt_planning(ask.run)
     await ask.smith.cancel(ask.run, by=ask.by, reason=reason)
-    return await ask.shown()
+    return await ask.run_view()
 
 
 @route("POST /v1/runs/{id}/pause", "propose", answer=v.RunView, example=b.REASON)
@@ -182,7 +181,7 @@ async def pause(ask: Ask, *, reason: b.Long = "") -> Answer:
     """Pauses a run: starts no more steps, lets running ones end."""
     await ask.state.background.halt_planning(ask.run)
     await ask.runs.stopping.pause_at_once(ask.run, by=ask.by, reason=reason)
-    return await ask.shown()
+    return await ask.run_view()
 
 
 @route(
@@ -210,7 +209,7 @@ async def repair(ask: Ask) -> Answer:
     """Repairs a damaged run: keeps it up to its last good event, paused."""
     await ask.runs.journals.repair(ask.run, by=ask.by)
     ask.state.open_runs.forget(ask.run)
-    return await ask.shown()
+    return await ask.run_view()
 
 
 @route(
@@ -230,7 +229,7 @@ async def retry(
         return await _plan_again(ask, old)
     run = await ask.smith.retry(ask.run, from_step=from_step, plan=new, by=ask.by)
     await ask.runs.ask_for_review(run.id, Sentence("review.continues"))
-    return await ask.shown(run.id)
+    return await ask.run_view(run.id)
 
 
 @route("POST /v1/runs/{id}/rerun", "propose", answer=v.RunView, status=202)
@@ -241,20 +240,20 @@ async def rerun(ask: Ask) -> Answer:
         return await _plan_again(ask, old)
     run = await ask.smith.rerun(ask.run, by=ask.by)
     await ask.runs.ask_for_review(run.id, Sentence("review.reruns"))
-    return await ask.shown(run.id)
+    return await ask.run_view(run.id)
 
 
 async def _plan_again(ask: Ask, old: Run) -> Answer:
     journal = await ask.runs.repeating.ask_again(old, by=ask.by)
     ask.state.background.go_on(journal.id)
-    return await ask.shown(journal.id)
+    return await ask.run_view(journal.id)
 
 
 @route("POST /v1/runs/{id}/take-back", "propose", answer=v.RunView, status=202)
 async def take_back(ask: Ask) -> Answer:
     """Makes a run that takes back what a finished run did; it waits for review."""
     run = await ask.runs.undo_plan(ask.run, by=ask.by)
-    return await ask.shown(run.id)
+    return await ask.run_view(run.id)
 
 
 @route("POST /v1/runs/{id}/skip", "approve", answer=v.RunView, example={"step": "weather"})
@@ -263,7 +262,7 @@ async def skip(ask: Ask, *, step: b.Short) -> Answer:
     work = ask.runs.stopping.skip(ask.run, step, by=ask.by)
     # Not until the first event: that may be one of the process that executes the run.
     await ask.state.background.do_and_continue(ask.run, work)
-    return await ask.shown()
+    return await ask.run_view()
 
 
 @route("GET /v1/metrics", "look")

@@ -6,15 +6,13 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from starlette.responses import Response
-
 from plansmith.errors import Refused
 from plansmith.plan.schedules import Fire, Schedule
 from plansmith.plan.timing import check_timing, next_fires
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import of_error
-from plansmith_server.views import Listed, Shown, plan_of
+from plansmith_server.views import JsonObject, Listed, plan_of
 
 
 @route("GET /v1/schedules", "look", answer=Listed)
@@ -93,10 +91,9 @@ async def change(ask: Ask, given: b.ChangedSchedule) -> Answer:
 
 
 @route("DELETE /v1/schedules/{id}", "approve", status=204)
-async def remove(ask: Ask) -> Answer:
+async def remove(ask: Ask) -> None:
     """Removes a schedule; its history and runs stay."""
     await ask.smith.schedules.remove(ask.path("id"))
-    return Response(status_code=204)
 
 
 @route("POST /v1/schedules/{id}/pause", "propose", example=b.REASON)
@@ -138,9 +135,9 @@ async def history(ask: Ask, *, limit: b.Page = 50) -> Answer:
     return {"items": [_fire(ask, each) for each in fires]}
 
 
-async def _view(ask: Ask, schedule: Schedule) -> Shown:
-    shown = {"locale": ask.language}
-    value: dict[str, Any] = schedule.model_dump(mode="json", exclude={"plan"}, context=shown)
+async def _view(ask: Ask, schedule: Schedule) -> JsonObject:
+    context = {"locale": ask.language}
+    value: dict[str, Any] = schedule.model_dump(mode="json", exclude={"plan"}, context=context)
     return {
         **value,
         "state": schedule.state,
@@ -150,6 +147,6 @@ async def _view(ask: Ask, schedule: Schedule) -> Shown:
     }
 
 
-def _fire(ask: Ask, fire: Fire) -> Shown:
-    value: Shown = fire.model_dump(mode="json", context={"locale": ask.language})
+def _fire(ask: Ask, fire: Fire) -> JsonObject:
+    value: JsonObject = fire.model_dump(mode="json", context={"locale": ask.language})
     return value

@@ -21,7 +21,7 @@ from plansmith_server.team.auth import PROBE
 from plansmith_server.team.notices import Channel
 from plansmith_server.team.tenant_book import Tenant
 from plansmith_server.team.tokens import SCOPES
-from plansmith_server.views import Listed, Shown
+from plansmith_server.views import JsonObject, Listed
 
 _STORE_S: Final = 2.0
 _NOTICED: Final = ("name", "sent", "failed", "error", "at")
@@ -85,20 +85,20 @@ async def settings(ask: Ask) -> Answer:
     """Lists the settings, each with where it was set; shows no secret."""
     wiring = ask.state.wiring
     items = [
-        {"name": name, "value": _within(wiring.tenant, name, value), "source": source}
+        {"name": name, "value": _for_tenant(wiring.tenant, name, value), "source": source}
         for name, value, source in rows(wiring.settings.stages())
     ]
     return {"items": items}
 
 
-def _within(tenant: Tenant | None, name: str, value: Any) -> Any:
+def _for_tenant(tenant: Tenant | None, name: str, value: Any) -> Any:
     """Returns a value as a tenant may see it: where its store and its folder are, it may not."""
     if tenant is None:
         return value
     if name == "store":
         return HIDDEN
     if isinstance(value, list):
-        return [_within(tenant, "", each) for each in cast("list[object]", value)]
+        return [_for_tenant(tenant, "", each) for each in cast("list[object]", value)]
     return value.removeprefix(f"{tenant.home}/") if isinstance(value, str) else value
 
 
@@ -118,7 +118,7 @@ async def test_notice(ask: Ask) -> Answer:
     return _channel(sender.channels[name])
 
 
-def _channel(channel: Channel) -> Shown:
+def _channel(channel: Channel) -> JsonObject:
     given = channel.settings
     # Where it leads, without user, password, path and query.
     place = HIDDEN if SECRET.fullmatch(given.url) else address(given.url)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from starlette.responses import Response
-
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
@@ -13,7 +11,7 @@ from plansmith.runs.intake import SEEN_FIRST
 from plansmith.templates.book import Template
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
-from plansmith_server.views import Listed, RunView, Shown, plan_of
+from plansmith_server.views import JsonObject, Listed, RunView, plan_of
 
 _ROW = ("name", "version", "request", "parameters", "needed", "saved_by", "saved_at", "run")
 
@@ -36,30 +34,30 @@ async def listing(ask: Ask) -> Answer:
     }
 
 
-def _row(template: Template) -> Shown:
+def _row(template: Template) -> JsonObject:
     return {"goal": template.plan.goal, **{name: getattr(template, name) for name in _ROW}}
 
 
 @route("POST /v1/templates", "propose", status=201)
 async def create(ask: Ask, given: b.NewTemplate) -> Answer:
     """Saves a plan as a template, or as the next version of one."""
-    return await _saved(ask, plan_of(given.plan), given)
+    return await _save(ask, plan_of(given.plan), given)
 
 
 @route("POST /v1/runs/{id}/template", "propose", status=201)
 async def of_run(ask: Ask, given: b.TemplateOfRun) -> Answer:
     """Saves the plan of a finished run as a template."""
-    return await _saved(ask, await ask.state.run(ask.run), given)
+    return await _save(ask, await ask.state.run(ask.run), given)
 
 
-async def _saved(ask: Ask, what: Plan | Run, given: b.TemplateOfRun) -> Shown:
+async def _save(ask: Ask, what: Plan | Run, given: b.TemplateOfRun) -> JsonObject:
     made = await ask.smith.templates.save(
         what, given.name, parameters=given.parameters, required=given.required, by=ask.by
     )
     return _whole(made)
 
 
-def _whole(template: Template) -> Shown:
+def _whole(template: Template) -> JsonObject:
     return {**_row(template), "plan": template.plan.to_json(), "hash": template.plan.hash}
 
 
@@ -70,10 +68,9 @@ async def show(ask: Ask) -> Answer:
 
 
 @route("DELETE /v1/templates/{name}", "approve", status=204)
-async def remove(ask: Ask) -> Answer:
+async def remove(ask: Ask) -> None:
     """Removes a template, or one version of it."""
     await ask.smith.templates.remove(ask.path("name"))
-    return Response(status_code=204)
 
 
 @route(
@@ -88,4 +85,4 @@ async def use(ask: Ask, *, parameters: dict[str, Json] | None = None) -> Answer:
     book, name = ask.smith.templates, ask.path("name")
     run = await book.use(name, parameters or {}, by=ask.by, language=ask.language)
     await ask.runs.ask_for_review(run.id, SEEN_FIRST)
-    return await ask.shown(run.id)
+    return await ask.run_view(run.id)

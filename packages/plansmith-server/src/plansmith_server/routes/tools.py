@@ -13,7 +13,7 @@ from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.shown_settings import address
 from plansmith_server.state import ServerState
-from plansmith_server.views import Listed, Shown, clip
+from plansmith_server.views import JsonObject, Listed, clip
 
 _MOST: Final = 50
 _CARD: Final = ("name", "status", "hash", "why", "changes", "card")
@@ -62,7 +62,7 @@ async def last_result(ask: Ask, *, tool: b.Short) -> Answer:
     return {"result": None, "run": None}
 
 
-async def waiting_tools(state: ServerState) -> list[Shown]:
+async def waiting_tools(state: ServerState) -> list[JsonObject]:
     """Returns the servers and tools that wait for a person's approval."""
     return [
         {
@@ -107,7 +107,7 @@ async def approve(ask: Ask, given: b.Approval) -> Answer:
 @route("GET /v1/agents", "look", answer=Listed)
 async def agents(ask: Ask) -> Answer:
     """Lists the agents that plans can use, and the cards of all registered agents."""
-    items: list[Shown] = [
+    items: list[JsonObject] = [
         {
             "name": spec.name,
             "description": spec.description,
@@ -122,9 +122,9 @@ async def agents(ask: Ask) -> Answer:
     return {"items": items}
 
 
-def _card(standing: Standing) -> Shown:
-    shown = {name: getattr(standing, name) for name in _CARD}
-    return {**shown, "kind": "card", "url": address(standing.settings.url)}
+def _card(standing: Standing) -> JsonObject:
+    fields = {name: getattr(standing, name) for name in _CARD}
+    return {**fields, "kind": "card", "url": address(standing.settings.url)}
 
 
 @route(
@@ -139,6 +139,6 @@ async def approve_agent(ask: Ask, given: b.AgentApproval) -> Answer:
         raise Refused(Sentence("there are no A2A agents"), hint="plansmith agents add URL")
     standing = await registry.approve(given.name, given.hash, by=ask.by.name)
     for each in ask.state.live:
-        await each.refresh()
+        each.refresh()
     ask.state.log.info("agent_approved", name=given.name, by=ask.by.name)
     return _card(standing)

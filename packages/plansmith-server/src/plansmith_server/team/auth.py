@@ -92,7 +92,7 @@ class Auth:
         """Returns for whom a one-time link is, if it is valid; `take` uses it up."""
         if not given:
             return None
-        if same(given, self.link_token):
+        if same_secret(given, self.link_token):
             self.link_token = "" if take else self.link_token
             return NOBODY
         now, tokens = self._now(), self._tokens
@@ -147,7 +147,7 @@ class Auth:
 
     def grant(self, *, bearer: str, cookie: str) -> Grant | None:
         """Returns what a request's token, or else its cookie, allows; None if neither is valid."""
-        if same(bearer, self._token):
+        if same_secret(bearer, self._token):
             return Grant("", Actor(kind="person", name=self.by), PERSON_SCOPES)
         now, is_old = self._now(), False
         found = self._tokens.find(bearer, kind="token", now=now) if bearer else None
@@ -162,7 +162,7 @@ class Auth:
         return Grant(found.name, found.actor, found.rights, found, is_new=is_old)
 
 
-def same(given: str, wanted: str) -> bool:
+def same_secret(given: str, wanted: str) -> bool:
     """Compares two secrets in constant time; an empty one is never the same."""
     return bool(wanted) and hmac.compare_digest(given.encode(errors="replace"), wanted.encode())
 
@@ -207,7 +207,7 @@ def need_scope(scope: MutableMapping[str, Any], wanted: str) -> Grant:
     return grant
 
 
-def scoped(route: Route, wanted: str) -> Route:
+def with_scope(route: Route, wanted: str) -> Route:
     """Restricts a route to clients that have a scope."""
     inside: ASGIApp = route.app
 

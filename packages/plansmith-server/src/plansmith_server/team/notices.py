@@ -27,7 +27,7 @@ from plansmith.ports import Clock
 from plansmith.secrets import SecretBox
 from plansmith.text import clip, safe
 from plansmith_server.ops.logs import Log
-from plansmith_server.ops.tasks import beside
+from plansmith_server.ops.tasks import background_tasks
 from plansmith_server.settings import SECRET, NoticeSettings, is_secure
 from plansmith_server.views import awaits_review
 
@@ -152,7 +152,7 @@ class Notices:
 
     def sending(self) -> AbstractAsyncContextManager[None]:
         """Sends what is queued, as long as the context is open."""
-        return beside(*(self._send_all(each) for each in self.channels.values()))
+        return background_tasks(*(self._send_all(each) for each in self.channels.values()))
 
     def tell(self, channel: Channel, notice: Notice) -> None:
         """Queues a notice without any secret; drops it if far too many wait already."""
@@ -167,8 +167,8 @@ class Notices:
         """Sends a test, once; raises why it failed."""
         channel = self.channels[name]
         text = Sentence("This is a test. Notices from Plansmith arrive here.")
-        shown = in_language(text, channel.settings.language)
-        await self._once(channel, Notice("Plansmith", shown, {"event": "test"}))
+        message = in_language(text, channel.settings.language)
+        await self._once(channel, Notice("Plansmith", message, {"event": "test"}))
 
     async def _send_all(self, channel: Channel) -> None:
         while True:
@@ -235,8 +235,8 @@ def notice_of(settings: NoticeSettings, items: Sequence[Waiting], base: str) -> 
     language = settings.language
     listed = [one.to_json(settings.page or base) for one in items[:_LISTED]]
     lines = [
-        f"{in_language(one.sentence, language)}\n{shown['link']}"
-        for one, shown in zip(items, listed, strict=False)
+        f"{in_language(one.sentence, language)}\n{row['link']}"
+        for one, row in zip(items, listed, strict=False)
     ]
     if len(items) > _LISTED:
         rest = Sentence("{count} more; the inbox has them all", count=len(items) - _LISTED)

@@ -23,9 +23,9 @@ from starlette.types import Receive, Scope, Send
 from plansmith.errors import Misconfigured, PlansmithError, Refused
 from plansmith.plan.sentence import Sentence
 from plansmith_server.ops.logs import Log
-from plansmith_server.plain_pages import onward
+from plansmith_server.plain_pages import redirect_page
 from plansmith_server.settings import OidcSettings, is_secure
-from plansmith_server.team.auth import Auth, same
+from plansmith_server.team.auth import Auth, same_secret
 from plansmith_server.team.tenant_book import TenantBook
 from plansmith_server.team.tokens import Member
 
@@ -50,7 +50,7 @@ class ProviderAway(PlansmithError):
     """The provider does not answer as it should."""
 
 
-class _Begun(NamedTuple):
+class _PendingLogin(NamedTuple):
     """A log-in that a browser has begun; the browser keeps it, signed, and the server nothing."""
 
     state: str
@@ -68,32 +68,32 @@ class OidcClient:
         self.settings = settings
         self.redirect = redirect
         self._now = monotonic
-        self._about: dict[str, str] = {}
-        self._about_at = 0.0
+        self._endpoints: dict[str, str] = {}
+        self._endpoints_at = 0.0
         self._keys: dict[str, Any] = {}
         self._keys_at = float("-inf")
 
-    async def address(self, begun: _Begun) -> str:
+    async def address(self, pending: _PendingLogin) -> str:
         given = {
             "response_type": "code",
             "client_id": self.settings.client_id,
             "redirect_uri": self.redirect,
             "scope": " ".join(self.settings.scopes),
-            "state": begun.state,
-            "nonce": begun.nonce,
-            "code_challenge": challenge(begun.verifier),
+            "state": pending.state,
+            "nonce": pending.nonce,
+            "code_challenge": challenge(pending.verifier),
             "code_challenge_method": "S256",
         }
         where = (await self._discovered())["authorization_endpoint"]
         return f"{where}{'&' if '?' in where else '?'}{urlencode(given)}"
 
-    async def claims(self, code: str, begun: _Begun) -> Mapping[str, Any]:
+    async def claims(self, code: str, pending: _PendingLogin) -> Mapping[str, Any]:
         """Exchanges a code for an id token; returns its claims if everything about it is right."""
         given = {
             "grant_type": "authorization_code",
             "code": code,
             "redirect_uri": self.redirect,
-            "code_verifier": begun.verifier,
+            "code_verifier": pending.verifier,
             "client_id": self.settings.client_id,
         }
         auth = None
@@ -109,7 +109,7 @@ class OidcClient:
         if not isinstance(token, str):
             raise Refused(Sentence("the provider gave no id token"))
         found = await self._verified(token)
-        if not hmac.compare_digest(str(found.get("nonce", "")).encode(), begun.nonce.encode()):
+        if not hmac.compare_digest(str(found.get("nonce", "")).encode(), pending.nonce.encode()):
             raise Refused(Sentence("the id token is for another log-in: its nonce is wrong"))
         return found
 
@@ -133,8 +133,8 @@ class OidcClient:
         except (jwt.PyJWTError, ValueError, TypeError) as error:
             raise Refused(Sentence("the id token is not valid: {error}", error=error)) from None
         named: Any = found["aud"]
-        many = not isinstance(named, str) and len(named) > 1
-        if (many or "azp" in found) and found.get("azp") != self.settings.client_id:
+        has_many = not isinstance(named, str) and len(named) > 1
+        if (has_many or "azp" in found) and found.get("azp") != self.settings.client_id:
             raise Refused(Sentence("the id token was made for another client"))
         return found
 
@@ -156,7 +156,7 @@ class OidcClient:
 
     async def _discovered(self) -> dict[str, str]:
         """Returns the addresses of the provider, read again after an hour."""
-        if not self._about or self._now() - self._about_at > _KEPT_S:
+        if not self._endpoints or self._now() - self._endpoints_at > _KEPT_S:
             issuer = self.settings.issuer
             found = await _fetch("GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
             if found.get("issuer") != issuer:
@@ -164,13 +164,13 @@ class OidcClient:
                 hint = Sentence("set oidc.issuer to '{issuer}', if you trust it", issuer=other)
                 why = Sentence("{issuer} says that it is another issuer", issuer=issuer)
                 raise Misconfigured(why, hint=hint)
-            about = {name: str(found.get(name, "")) for name in _ENDPOINTS}
-            wrong = [name for name, where in about.items() if not is_secure(where)]
+            endpoints = {name: str(found.get(name, "")) for name in _ENDPOINTS}
+            wrong = [name for name, where in endpoints.items() if not is_secure(where)]
             if wrong:
                 why = Sentence("{issuer} has no usable {name}", issuer=issuer, name=wrong[0])
                 raise Misconfigured(why, hint=Sentence("the provider must offer it at https://"))
-            self._about, self._about_at = about, self._now()
-        return self._about
+            self._endpoints, self._endpoints_at = endpoints, self._now()
+        return self._endpoints
 
 
 def challenge(verifier: str) -> str:
@@ -216,21 +216,21 @@ class OidcLogin:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Begins or ends a log-in; says little when it fails, and logs the rest."""
         try:
-            at_start = scope["path"] == _LOGIN
-            answer = await (self._begin() if at_start else self._end(Request(scope)))
+            is_start = scope["path"] == _LOGIN
+            answer = await (self._begin() if is_start else self._end(Request(scope)))
         except PlansmithError as error:
             self.log.warning("login_failed", error=str(error))
-            refused = isinstance(error, Refused)
-            why = html.escape(error.message) if refused else "the provider is away"
-            answer = HTMLResponse(_FAILED.format(why=why), 403 if refused else 502)
+            is_refused = isinstance(error, Refused)
+            why = html.escape(error.message) if is_refused else "the provider is away"
+            answer = HTMLResponse(_FAILED.format(why=why), 403 if is_refused else 502)
         await answer(scope, receive, send)
 
     async def _begin(self) -> Response:
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         until = str(int(self.now().timestamp() + _LASTS_S))
-        begun = _Begun(state, nonce, verifier, until)
-        response = RedirectResponse(await self.client.address(begun), 303)
-        text = ".".join(begun)
+        pending = _PendingLogin(state, nonce, verifier, until)
+        response = RedirectResponse(await self.client.address(pending), 303)
+        text = ".".join(pending)
         signed = f"{text}.{self.auth.sign(f'login {text}')}"
         response.set_cookie(value=signed, max_age=int(_LASTS_S), **self._cookie)
         return response
@@ -239,17 +239,17 @@ class OidcLogin:
         """Takes a browser back: checks that it began here, and logs the person in."""
         given, settings, cookie = request.query_params, self.client.settings, self._cookie
         signed, _, signature = request.cookies.get(cookie["key"], "").rpartition(".")
-        if not same(signature, self.auth.sign(f"login {signed}")):
+        if not same_secret(signature, self.auth.sign(f"login {signed}")):
             raise Refused(Sentence("this log-in was begun in another browser"))
-        begun = _Begun(*signed.split("."))
-        is_over = int(begun.until) < self.now().timestamp()
-        if is_over or not same(given.get("state", ""), begun.state):
+        pending = _PendingLogin(*signed.split("."))
+        is_over = int(pending.until) < self.now().timestamp()
+        if is_over or not same_secret(given.get("state", ""), pending.state):
             raise Refused(Sentence("this log-in was not begun here, or too long ago"))
         if given.get("iss", settings.issuer) != settings.issuer:
             raise Refused(Sentence("the answer is from another provider"))
         if "code" not in given:
             raise Refused(Sentence("the provider refused"))
-        who = settings.claimed(await self.client.claims(given["code"], begun))
+        who = settings.claimed(await self.client.claims(given["code"], pending))
         if who.tenant and self.book is None:
             raise Refused(Sentence("this server has no tenants"))
         tenant = self.book.get(who.tenant).key if who.tenant and self.book else ""
@@ -257,7 +257,7 @@ class OidcLogin:
         member = Member(user=who.user, role=who.role, tenant=tenant)
         login = self.auth.log_in(member, lasts=hours)
         self.log.info("logged_in", user=member.user, role=member.role)
-        response = onward(f"/#login={self.auth.page_key(login)}")
+        response = redirect_page(f"/#login={self.auth.page_key(login)}")
         self.auth.set_cookie(response, login, secure=cookie["secure"], lasts=hours)
         response.delete_cookie(**cookie)
         return response

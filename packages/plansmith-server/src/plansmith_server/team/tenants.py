@@ -19,7 +19,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import SHARE
 from plansmith_server.errors import HttpProblem
 from plansmith_server.ops.logs import Log
-from plansmith_server.ops.tasks import beside
+from plansmith_server.ops.tasks import background_tasks
 from plansmith_server.team.auth import grant_of
 from plansmith_server.team.tenant_book import Tenant, TenantBook
 
@@ -58,7 +58,7 @@ class Tenants:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         try:
-            async with beside(self._watch()):
+            async with background_tasks(self._watch()):
                 yield
         finally:
             await asyncio.gather(*[self._stop(key) for key in [*self._serving]])

@@ -89,12 +89,41 @@ def plan(*steps: dict[str, Any], goal: str = "a goal") -> dict[str, Any]:
 
 
 @dataclass
-class House:
+class ApiClient:
+    """Somebody who speaks to the API; every answer has to have the status that is expected."""
+
+    client: httpx.AsyncClient
+
+    async def call(
+        self, method: str, path: str, body: Any = None, status: int = 200, **more: Any
+    ) -> Any:
+        if method not in ("GET", "DELETE"):
+            more["json"] = {} if body is None else body
+        answer = await self.client.request(method, path, **more)
+        assert answer.status_code == status, answer.text
+        return answer.json() if answer.content else None
+
+    async def get(self, path: str, status: int = 200, **more: Any) -> Any:
+        return await self.call("GET", path, status=status, **more)
+
+    async def post(self, path: str, body: Any = None, status: int = 200, **more: Any) -> Any:
+        return await self.call("POST", path, body, status, **more)
+
+    async def begin(self, *steps: dict[str, Any], **more: Any) -> Any:
+        """A run of a ready plan."""
+        return await self.post("/v1/runs", {"plan": plan(*steps), **more}, 202)
+
+    async def approve(self, run: Any, status: int = 200) -> Any:
+        body = {"approve": run["hash"]}
+        return await self.post(f"/v1/runs/{run['id']}/decision", body, status)
+
+
+@dataclass
+class House(ApiClient):
     """A server that runs, and a client that knows its token."""
 
     server_state: ServerState
     keys: Auth
-    client: httpx.AsyncClient
     url: str
     token: str
     tools: Tools
@@ -113,22 +142,13 @@ class House:
         headers = {"Authorization": f"Bearer {self.new_token(name, *scopes)}"}
         return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=120, verify=False)
 
-    async def get(self, path: str, **more: Any) -> Any:
-        response = await self.client.get(path, **more)
-        assert response.status_code == 200, response.text
-        return response.json()
-
-    async def post(self, path: str, body: Any = None, status: int = 200, **more: Any) -> Any:
-        response = await self.client.post(path, json={} if body is None else body, **more)
-        assert response.status_code == status, response.text
-        return response.json()
-
-    async def begin(self, *steps: dict[str, Any], **more: Any) -> Any:
-        """A run of a ready plan."""
-        return await self.post("/v1/runs", {"plan": plan(*steps), **more}, 202)
-
-    async def approve(self, run: Any) -> Any:
-        return await self.post(f"/v1/runs/{run['id']}/decision", {"approve": run["hash"]})
+    @contextlib.asynccontextmanager
+    async def browser(self, link: str = "") -> AsyncIterator[httpx.AsyncClient]:
+        """A browser that followed a one-time link: that of the server, or another one."""
+        async with httpx.AsyncClient(base_url=self.url, timeout=120, verify=False) as web:
+            answer = await web.get(f"/?token={link or self.keys.link_token}")
+            web.headers.update(page_header(answer.headers["location"]))
+            yield web
 
     async def finish(self, *steps: dict[str, Any], **more: Any) -> Any:
         """A run of a ready plan that was approved, once it is done."""
@@ -165,9 +185,9 @@ class House:
                 event[name] = json.loads(value) if name == "data" else value
 
 
-def page_header(told: str) -> dict[str, str]:
+def page_header(text: str) -> dict[str, str]:
     """What the page of a log-in sends with every request, by the address at which it began."""
-    return {"X-Plansmith-Page": told.partition("#login=")[2][:64]}
+    return {"X-Plansmith-Page": text.partition("#login=")[2][:64]}
 
 
 @contextlib.asynccontextmanager
@@ -223,9 +243,8 @@ async def serving(
         while not server.started:
             assert not task.done(), task.result()
             await asyncio.sleep(0)
-        yield House(
-            server_state, keys, client, base, token, tools, log, TokenFile(folder / "tokens.json")
-        )
+        tokens = TokenFile(folder / "tokens.json")
+        yield House(client, server_state, keys, base, token, tools, log, tokens)
     finally:
         await client.aclose()
         server.should_exit = True

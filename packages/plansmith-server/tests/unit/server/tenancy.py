@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
-from tests.unit.server.house import House, page_header, plan
+from tests.unit.server.house import ApiClient, House
 
 from plansmith_server.team.tenant_book import Tenant, TenantBook
 from plansmith_server.team.tokens import Member
@@ -58,35 +57,20 @@ def notes(tenant: Tenant) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-@dataclass
-class Client:
-    """A user of a tenant, over HTTP."""
+class Client(ApiClient):
+    """A user of a tenant."""
 
-    web: httpx.AsyncClient
-
-    async def call(self, method: str, path: str, body: Any = None, status: int = 200) -> Any:
-        """Calls the API; the status has to be this one."""
-        given: Any = {} if method in ("GET", "DELETE") else {"json": {} if body is None else body}
-        answer = await self.web.request(method, path, **given)
-        assert answer.status_code == status, answer.text
-        return answer.json() if answer.content else None
-
-    async def begin(self, *steps: dict[str, Any], **more: Any) -> Any:
-        """A run of a ready plan."""
-        return await self.call("POST", "/v1/runs", {"plan": plan(*steps), **more}, 202)
-
-    async def approve(self, run: Any, status: int = 200) -> Any:
-        """Approves the plan of a run."""
-        body = {"approve": run["hash"]}
-        return await self.call("POST", f"/v1/runs/{run['id']}/decision", body, status)
+    @property
+    def web(self) -> httpx.AsyncClient:
+        return self.client
 
     async def until(self, run_id: str, *statuses: str) -> Any:
         """The run once it has one of the statuses, by its stream and not by the clock."""
-        async with self.web.stream("GET", "/v1/events", params={"run": run_id}) as stream:
+        async with self.client.stream("GET", "/v1/events", params={"run": run_id}) as stream:
             async for line in stream.aiter_lines():
                 if not line.startswith("data:"):
                     continue
-                run = await self.call("GET", f"/v1/runs/{run_id}")
+                run = await self.get(f"/v1/runs/{run_id}")
                 if run["status"] in statuses:
                     return run
         raise AssertionError(f"the stream of {run_id} ended")
@@ -120,6 +104,5 @@ async def browser(
     member = Member(user=name, tenant=tenant.key if tenant else "", role=role)
     now = house.server_state.smith.runs.journals.clock.now()
     link = house.tokens.new_link(by="root", now=now, member=member)
-    async with httpx.AsyncClient(base_url=house.url, timeout=120, verify=False) as web:
-        web.headers.update(page_header((await web.get(f"/?token={link}")).headers["location"]))
+    async with house.browser(link) as web:
         yield Client(web)

@@ -172,8 +172,8 @@ async def test_sessions_of_mcp_are_bounded(tmp_path: Path, monkeypatch: pytest.M
     }
     accepts = {"Accept": "application/json, text/event-stream"}
     async with serving(tmp_path) as house, house.with_token("m", "mcp") as client:
-        told = [await client.post("/mcp", json=hello, headers=accepts) for _ in range(3)]
-    assert [each.status_code for each in told] == [200, 200, 503]
+        answers = [await client.post("/mcp", json=hello, headers=accepts) for _ in range(3)]
+    assert [each.status_code for each in answers] == [200, 200, 503]
 
 
 def test_a_tenant_that_uses_all_its_child_processes_leaves_the_others_theirs() -> None:

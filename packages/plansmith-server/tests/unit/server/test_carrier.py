@@ -27,7 +27,7 @@ from plansmith_cli.server_wiring import ServerWiring
 from plansmith_server import upkeep
 from plansmith_server.background import RunCarrier
 from plansmith_server.ops.logs import Log
-from plansmith_server.ops.tasks import beside
+from plansmith_server.ops.tasks import background_tasks
 from plansmith_server.serve import make_state
 from plansmith_server.state import ServerState
 
@@ -152,7 +152,7 @@ async def test_what_a_person_fires_now_is_sent_to_a_worker_by_every_server(tmp_p
         )
         async with Plansmith(store=url) as other:  # it has the role
             role = other.runs.journals.owners.role(f"schedules {smith.runs.journals.folder}")
-            async with role, beside(upkeep._fire_schedules(state)):  # type: ignore[arg-type]
+            async with role, background_tasks(upkeep._fire_schedules(state)):  # type: ignore[arg-type]
                 timing = Timing(every_minutes=60)
                 await smith.schedules.create(timing=timing, plan=kept, approve=kept.hash, name="n")
                 await until(lambda: smith.schedules.firing.execute is send)
@@ -167,9 +167,9 @@ async def test_what_a_person_fires_now_is_sent_to_a_worker_by_every_server(tmp_p
 async def test_orphans_are_adopted_while_and_although_summing_up_goes_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception | None
 ) -> None:
-    said, adopting = io.StringIO(), asyncio.Event()
+    log, adopting = io.StringIO(), asyncio.Event()
     wiring = ServerWiring(Settings(store=f"sqlite:///{tmp_path / 'runs.db'}"))
-    server = make_state(wiring, log=Log(said), tools=[], store=MemoryStore())
+    server = make_state(wiring, log=Log(log), tools=[], store=MemoryStore())
 
     async def sum_up() -> None:
         if failure is not None:
@@ -186,8 +186,8 @@ async def test_orphans_are_adopted_while_and_although_summing_up_goes_wrong(
     try:
         await until(adopting.is_set)
         assert server.ready
-        await until(lambda: ("runs_not_summed_up" in said.getvalue()) is (failure is not None))
-        assert "runs_not_resumed" not in said.getvalue()
+        await until(lambda: ("runs_not_summed_up" in log.getvalue()) is (failure is not None))
+        assert "runs_not_resumed" not in log.getvalue()
     finally:
         for each in tasks:
             each.cancel()

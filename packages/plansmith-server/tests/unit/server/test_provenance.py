@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from plansmith import Plan, ToolSpec
 from plansmith.plan import events as e
-from plansmith_server.provenance import origins, plan_origins
+from plansmith_server.provenance import Known, known_after, plan_origins
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 TOOLS = {
@@ -45,7 +45,9 @@ def proposed(made: Plan, origin: Any = "model") -> e.PlanProposed:
 
 def test_what_the_person_said_is_theirs_and_the_rest_the_models_or_a_default() -> None:
     made = plan(city="Oslo", days=3, unit="celsius", of={"$from": "b"}, text="see {{b.x}}")
-    found = origins(journal(e.RunCreated(request="weather in OSLO"), proposed(made)), TOOLS)
+    found = known_after(
+        journal(e.RunCreated(request="weather in OSLO"), proposed(made)), TOOLS, Known()
+    ).marks
     assert found == {
         "a": {
             "inputs.city": "request",
@@ -62,7 +64,7 @@ def test_a_value_that_no_model_wrote_is_never_called_the_models_or_the_persons(
     origin: str,
 ) -> None:
     events = journal(e.RunCreated(request="weather in Oslo"), proposed(plan(city="Rome"), origin))
-    assert origins(events, {}) == {"a": {"inputs.city": origin}}
+    assert known_after(events, {}, Known()).marks == {"a": {"inputs.city": origin}}
 
 
 VALUES = st.recursive(
@@ -75,6 +77,6 @@ VALUES = st.recursive(
 @given(st.dictionaries(st.text("xyz", min_size=1), VALUES, max_size=4))
 def test_every_argument_of_an_untouched_plan_keeps_its_origin(inputs: dict[str, Any]) -> None:
     made = plan(**inputs)
-    known = origins(journal(e.RunCreated(request=""), proposed(made)), {})
+    known = known_after(journal(e.RunCreated(request=""), proposed(made)), {}, Known()).marks
     assert plan_origins(made, made, known) == known
     assert plan_origins(made, None, {}).keys() == known.keys()

@@ -14,10 +14,10 @@ import pytest
 from plansmith.plan.data import Record
 from plansmith.secrets import SecretSource
 from plansmith_cli.config import Settings
-from plansmith_server.shown_settings import ADDRESSES, HIDDEN, address, leaves, shown
+from plansmith_server.shown_settings import ADDRESSES, HIDDEN, address, leaves, visible_value
 
 # The settings whose text a client is told as it stands; whoever adds one says so here too.
-TOLD = {
+VISIBLE = {
     *(f"models.{role}.model" for role in ("plan", "triage", "agents", "report")),
     *("planner.timezone", "planner.prompts", "review.never_for", "run.data_free", "builtin.hosts"),
     *("builtin.private", "builtin.writable", "mcp.files", "mcp.approvals"),
@@ -89,10 +89,10 @@ def test_no_text_of_the_settings_is_shown_unless_it_is_named() -> None:
     agent["url"] = agent["url"].replace("user:", "").replace("@host", ".host")
     settings = Settings.model_validate(value)
     assert len(planter.canaries) > 25
-    whole = {name: shown(name, value) for name, value in leaves(settings).items()}
+    whole = {name: visible_value(name, value) for name, value in leaves(settings).items()}
     for name, value in whole.items():
         found = [each for each in planter.canaries.values() if each in json.dumps(value)]
-        assert bool(found) == (name in TOLD), (name, value)
+        assert bool(found) == (name in VISIBLE), (name, value)
     assert whole["store"] == "postgresql://host.example/runs"
     assert whole["models.plan.base_url"] == "https://host.example"
     assert whole["models.plan.api_key_env"] == HIDDEN
@@ -101,7 +101,7 @@ def test_no_text_of_the_settings_is_shown_unless_it_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "visible"),
     [
         ("memory", "memory"),
         ("sqlite:////home/ann/runs.db", "sqlite:////home/ann/runs.db"),
@@ -114,6 +114,6 @@ def test_no_text_of_the_settings_is_shown_unless_it_is_named() -> None:
         ("s3cret", HIDDEN),
     ],
 )
-def test_an_address_is_shown_without_what_may_be_a_secret(url: str, told: str) -> None:
-    assert address(url) == told
+def test_an_address_is_shown_without_what_may_be_a_secret(url: str, visible: str) -> None:
+    assert address(url) == visible
     assert ADDRESSES

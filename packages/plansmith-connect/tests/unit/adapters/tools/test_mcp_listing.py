@@ -35,35 +35,35 @@ def read(*raw: Any, **settings: Any) -> Any:
     return read_listing("s", ServerSettings(command="c", **settings), list(raw))
 
 
-def spec(*, trusted: bool, said: dict[str, Any] | None = None, **hints: Any) -> ToolSpec:
-    tools = {"t": said} if said else {}
+def spec(*, trusted: bool, own: dict[str, Any] | None = None, **hints: Any) -> ToolSpec:
+    tools = {"t": own} if own else {}
     listing = read(tool(annotations=hints), trusted=trusted, tools=tools)
     made: ToolSpec = listing.tools["s.t"].spec
     return made
 
 
-SAID = {"effect": "final", "idempotent": False, "open_world": True, "timeout_s": 5.0}
+OWN = {"effect": "final", "idempotent": False, "open_world": True, "timeout_s": 5.0}
 
 
 @pytest.mark.parametrize(
-    ("hints", "said", "effect", "again", "outside"),
+    ("hints", "own", "effect", "again", "outside"),
     [
         ({"readOnlyHint": True}, None, Effect.READ, False, True),
         ({"readOnlyHint": True, "destructiveHint": True}, None, Effect.READ, False, True),
         ({"destructiveHint": True}, None, Effect.FINAL, False, True),
         ({"destructiveHint": False}, None, Effect.WRITE, False, True),
         ({"idempotentHint": True, "openWorldHint": False}, None, Effect.WRITE, True, False),
-        ({"readOnlyHint": True, "idempotentHint": True}, SAID, Effect.FINAL, False, True),
+        ({"readOnlyHint": True, "idempotentHint": True}, OWN, Effect.FINAL, False, True),
         ({}, None, Effect.WRITE, False, True),
     ],
 )
 def test_the_hints_of_a_trusted_server_become_effects_below_the_word_of_the_person(
-    hints: dict[str, Any], said: dict[str, Any] | None, effect: Effect, again: bool, outside: bool
+    hints: dict[str, Any], own: dict[str, Any] | None, effect: Effect, again: bool, outside: bool
 ) -> None:
-    made = spec(trusted=True, said=said, **hints)
+    made = spec(trusted=True, own=own, **hints)
     assert (made.effect, made.idempotent, made.open_world) == (effect, again, outside)
-    assert said is None or made.timeout_s == 5
-    assert spec(trusted=False, said={"effect": "read", "search": True}).search
+    assert own is None or made.timeout_s == 5
+    assert spec(trusted=False, own={"effect": "read", "search": True}).search
 
 
 @given(st.dictionaries(st.text(), JSON) | JSON)
@@ -171,13 +171,13 @@ async def test_a_tool_with_the_name_of_another_one_is_left_out_and_shadows_nothi
     def own(text: str) -> str:
         return f"mine: {text}"
 
-    told: list[str] = []
-    async with await approved(servers(told.append, raw=raw(trusted=True))) as source:
+    messages: list[str] = []
+    async with await approved(servers(messages.append, raw=raw(trusted=True))) as source:
         app = Plansmith(tools=[source, own] if first else [own, source])
         for _ in range(2):
             step = {"id": "e", "tool": "raw.echo", "inputs": {"text": "hi"}}
             run = await app.submit(Plan.model_validate({"goal": "echo", "steps": [step]}))
             run = await app.run(run.id)
             assert (run.status, run.steps["e"].result) == (RunStatus.DONE, "mine: hi")
-        [note] = [each for each in told if "'echo' is not used" in each]
+        [note] = [each for each in messages if "'echo' is not used" in each]
         assert "give the server another name" in note

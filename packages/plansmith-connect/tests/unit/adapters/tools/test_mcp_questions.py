@@ -86,10 +86,10 @@ async def test_a_question_nobody_answers_lapses_and_chooses_nothing() -> None:
         with pytest.raises(ToolFailed, match="no longer waits for the answer"):
             await reply(s, "b.ask", write.state, {"day": "mon"})
         # A call that only reads is made anew, and asks anew.
-        heard: list[str] = []
-        call = Call(key="k", progress=heard.append, reply=Reply({"day": "mon"}, read.state))
+        progress: list[str] = []
+        call = Call(key="k", progress=progress.append, reply=Reply({"day": "mon"}, read.state))
         again = await asked(s.call("a.ask", {}, call))
-        assert heard == ["its server no longer waits for the answer: the call is made again"]
+        assert progress == ["its server no longer waits for the answer: the call is made again"]
         assert again.state != read.state
 
 

@@ -45,8 +45,8 @@ class TestMcpServers(ToolSourceContract):
 async def test_nothing_starts_before_its_command_is_approved(tmp_path: Path) -> None:
     mark = tmp_path / "started"
     code = f"open({str(mark)!r}, 'w')"
-    told: list[str] = []
-    source = servers(told.append, s=ServerSettings(command=sys.executable, args=("-c", code)))
+    messages: list[str] = []
+    source = servers(messages.append, s=ServerSettings(command=sys.executable, args=("-c", code)))
     assert list(await source.tools()) == []
     [waiting] = await source.pending()
     with pytest.raises(ToolFailed, match="s has not been approved"):
@@ -56,7 +56,7 @@ async def test_nothing_starts_before_its_command_is_approved(tmp_path: Path) -> 
     assert str(mark) in waiting.text
     assert not mark.exists()
     assert source.statuses()[0].state == "unapproved"
-    assert told == ["the MCP server s waits for your approval"]
+    assert messages == ["the MCP server s waits for your approval"]
 
 
 async def test_an_approval_is_of_what_was_shown_and_by_somebody() -> None:
@@ -76,12 +76,12 @@ async def test_an_approval_is_of_what_was_shown_and_by_somebody() -> None:
 
 
 async def test_tools_are_there_only_after_each_was_approved() -> None:
-    told: list[str] = []
-    async with servers(told.append, raw=raw()) as source:
+    messages: list[str] = []
+    async with servers(messages.append, raw=raw()) as source:
         [start] = await source.pending()
         source.approve("raw", start.hash, by="ada")
         assert list(await source.tools()) == []
-        assert told[-1].startswith("tools of raw wait for your approval: raw.echo, raw.sum")
+        assert messages[-1].startswith("tools of raw wait for your approval: raw.echo, raw.sum")
         with pytest.raises(ToolFailed, match=r"raw\.echo has not been approved"):
             await use(source, "raw.echo", text="hi")
         echo = next(each for each in await source.pending() if each.name == "raw.echo")
@@ -99,12 +99,12 @@ async def test_tools_are_there_only_after_each_was_approved() -> None:
 # Changes after approval (M1)
 
 
-@pytest.mark.parametrize("told", [True, False])
-async def test_a_tool_that_changes_is_blocked_until_it_is_approved_again(told: bool) -> None:
+@pytest.mark.parametrize("notified", [True, False])
+async def test_a_tool_that_changes_is_blocked_until_it_is_approved_again(notified: bool) -> None:
     async with await approved(servers(raw=raw(bounds=limits(fresh_s=0.0)))) as source:
         assert await use(source, "raw.echo", text="hi") == "hi"
-        await use(source, "raw.change", tell=told)
-        if told:
+        await use(source, "raw.change", tell=notified)
+        if notified:
             await until(lambda: source._servers["raw"]._listing is None)
         names = [tool.name for tool in await source.tools()]
         assert "raw.echo" not in names
@@ -146,9 +146,9 @@ async def test_what_was_approved_once_needs_no_word_in_the_next_process(tmp_path
 
 
 async def test_tools_of_many_servers_stand_side_by_side_and_one_that_fails_hides_none() -> None:
-    told: list[str] = []
+    messages: list[str] = []
     named = {"one": raw(), "two": raw("two-pages"), "broken": raw("exit"), "a.b": raw()}
-    async with McpServers(named, approvals=Approvals(), tell=told.append) as source:
+    async with McpServers(named, approvals=Approvals(), tell=messages.append) as source:
         await approved(source)
         names = [tool.name for tool in await source.tools()]
         assert {"one.echo", "two.echo", "two.refuse", "a_x2e_b.echo"} <= set(names)
@@ -160,7 +160,7 @@ async def test_tools_of_many_servers_stand_side_by_side_and_one_that_fails_hides
         assert states["two"].tools == states["one"].tools > 20
         assert states["broken"].state == "failed"
         assert "the licence has run out" in states["broken"].detail
-        assert any("broken is not usable now" in each for each in told)
+        assert any("broken is not usable now" in each for each in messages)
 
 
 async def test_a_disabled_server_is_as_if_it_were_not_there() -> None:
@@ -175,8 +175,8 @@ async def test_a_disabled_server_is_as_if_it_were_not_there() -> None:
 async def test_a_missing_variable_concerns_its_own_server_only() -> None:
     named = {"raw": raw(), "lost": ServerSettings(command="${NO_SUCH_COMMAND}")}
     named["half"] = raw(env={"KEY": "${NO_SUCH_KEY}"})
-    told: list[str] = []
-    async with McpServers(named, approvals=Approvals(), tell=told.append) as source:
+    messages: list[str] = []
+    async with McpServers(named, approvals=Approvals(), tell=messages.append) as source:
         await approved(source)
         assert {tool.name.split(".")[0] for tool in await source.tools()} == {"raw"}
         assert {each.name: each.state for each in source.statuses()} == {
@@ -186,7 +186,7 @@ async def test_a_missing_variable_concerns_its_own_server_only() -> None:
         }
         with pytest.raises(Misconfigured, match="NO_SUCH_KEY"):
             await use(source, "half.echo")
-    assert any("export NO_SUCH_COMMAND" in each for each in told)
+    assert any("export NO_SUCH_COMMAND" in each for each in messages)
 
 
 async def test_a_command_that_is_not_there_is_told_and_not_tried_again_at_once() -> None:
@@ -220,16 +220,16 @@ async def test_results_are_json() -> None:
 
 
 async def test_progress_is_passed_on_and_bounded() -> None:
-    heard: list[str] = []
+    progress: list[str] = []
     bounds = limits(progress=5)
     async with await approved(servers(raw=raw(bounds=bounds))) as source:
-        call = Call(key="k", progress=heard.append)
+        call = Call(key="k", progress=progress.append)
         assert await source.call("raw.progress", {"times": 3}, call) == "done"
-        assert heard == ["step 1", "step 2", "step 3"]
-        heard.clear()
+        assert progress == ["step 1", "step 2", "step 3"]
+        progress.clear()
         await source.call("raw.progress", {"times": 500}, call)
-        assert heard[-1] == "step 5 (what follows is not shown)"
-        assert len(heard) == 5
+        assert progress[-1] == "step 5 (what follows is not shown)"
+        assert len(progress) == 5
 
 
 async def test_errors_of_the_tool_are_told_without_secrets_and_control_characters() -> None:
@@ -264,8 +264,8 @@ async def test_calls_keep_to_the_limit_of_calls_a_second() -> None:
     async with await approved(servers(raw=settings)) as source:
         await source.tools()
         began = time.monotonic()
-        said = await asyncio.gather(*(use(source, "raw.echo", text=str(n)) for n in range(5)))
-        assert said == ["0", "1", "2", "3", "4"]
+        results = await asyncio.gather(*(use(source, "raw.echo", text=str(n)) for n in range(5)))
+        assert results == ["0", "1", "2", "3", "4"]
         assert time.monotonic() - began >= 4 / 20
 
 
@@ -352,7 +352,7 @@ MEGABYTE = 1024 * 1024
 
 
 @pytest.mark.parametrize(
-    ("tool", "said"),
+    ("tool", "why"),
     [
         ("lie", 'does not fit its own schema: "many" is not of type "number"'),
         ("empty", "declares a structured result and returned none"),
@@ -363,9 +363,9 @@ MEGABYTE = 1024 * 1024
         ("nonsense", "its reply does not follow the protocol"),
     ],
 )
-async def test_a_bad_reply_fails_its_call_and_no_other(tool: str, said: str) -> None:
+async def test_a_bad_reply_fails_its_call_and_no_other(tool: str, why: str) -> None:
     async with await approved(servers(raw=raw())) as source:
-        with pytest.raises(ToolFailed, match=said):
+        with pytest.raises(ToolFailed, match=why):
             await use(source, f"raw.{tool}")
         assert await use(source, "raw.echo", text="still here") == "still here"
 
@@ -431,20 +431,13 @@ def test_no_line_can_break_the_reader(line: bytes) -> None:
     parse_line(line)
 
 
-@pytest.mark.parametrize(
-    ("line", "number"),
-    [
-        (b'{"jsonrpc":"2.0","id":7,"result":"\xff"}', 7),
-        (b'{"jsonrpc":"2.0","result":{"x":' + b"[" * 5000 + b'},"id": 8}', 8),
-    ],
-)
-def test_an_unreadable_reply_still_finds_its_request(line: bytes, number: int) -> None:
-    message: Any = parse_line(line)
-    assert message.message.id == number
+def test_an_unreadable_reply_finds_its_request_also_by_an_id_at_its_end() -> None:
+    message: Any = parse_line(b'{"jsonrpc":"2.0","result":{"x":' + b"[" * 5000 + b'},"id": 8}')
+    assert message.message.id == 8
 
 
 def test_only_the_end_of_what_a_server_says_is_kept() -> None:
     words = ServerOutput(10)
     for each in (b"x" * 1000, b"\xffthe end"):
-        words.hear(each)
+        words.add(each)
     assert words.last == "xx\ufffdthe end"

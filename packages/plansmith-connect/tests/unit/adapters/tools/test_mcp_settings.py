@@ -26,7 +26,7 @@ def text(environment: dict[str, str] | None = None, **fields: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "why"),
     [
         ({}, "a command or a url"),
         ({"command": "a", "url": "http://a"}, "a command or a url"),
@@ -36,8 +36,8 @@ def text(environment: dict[str, str] | None = None, **fields: Any) -> str:
         ({"command": "a", "comand": "b"}, "comand"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_settings_that_make_no_sense_are_refused(fields: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
         ServerSettings.model_validate(fields)
     with pytest.raises(ValidationError, match="is not a valid name for a server"):
         McpSettings.model_validate({"servers": {"a\x1b[2J": {"command": "a"}}})
@@ -52,7 +52,7 @@ def test_references_are_filled_in_from_the_environment() -> None:
 
 
 def test_the_command_is_shown_whole_with_all_that_belongs_to_it() -> None:
-    shown = text(
+    lines = text(
         {"TOOLS": "/opt/tools"},
         command="${TOOLS}/npx",
         args=["-y", "@scope/server", "two words", "\x1b[2Jx"],
@@ -61,24 +61,24 @@ def test_the_command_is_shown_whole_with_all_that_belongs_to_it() -> None:
         pass_env=["SSH_AUTH_SOCK"],
         tools={"a": {"effect": "read"}},
     )
-    assert "/opt/tools/npx -y @scope/server 'two words' '\\u001b[2Jx'" in shown
-    assert "in /srv" in shown
-    assert "API_KEY=${KEY}" in shown
-    assert "NODE_OPTIONS=--require ./x.js" in shown
-    assert "SSH_AUTH_SOCK" in shown
-    assert "give an exact version" in shown
-    assert "ignored" in shown
-    assert "You say of a: {'effect': 'read'}" in shown
-    assert "hunter2" not in shown
+    assert "/opt/tools/npx -y @scope/server 'two words' '\\u001b[2Jx'" in lines
+    assert "in /srv" in lines
+    assert "API_KEY=${KEY}" in lines
+    assert "NODE_OPTIONS=--require ./x.js" in lines
+    assert "SSH_AUTH_SOCK" in lines
+    assert "give an exact version" in lines
+    assert "ignored" in lines
+    assert "You say of a: {'effect': 'read'}" in lines
+    assert "hunter2" not in lines
     posing = text(command="a", env={"NODE_OPTIONS": "sha256:--require x"})
     assert "--require" in posing  # a value cannot pose as a hidden one
 
 
 def test_a_url_is_shown_with_its_headers_and_a_word_on_an_open_way() -> None:
-    shown = text(url="http://a.example/mcp", headers={"Authorization": "Bearer abc"})
-    assert "http://a.example/mcp" in shown
-    assert "not encrypted" in shown
-    assert "abc" not in shown
+    lines = text(url="http://a.example/mcp", headers={"Authorization": "Bearer abc"})
+    assert "http://a.example/mcp" in lines
+    assert "not encrypted" in lines
+    assert "abc" not in lines
     assert "not encrypted" not in text(url="http://127.0.0.1:1/mcp")
     assert "not encrypted" not in text(url="https://a.example/mcp")
 
@@ -152,7 +152,7 @@ def test_what_is_not_taken_from_a_file_is_noted_and_nothing_there_approves(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "why"),
     [
         ("{", "cannot be read"),
         ([], "names no servers"),
@@ -163,8 +163,8 @@ def test_what_is_not_taken_from_a_file_is_noted_and_nothing_there_approves(tmp_p
         ({"mcpServers": {"a": {}}}, "a command or a url"),
     ],
 )
-def test_a_file_that_is_not_right_says_where(tmp_path: Path, content: Any, said: str) -> None:
-    with pytest.raises(Misconfigured, match=said):
+def test_a_file_that_is_not_right_says_where(tmp_path: Path, content: Any, why: str) -> None:
+    with pytest.raises(Misconfigured, match=why):
         read_servers(write(tmp_path / "mcp.json", content))
     with pytest.raises(Misconfigured, match="cannot be read"):
         read_servers(tmp_path / "none.json")

@@ -111,20 +111,20 @@ async def failure(respond: Respond) -> ToolFailed:
 
 
 @pytest.mark.parametrize(
-    ("head", "said"),
+    ("head", "why"),
     [
         (f"{JSON}\r\ncontent-length: 100000000\r\n\r\n", "is larger than 4,194,304 bytes"),
         ("text/event-stream\r\n\r\ndata: ", "SSE stream failed"),
     ],
 )
-async def test_a_reply_of_a_hundred_megabytes_is_cut_off(head: str, said: str) -> None:
+async def test_a_reply_of_a_hundred_megabytes_is_cut_off(head: str, why: str) -> None:
     async def respond(_: Any, writer: asyncio.StreamWriter) -> None:
         writer.write(f"HTTP/1.1 200 OK\r\ncontent-type: {head}".encode())
         for _ in range(1600):
             writer.write(b"x" * 65536)
             await writer.drain()
 
-    assert said in str(await failure(respond))
+    assert why in str(await failure(respond))
 
 
 async def test_a_reply_that_would_unpack_to_more_is_not_unpacked() -> None:
@@ -134,7 +134,7 @@ async def test_a_reply_that_would_unpack_to_more_is_not_unpacked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "again", "said"),
+    ("status", "again", "why"),
     [
         (401, False, "HTTP 401 X (check the headers of the server)"),
         (403, False, "HTTP 403"),
@@ -143,26 +143,26 @@ async def test_a_reply_that_would_unpack_to_more_is_not_unpacked() -> None:
         (404, True, "gave no result: Session terminated"),
     ],
 )
-async def test_no_status_says_that_a_call_was_not_made(status: int, again: bool, said: str) -> None:
+async def test_no_status_says_that_a_call_was_not_made(status: int, again: bool, why: str) -> None:
     failed = await failure(sends(http(status, b"<html>", "text/html")))
     assert isinstance(failed, OutcomeUnknown)
     assert failed.again is again
-    assert said in str(failed)
+    assert why in str(failed)
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "why"),
     [
         (b'{"jsonrpc":"2.0","id":ID,"result":{"content":"\xff"}}', "reply cannot be read"),
         (b"not json", "reply cannot be read"),
         (b'{"jsonrpc":"2.0","id":ID,"result":{}}', "does not follow the protocol"),
     ],
 )
-async def test_a_reply_that_makes_no_sense_fails_its_call(body: bytes, said: str) -> None:
+async def test_a_reply_that_makes_no_sense_fails_its_call(body: bytes, why: str) -> None:
     async def respond(number: Any, writer: asyncio.StreamWriter) -> None:
         writer.write(http(200, body.replace(b"ID", str(number).encode()), JSON))
 
-    assert said in str(await failure(respond))
+    assert why in str(await failure(respond))
 
 
 async def test_a_redirect_to_another_place_is_not_followed() -> None:

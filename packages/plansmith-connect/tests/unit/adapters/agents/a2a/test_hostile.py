@@ -42,10 +42,10 @@ async def work(liar: Liar, **settings: Any) -> Any:
     return await (await agent_of(liar, **settings)).work("x", {}, Call(key="k"))
 
 
-async def failed(answer: Any, told: str, *, streaming: bool = False, **settings: Any) -> Any:
+async def failed(answer: Any, why: str, *, streaming: bool = False, **settings: Any) -> Any:
     """How work fails with an agent that answers like this, and what it was asked."""
     async with Liar(answer, streaming=streaming).open() as liar:
-        with pytest.raises(PlansmithError, match=told) as caught:
+        with pytest.raises(PlansmithError, match=why) as caught:
             await work(liar, **settings)
         return caught.value, liar.methods
 
@@ -78,11 +78,11 @@ async def chatter(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("behave", "told"),
+    ("behave", "why"),
     [(large_updates, "more than 1,000,000 bytes"), (chatter, "more than 200 updates")],
 )
 async def test_a_flood_in_a_stream_ends_after_the_limit_and_the_task_is_cancelled(
-    behave: Callable[[Talk], Any], told: str
+    behave: Callable[[Talk], Any], why: str
 ) -> None:
     async def answer(talk: Talk) -> None:
         if talk.method == "CancelTask":
@@ -92,7 +92,7 @@ async def test_a_flood_in_a_stream_ends_after_the_limit_and_the_task_is_cancelle
         await talk.event({"task": TASK})
         await behave(talk)
 
-    _, methods = await failed(answer, told, streaming=True)
+    _, methods = await failed(answer, why, streaming=True)
     assert methods == ["SendStreamingMessage", "CancelTask"]
 
 
@@ -144,8 +144,8 @@ async def test_silence_and_trickle_end_in_time_and_say_that_nobody_knows(
         if talk.method.startswith("Send"):
             await behave(talk)
 
-    told, bounds = r"sent nothing for 0\.2 s", {"answer_s": 0.2}
-    error, methods = await failed(answer, told, streaming=streaming, limits=bounds)
+    why, bounds = r"sent nothing for 0\.2 s", {"answer_s": 0.2}
+    error, methods = await failed(answer, why, streaming=streaming, limits=bounds)
     assert isinstance(error, InputNeeded)
     assert sum(each.startswith("Send") for each in methods) == 1
 
@@ -216,7 +216,7 @@ async def test_an_answer_that_is_not_a2a_leaves_unsure_what_happened(answer: Any
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "why"),
     [
         (failing(-32602, "bad params"), "the agent refused: bad params"),
         (failing(-32603, "boom"), "the agent refused: boom"),
@@ -225,8 +225,8 @@ async def test_an_answer_that_is_not_a2a_leaves_unsure_what_happened(answer: Any
         (says(b"", status="404 Not Found"), "HTTP 404"),
     ],
 )
-async def test_a_refusal_does_not_say_that_nothing_was_changed(answer: Any, told: str) -> None:
-    error, methods = await failed(answer, told)
+async def test_a_refusal_does_not_say_that_nothing_was_changed(answer: Any, why: str) -> None:
+    error, methods = await failed(answer, why)
     assert isinstance(error, OutcomeUnknown)
     assert not error.again
     assert methods == ["SendMessage"]
@@ -325,7 +325,7 @@ async def served(card: Any, **limits: float) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("card", "told"),
+    ("card", "why"),
     [
         (says(b"{no"), "is not JSON"),
         (says(b'{"name": "x", "name": "y"}'), "occurs twice"),
@@ -346,8 +346,8 @@ async def served(card: Any, **limits: float) -> Any:
         ),
     ],
 )
-async def test_a_card_that_is_none_or_lies_is_refused_with_a_reason(card: Any, told: str) -> None:
-    with pytest.raises(ToolFailed, match=told):
+async def test_a_card_that_is_none_or_lies_is_refused_with_a_reason(card: Any, why: str) -> None:
+    with pytest.raises(ToolFailed, match=why):
         await served(card)
 
 

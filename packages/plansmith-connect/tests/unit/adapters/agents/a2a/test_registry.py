@@ -39,14 +39,14 @@ async def test_an_agent_is_added_by_address_and_works_once_its_card_is_approved(
     tmp_path: Path,
 ) -> None:
     async with Liar(hello).open() as liar:
-        shown = await registry(tmp_path).add(liar.url)
-        assert (shown.name, shown.status) == ("liar", "new")
+        standing = await registry(tmp_path).add(liar.url)
+        assert (standing.name, standing.status) == ("liar", "new")
         [agent] = registry(tmp_path).agents()
         assert (agent.spec.name, agent.spec.enabled) == ("a2a.liar", False)
         with pytest.raises(ToolFailed, match="not approved"):
             await agent.work("x", {}, Call(key="k"))
         assert liar.methods == []
-        await registry(tmp_path).approve("liar", shown.hash, by="ada")
+        await registry(tmp_path).approve("liar", standing.hash, by="ada")
         [agent] = registry(tmp_path).agents()
         assert (agent.spec.enabled, agent.spec.effect) == (True, Effect.WRITE)
         result: Any = await agent.work("x", {}, Call(key="k"))
@@ -58,8 +58,8 @@ async def test_a_card_that_changes_blocks_the_agent_until_it_is_approved_again_w
     tmp_path: Path,
 ) -> None:
     async with Liar(hello).open() as liar:
-        shown = await registry(tmp_path).add(liar.url)
-        await registry(tmp_path).approve("liar", shown.hash, by="ada")
+        standing = await registry(tmp_path).add(liar.url)
+        await registry(tmp_path).approve("liar", standing.hash, by="ada")
         liar.card = liar.card | {"description": "mails everybody", "odd": {"new": [1]}}
         [agent] = registry(tmp_path).agents()
         with pytest.raises(ToolFailed, match="has changed since it was approved"):
@@ -73,7 +73,7 @@ async def test_a_card_that_changes_blocks_the_agent_until_it_is_approved_again_w
         )
         assert '+    "odd": {' in now.changes
         with pytest.raises(StaleDecision, match="not the one that was shown"):
-            await registry(tmp_path).approve("liar", shown.hash, by="ada")
+            await registry(tmp_path).approve("liar", standing.hash, by="ada")
         await registry(tmp_path).approve("liar", now.hash, by="ada")
         [agent] = registry(tmp_path).agents()
         assert agent.spec.description == "mails everybody"
@@ -116,16 +116,16 @@ async def test_what_a_person_says_of_an_agent_is_kept(tmp_path: Path) -> None:
     async with Liar(hello).open() as liar:
         await registry(tmp_path).add(liar.url, choices=Choices(passthrough=True))
         registry(tmp_path).change("liar", Choices(hidden=True, effect=Effect.READ))
-        said = registry(tmp_path).entries()["liar"]
-        assert (said.passthrough, said.hidden, said.effect) == (True, True, Effect.READ)
+        settings = registry(tmp_path).entries()["liar"]
+        assert (settings.passthrough, settings.hidden, settings.effect) == (True, True, Effect.READ)
         registry(tmp_path).change("liar", Choices(enabled=False))
-        shown = await registry(tmp_path).look("liar")
-        await registry(tmp_path).approve("liar", shown.hash, by="ada")
+        standing = await registry(tmp_path).look("liar")
+        await registry(tmp_path).approve("liar", standing.hash, by="ada")
         assert not registry(tmp_path).agents()[0].spec.enabled
         registry(tmp_path).remove("liar")
         assert registry(tmp_path).agents() == []
-        shown = await registry(tmp_path).add(liar.url)
-        assert shown.status == "new", "an approval goes with its agent"
+        standing = await registry(tmp_path).add(liar.url)
+        assert standing.status == "new", "an approval goes with its agent"
 
 
 async def test_an_agent_of_the_settings_is_changed_there_only_and_one_that_is_away_is_not_approved(
@@ -195,15 +195,15 @@ def test_two_cards_have_no_difference_exactly_when_they_hash_alike(old: Any, new
 def test_any_card_has_a_face_for_planners(card: Any) -> None:
     spec = agent_spec("desk", card, HOME)
     assert (spec.name, spec.effect) == ("a2a.desk", Effect.WRITE)
-    shown = [spec.description, *spec.examples, *spec.tags]
-    assert all(text.isprintable() and len(text) <= 2000 for text in shown)
+    texts = [spec.description, *spec.examples, *spec.tags]
+    assert all(text.isprintable() and len(text) <= 2000 for text in texts)
 
 
 def test_a_card_becomes_a_spec_with_the_persons_own_settings() -> None:
     skill = {"id": "b", "name": "Book", "tags": ["x", "x"], "examples": ["book\nit", "\x1b[2J"]}
     card = a_card("https://agent.example", skills=[skill], effect="read", enabled=False)
-    said = AgentSettings(url="https://agent.example", passthrough=True, hidden=True)
-    spec = agent_spec("desk", card, said)
+    settings = AgentSettings(url="https://agent.example", passthrough=True, hidden=True)
+    spec = agent_spec("desk", card, settings)
     assert spec.skills == (Skill(name="Book", examples=("book it", "[2J"), tags=("x", "x")),)
     assert (spec.examples, spec.tags) == (("book it", "[2J"), ("x",))
     assert (spec.passthrough, spec.hidden, spec.enabled) == (True, True, True)
@@ -259,8 +259,8 @@ def test_sign_in_links_are_found_in_every_kind_of_scheme() -> None:
 
 
 def asking(*parts: Any, state: str = "INPUT_REQUIRED", **message: Any) -> dict[str, Any]:
-    said = {"message": {**message, "parts": list(parts)}} if parts else {}
-    return {"id": "t", "contextId": "c", "status": {"state": f"TASK_STATE_{state}", **said}}
+    content = {"message": {**message, "parts": list(parts)}} if parts else {}
+    return {"id": "t", "contextId": "c", "status": {"state": f"TASK_STATE_{state}", **content}}
 
 
 def need(task: Any, *links: str) -> Any:
