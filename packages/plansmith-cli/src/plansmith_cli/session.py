@@ -30,7 +30,7 @@ from plansmith_cli.options import command_line, detail_of, repeated_flags, setti
 from plansmith_cli.parser import command
 from plansmith_cli.team_smiths import TeamSmiths
 from plansmith_cli.ui.output import print_as, print_json, print_lines, shown_lines, wrong
-from plansmith_cli.ui.terminal import SPOKEN, own_locale
+from plansmith_cli.ui.terminal import LANGUAGE, own_locale
 from plansmith_cli.wiring import make_smith
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Session:
         if not self.given("lang"):
             of_plan = run.plan.locale if run.plan is not None else "en"
             found = language_of(run.locale if run.locale != "en" else of_plan)
-            SPOKEN.set(self.home if found == "en" else found)
+            LANGUAGE.set(self.home if found == "en" else found)
 
     def command(self, *words: str, folder: str = "") -> str:
         """Returns a command line with the flags of this session, for its folder or another one."""

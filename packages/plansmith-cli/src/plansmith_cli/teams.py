@@ -118,7 +118,7 @@ def data(
         sql_only=sql_only,
     )
     context = [writer.sql, *knowledge]
-    return base.smith(record, store, agents=agents, context=context, shown=base.servers)
+    return base.smith(record, store, agents=agents, context=context, planned=base.servers)
 
 
 def rebuild(
@@ -230,10 +230,10 @@ class _Base:
         *,
         agents: Sequence[ports.Agent],
         context: Sequence[ports.ContextSource],
-        shown: Sequence[ports.ToolSource] = (),
+        planned: Sequence[ports.ToolSource] = (),
         hidden: Sequence[ports.ToolSource] = (),
     ) -> Plansmith:
-        """Makes the Plansmith; plans use the `shown` sources, only agents the `hidden` ones."""
+        """Makes the Plansmith; plans use the `planned` sources, only agents the `hidden` ones."""
         writers: list[ports.ToolSource] = [ChartTools(self.folder), WorkspaceTools(self.folder)]
         files = writers if self.settings.builtin.write else []
         limits = self.settings.run
@@ -242,7 +242,7 @@ class _Base:
             tell=self.tell,
             clock=self.clock,
             secrets=self.secrets,
-            tools=[*files, *self.tools, *shown, *map(ForAgents, hidden)],
+            tools=[*files, *self.tools, *planned, *map(ForAgents, hidden)],
             agents=[*agents, *known_agents(self.settings, secrets=self.secrets)],
             context=context,
             limits=limits.replace(data_free=(*limits.data_free, *_MAY_GET_DATA)),

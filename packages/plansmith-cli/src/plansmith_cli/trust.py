@@ -33,7 +33,7 @@ from plansmith_connect.mcp.trusted_copy import (
 )
 
 _MAX_FILES: Final = 500
-_SHOWN: Final = 8
+_MOST_NAMES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +99,10 @@ class Project:
         return Content(folder, self.settings, files)
 
 
-def left_out(project: Project, *, changed: bool) -> str:
+def ignored_settings(project: Project, *, changed: bool) -> str:
     """Says which settings of a folder were ignored, why, and how to trust them."""
-    shown, more = [*map(safe, project.names[:_SHOWN])], len(project.names) - _SHOWN
-    names = Sentence("{names} and {count} more", names=shown, count=more) if more > 0 else shown
+    first, more = [*map(safe, project.names[:_MOST_NAMES])], len(project.names) - _MOST_NAMES
+    names = Sentence("{names} and {count} more", names=first, count=more) if more > 0 else first
     why = (
         Sentence("it changed since you trusted it")
         if changed
@@ -252,10 +252,10 @@ class TrustBook:
                 )
                 raise Misconfigured(why, hint=Sentence("rename one of the two"))
             servers |= {each: dict(server) for each, server in read.servers.items()}
-        return {name: _copied(each, content) for name, each in servers.items()}
+        return {name: _with_copied_files(each, content) for name, each in servers.items()}
 
 
-def _copied(server: Table, content: Content) -> Table:
+def _with_copied_files(server: Table, content: Content) -> Table:
     """Returns a server that starts in a copy of the files that it can start from."""
     if not server.get("command"):
         return server
@@ -286,18 +286,18 @@ def _names(found: Table, place: str = "") -> Iterator[str]:
 def with_paths(found: Table, change: Callable[[tuple[str, ...], str], str]) -> Table:
     """Returns the settings with `change` applied to every file path in them."""
     for path in _PATHS:
-        found = _changed(found, path, lambda name, at=path: change(at, name))  # type: ignore[misc]
+        found = _with_changed_paths(found, path, lambda name, at=path: change(at, name))  # type: ignore[misc]
     return found
 
 
-def _changed(value: Any, path: tuple[str, ...], change: Callable[[str], str]) -> Any:
+def _with_changed_paths(value: Any, path: tuple[str, ...], change: Callable[[str], str]) -> Any:
     if not path:
         names = cast("list[str]", value)
         return [change(each) for each in names] if isinstance(value, list) else change(value)
     if not isinstance(value, dict):
         return value
     return {
-        key: _changed(child, path[1:], change) if path[0] in (key, "*") else child
+        key: _with_changed_paths(child, path[1:], change) if path[0] in (key, "*") else child
         for key, child in cast("Table", value).items()
     }
 

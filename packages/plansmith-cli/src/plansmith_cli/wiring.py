@@ -157,7 +157,7 @@ def make_tools(
         sources += builtin_tools(settings, clock=clock)
     for name in plugins.names("tools"):
         if name != _BUILTIN:
-            sources += _brought_tools(name, settings, clock)
+            sources += _plugin_tools(name, settings, clock)
     specs: list[ToolSpec] = []
     for path in settings.tools:
         if path.suffix == ".py":
@@ -175,10 +175,10 @@ def builtin_tools(settings: Settings, *, clock: Clock | None = None) -> list[Too
     if _BUILTIN not in plugins.names("tools"):
         return []
     given = {name: each for name, each in settings.builtin if name != "enabled"}
-    return _brought_tools(_BUILTIN, settings, clock or SystemClock(), **given)
+    return _plugin_tools(_BUILTIN, settings, clock or SystemClock(), **given)
 
 
-def _brought_tools(name: str, settings: Settings, clock: Clock, **more: Any) -> list[ToolSource]:
+def _plugin_tools(name: str, settings: Settings, clock: Clock, **more: Any) -> list[ToolSource]:
     make: ToolMaker = plugins.load("tools", name)
     return [*make(settings.folder(), zone=settings.planner.timezone, clock=clock, **more)]
 

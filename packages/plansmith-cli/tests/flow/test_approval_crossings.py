@@ -319,8 +319,8 @@ async def test_repeating_says_what_may_have_taken_effect_before(scripted: Script
     await app.cancel(run.id, by="ada")
     for verb in (app.retry, app.rerun):
         again = await verb(run.id, by="ada")
-        told = await reasons(app, again)
-        assert f"s may have taken effect in run {run.id} and is done again" in told
+        causes = await reasons(app, again)
+        assert f"s may have taken effect in run {run.id} and is done again" in causes
 
 
 @pytest.mark.parametrize("answer", ["now", "note it", "", None])
@@ -344,9 +344,9 @@ class Batches(MemoryStore):
         self.batches: list[list[str]] = []
 
     async def append(
-        self, events: Sequence[e.Event], values: Sequence[Any] = (), **told: Any
+        self, events: Sequence[e.Event], values: Sequence[Any] = (), **options: Any
     ) -> None:
-        await super().append(events, values, **told)
+        await super().append(events, values, **options)
         self.batches.append([event.body.type for event in events])
 
 

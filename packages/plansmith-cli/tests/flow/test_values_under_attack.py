@@ -184,12 +184,12 @@ async def test_the_other_option_is_no_permission(options: list[str]) -> None:
 
 
 async def test_an_answer_of_a_callback_counts_for_the_question_it_got() -> None:
-    bank, shown = Bank(), list[str]()
+    bank, messages = Bank(), list[str]()
     ask = {"id": "ask", "question": "Pay the small bill?"}
     pay = {"id": "pay", "tool": "pay", "inputs": {"to": "x", "sum": 1}, "after": ["ask"]}
 
     async def answer(asked: QuestionAsked) -> Json:
-        shown.append(str(asked.text))
+        messages.append(str(asked.text))
         if "large" in asked.text:
             return None
         [name] = await bank.store.runs()  # while bob thinks, somebody else changes the plan
@@ -206,7 +206,7 @@ async def test_an_answer_of_a_callback_counts_for_the_question_it_got() -> None:
 
     with suppress(PlansmithError):
         await bank.enter().do(plan(ask, pay), approve=lambda _: True, answer=answer, by="bob")
-    assert bank.paid == [], shown
+    assert bank.paid == [], messages
 
 
 async def test_what_was_said_of_the_first_call_is_not_taken_for_the_second() -> None:

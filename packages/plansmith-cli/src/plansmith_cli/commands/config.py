@@ -44,11 +44,11 @@ def _main(args: argparse.Namespace) -> None:
     ]
     if not found:
         raise wrong("there is no setting '{name}'", hint="plansmith config --all", name=name)
-    shown = found if args.all or name else [each for each in found if each["source"] != "default"]
-    width = max((len(str(each["name"])) for each in shown), default=0)
+    listed = found if args.all or name else [each for each in found if each["source"] != "default"]
+    width = max((len(str(each["name"])) for each in listed), default=0)
     lines = [
         f"{each['name']:<{width}} = {safe(str(each['value']))}  ({own_text(source)})"
-        for each in shown
+        for each in listed
         for source in [f"config.{each['source']}"]
     ]
     none = Sentence("Nothing is set: all is as by default (--all shows it).")
@@ -101,8 +101,8 @@ def _export_prompts(args: argparse.Namespace) -> None:
     for name in prompt_names():
         (target / f"{name}.md").write_text(prompt_text(name, folder), encoding="utf-8")
     count = len(prompt_names())
-    told = Sentence("wrote {count} prompts; set planner.prompts to this folder", count=count)
-    print_lines([told])
+    message = Sentence("wrote {count} prompts; set planner.prompts to this folder", count=count)
+    print_lines([message])
 
 
 _CONFIG: Final = """
@@ -140,7 +140,7 @@ def _trust(args: argparse.Namespace) -> int | None:
     if project is None or not project.settings:
         raise refused("there is nothing to trust in {folder}", folder=str(folder.resolve()))
     content = project.content()
-    agreed = _decided(args, project, content, known=book.trusts(content))
+    agreed = _is_agreed(args, project, content, known=book.trusts(content))
     if agreed:
         book.put(content)
     if args.json:
@@ -156,7 +156,9 @@ def _trust(args: argparse.Namespace) -> int | None:
     return Exit.OK if agreed else Exit.WAITING
 
 
-def _decided(args: argparse.Namespace, project: Project, content: Content, *, known: bool) -> bool:
+def _is_agreed(
+    args: argparse.Namespace, project: Project, content: Content, *, known: bool
+) -> bool:
     """Shows the content and asks whether to trust it; only an explicit yes counts."""
     if args.yes is not None:
         if args.yes != content.hash:
@@ -197,8 +199,8 @@ def _trust_lines(project: Project, content: Content) -> Iterator[str]:
         elif _is_binary(data):
             digest = sha256(data).hexdigest()
             size = len(data)
-            shown = own_text("(not a text: {size} bytes, SHA-256 {hash})", size=size, hash=digest)
-            yield f"  {shown}"
+            about = own_text("(not a text: {size} bytes, SHA-256 {hash})", size=size, hash=digest)
+            yield f"  {about}"
         else:
             text = data.decode()
             yield from (f"  {safe(line)}" for line in text.rstrip("\n").split("\n"))

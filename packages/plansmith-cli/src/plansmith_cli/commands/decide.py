@@ -97,7 +97,7 @@ async def _answer(session: Session, run: Run) -> Run | None:
             "values of your own allow the call: they do not go with another answer",
             "leave out --set, or the answer",
         )
-    answered = await _given(session, run, groups[0]) if len(groups) == 1 else None
+    answered = await _answer_group(session, run, groups[0]) if len(groups) == 1 else None
     if answered is None:
         for group in groups:
             session.say(*(await questions.Asked.look(session, run, group)).lines())
@@ -105,7 +105,7 @@ async def _answer(session: Session, run: Run) -> Run | None:
     return answered
 
 
-async def _given(session: Session, run: Run, group: questions.Group) -> Run | None:
+async def _answer_group(session: Session, run: Run, group: questions.Group) -> Run | None:
     """Gives an answer; None if there is none, or several are allowed that nobody need have seen."""
     args = session.args
     if args.changes:
@@ -119,25 +119,25 @@ async def _given(session: Session, run: Run, group: questions.Group) -> Run | No
     with session.planning():
         if len(group) == 1 and not args.seen:
             return await questions.answer_seen(session, run, group[0], value)
-        shown = await questions.Asked.look(session, run, group)
+        asked = await questions.Asked.look(session, run, group)
         if args.seen:
-            shown.need_shown(args.seen)
+            asked.require_hash(args.seen)
         elif value == ALLOW:
             return None
-        return await shown.answer(value)
+        return await asked.answer(value)
 
 
-def _print_whole(shown: questions.Asked) -> None:
-    session, group, digest = shown.session, shown.group, shown.hash
+def _print_whole(group_asked: questions.Asked) -> None:
+    session, group, digest = group_asked.session, group_asked.group, group_asked.hash
     if session.args.json:
-        for asked, values in zip(group, shown.values, strict=True):
+        for asked, values in zip(group, group_asked.values, strict=True):
             more = {"kind": asked.kind, "values": values, "seen": digest}
             print_json(asked.shown_json() | more)
         return
-    session.print(*shown.lines(whole=True))
+    session.print(*group_asked.lines(whole=True))
     if group[0].kind == "consent":
-        words = ("answer", shown.run.id, questions.group_name(group), ALLOW, "--seen", digest)
-        allow = f"  {session.command_for(shown.run, *words)}"
+        words = ("answer", group_asked.run.id, questions.group_name(group), ALLOW, "--seen", digest)
+        allow = f"  {session.command_for(group_asked.run, *words)}"
         session.print(Sentence("To allow exactly this:"), allow)
 
 
@@ -176,11 +176,13 @@ async def _change(session: Session, run: Run) -> Run | None:
         return None
     events = list(await session.smith.store.events(run.id))
     # The last request for changes gave a plan, or says why not.
-    ends = [each.body for each in events if isinstance(each.body, PlanProposed | PlanningFailed)]
-    if ends and isinstance(ends[-1], PlanningFailed) and ends[-1].reason:
-        shown = session.command("show", run.id)
-        hint = Sentence("the previous plan is still there: {command}", command=shown)
-        raise refused("the plan was not changed: {why}", hint=hint, why=ends[-1].reason)
+    outcomes = [
+        each.body for each in events if isinstance(each.body, PlanProposed | PlanningFailed)
+    ]
+    if outcomes and isinstance(outcomes[-1], PlanningFailed) and outcomes[-1].reason:
+        command = session.command("show", run.id)
+        hint = Sentence("the previous plan is still there: {command}", command=command)
+        raise refused("the plan was not changed: {why}", hint=hint, why=outcomes[-1].reason)
     session.say(*revision_lines(events))
     return changed
 

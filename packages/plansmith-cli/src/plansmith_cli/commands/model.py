@@ -100,16 +100,16 @@ def _about_fetching(model: KnownModel, models: ModelFolder) -> str:
 def _fetch(model: KnownModel, models: ModelFolder) -> Path:
     """Downloads a model; shows a bar on a terminal, elsewhere a line for every 10 %."""
     columns = BarColumn(), DownloadColumn(), TimeRemainingColumn()
-    is_terminal, shown = sys.stderr.isatty(), 0
+    is_terminal, percent = sys.stderr.isatty(), 0
     bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_terminal)
     task = bar.add_task("", total=None)
 
     def progress(done: int, total: int) -> None:
-        nonlocal shown
+        nonlocal percent
         bar.update(task, completed=done, total=total)
-        if not is_terminal and done * 100 // total >= shown + _STEP:
-            shown = done * 100 // total // _STEP * _STEP
-            tell(Sentence("{percent} % of {size}", percent=shown, size=size_text(total)))
+        if not is_terminal and done * 100 // total >= percent + _STEP:
+            percent = done * 100 // total // _STEP * _STEP
+            tell(Sentence("{percent} % of {size}", percent=percent, size=size_text(total)))
 
     with bar:
         return pull_remote(model, models, tell=tell, progress=progress)
@@ -228,8 +228,8 @@ def _remove(args: argparse.Namespace) -> None:
     freed = ModelFolder().remove(name)
     if not freed:
         raise wrong("{name} is not downloaded", "see plansmith model list", name=name)
-    told = Sentence("removed {name}: {size}", name=name, size=size_text(freed))
-    print_as(args, {"removed": name, "bytes": freed}, [told])
+    message = Sentence("removed {name}: {size}", name=name, size=size_text(freed))
+    print_as(args, {"removed": name, "bytes": freed}, [message])
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -89,8 +89,8 @@ def _show(args: argparse.Namespace) -> None:
         print_json({**plan.to_json(), "hash": plan.hash})
     else:
         locale = own_locale()
-        shown = draw.tree(plan, locale).splitlines() if args.graph else None
-        print_lines(shown or render.plan_lines(plan, locale=locale))
+        lines = draw.tree(plan, locale).splitlines() if args.graph else None
+        print_lines(lines or render.plan_lines(plan, locale=locale))
 
 
 async def _show_run(session: Session) -> None:

@@ -19,7 +19,7 @@ from plansmith_cli.keyboard import agrees, ask_line, read_choice
 from plansmith_cli.session import Session
 from plansmith_cli.ui.output import own, own_text, print_json, refused, wrong
 
-_SHOWN: Final = {
+_JSON_FIELDS: Final = {
     *("id", "name", "reason", "request", "template", "inputs", "approved", "approved_by"),
     *("overlap", "missed", "window_minutes", "jitter_seconds", "max_failures", "by", "folder"),
 }
@@ -47,7 +47,7 @@ def _coming(schedule: Schedule, count: int) -> list[datetime]:
 
 def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
     """Returns a schedule as JSON."""
-    shown: dict[str, Json] = schedule.model_dump(mode="json", include=_SHOWN)
+    fields: dict[str, Json] = schedule.model_dump(mode="json", include=_JSON_FIELDS)
     more: dict[str, Json] = {
         "state": "removed" if schedule.removed else schedule.state,
         "timing": schedule.timing.to_json() | {"timezone": schedule.timing.timezone},
@@ -56,7 +56,7 @@ def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
         "created": instant(schedule.created),
         "next": [instant(at) for at in _coming(schedule, count)],
     }
-    return shown | more
+    return fields | more
 
 
 def schedules_json(made: Sequence[Schedule]) -> Json:
@@ -176,8 +176,8 @@ class Offer(NamedTuple):
         for timing, plan in self.parts:
             steps = ", ".join(safe(step.id) for step in plan.steps)
             when = safe(own(timing.sentence))
-            told = own_text("It would run unattended, {timing}; next:", timing=when)
-            lines.append(f"{steps}: {told}" if self.is_several else told)
+            line = own_text("It would run unattended, {timing}; next:", timing=when)
+            lines.append(f"{steps}: {line}" if self.is_several else line)
             fires = next_fires(timing, after=now, count=3)
             lines += [f"  {local(at, timing.timezone)}" for at in fires]
         asked = await session.smith.runs.intake.review(self.plan)
@@ -222,14 +222,14 @@ async def is_confirmed(session: Session, offer: Offer) -> bool:
     offer.say_unapproved(session)
     if session.given("json"):
         now = session.smith.runs.journals.clock.now()
-        shown: list[dict[str, Json]] = [
+        occurrences: list[dict[str, Json]] = [
             {
                 "timing": timing.to_json() | {"timezone": timing.timezone},
                 "next": [instant(at) for at in next_fires(timing, after=now, count=3)],
             }
             for timing, _ in offer.parts
         ]
-        times: dict[str, Json] = {"times": [*shown]} if offer.is_several else shown[0]
+        times: dict[str, Json] = {"times": [*occurrences]} if offer.is_several else occurrences[0]
         print_json({"hash": offer.plan.hash, **times, "plan": offer.plan.to_json()})
     return False
 

@@ -50,7 +50,7 @@ from plansmith_planner.settings import ModelSettings
 from plansmith_planner.threads.store import check_threads, needed_by_threads
 from plansmith_server.settings import need_server
 
-_SHOWN: Final = 5
+_MOST_RUNS: Final = 5
 
 
 async def _verify(session: Session) -> int:
@@ -72,9 +72,9 @@ def _verdict(row: dict[str, Json]) -> str:
     run, damage = str(row["run"]), row["damage"]
     if not damage:
         return own_text("{run}: {count} events, none altered", run=run, count=row["events"])
-    told = own(str(damage))
-    told = own_text("{text}: {reason}", text=run, reason=told) if run else told
-    return safe(own_text("{text}: {reason}", text=Sentence("severity.error"), reason=told))
+    reason = own(str(damage))
+    reason = own_text("{text}: {reason}", text=run, reason=reason) if run else reason
+    return safe(own_text("{text}: {reason}", text=Sentence("severity.error"), reason=reason))
 
 
 def _doctor(args: argparse.Namespace) -> int:
@@ -134,8 +134,8 @@ def _finding_line(found: Finding) -> str:
     what, _, which = found.subject.partition(" ")
     which = own_text(f"doctor.model_{which}") if which and what == "model" else which
     subject = f"{own_text(f'doctor.at_{what}')} {which}".rstrip()
-    told = own(with_hint(found.message, found.hint))
-    return f"{padded(level, 8)} {safe(own_text('{text}: {reason}', text=subject, reason=told))}"
+    reason = own(with_hint(found.message, found.hint))
+    return f"{padded(level, 8)} {safe(own_text('{text}: {reason}', text=subject, reason=reason))}"
 
 
 def _prune(args: argparse.Namespace) -> None:
@@ -153,9 +153,9 @@ def _prune(args: argparse.Namespace) -> None:
             old = await prune(session.smith, before, statuses, needed=needed_by_threads)
             amount = {"count": len(old.runs), "size": size_text(old.bytes)}
         fields = {"runs": len(old.runs), "bytes": old.bytes, "kept": len(old.spared)}
-        told = Sentence("store.would_remove" if args.dry_run else "store.removed", **amount)
+        message = Sentence("store.would_remove" if args.dry_run else "store.removed", **amount)
         kept = Sentence("{count} others were kept", count=len(old.spared)) if old.spared else ""
-        print_as(args, {"removed": not args.dry_run, **fields}, [joined([told, kept])])
+        print_as(args, {"removed": not args.dry_run, **fields}, [joined([message, kept])])
 
     in_session(args, work, only_reads=True)
 
@@ -163,13 +163,13 @@ def _prune(args: argparse.Namespace) -> None:
 def _backup(args: argparse.Namespace) -> None:
     store = _sqlite_store(args, "backup")
     file, copied = str(args.file), backup.back_up(store, args.file, force=args.force, tell=warn)
-    told = Sentence(
+    message = Sentence(
         "{file}: {count} runs, {size}",
         file=safe(file),
         count=copied.runs,
         size=size_text(copied.bytes),
     )
-    print_as(args, {"file": file, "runs": copied.runs, "bytes": copied.bytes}, [told])
+    print_as(args, {"file": file, "runs": copied.runs, "bytes": copied.bytes}, [message])
 
 
 def _restore(args: argparse.Namespace) -> None:
@@ -214,12 +214,12 @@ def _vacuum(args: argparse.Namespace) -> None:
     if not store.is_file():
         raise wrong("there is no store {store}", "--store names another one", store=str(store))
     before, after = backup.vacuum(store)
-    told = Sentence(
+    message = Sentence(
         "the store takes {after}; before, {before}",
         after=size_text(after),
         before=size_text(before),
     )
-    print_as(args, {"before": before, "after": after}, [told])
+    print_as(args, {"before": before, "after": after}, [message])
 
 
 def _sqlite_store(args: argparse.Namespace, command: str) -> Path:
@@ -306,9 +306,9 @@ def _process_line(found: LiveProcess) -> str:
     state = padded(own_text(f"worker.state_{_state(found)}"), 8)
     since = f"{kind.since.astimezone():%Y-%m-%d %H:%M}" if kind.since else ""
     busy = own_text("{count} of {most}", count=count, most=kind.runs) if kind.runs else str(count)
-    runs = " ".join([*found.runs[:_SHOWN], *(["…"] if count > _SHOWN else ())])
-    shown = f"{what}  {state}  {since:<16}  {busy:>7}  {beat.version:<8}  "
-    return f"{shown}{own(described(beat.process))}  {runs}".rstrip()
+    runs = " ".join([*found.runs[:_MOST_RUNS], *(["…"] if count > _MOST_RUNS else ())])
+    columns = f"{what}  {state}  {since:<16}  {busy:>7}  {beat.version:<8}  "
+    return f"{columns}{own(described(beat.process))}  {runs}".rstrip()
 
 
 _LOOKS: Final = STORE + JSON

@@ -155,8 +155,8 @@ async def _import(session: Session) -> None:
 async def _remove(session: Session) -> None:
     name = session.args.name
     count = await session.smith.templates.remove(name)
-    told = Sentence("removed {name}; versions: {count}", name=safe(name), count=count)
-    session.say_as({"removed": count}, told)
+    message = Sentence("removed {name}; versions: {count}", name=safe(name), count=count)
+    session.say_as({"removed": count}, message)
 
 
 _NAME: Final = "NAME  a name such as weather or weather@2\n"

@@ -77,8 +77,8 @@ def own_text(text: str, /, **fields: Any) -> str:
 
 def status_word(status: str, locale: str = "") -> str:
     """Returns the status of a run or a step in words for the person who waits for it."""
-    told = _STATUSES.get(status) or Sentence(f"status.{status}")
-    return in_language(told, locale or own_locale())
+    words = _STATUSES.get(status) or Sentence(f"status.{status}")
+    return in_language(words, locale or own_locale())
 
 
 def wrong(text: str, helps: str = "", /, *, hint: str = "", **fields: Any) -> Misconfigured:
@@ -96,10 +96,10 @@ def error_text(error: PlansmithError, locale: str) -> str:
     problems: Sequence[Any] = getattr(error, "problems", ())
     message = in_language(error.message, locale)
     if problems and language_of(locale) != "en":
-        shown = [each.line(locale) for each in problems[:3]]
-        if left := len(problems) - len(shown):
-            shown.append(in_language(Sentence("and {count} more", count=left), locale))
-        unusable = Sentence("the plan is not usable: {problems}", problems="；".join(shown))
+        lines = [each.line(locale) for each in problems[:3]]
+        if more := len(problems) - len(lines):
+            lines.append(in_language(Sentence("and {count} more", count=more), locale))
+        unusable = Sentence("the plan is not usable: {problems}", problems="；".join(lines))
         message = in_language(unusable, locale)
     hint = error.hint
     if not hint and any(getattr(each, "code", "") == _UNKNOWN_TOOL for each in problems):
