@@ -321,7 +321,7 @@ class Prompts:
             case "edit":
                 await edit_in_editor(session, run, tells=False)
             case "changes":
-                with session.planning():
+                with session.lines.moving():
                     await session.smith.request_changes(run.id, choice.text, by=session.by)
             case "later":
                 self.postpone(session, run, choice)

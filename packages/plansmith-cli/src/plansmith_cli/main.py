@@ -46,15 +46,7 @@ _EXITS: Final = (
 )
 
 
-def _no_options(_: object) -> None:
-    return None
-
-
-def _wrong_usage(_: object) -> int:
-    return Exit.USAGE
-
-
-_VERBS_ONLY: Final = Command(_no_options, _wrong_usage)
+_VERBS_ONLY: Final = Command(lambda _: None, lambda _: Exit.USAGE)
 
 
 class Output:

@@ -103,18 +103,15 @@ def ignored_settings(project: Project, *, changed: bool) -> str:
     """Says which settings of a folder were ignored, why, and how to trust them."""
     first, more = [*map(safe, project.names[:_MOST_NAMES])], len(project.names) - _MOST_NAMES
     names = Sentence("{names} and {count} more", names=first, count=more) if more > 0 else first
-    why = (
-        Sentence("it changed since you trusted it")
-        if changed
-        else Sentence("you have not trusted this folder")
-    )
     command = safe(shlex.join(["plansmith", "trust", str(project.folder)]))
     file = safe(str(project.folder / PROJECT_FILE))
     return Sentence(
         "ignored in {file}, since {why}: {names}; to see what they "
         "would do and to decide: {command}",
         file=file,
-        why=why,
+        why=Sentence(
+            "it changed since you trusted it" if changed else "you have not trusted this folder"
+        ),
         names=names,
         command=command,
     )
@@ -122,14 +119,8 @@ def ignored_settings(project: Project, *, changed: bool) -> str:
 
 def _named_files(settings: Table, folder: Path) -> list[Path]:
     """Returns the files that settings name and that are covered by the trusted hash."""
-    found: list[Path] = []
-
-    def note(path: tuple[str, ...], name: str) -> str:
-        if path not in (("documents",), ("mcp", "approvals"), ("secrets", "*", "file")):
-            found.append(at(folder, name))
-        return name
-
-    with_paths(settings, note)
+    others = (("documents",), ("mcp", "approvals"), ("secrets", "*", "file"))
+    found = [at(folder, name) for path, name in paths_in(settings) if path not in others]
     for model in settings.get("models", {}).values():
         name = model if isinstance(model, str) else str(model.get("model", ""))
         if name.startswith("recorded:"):
@@ -281,6 +272,18 @@ def _names(found: Table, place: str = "") -> Iterator[str]:
             yield from _names(cast("Table", value), f"{place}{key}.")
         else:
             yield f"{place}{key}"
+
+
+def paths_in(found: Table) -> list[tuple[tuple[str, ...], str]]:
+    """Returns every file path in the settings, after the setting that names it."""
+    named: list[tuple[tuple[str, ...], str]] = []
+
+    def note(path: tuple[str, ...], name: str) -> str:
+        named.append((path, name))
+        return name
+
+    with_paths(found, note)
+    return named
 
 
 def with_paths(found: Table, change: Callable[[tuple[str, ...], str], str]) -> Table:

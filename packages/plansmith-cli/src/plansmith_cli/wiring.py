@@ -20,7 +20,7 @@ from plansmith.runs.options import Parts
 from plansmith.secrets import SecretBox
 from plansmith.store.urls import sqlite_path
 from plansmith_cli.config import Settings, load_settings
-from plansmith_cli.trust import command_files, with_paths
+from plansmith_cli.trust import command_files, paths_in
 from plansmith_cli.ui.output import read_file, wrong
 from plansmith_connect.approvals import ApprovalFile
 from plansmith_connect.mcp.settings import all_servers
@@ -106,14 +106,8 @@ def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plan
 
 def _started_with(settings: Settings) -> Iterator[Path]:
     """Yields the files and folders that settings name, but for documents, which may change."""
-    named: list[str] = []
-
-    def note(_: tuple[str, ...], name: str) -> str:
-        named.append(name)
-        return name
-
-    with_paths({**_table(settings), "documents": []}, note)
-    for path in (Path(each).expanduser() for each in named):
+    named = paths_in({**_table(settings), "documents": []})
+    for path in (Path(name).expanduser() for _, name in named):
         yield from (path, *path.glob("*"))
     yield from (settings.folder() / PROJECT_FILE, settings.data(), config_folder(), state_folder())
     if settings.store_url().startswith("sqlite:"):
@@ -233,15 +227,11 @@ def has_agents(settings: Settings) -> bool:
 
 def make_agents(settings: Settings, *, secrets: Secrets) -> registry.AgentRegistry:
     """Makes the registry of A2A agents; contacts none of them."""
-
-    def lookup(place: str, agent: str) -> str | None:
-        return _Lookup(secrets, agent).get(place)
-
     return registry.AgentRegistry(
         settings=settings.agents,
         book=registry.AgentBook(settings.data() / "agents"),
         approvals=_approvals(settings),
-        lookup=lookup,
+        lookup=lambda place, agent: _Lookup(secrets, agent).get(place),
     )
 
 

@@ -142,7 +142,7 @@ def request_options(session: Session, target: str | None = None) -> dict[str, An
 async def plan_request(session: Session, given: dict[str, Any]) -> Run:
     """Plans the request; the run has a plan, or an answer if no plan is needed."""
     try:
-        with session.planning():
+        with session.lines.moving():
             return await session.smith.plan(session.args.request, by=session.by, **given)
     except asyncio.CancelledError:
         say_stopped(session)

@@ -182,7 +182,7 @@ class Chat:
 
     def show(self, name: str, lines: Sequence[str]) -> None:
         if not self.as_json:
-            self.session.print(*lines)
+            ui.print_lines(lines)
         self.print_json(Exit.OK, command=name, text="\n".join(map(ui.own, lines)))
 
     async def show_run(self, name: str, run: Run) -> None:
@@ -241,7 +241,7 @@ async def _undo(chat: Chat, rest: str) -> None:
         chat.tell(Exit.INTERRUPTED, Sentence("Ctrl-C again or Ctrl-D leaves."))
         return
     if not chat.as_json:
-        chat.session.print(safe(turn.text))
+        ui.print_text(turn.text)
     if turn.run is None or turn.kind == "request":
         chat.end(turn, turn.run, Exit.OK)
         return

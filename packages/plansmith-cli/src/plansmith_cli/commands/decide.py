@@ -19,7 +19,7 @@ from plansmith_cli.describe import review_lines, revision_lines, run_json, statu
 from plansmith_cli.interactive import edit_from, edit_in_editor, run_interactively
 from plansmith_cli.options import DETAIL, JSON, NO_INPUT, PARTS, RUN, STORE_ALONE, TOOLS
 from plansmith_cli.session import Session, session_command
-from plansmith_cli.ui.output import own, own_text, print_json, refused
+from plansmith_cli.ui.output import own, own_text, print_json, print_lines, refused
 
 Action = Callable[[Session, Run], Awaitable[Run | None]]
 
@@ -116,7 +116,7 @@ async def _answer_group(session: Session, run: Run, group: questions.Group) -> R
     if not args.words or not args.words[-1].strip():
         return None
     value = questions.read_answer(group[0], args.words[-1])
-    with session.planning():
+    with session.lines.moving():
         if len(group) == 1 and not args.seen:
             return await questions.answer_seen(session, run, group[0], value)
         asked = await questions.Asked.look(session, run, group)
@@ -134,11 +134,11 @@ def _print_whole(group_asked: questions.Asked) -> None:
             more = {"kind": asked.kind, "values": values, "seen": digest}
             print_json(asked.shown_json() | more)
         return
-    session.print(*group_asked.lines(whole=True))
+    print_lines(group_asked.lines(whole=True))
     if group[0].kind == "consent":
         words = ("answer", group_asked.run.id, questions.group_name(group), ALLOW, "--seen", digest)
         allow = f"  {session.command_for(group_asked.run, *words)}"
-        session.print(Sentence("To allow exactly this:"), allow)
+        print_lines([Sentence("To allow exactly this:"), allow])
 
 
 def _groups(run: Run, name: str | None) -> list[questions.Group]:
@@ -169,7 +169,7 @@ async def _edit(session: Session, run: Run) -> Run:
 
 
 async def _change(session: Session, run: Run) -> Run | None:
-    with session.planning():
+    with session.lines.moving():
         changed = await session.smith.request_changes(run.id, session.args.text, by=session.by)
     if changed.questions.keys() - run.questions.keys():
         session.say(*await questions.waiting_lines(changed, session))

@@ -24,7 +24,16 @@ from plansmith_cli.extras import has_runtime, install_runtime, missing_runtime
 from plansmith_cli.keyboard import agrees, ask_line, is_at_terminal, read_choice
 from plansmith_cli.options import JSON
 from plansmith_cli.parser import Verb, noun
-from plansmith_cli.ui.output import own, own_text, print_as, refused, size_text, tell, wrong
+from plansmith_cli.ui.output import (
+    json_of,
+    own,
+    own_text,
+    print_as,
+    refused,
+    size_text,
+    tell,
+    wrong,
+)
 from plansmith_desk.builtin import builtin_sources
 from plansmith_desk.model.download import pull_local, pull_remote
 from plansmith_desk.model.drafting import DraftingModel
@@ -131,18 +140,14 @@ def _list(args: argparse.Namespace) -> None:
 def _row(model: KnownModel, models: ModelFolder) -> dict[str, Json]:
     adapter = model.adapter.path if model.adapter else None
     prepared = preparation(Weights(models.path(model), model, adapter), models)
-    return {
-        "name": model.name,
-        "about": model.about,
-        "size": model.size,
-        "sha256": model.sha256,
-        "licence": model.licence,
-        "context": model.context,
-        "adapter": model.adapter.file if model.adapter else None,
-        "here": models.has(model),
-        "path": str(models.path(model)),
-        "prepared": str(prepared.path) if prepared and prepared.is_right() else None,
-    }
+    return json_of(
+        model,
+        "name about size sha256 licence context",
+        adapter=model.adapter.file if model.adapter else None,
+        here=models.has(model),
+        path=str(models.path(model)),
+        prepared=str(prepared.path) if prepared and prepared.is_right() else None,
+    )
 
 
 def _pull(args: argparse.Namespace) -> None:

@@ -102,7 +102,7 @@ async def _show_run(session: Session) -> None:
     elif args.graph and run.plan is not None:
         sys.stdout.write(draw.tree(run.plan, session.locale))
     else:
-        session.print(*describe.run_lines(run, session))
+        print_lines(describe.run_lines(run, session))
         session.say(*await questions.waiting_lines(run, session))
 
 

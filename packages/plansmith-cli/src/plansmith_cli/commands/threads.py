@@ -158,7 +158,7 @@ async def say_in(
     What is interrupted before it was read is taken back.
     """
     try:
-        with session.planning():
+        with session.lines.moving():
             turn = await thread.say(text, by=session.by, plan=False, **options)
     except asyncio.CancelledError:
         await _withdraw(session, thread)
@@ -167,7 +167,7 @@ async def say_in(
     undo = undo or session.command("threads", "undo", turn.thread, str(turn.number))
     if taken := await reading_line(session, thread, turn, undo=undo):
         session.tell(ui.dim(taken))
-    with session.planning():
+    with session.lines.moving():
         for each in turn.earlier:
             await thread.plan_left(each)
         return await thread.plan(turn)
@@ -319,7 +319,7 @@ async def _show(session: Session) -> None:
     if session.args.json:
         ui.print_json(_json(state))
         return
-    session.print(*state_lines(state, runs))
+    ui.print_lines(state_lines(state, runs))
     for run in runs:
         if not run.status.over:
             session.say(*await waiting_lines(run, session))
