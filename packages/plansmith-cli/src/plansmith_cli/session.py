@@ -28,6 +28,7 @@ from plansmith_cli.config import Settings
 from plansmith_cli.options import command_line, detail_of, repeated_flags, settings_of, warn
 from plansmith_cli.parser import command
 from plansmith_cli.team_smiths import TeamSmiths
+from plansmith_cli.ui import progress
 from plansmith_cli.ui.output import print_as, print_json, shown_lines, wrong
 from plansmith_cli.ui.terminal import LANGUAGE, own_locale
 from plansmith_cli.wiring import make_smith
@@ -36,12 +37,10 @@ if TYPE_CHECKING:
     from plansmith.plan.plan import Plan
     from plansmith.review import policy
     from plansmith.tools import toolset
-    from plansmith_cli.ui import progress
 else:
     lazy_modules(
         globals(),
         policy="plansmith.review.policy",
-        progress="plansmith_cli.ui.progress",
         toolset="plansmith.tools.toolset",
     )
 

@@ -280,10 +280,8 @@ async def _plan(chat: Chat, _: str) -> None:
 async def _report(chat: Chat, rest: str) -> None:
     """Shows the whole report of a run that is over, the newest if none is named."""
     found = [run for run in await chat.runs() if run.status.over and run.id.startswith(rest)]
-    if not found and rest:
-        raise ui.refused("no run {run} is over here", run=rest)
     if not found:
-        raise ui.refused("nothing is over yet")
+        raise ui.refused("no run {run} is over here" if rest else "nothing is over yet", run=rest)
     store, locale = chat.session.smith.store, chat.session.locale
     text = to_markdown(await load_report(store, found[0].id, locale=locale), brief=True)
     if chat.as_json:
@@ -295,10 +293,10 @@ async def _report(chat: Chat, rest: str) -> None:
 async def _go(chat: Chat, rest: str) -> None:
     """Goes on with a run that was stopped, or asks again what it waits for."""
     found = [run for run in await chat.runs() if not run.status.over and run.id.startswith(rest)]
-    if not found and rest:
-        raise ui.refused("there is no run {run}", run=rest)
     if not found:
-        raise ui.refused("nothing waits in this thread")
+        raise ui.refused(
+            "there is no run {run}" if rest else "nothing waits in this thread", run=rest
+        )
     run = found[0]
     if next_move(run) == Paused():
         run = await chat.session.smith.resume(run.id, by=chat.session.by)

@@ -212,10 +212,8 @@ async def _cancel(session: Session, run: Run) -> Run:
 async def _skip(session: Session, run: Run) -> Run:
     left = await session.smith.runs.stopping.skip(run.id, session.args.step, by=session.by)
     session.say(Sentence("left out: {step}", step=safe(left.step)))
-    if left.with_it:
-        session.say(
-            Sentence("and what needs it: {steps}", steps=", ".join(map(safe, left.with_it)))
-        )
+    if others := ", ".join(map(safe, left.with_it)):
+        session.say(Sentence("and what needs it: {steps}", steps=others))
     return await session.smith.get(run.id)
 
 

@@ -20,7 +20,7 @@ from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.text import padded, safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.config import Settings
-from plansmith_cli.extras import has_runtime, install_runtime, missing_runtime
+from plansmith_cli.extras import install_runtime, missing_runtime
 from plansmith_cli.keyboard import agrees, ask_line, is_at_terminal, read_choice
 from plansmith_cli.options import JSON
 from plansmith_cli.parser import Verb, noun
@@ -61,7 +61,7 @@ def offer_model(args: argparse.Namespace, settings: Settings) -> None:
     """
     plan = settings.models.plan
     models = EmbeddedShelf()
-    if plan.model != "auto" or plan.base_url or not has_runtime():
+    if plan.model != "auto" or plan.base_url or not models.has_runtime:
         return
     if asyncio.run(choose(os.environ, shelf=models)).kind != "rules":
         return
@@ -151,7 +151,7 @@ def _row(model: KnownModel, models: ModelFolder) -> dict[str, Json]:
 
 
 def _pull(args: argparse.Namespace) -> None:
-    models = ModelFolder()
+    models = EmbeddedShelf()
     model = known_model(args.name or models.chosen)
     _get_runtime(yes=args.yes, offline=args.offline)
     given = Path(args.given).expanduser() if args.given else None
@@ -165,7 +165,7 @@ def _pull(args: argparse.Namespace) -> None:
             )
         _agree(model, models, yes=args.yes)
         path = _fetch(model, models)
-    if model.adapter is not None and has_runtime():
+    if model.adapter is not None and models.has_runtime:
         failure: str = ""
         try:
             asyncio.run(_warm(model, models))
@@ -181,7 +181,7 @@ def _pull(args: argparse.Namespace) -> None:
 
 def _get_runtime(*, yes: bool, offline: bool) -> None:
     """Names what runs the model where it is missing; installs it with consent."""
-    if has_runtime():
+    if EmbeddedShelf().has_runtime:
         return
     tell(missing_runtime())
     if offline or is_offline(os.environ):

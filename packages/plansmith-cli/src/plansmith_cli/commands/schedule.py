@@ -27,6 +27,7 @@ from plansmith_cli.session import Session, exit_of, in_session
 from plansmith_cli.ui.output import load_plan, own, own_text, print_json, wrong
 from plansmith_planner.language.recurrence import recurrence
 
+_RULES: Final = ("overlap", "missed", "window_minutes", "jitter_seconds", "max_failures")
 _UNITS: Final = {"m": 1, "h": 60, "d": 1440, "w": 10080}
 _ALL: Final = 10**9
 _WORST: Final = (Exit.FAILED, Exit.INVALID, Exit.PARTLY, Exit.REFUSED, Exit.BUDGET, Exit.WAITING)
@@ -45,14 +46,7 @@ def _timing_of(args: argparse.Namespace, zone: str) -> Timing | None:
 
 
 def _behaviour_of(args: argparse.Namespace) -> dict[str, Any]:
-    given = {
-        "overlap": args.overlap,
-        "missed": args.missed,
-        "window_minutes": args.window,
-        "jitter_seconds": args.jitter,
-        "max_failures": args.max_failures,
-    }
-    found = {name: value for name, value in given.items() if value is not None}
+    found = {name: value for name in _RULES if (value := vars(args)[name]) is not None}
     if args.budget:
         limits = read_budget(args.budget)
         money = {"money": f"{Decimal(str(limits['money'])):f}"} if "money" in limits else {}
@@ -333,7 +327,9 @@ _LOOKS: Final = STORE_ALONE + JSON
 _EITHER: Final = {
     "overlap": {"choices": list(Overlap)},
     "missed": {"choices": list(Missed)},
-    **dict.fromkeys(("window", "jitter", "max_failures"), int),
+    "window": {"type": int, "dest": "window_minutes"},
+    "jitter": {"type": int, "dest": "jitter_seconds"},
+    "max_failures": int,
 }
 _GIVEN: Final[dict[str, Any]] = {
     "request": {"default": ""},

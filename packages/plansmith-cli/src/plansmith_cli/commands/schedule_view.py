@@ -17,7 +17,7 @@ from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import done_so_far, run_json
 from plansmith_cli.keyboard import agrees, ask_line, read_choice
 from plansmith_cli.session import Session
-from plansmith_cli.ui.output import own, own_text, print_json, refused, wrong
+from plansmith_cli.ui.output import json_of, own, own_text, print_json, refused, wrong
 
 _JSON_FIELDS: Final = {
     *("id", "name", "reason", "request", "template", "inputs", "approved", "approved_by"),
@@ -48,7 +48,7 @@ def _coming(schedule: Schedule, count: int) -> list[datetime]:
 def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
     """Returns a schedule as JSON."""
     fields: dict[str, Json] = schedule.model_dump(mode="json", include=_JSON_FIELDS)
-    more: dict[str, Json] = {
+    return fields | {
         "state": "removed" if schedule.removed else schedule.state,
         "timing": schedule.timing.to_json() | {"timezone": schedule.timing.timezone},
         "plan": schedule.plan.to_json() if schedule.plan else None,
@@ -56,7 +56,6 @@ def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
         "created": instant(schedule.created),
         "next": [instant(at) for at in _coming(schedule, count)],
     }
-    return fields | more
 
 
 def schedules_json(made: Sequence[Schedule]) -> Json:
@@ -66,15 +65,9 @@ def schedules_json(made: Sequence[Schedule]) -> Json:
 
 def fire_json(fire: Fire) -> dict[str, Json]:
     """Returns a past fire as JSON."""
-    return {
-        "due": instant(fire.due),
-        "kind": fire.kind.value,
-        "state": fire.state.value,
-        "run": fire.run,
-        "note": fire.note,
-        "at": instant(fire.at),
-        "ended": instant(fire.ended) if fire.ended else None,
-    }
+    times = {"due": instant(fire.due), "at": instant(fire.at)}
+    ended = instant(fire.ended) if fire.ended else None
+    return json_of(fire, "kind state run note", **times, ended=ended)
 
 
 def list_lines(schedules: Sequence[Schedule], here: str) -> Iterator[str]:
