@@ -167,6 +167,7 @@ async def test_continuing_asks_before_it_does_again_what_was_done_in_part(script
 # Answers that say no
 
 PAYS = step("p", "pay", inputs={"to": "alice"}, after=["q"])
+USE = plan_of({"id": "t", "template": "transfer"})
 NO: list[Any] = ["no", "Cancel", "不要", False]
 NOT_YES = [
     *("No, thanks.", "don't", "do not pay", "Please do not pay", "please don't", "absolutely not"),
@@ -191,11 +192,9 @@ async def test_who_answers_no_to_the_question_before_an_effect_prevents_it(
     scripted: Script, answer: Any, inside: bool
 ) -> None:
     parts = [ask("q", "Really pay?"), PAYS]
-    transfer = Plan.model_validate({"goal": "transfer", "steps": parts})
+    transfer = plan_of(*parts, goal="transfer")
     app, tools = smith(scripted(), templates={"transfer": transfer})
-    use = {"id": "t", "template": "transfer"}
-    run = await app.submit(plan_of(use) if inside else plan_of(*parts), by="ada")
-    run = await decided(app, run)
+    run = await decided(app, await app.submit(USE if inside else transfer, by="ada"))
     [question] = run.questions
     await app.answer(run.id, question, answer, by="ada")
     again, _ = smith(scripted(), templates={"transfer": transfer}, store=app.store)
@@ -256,11 +255,9 @@ async def test_a_question_still_comes_before_what_is_behind_a_step_switched_off(
         step("y", after=["x"], disabled=True),
         step("p", "pay", inputs={"to": "alice"}, after=["y"]),
     ]
-    transfer = Plan.model_validate({"goal": "transfer", "steps": parts})
+    transfer = plan_of(*parts, goal="transfer")
     app, tools = smith(scripted(), templates={"transfer": transfer})
-    use = {"id": "t", "template": "transfer"}
-    run = await app.submit(plan_of(use) if inside else plan_of(*parts), by="ada")
-    run = await decided(app, run)
+    run = await decided(app, await app.submit(USE if inside else transfer, by="ada"))
     [question] = run.questions
     assert effects(tools) == []
     await app.answer(run.id, question, "yes", by="ada")

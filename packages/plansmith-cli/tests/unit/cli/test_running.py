@@ -24,6 +24,7 @@ from plansmith_planner.settings import PlannerSettings
 PY = ("--tools", "tools.py")
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
 NOTE = {"id": "n", "tool": "note", "inputs": {"text": "hello"}}
+BROKEN = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}
 ASK = {"id": "q", "question": "Which colour?", "options": ["red", "blue"]}
 
 
@@ -46,9 +47,8 @@ def test_a_plan_that_only_reads_runs_at_once_and_data_alone_is_on_stdout(
 
 
 def test_a_failed_run_exits_with_1_and_a_partly_done_one_with_7(cli: Cli, write: Write) -> None:
-    bad = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}
-    assert cli("run", write(bad), *PY)[0] == 1
-    code, out, err = cli("run", write(bad, LOOK), *PY)
+    assert cli("run", write(BROKEN), *PY)[0] == 1
+    code, out, err = cli("run", write(BROKEN, LOOK), *PY)
     assert code == 7
     assert "boom" in out
     assert "✗ b failed: ValueError: boom" in err
@@ -431,21 +431,11 @@ def test_the_json_of_every_command_parses(name: str, cli: Cli, write: Write) -> 
 # A replan that drops an approved effect: no flag agrees to it
 
 
-BROKEN: dict[str, Any] = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}
-NOTE_DROPPED: dict[str, Any] = {
-    "id": "n",
-    "tool": "note",
-    "inputs": {"text": "hello"},
-    "after": ["b"],
-}
-LOOK_DROPPED: dict[str, Any] = {"id": "l", "tool": "look", "inputs": {"name": "x"}}
-
-
 async def _replanned(store: str) -> tuple[str, str]:
     """A run whose replan, which waits for a person, only reads where a note was approved."""
     drafts = [
-        {"goal": "note it", "steps": [BROKEN, NOTE_DROPPED]},
-        {"goal": "look", "steps": [LOOK_DROPPED]},
+        {"goal": "note it", "steps": [BROKEN, NOTE | {"after": ["b"]}]},
+        {"goal": "look", "steps": [LOOK | {"id": "l"}]},
     ]
     tools = FakeTools(
         FakeTool("look"),
