@@ -12,18 +12,19 @@ from tests.flow.test_approval_covers import (
     PAY,
     Script,
     approved,
+    decided,
     draft,
     effects,
+    plan_of,
     reasons,
     smith,
     step,
 )
 
 from plansmith import Effect, Plan, RunStatus
-from plansmith.app import Plansmith
 from plansmith.errors import OutcomeUnknown, Refused, ToolFailed
 from plansmith.plan import events as e
-from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.run import StepStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.review.settings import ReviewPolicy
 from plansmith.runs.intake import NewRun
@@ -31,18 +32,8 @@ from plansmith.templates.book import TemplateBook
 from plansmith.testing import FakeTool, MemoryStore
 
 
-def plan_of(*steps: dict[str, Any], goal: str = "look around") -> Plan:
-    return Plan.model_validate(draft(*steps, goal=goal))
-
-
 def ask(name: str, text: str = "Go on?", **fields: Any) -> dict[str, Any]:
     return {"id": name, "question": text} | fields
-
-
-async def decided(app: Plansmith, run: Run) -> Run:
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    return await app.run(run.id)
 
 
 # Questions

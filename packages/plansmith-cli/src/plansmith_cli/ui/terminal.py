@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from pkgutil import resolve_name
 from typing import Final, TextIO
@@ -24,13 +24,12 @@ _PIECES: Final = lazy_pattern(
 )
 
 
-def own_locale(environment: Mapping[str, str] | None = None) -> str:
+def own_locale() -> str:
     """Returns the person's language, such as `zh-CN`: what is spoken, else the environment's."""
-    if environment is None and LANGUAGE.get():
+    if LANGUAGE.get():
         return LANGUAGE.get()
-    given = os.environ if environment is None else environment
     names = ("LC_ALL", "LC_MESSAGES", "LANG")
-    found = next((given[name] for name in names if given.get(name)), "en")
+    found = next((os.environ[name] for name in names if os.environ.get(name)), "en")
     return found.partition(".")[0].replace("_", "-")
 
 
