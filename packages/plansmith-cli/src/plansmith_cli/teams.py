@@ -235,9 +235,7 @@ class _Base:
         )
         if (model := self.model) is not None:
             parts |= {"model": model, "triage_model": model, "report_model": model}
-        if (
-            store := self.store
-        ) is not None:  # of the caller, who closes it
+        if (store := self.store) is not None:  # of the caller, who closes it
             parts |= {"store": store, "shared_store": True}
         return make_smith(self.settings, **parts)
 

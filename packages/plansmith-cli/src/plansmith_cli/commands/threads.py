@@ -12,7 +12,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.refs import value_text
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.thread import ThreadMessage, ThreadState, fold_thread
+from plansmith.plan.thread import ThreadMessage, ThreadState
 from plansmith.ports import Records
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, safe
@@ -25,7 +25,7 @@ from plansmith_cli.questions import question_lines, waiting_lines
 from plansmith_cli.session import Session, in_session, say_stopped, shortest
 from plansmith_cli.ui import output as ui
 from plansmith_planner.threads.reading import ASKED_BY_PLANS
-from plansmith_planner.threads.store import ThreadHeadline, ThreadStore
+from plansmith_planner.threads.store import ThreadStore
 
 if TYPE_CHECKING:
     from plansmith_planner.threads.thread import Thread, Turn
@@ -62,8 +62,7 @@ async def _find(session: Session, name: str) -> str:
     store = ThreadStore(session.smith.store)
     if await store.thread_entries(name):
         return name
-    known = await _headlines(store)
-    found = [each.thread for each in known if each.thread.startswith(name)]
+    found = [each.thread async for each in store.all_threads() if each.thread.startswith(name)]
     if len(found) == 1 and len(name) >= 4:
         return found[0]
     if found:
@@ -100,13 +99,6 @@ async def _last(session: Session) -> str:
     if thread is None:
         raise ui.wrong("there is no thread in this folder", "plansmith threads lists them")
     return thread.id
-
-
-async def _headlines(store: ThreadStore) -> list[ThreadHeadline]:
-    found: list[ThreadHeadline] = []
-    while page := await store.threads(before=found[-1].thread if found else "", limit=_PAGE):
-        found += page
-    return found
 
 
 async def thread_of(session: Session, run: Run) -> str:
@@ -290,7 +282,7 @@ async def _withdraw(session: Session, thread: Thread) -> None:
 
 
 async def _list(session: Session) -> None:
-    known = await _headlines(ThreadStore(session.smith.store))
+    known = [each async for each in ThreadStore(session.smith.store).all_threads()]
     found = known[: session.args.limit or _MOST][::-1]
     length, here = shortest({each.thread for each in known}), session.journals.folder
     width = max((len(safe(each.thread[:length])) for each in found), default=0)
@@ -326,11 +318,8 @@ async def _show(session: Session) -> None:
 
 
 async def _state(session: Session) -> ThreadState:
-    name = await _find(session, session.args.thread)
-    if entries := await ThreadStore(session.smith.store).thread_entries(name):
-        return fold_thread(ThreadState(name), entries)
-    thread: Thread = await session.smith.thread(name)
-    return thread.state  # a run of its own
+    state: ThreadState = await session.smith.threads.read(await _find(session, session.args.thread))
+    return state
 
 
 def _json(state: ThreadState) -> dict[str, Json]:
