@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Self, cast
+from typing import Any, Final, Self, cast
 
 from plansmith import Plan, QuestionAsked, Refused, Run
 from plansmith.check.schemas import BadSchema, validator
@@ -35,23 +35,6 @@ Values = Mapping[str, Json]
 _ITEM: Final = re.compile(r"/\d+(?=/|$)")
 _ALL: Final = frozenset({"all", "全部"})
 _MOST_LINES: Final = 60
-# Who asks, by the kind of the question.
-_HEADS: Final = {
-    "items": Sentence("Plansmith asks for your consent to call {callee} {count} times ({name}):"),
-    "step": Sentence("The plan asks, in its step {step} ({name}):"),
-    "call": Sentence("The tool or agent {callee} asks, in the step {step} ({name}):"),
-    "request": Sentence("The planner asks about your request ({name}):"),
-    "consent": Sentence("Plansmith asks for your consent to call {callee} ({name}):"),
-}
-# What becomes of a file, with the mark that colours the line.
-_HEADLINES: Final = {
-    "new": ("+ ", Sentence("Writes {path} (new file, {after})")),
-    "deleted": ("- ", Sentence("Deletes {path} ({before})")),
-    "same": ("", Sentence("Writes {path}, which stays as it is ({after})")),
-    "unseen": ("- ", Sentence("Replaces {path} ({before}) by what earlier steps bring")),
-    "replaced": ("- ", Sentence("Replaces {path} ({before}) by {after}:")),
-    "edited": ("~ ", Sentence("Changes {path} ({before} now):")),
-}
 
 
 def read_answer(asked: QuestionAsked, typed: str) -> Json:
@@ -111,16 +94,23 @@ def group_name(group: Group) -> str:
 def head_line(group: Group, run: Run) -> str:
     """Returns the line that says who asks: Plansmith, the plan, a tool or an agent."""
     asked = group[0]
-    head = _HEADS.get("items" if len(group) > 1 else asked.kind) or Sentence(
-        "Plansmith asks ({name}):"
-    )
-    return own_text(
-        head.key,
-        callee=clip(safe(asked.callee or _callee_of(run.plan, asked.step)), 80),
-        step=safe(asked.step or ""),
-        name=safe(group_name(group)),
-        count=len(group),
-    )
+    who: dict[str, Any] = {
+        "callee": clip(safe(asked.callee or _callee_of(run.plan, asked.step)), 80),
+        "step": safe(asked.step or ""),
+        "name": safe(group_name(group)),
+        "count": len(group),
+    }
+    if len(group) > 1:
+        return own_text(
+            "Plansmith asks for your consent to call {callee} {count} times ({name}):", **who
+        )
+    heads = {
+        "step": Sentence("The plan asks, in its step {step} ({name}):", **who),
+        "call": Sentence("The tool or agent {callee} asks, in the step {step} ({name}):", **who),
+        "request": Sentence("The planner asks about your request ({name}):", **who),
+        "consent": Sentence("Plansmith asks for your consent to call {callee} ({name}):", **who),
+    }
+    return own(heads.get(asked.kind) or Sentence("Plansmith asks ({name}):", **who))
 
 
 def _callee_of(plan: Plan | None, unit: str | None) -> str:
@@ -208,10 +198,19 @@ def is_lossy(preview: Preview | None) -> bool:
 def _headline(change: FileChange) -> str:
     kind: str = change.kind
     if kind == "changed":
-        kind = "unseen" if change.after is UNSEEN else "edited" if change.is_edit else "replaced"
-    mark, text = _HEADLINES[kind]
+        kind = "later" if change.after is UNSEEN else "edited" if change.is_edit else "replaced"
     before, after = _size(change.before), _size(change.after)
-    return mark + own_text(text.key, path=safe(change.path), before=before, after=after)
+    file = {"path": safe(change.path), "before": before, "after": after}
+    # The mark before each colours the line.
+    mark, text = {
+        "new": ("+ ", Sentence("Writes {path} (new file, {after})", **file)),
+        "deleted": ("- ", Sentence("Deletes {path} ({before})", **file)),
+        "same": ("", Sentence("Writes {path}, which stays as it is ({after})", **file)),
+        "later": ("- ", Sentence("Replaces {path} ({before}) by what earlier steps bring", **file)),
+        "replaced": ("- ", Sentence("Replaces {path} ({before}) by {after}:", **file)),
+        "edited": ("~ ", Sentence("Changes {path} ({before} now):", **file)),
+    }[kind]
+    return mark + own(text)
 
 
 def _size(content: Content | None) -> str:
