@@ -20,7 +20,7 @@ from plansmith.protected_files import PROJECT_FILE, protect
 from plansmith.review.settings import ReviewPolicy
 from plansmith.secrets import SecretSource
 from plansmith.text import safe
-from plansmith_cli.trust import Project, Table, TrustBook, at, left_out, with_paths
+from plansmith_cli.trust import Project, Table, TrustBook, at, ignored_settings, with_paths
 from plansmith_connect.a2a.settings import AgentSettings
 from plansmith_connect.mcp.settings import McpSettings
 from plansmith_connect.mcp.trusted_copy import read_regular_file
@@ -169,7 +169,7 @@ def _project_settings(
     if content is not None and book.trusts(content):
         protect(content.files)
         return book.settings(content, tell)
-    tell(left_out(project, changed=known is not None))
+    tell(ignored_settings(project, changed=known is not None))
     return {}
 
 

@@ -15,7 +15,7 @@ from plansmith.report.data import Report
 from plansmith.report.markdown import answer_markdown, lacking_markdown, to_markdown, took_lines
 from plansmith.review import render
 from plansmith.text import clip, safe
-from plansmith_cli.questions import loses, next_commands, preview_lines, waiting_lines
+from plansmith_cli.questions import is_lossy, next_commands, preview_lines, waiting_lines
 from plansmith_cli.session import Session, has_no_plan, is_unusable, say_stopped
 from plansmith_cli.ui import output as ui
 from plansmith_cli.ui.progress import header, rows
@@ -81,7 +81,7 @@ async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[st
     waits = ui.own_text("This plan waits for your approval.")
     lines.append(ui.own_text("Approved by {flag}.", flag=flag) if flag else waits)
     found = [(each, previews.get(getattr(each, "fields", {}).get("step", ""))) for each in reasons]
-    for reason, seen in sorted(found, key=lambda each: not loses(each[1])):
+    for reason, seen in sorted(found, key=lambda each: not is_lossy(each[1])):
         if flag and getattr(reason, "key", "") == _BY_RULES:
             continue  # nobody decides now, and the choice of the model was told
         lines.append(f"  ! {safe(ui.own(reason))}")

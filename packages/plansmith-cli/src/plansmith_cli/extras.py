@@ -20,11 +20,6 @@ _OWN: Final = re.compile(r"(?P<name>plansmith(?:-\w+)?)(?:\[(?P<extras>[\w,]+)\]
 _OF_EXTRA: Final = re.compile(r"^(?P<wanted>[^;]+);.*\bextra\s*==\s*['\"](?P<extra>[\w-]+)['\"]")
 
 
-def has_runtime() -> bool:
-    """Whether embedded models can run here."""
-    return find_spec(_PACKAGE) is not None
-
-
 def install_command(*extras: str) -> list[str]:
     """Returns the command that installs extras into the environment of this very program."""
     wanted = _requirements(*extras)

@@ -267,12 +267,12 @@ class Prompts:
             "Enter = not now: "
         )
 
-    def leaves(self, asked: QuestionAsked) -> bool:
+    def is_answered_elsewhere(self, asked: QuestionAsked) -> bool:
         """Tells whether a question is answered elsewhere; here none is."""
         del asked
         return False
 
-    def put_off(self, session: Session, run: Run, choice: Choice) -> None:
+    def postpone(self, session: Session, run: Run, choice: Choice) -> None:
         del choice
         session.say(Sentence("not approved: {ran}", ran=done_so_far(run)))
 
@@ -280,7 +280,7 @@ class Prompts:
         """Asks the open questions; returns False if one stays open."""
         if not session.has_person:
             return False
-        asked = [each for each in run.questions.values() if not self.leaves(each)]
+        asked = [each for each in run.questions.values() if not self.is_answered_elsewhere(each)]
         return await ask_all(session, run, asked) and len(asked) == len(run.questions)
 
     async def review(self, session: Session, run: Run) -> bool:
@@ -321,10 +321,10 @@ class Prompts:
             case "edit":
                 await edit_in_editor(session, run, tells=False)
             case "changes":
-                with session.planning():
+                with session.lines.moving():
                     await session.smith.request_changes(run.id, choice.text, by=session.by)
             case "later":
-                self.put_off(session, run, choice)
+                self.postpone(session, run, choice)
                 return False
         return True
 

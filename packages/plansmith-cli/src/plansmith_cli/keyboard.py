@@ -55,11 +55,11 @@ def ask_line(prompt: str) -> str | None:
     Drops what was typed before the question was shown: it cannot be its answer.
     """
     termios.tcflush(sys.stdin, termios.TCIFLUSH)
-    words = prompt.rstrip()
-    shown = "\n".join(fitted_to(sys.stderr, [words])) + prompt[len(words) :]
+    text = prompt.rstrip()
+    question = "\n".join(fitted_to(sys.stderr, [text])) + prompt[len(text) :]
     # Before the question is shown: the person may press Ctrl-C as soon as it is.
     with interruptible():
-        sys.stderr.write(shown)
+        sys.stderr.write(question)
         sys.stderr.flush()
         line = sys.stdin.readline()
     return line.rstrip("\n") if line else None

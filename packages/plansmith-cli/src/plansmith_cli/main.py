@@ -16,7 +16,7 @@ from plansmith.lazy import lazy_modules, uncollected
 from plansmith.text import SURROGATES, padded, visible
 from plansmith_cli.command_table import COMMANDS, DAILY, MORE, Command, Exit, exit_for, verbs
 from plansmith_cli.parser import FOLDER, Parser, WrongUsage, help_text
-from plansmith_cli.ui.terminal import SPOKEN, own_locale, say_fitted, speak
+from plansmith_cli.ui.terminal import LANGUAGE, own_locale, say_fitted, use_language
 
 if TYPE_CHECKING:
     from importlib import metadata
@@ -46,15 +46,7 @@ _EXITS: Final = (
 )
 
 
-def _no_options(_: object) -> None:
-    return None
-
-
-def _wrong_usage(_: object) -> int:
-    return Exit.USAGE
-
-
-_VERBS_ONLY: Final = Command(_no_options, _wrong_usage)
+_VERBS_ONLY: Final = Command(lambda _: None, lambda _: Exit.USAGE)
 
 
 class Output:
@@ -79,12 +71,12 @@ class Output:
 
     def failed(self, error: PlansmithError, code: Exit) -> Exit:
         """Prints an expected error; returns its exit code."""
-        shown = words.error_text(error, own_locale())
+        text = words.error_text(error, own_locale())
         if isinstance(error, WrongUsage):
             sys.stderr.write(visible(error.usage))
-        say_fitted(shown if isinstance(error, WrongUsage) else f"plansmith: {shown}")
-        listed = [each.shown_json() for each in getattr(error, "problems", ())]
-        more = {"problems": listed} if listed else {}
+        say_fitted(text if isinstance(error, WrongUsage) else f"plansmith: {text}")
+        problems = [each.shown_json() for each in getattr(error, "problems", ())]
+        more = {"problems": problems} if problems else {}
         self.print_json(code, error.message, hint=error.hint, kind=type(error).__name__, **more)
         return code
 
@@ -103,20 +95,20 @@ class Output:
 
 def main(argv: Sequence[str] | None = None, *, within: tenant_book.Tenant | None = None) -> int:
     """Runs the command line, also within a tenant; returns the exit code."""
-    arguments = readable(sys.argv[1:] if argv is None else argv)
+    arguments = without_surrogates(sys.argv[1:] if argv is None else argv)
     first = arguments[0] if arguments else "--help"
     if first in ("-C", "--folder", "--tenant"):
-        return _elsewhere(arguments, arguments[1] if arguments[1:] else "")
+        return _run_elsewhere(arguments, arguments[1] if arguments[1:] else "")
     if first in ("-h", "--help"):
         sys.stdout.write(overview())
         return Exit.OK if arguments else Exit.USAGE
     if first in ("-V", "--version"):
         sys.stdout.write(f"plansmith {metadata.version('plansmith')}\n")
         return Exit.OK
-    return _guarded(arguments, within)
+    return _run_guarded(arguments, within)
 
 
-def readable(given: Sequence[str]) -> list[str]:
+def without_surrogates(given: Sequence[str]) -> list[str]:
     """Replaces bytes that are not UTF-8, which can be neither stored nor printed.
 
     Values that are sent to a tool stay as they are: `--set` refuses what it cannot send.
@@ -141,7 +133,7 @@ def program() -> None:
 def rows(table: Mapping[str, str]) -> str:
     """Returns names with what they do, in two columns."""
     width = max(map(len, table)) + 2
-    return "\n".join(f"  {name:<{width}}{help_text(told)}" for name, told in table.items())
+    return "\n".join(f"  {name:<{width}}{help_text(summary)}" for name, summary in table.items())
 
 
 def overview() -> str:
@@ -159,35 +151,35 @@ def overview() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _elsewhere(arguments: Sequence[str], name: str) -> int:
+def _run_elsewhere(arguments: Sequence[str], name: str) -> int:
     """Runs the rest of the command line in the folder or the tenant that is named first."""
     is_tenant = arguments[0] == "--tenant"
-    named = FOLDER.set(FOLDER.get() if is_tenant else name)
+    folder_token = FOLDER.set(FOLDER.get() if is_tenant else name)
     try:
-        found = tenant_book.TenantBook(files.data_folder()).get(name) if is_tenant else None
-        with contextlib.chdir(found.folder if found else name):
-            return main(arguments[2:], within=found)
+        tenant = tenant_book.TenantBook(files.data_folder()).get(name) if is_tenant else None
+        with contextlib.chdir(tenant.folder if tenant else name):
+            return main(arguments[2:], within=tenant)
     except OSError as error:
-        told = sentence.Sentence(
+        message = sentence.Sentence(
             "cannot work in '{folder}': {reason}", folder=name or "-C", reason=error.strerror
         )
-        return Output(arguments).failed(PlansmithError(told), Exit.USAGE)
+        return Output(arguments).failed(PlansmithError(message), Exit.USAGE)
     except PlansmithError as error:
         return Output(arguments).failed(error, Exit.USAGE)
     finally:
-        FOLDER.reset(named)
+        FOLDER.reset(folder_token)
 
 
-def _guarded(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int:
+def _run_guarded(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int:
     """Runs a command; whatever it raises becomes an exit code and, if wanted, JSON."""
-    spoken, output = SPOKEN.set(""), Output(arguments)
+    language_token, output = LANGUAGE.set(""), Output(arguments)
     watched = contextlib.redirect_stdout(cast("Any", output))
     try:
         with watched if output.wants_json else contextlib.nullcontext():
             code = _run(arguments, within) or Exit.OK
-        ended = "a person is needed: stderr says for what"
+        waiting = "a person is needed: stderr says for what"
         output.print_json(
-            code, ended if code == Exit.WAITING else "the command printed nothing more"
+            code, waiting if code == Exit.WAITING else "the command printed nothing more"
         )
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -203,11 +195,11 @@ def _guarded(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int
     except Exception as error:  # noqa: BLE001 - printed with its traceback
         sys.stderr.write(visible("".join(traceback.format_exception(error))))
         hint = "this is a bug in Plansmith: please report it with the text on stderr"
-        told = f"{type(error).__name__}: {error}"
-        output.print_json(Exit.FAILED, told, hint=hint, kind="Crash")
+        message = f"{type(error).__name__}: {error}"
+        output.print_json(Exit.FAILED, message, hint=hint, kind="Crash")
         return Exit.FAILED
     finally:
-        SPOKEN.reset(spoken)
+        LANGUAGE.reset(language_token)
     return code
 
 
@@ -219,9 +211,13 @@ def split(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
 
 def parser_of(name: str, command: Command) -> Parser:
     """Returns the parser of a command's arguments; its help also tells the verbs of a noun."""
-    told = COMMANDS[name].summary if name in COMMANDS else command.summary
+    summary = COMMANDS[name].summary if name in COMMANDS else command.summary
     below = {each: COMMANDS[each].summary for each in verbs(name)}
-    parser = Parser(prog=f"plansmith {name}", description=told, verbs=rows(below) if below else "")
+    parser = Parser(
+        prog=f"plansmith {name}",
+        description=summary,
+        verbs=rows(below) if below else "",
+    )
     command.configure(parser)
     return parser
 
@@ -260,5 +256,5 @@ def _run(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int | N
         own = [*(parser.get_default("alone") or ()), *own]  # a noun alone lists
     parser.set_defaults(within=within, command=name)
     args = parser.parse_args(own)
-    speak(vars(args).get("lang"), vars(args).get("request"))
+    use_language(vars(args).get("lang"), vars(args).get("request"))
     return command.main(args)

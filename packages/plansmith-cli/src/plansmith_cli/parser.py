@@ -99,8 +99,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises the error, with the option that was meant or the command that lists them."""
         matches = [(re.fullmatch(pattern, message), chinese) for pattern, chinese in _ERRORS]
-        shown = (found.expand(chinese) for found, chinese in matches if found and is_chinese())
-        told = f"{self.prog}: {next(shown, message)}"
+        texts = (found.expand(chinese) for found, chinese in matches if found and is_chinese())
+        text = f"{self.prog}: {next(texts, message)}"
         wrong = [each.rstrip(",:") for each in message.split() if each.startswith("--")]
         offered = [each for each in self._actions if each.help != argparse.SUPPRESS]
         options = [name for each in offered for name in each.option_strings]
@@ -109,7 +109,7 @@ class Parser(argparse.ArgumentParser):
         hint = sentence.Sentence("{command} --help lists the options", command=self.prog)
         if near and near[0] not in wrong:
             hint = sentence.Sentence("did you mean {name}?", name=near[0])
-        raise WrongUsage(told, self.format_usage(), hint=hint)
+        raise WrongUsage(text, self.format_usage(), hint=hint)
 
 
 def add_options(parser: argparse.ArgumentParser, text: str, **typed: Any) -> None:
@@ -125,14 +125,14 @@ def add_options(parser: argparse.ArgumentParser, text: str, **typed: Any) -> Non
         if not row.startswith("|"):
             to = parser.add_mutually_exclusive_group() if below.startswith("|") else parser
             add = to.add_argument
-        names, _, told = row.lstrip("| ").partition("  ")
+        names, _, summary = row.lstrip("| ").partition("  ")
         *flags, value = names.split(" ")
-        more: dict[str, Any] = {"help": told.strip() or argparse.SUPPRESS}
+        more: dict[str, Any] = {"help": summary.strip() or argparse.SUPPRESS}
         if not names.startswith("-"):
-            shown = value.strip("[]")
-            flags = [shown.partition("|")[0].lower()]
-            more = {"help": told.strip(), "metavar": shown}
-            more |= {"nargs": "?"} if shown != value else {}
+            metavar = value.strip("[]")
+            flags = [metavar.partition("|")[0].lower()]
+            more = {"help": summary.strip(), "metavar": metavar}
+            more |= {"nargs": "?"} if metavar != value else {}
         elif value.startswith("-"):
             flags.append(value)
         else:
@@ -158,7 +158,7 @@ class Verb(NamedTuple):
     """A verb of a noun, such as `list` of `schedule`: what it does, its help and its options."""
 
     work: Callable[[Any], Any]
-    told: str
+    summary: str
     text: str = ""
     typed: Mapping[str, Any] = {}
 
@@ -173,7 +173,7 @@ def noun(
         parser.set_defaults(alone=[each for each in verbs if each == "list"])
         actions = parser.add_subparsers(dest="action", required=True, metavar="|".join(verbs))
         for name, each in verbs.items():
-            made = actions.add_parser(name, help=each.told)
+            made = actions.add_parser(name, help=each.summary)
             add_options(made, each.text, **each.typed)
             made.set_defaults(work=each.work)
 

@@ -100,21 +100,17 @@ def head_line(group: Group, run: Run) -> str:
         "name": safe(group_name(group)),
         "count": len(group),
     }
-    match asked.kind:
-        case _ if len(group) > 1:
-            return own_text(
-                "Plansmith asks for your consent to call {callee} {count} times ({name}):", **who
-            )
-        case "step":
-            return own_text("The plan asks, in its step {step} ({name}):", **who)
-        case "call":
-            return own_text("The tool or agent {callee} asks, in the step {step} ({name}):", **who)
-        case "request":
-            return own_text("The planner asks about your request ({name}):", **who)
-        case "consent":
-            return own_text("Plansmith asks for your consent to call {callee} ({name}):", **who)
-        case _:
-            return own_text("Plansmith asks ({name}):", **who)
+    if len(group) > 1:
+        return own_text(
+            "Plansmith asks for your consent to call {callee} {count} times ({name}):", **who
+        )
+    heads = {
+        "step": Sentence("The plan asks, in its step {step} ({name}):", **who),
+        "call": Sentence("The tool or agent {callee} asks, in the step {step} ({name}):", **who),
+        "request": Sentence("The planner asks about your request ({name}):", **who),
+        "consent": Sentence("Plansmith asks for your consent to call {callee} ({name}):", **who),
+    }
+    return own(heads.get(asked.kind) or Sentence("Plansmith asks ({name}):", **who))
 
 
 def _callee_of(plan: Plan | None, unit: str | None) -> str:
@@ -143,14 +139,14 @@ def _origin_line(asked: QuestionAsked, run: Run) -> str:
     # By what they called: titles are the plan's own words, and could say anything here.
     called = [(each, _callee_of(run.plan, each)) for each in asked.sources]
     sources = ", ".join(each if each == name else f"{each} ({name})" for each, name in called)
-    told = own_text(
+    origin = own_text(
         "{times} times, once for each of these items, which came out of: {sources}"
         if asked.times
         else "with these values, which came out of: {sources}",
         sources=safe(clip(sources, 200)),
         times=asked.times,
     )
-    return f"  {told}"
+    return f"  {origin}"
 
 
 def _whole_lines(values: Values) -> Iterator[str]:
@@ -186,7 +182,7 @@ def preview_lines(preview: Preview | None, *, differences: bool = True) -> Itera
             yield from _difference(each)
 
 
-def loses(preview: Preview | None) -> bool:
+def is_lossy(preview: Preview | None) -> bool:
     """Tells whether something that is there now is gone afterwards."""
     if preview is None:
         return False
@@ -200,27 +196,21 @@ def loses(preview: Preview | None) -> bool:
 
 
 def _headline(change: FileChange) -> str:
-    path, before, after = safe(change.path), _size(change.before), _size(change.after)
-    match change.kind:
-        case "new":
-            told = own_text("Writes {path} (new file, {after})", path=path, after=after)
-            return f"+ {told}"
-        case "deleted":
-            return f"- {own_text('Deletes {path} ({before})', path=path, before=before)}"
-        case "same":
-            return own_text("Writes {path}, which stays as it is ({after})", path=path, after=after)
-        case "changed" if change.after is UNSEEN:
-            told = own_text(
-                "Replaces {path} ({before}) by what earlier steps bring", path=path, before=before
-            )
-            return f"- {told}"
-        case "changed" if not change.is_edit:
-            told = own_text(
-                "Replaces {path} ({before}) by {after}:", path=path, before=before, after=after
-            )
-            return f"- {told}"
-        case _:
-            return f"~ {own_text('Changes {path} ({before} now):', path=path, before=before)}"
+    kind: str = change.kind
+    if kind == "changed":
+        kind = "later" if change.after is UNSEEN else "edited" if change.is_edit else "replaced"
+    before, after = _size(change.before), _size(change.after)
+    file = {"path": safe(change.path), "before": before, "after": after}
+    # The mark before each colours the line.
+    mark, text = {
+        "new": ("+ ", Sentence("Writes {path} (new file, {after})", **file)),
+        "deleted": ("- ", Sentence("Deletes {path} ({before})", **file)),
+        "same": ("", Sentence("Writes {path}, which stays as it is ({after})", **file)),
+        "later": ("- ", Sentence("Replaces {path} ({before}) by what earlier steps bring", **file)),
+        "replaced": ("- ", Sentence("Replaces {path} ({before}) by {after}:", **file)),
+        "edited": ("~ ", Sentence("Changes {path} ({before} now):", **file)),
+    }[kind]
+    return mark + own(text)
 
 
 def _size(content: Content | None) -> str:
@@ -261,9 +251,9 @@ class Asked:
     async def look(cls, session: Session, run: Run, group: Group) -> Self:
         """Reads the values of questions, and what their calls would do to files now."""
         values = [await consent_values(session.smith.store, each) for each in group]
-        shown = cls(session, run, group, values, [])
-        shown.previews = [await shown.preview(each) for each in group]
-        return shown
+        asked = cls(session, run, group, values, [])
+        asked.previews = [await asked.preview(each) for each in group]
+        return asked
 
     @property
     def is_consent(self) -> bool:
@@ -279,7 +269,7 @@ class Asked:
         seen = ["" if each is None else each.seen for each in self.previews]
         return content_hash([*asked, *seen])[:16]
 
-    def need_shown(self, digest: str) -> None:
+    def require_hash(self, digest: str) -> None:
         """Refuses an answer to something else than what a person was shown with this hash."""
         if digest != self.hash:
             other = Sentence(
@@ -295,7 +285,7 @@ class Asked:
             yield from question_lines(first, self.run)
             return
         yield head_line(self.group, self.run)
-        for seen in sorted(self.previews, key=lambda each: not loses(each)):
+        for seen in sorted(self.previews, key=lambda each: not is_lossy(each)):
             yield from preview_lines(seen, differences=is_alone)
         yield _origin_line(first, self.run)
         if whole:
@@ -322,8 +312,8 @@ class Asked:
 
         Refuses to allow a call if the files are not as they were when the person saw them.
         """
-        answered, shown = self.run, [*zip(self.group, self.previews, strict=True)]
-        for asked, seen in shown if value == ALLOW else ():
+        answered, pairs = self.run, [*zip(self.group, self.previews, strict=True)]
+        for asked, seen in pairs if value == ALLOW else ():
             now = await self.preview(asked)
             if seen is not None and now is not None and now.seen != seen.seen:
                 names = ", ".join(each.path for each in now.changes) or asked.callee
@@ -333,7 +323,7 @@ class Asked:
                     files=names,
                 )
         paths = Counter(file.path for each in self.previews if each for file in each.changes)
-        for asked, seen in shown:
+        for asked, seen in pairs:
             # A file that several items write changes between them: for them it cannot stay as seen.
             is_own = seen is not None and all(paths[file.path] == 1 for file in seen.changes)
             given = allow_seen(seen.seen) if value == ALLOW and seen and is_own else value

@@ -7,7 +7,6 @@ import asyncio
 import getpass
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -29,20 +28,19 @@ from plansmith_cli.config import Settings
 from plansmith_cli.options import command_line, detail_of, repeated_flags, settings_of, warn
 from plansmith_cli.parser import command
 from plansmith_cli.team_smiths import TeamSmiths
-from plansmith_cli.ui.output import print_as, print_json, print_lines, shown_lines, wrong
-from plansmith_cli.ui.terminal import SPOKEN, own_locale
+from plansmith_cli.ui import progress
+from plansmith_cli.ui.output import print_as, print_json, shown_lines, wrong
+from plansmith_cli.ui.terminal import LANGUAGE, own_locale
 from plansmith_cli.wiring import make_smith
 
 if TYPE_CHECKING:
     from plansmith.plan.plan import Plan
     from plansmith.review import policy
     from plansmith.tools import toolset
-    from plansmith_cli.ui import progress
 else:
     lazy_modules(
         globals(),
         policy="plansmith.review.policy",
-        progress="plansmith_cli.ui.progress",
         toolset="plansmith.tools.toolset",
     )
 
@@ -95,7 +93,7 @@ class Session:
         if not self.given("lang"):
             of_plan = run.plan.locale if run.plan is not None else "en"
             found = language_of(run.locale if run.locale != "en" else of_plan)
-            SPOKEN.set(self.home if found == "en" else found)
+            LANGUAGE.set(self.home if found == "en" else found)
 
     def command(self, *words: str, folder: str = "") -> str:
         """Returns a command line with the flags of this session, for its folder or another one."""
@@ -116,9 +114,6 @@ class Session:
         if self.detail != "quiet":
             self.say(*lines)
 
-    def print(self, *lines: str) -> None:
-        print_lines(lines)
-
     def print_as(self, value: object, lines: Iterable[str]) -> None:
         print_as(self.args, value, lines)
 
@@ -133,9 +128,6 @@ class Session:
             self.print_as([*rows], lines)
         else:
             self.say_as([], none)
-
-    def planning(self) -> AbstractContextManager[None]:
-        return self.lines.moving()
 
     async def find(self, name: str) -> str:
         """Returns the id of a run, given `last` (of this folder), its id, or how the id begins."""
@@ -170,24 +162,21 @@ class Session:
         return run
 
     def use_team_of(self, run: Run) -> None:
+        """Uses the agents of a run's team; warns where it fails: the run can still be stopped."""
         try:
             self.smith = self.teams.of(run)
-        except OtherTeam as error:  # the run can still be shown and stopped
+        except OtherTeam as error:
             warn(with_hint(error.message, error.hint))
 
     async def teams_of_open_runs(self) -> list[Plansmith]:
         """Returns the teams that have open runs in this folder; warns of those that fail."""
-        found: dict[int, Plansmith] = {}
-        for run_id in await self.smith.store.open_runs():
+        ours = self.smith
+        for run_id in await ours.store.open_runs():
             run, _ = await self.journals.listed(run_id)
-            if run.options.team is None or not self.journals.is_here(run.folder):
-                continue
-            try:
-                smith = self.teams.of(run)
-                found[id(smith)] = smith
-            except OtherTeam as error:
-                warn(with_hint(error.message, error.hint))
-        return [*found.values()]
+            if run.options.team is not None and self.journals.is_here(run.folder):
+                self.use_team_of(run)
+        self.smith = ours
+        return [each for each in self.teams.all() if each is not ours]
 
     async def refuse_what_cannot_run(self, plan: Plan | None) -> None:
         """Refuses a plan if the tool of a step is missing, or only described."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from plansmith import Call, Plansmith, ToolFailed, ToolSpec, ports
@@ -42,20 +42,21 @@ _FILES: Final = ("sqlite", "duckdb")
 Tell = Callable[[str], None]
 
 
-def research(
-    settings: Settings | None = None,
-    *,
-    model: ports.ChatModel | None = None,
-    folder: Path | None = None,
-    tell: Tell = lambda _: None,
-    store: ports.PlanStore | None = None,
-) -> Plansmith:
-    """Makes a team of researchers and coders that search documents, MCP servers and the web.
+class Given(TypedDict, total=False):
+    """What may be given to a team: a model for all roles, a folder for charts and files, a store.
 
-    `model` replaces every model of the settings, `store` their store; charts and files go to
-    `folder`.
+    `tell` gets messages for the person.
     """
-    base = _Base(settings, model=model, folder=folder, tell=tell)
+
+    model: ports.ChatModel | None
+    folder: Path | None
+    tell: Tell
+    store: ports.PlanStore | None
+
+
+def research(settings: Settings | None = None, **given: Unpack[Given]) -> Plansmith:
+    """Makes a team of researchers and coders that search documents, MCP servers and the web."""
+    base = _Base(settings, **given)
     documents = _documents(base.settings.documents)
     web = base.settings.builtin
     readers: list[ports.ToolSource] = [FileTools(documents)] if documents else []
@@ -72,37 +73,34 @@ def research(
         researcher(model=base.worker, sources=readers, prompts=prompts, asks=True),
         coder(model=base.worker, folder=documents or base.folder, prompts=prompts, asks=True),
     ]
-    context = make_sources(base.settings.documents, tell=tell)
+    context = make_sources(base.settings.documents, tell=base.tell)
     if base.settings.planner.background_search:
         context.append(Background(readers, base.clock))
     agents = [Reflecting(agent=each, model=base.worker, prompts=prompts) for each in team]
     record = base.record("research")
-    return base.smith(record, store, agents=agents, context=context, hidden=base.servers)
+    return base.smith(record, agents=agents, context=context, hidden=base.servers)
 
 
 def data(
     settings: Settings | None = None,
     *,
     database: str | Mapping[str, str],
-    model: ports.ChatModel | None = None,
-    folder: Path | None = None,
     sql_only: bool = False,
-    tell: Tell = lambda _: None,
-    store: ports.PlanStore | None = None,
+    **given: Unpack[Given],
 ) -> Plansmith:
     """Makes a team of a SQL writer and a coder; with `sql_only`, SQL is written but not run.
 
     `database` is an address, or several by name. The documents of the settings describe the data.
     With `sql_only`, ask with `plan(question, target="sql_writer")`.
     """
-    base = _Base(settings, model=model, folder=folder, tell=tell)
+    base = _Base(settings, **given)
     named = {"": database} if isinstance(database, str) else dict(database)
     for each in named.values():  # refused now, and not in the middle of a plan
         path = Path(unquote(urlsplit(each).path)[1:])
         if each.partition(":")[0] in _FILES and not path.expanduser().is_file():
             raise wrong("there is no database {path}", "check the path", path=path)
     prompts = base.settings.planner.prompts
-    knowledge = make_sources(base.settings.documents, tell=tell)
+    knowledge = make_sources(base.settings.documents, tell=base.tell)
     writer = sql_writer(
         model=base.worker, database=database, knowledge=knowledge, run=not sql_only, prompts=prompts
     )
@@ -118,33 +116,19 @@ def data(
         sql_only=sql_only,
     )
     context = [writer.sql, *knowledge]
-    return base.smith(record, store, agents=agents, context=context, shown=base.servers)
+    return base.smith(record, agents=agents, context=context, planned=base.servers)
 
 
-def rebuild(
-    team: Team,
-    settings: Settings,
-    *,
-    store: ports.PlanStore,
-    model: ports.ChatModel | None = None,
-    tell: Tell = lambda _: None,
-) -> Plansmith:
+def rebuild(team: Team, settings: Settings, **given: Unpack[Given]) -> Plansmith:
     """Makes the team that a run records, so that another process can continue the run."""
     settings = settings.replace(documents=tuple(map(Path, team.documents)))
-    folder = Path(team.folder) if team.folder else None
+    given["folder"] = Path(team.folder) if team.folder else None
     if team.name == "research":
-        return research(settings, model=model, folder=folder, tell=tell, store=store)
-    return data(
-        settings,
-        database={name: _with_password(team, each, settings) for name, each in named.items()}
-        if (named := team.databases)
-        else _with_password(team, team.database, settings),
-        sql_only=team.sql_only,
-        model=model,
-        folder=folder,
-        tell=tell,
-        store=store,
-    )
+        return research(settings, **given)
+    named = team.databases or {"": team.database}
+    addresses = {name: _with_password(team, each, settings) for name, each in named.items()}
+    database = addresses if team.databases else addresses[""]
+    return data(settings, database=database, sql_only=team.sql_only, **given)
 
 
 def without_password(database: str) -> str:
@@ -187,9 +171,10 @@ class _Base:
         self,
         settings: Settings | None,
         *,
-        model: ports.ChatModel | None,
-        folder: Path | None,
-        tell: Tell,
+        model: ports.ChatModel | None = None,
+        folder: Path | None = None,
+        tell: Tell = lambda _: None,
+        store: ports.PlanStore | None = None,
     ) -> None:
         given = settings or load_settings()
         if model is None and given.models.plan.model in ("demo", "rules"):
@@ -202,7 +187,8 @@ class _Base:
             planner=given.planner.replace(top_k=max(given.planner.top_k, _SHORTLIST_LENGTH)),
         )
         self.clock, self.secrets = clock, secrets = SystemClock(), SecretBox(settings.secrets)
-        self.folder, self.model, self.tell = folder or settings.folder(), model, tell
+        self.folder, self.tell = folder or settings.folder(), tell
+        self.model, self.store = model, store
         servers = make_servers(settings, secrets=secrets, tell=tell)
         self.servers: list[ports.ToolSource] = [] if servers is None else [servers]
         self.worker = model or make_model(settings.models.role("agents"), clock=clock)
@@ -226,14 +212,13 @@ class _Base:
     def smith(
         self,
         team: Team,
-        store: ports.PlanStore | None,
         *,
         agents: Sequence[ports.Agent],
         context: Sequence[ports.ContextSource],
-        shown: Sequence[ports.ToolSource] = (),
+        planned: Sequence[ports.ToolSource] = (),
         hidden: Sequence[ports.ToolSource] = (),
     ) -> Plansmith:
-        """Makes the Plansmith; plans use the `shown` sources, only agents the `hidden` ones."""
+        """Makes the Plansmith; plans use the `planned` sources, only agents the `hidden` ones."""
         writers: list[ports.ToolSource] = [ChartTools(self.folder), WorkspaceTools(self.folder)]
         files = writers if self.settings.builtin.write else []
         limits = self.settings.run
@@ -242,7 +227,7 @@ class _Base:
             tell=self.tell,
             clock=self.clock,
             secrets=self.secrets,
-            tools=[*files, *self.tools, *shown, *map(ForAgents, hidden)],
+            tools=[*files, *self.tools, *planned, *map(ForAgents, hidden)],
             agents=[*agents, *known_agents(self.settings, secrets=self.secrets)],
             context=context,
             limits=limits.replace(data_free=(*limits.data_free, *_MAY_GET_DATA)),
@@ -250,7 +235,7 @@ class _Base:
         )
         if (model := self.model) is not None:
             parts |= {"model": model, "triage_model": model, "report_model": model}
-        if store is not None:  # the caller uses it for other runs too, and closes it
+        if (store := self.store) is not None:  # of the caller, who closes it
             parts |= {"store": store, "shared_store": True}
         return make_smith(self.settings, **parts)
 

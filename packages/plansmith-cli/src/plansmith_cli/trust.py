@@ -33,7 +33,7 @@ from plansmith_connect.mcp.trusted_copy import (
 )
 
 _MAX_FILES: Final = 500
-_SHOWN: Final = 8
+_MOST_NAMES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,22 +99,19 @@ class Project:
         return Content(folder, self.settings, files)
 
 
-def left_out(project: Project, *, changed: bool) -> str:
+def ignored_settings(project: Project, *, changed: bool) -> str:
     """Says which settings of a folder were ignored, why, and how to trust them."""
-    shown, more = [*map(safe, project.names[:_SHOWN])], len(project.names) - _SHOWN
-    names = Sentence("{names} and {count} more", names=shown, count=more) if more > 0 else shown
-    why = (
-        Sentence("it changed since you trusted it")
-        if changed
-        else Sentence("you have not trusted this folder")
-    )
+    first, more = [*map(safe, project.names[:_MOST_NAMES])], len(project.names) - _MOST_NAMES
+    names = Sentence("{names} and {count} more", names=first, count=more) if more > 0 else first
     command = safe(shlex.join(["plansmith", "trust", str(project.folder)]))
     file = safe(str(project.folder / PROJECT_FILE))
     return Sentence(
         "ignored in {file}, since {why}: {names}; to see what they "
         "would do and to decide: {command}",
         file=file,
-        why=why,
+        why=Sentence(
+            "it changed since you trusted it" if changed else "you have not trusted this folder"
+        ),
         names=names,
         command=command,
     )
@@ -122,14 +119,8 @@ def left_out(project: Project, *, changed: bool) -> str:
 
 def _named_files(settings: Table, folder: Path) -> list[Path]:
     """Returns the files that settings name and that are covered by the trusted hash."""
-    found: list[Path] = []
-
-    def note(path: tuple[str, ...], name: str) -> str:
-        if path not in (("documents",), ("mcp", "approvals"), ("secrets", "*", "file")):
-            found.append(at(folder, name))
-        return name
-
-    with_paths(settings, note)
+    others = (("documents",), ("mcp", "approvals"), ("secrets", "*", "file"))
+    found = [at(folder, name) for path, name in paths_in(settings) if path not in others]
     for model in settings.get("models", {}).values():
         name = model if isinstance(model, str) else str(model.get("model", ""))
         if name.startswith("recorded:"):
@@ -252,10 +243,10 @@ class TrustBook:
                 )
                 raise Misconfigured(why, hint=Sentence("rename one of the two"))
             servers |= {each: dict(server) for each, server in read.servers.items()}
-        return {name: _copied(each, content) for name, each in servers.items()}
+        return {name: _with_copied_files(each, content) for name, each in servers.items()}
 
 
-def _copied(server: Table, content: Content) -> Table:
+def _with_copied_files(server: Table, content: Content) -> Table:
     """Returns a server that starts in a copy of the files that it can start from."""
     if not server.get("command"):
         return server
@@ -283,21 +274,33 @@ def _names(found: Table, place: str = "") -> Iterator[str]:
             yield f"{place}{key}"
 
 
+def paths_in(found: Table) -> list[tuple[tuple[str, ...], str]]:
+    """Returns every file path in the settings, after the setting that names it."""
+    named: list[tuple[tuple[str, ...], str]] = []
+
+    def note(path: tuple[str, ...], name: str) -> str:
+        named.append((path, name))
+        return name
+
+    with_paths(found, note)
+    return named
+
+
 def with_paths(found: Table, change: Callable[[tuple[str, ...], str], str]) -> Table:
     """Returns the settings with `change` applied to every file path in them."""
     for path in _PATHS:
-        found = _changed(found, path, lambda name, at=path: change(at, name))  # type: ignore[misc]
+        found = _with_changed_paths(found, path, lambda name, at=path: change(at, name))  # type: ignore[misc]
     return found
 
 
-def _changed(value: Any, path: tuple[str, ...], change: Callable[[str], str]) -> Any:
+def _with_changed_paths(value: Any, path: tuple[str, ...], change: Callable[[str], str]) -> Any:
     if not path:
         names = cast("list[str]", value)
         return [change(each) for each in names] if isinstance(value, list) else change(value)
     if not isinstance(value, dict):
         return value
     return {
-        key: _changed(child, path[1:], change) if path[0] in (key, "*") else child
+        key: _with_changed_paths(child, path[1:], change) if path[0] in (key, "*") else child
         for key, child in cast("Table", value).items()
     }
 

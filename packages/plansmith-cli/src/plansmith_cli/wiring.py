@@ -20,7 +20,7 @@ from plansmith.runs.options import Parts
 from plansmith.secrets import SecretBox
 from plansmith.store.urls import sqlite_path
 from plansmith_cli.config import Settings, load_settings
-from plansmith_cli.trust import command_files, with_paths
+from plansmith_cli.trust import command_files, paths_in
 from plansmith_cli.ui.output import read_file, wrong
 from plansmith_connect.approvals import ApprovalFile
 from plansmith_connect.mcp.settings import all_servers
@@ -106,14 +106,8 @@ def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plan
 
 def _started_with(settings: Settings) -> Iterator[Path]:
     """Yields the files and folders that settings name, but for documents, which may change."""
-    named: list[str] = []
-
-    def note(_: tuple[str, ...], name: str) -> str:
-        named.append(name)
-        return name
-
-    with_paths({**_table(settings), "documents": []}, note)
-    for path in (Path(each).expanduser() for each in named):
+    named = paths_in({**_table(settings), "documents": []})
+    for path in (Path(name).expanduser() for _, name in named):
         yield from (path, *path.glob("*"))
     yield from (settings.folder() / PROJECT_FILE, settings.data(), config_folder(), state_folder())
     if settings.store_url().startswith("sqlite:"):
@@ -157,7 +151,7 @@ def make_tools(
         sources += builtin_tools(settings, clock=clock)
     for name in plugins.names("tools"):
         if name != _BUILTIN:
-            sources += _brought_tools(name, settings, clock)
+            sources += _plugin_tools(name, settings, clock)
     specs: list[ToolSpec] = []
     for path in settings.tools:
         if path.suffix == ".py":
@@ -175,10 +169,10 @@ def builtin_tools(settings: Settings, *, clock: Clock | None = None) -> list[Too
     if _BUILTIN not in plugins.names("tools"):
         return []
     given = {name: each for name, each in settings.builtin if name != "enabled"}
-    return _brought_tools(_BUILTIN, settings, clock or SystemClock(), **given)
+    return _plugin_tools(_BUILTIN, settings, clock or SystemClock(), **given)
 
 
-def _brought_tools(name: str, settings: Settings, clock: Clock, **more: Any) -> list[ToolSource]:
+def _plugin_tools(name: str, settings: Settings, clock: Clock, **more: Any) -> list[ToolSource]:
     make: ToolMaker = plugins.load("tools", name)
     return [*make(settings.folder(), zone=settings.planner.timezone, clock=clock, **more)]
 
@@ -233,15 +227,11 @@ def has_agents(settings: Settings) -> bool:
 
 def make_agents(settings: Settings, *, secrets: Secrets) -> registry.AgentRegistry:
     """Makes the registry of A2A agents; contacts none of them."""
-
-    def lookup(place: str, agent: str) -> str | None:
-        return _Lookup(secrets, agent).get(place)
-
     return registry.AgentRegistry(
         settings=settings.agents,
         book=registry.AgentBook(settings.data() / "agents"),
         approvals=_approvals(settings),
-        lookup=lookup,
+        lookup=lambda place, agent: _Lookup(secrets, agent).get(place),
     )
 
 

@@ -59,8 +59,8 @@ def test_the_five_turns_of_a_conversation(traveller: Traveller) -> None:
         terminal.until("You could take AZ 123.")
         terminal.until(YOU, times=2)
         terminal.type("Now book it\n")
-        shown = terminal.until("or say what to change:")
-        assert "find" in shown
+        text = terminal.until("or say what to change:")
+        assert "find" in text
         terminal.type("cheaper, please\n")
         terminal.until("Taken as: change of the plan")
         terminal.until("or say what to change:", times=2)
@@ -91,12 +91,12 @@ def test_a_conversation_is_left_and_taken_up_again(traveller: Traveller) -> None
         terminal.type("\x04")
         assert terminal.ended() == 0
     with traveller.types(*CHAT, "--thread", "last") as terminal:
-        shown = terminal.until("Where to?", YOU)
-        assert "Plan a trip" in shown
-        assert "→ request" in shown
+        text = terminal.until("Where to?", YOU)
+        assert "Plan a trip" in text
+        assert "→ request" in text
         terminal.type("Rime\x7f\x7f\x7fome\n")  # edited
-        shown = terminal.until(f"You could take AZ 123.\n{YOU}")
-        assert "Everything was done." not in shown
+        text = terminal.until(f"You could take AZ 123.\n{YOU}")
+        assert "Everything was done." not in text
         terminal.type("/report\n")
         terminal.until("Everything was done.", f"written by the model\n{YOU}")
         terminal.ctrl_c()

@@ -180,15 +180,15 @@ async def test_a_token_to_look_cannot_read_any_file_with_values_of_its_own(
         assert "private words" not in reply.text
 
 
-@pytest.mark.parametrize("said", [{}, {"answer": None}, {"answer": ""}, {"you_decide": True}])
+@pytest.mark.parametrize("answer", [{}, {"answer": None}, {"answer": ""}, {"you_decide": True}])
 async def test_nothing_is_no_permission(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]
 ) -> None:
     async with folder_of(tmp_path, monkeypatch) as house:
         sure = {"id": "sure", "question": "Really write it?"}
         save = write("save", "x.md", "text") | {"after": ["sure"]}
         run, whole = await asking(house, sure, save)
-        body = {"question": whole["question"], **said}
+        body = {"question": whole["question"], **answer}
         reply = await house.client.post(f"/v1/runs/{run}/answers", json=body)
         if reply.status_code == 200:
             await house.until(run, "asking", *OVER)

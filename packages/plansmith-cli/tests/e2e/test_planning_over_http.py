@@ -58,11 +58,11 @@ def test_the_command_plans_over_http_and_shows_its_phases(project: Project) -> N
             *("plan", "Compare Oslo and Rome", "--tools", "tools.json", "--profile", "me.yaml"),
             *("--docs", "docs", "--model", "openai:test", "--base-url", url, "--json", "-v"),
         )
-    told = json.loads(done.out)
+    result = json.loads(done.out)
     assert done.code == 0, done.err
-    assert [step["id"] for step in told["plan"]["steps"]] == ["oslo", "rome", "say"]
-    assert told["hash"]
-    assert told["picks"][0]["reason"]
+    assert [step["id"] for step in result["plan"]["steps"]] == ["oslo", "rome", "say"]
+    assert result["hash"]
+    assert result["picks"][0]["reason"]
     for phase in ("triage", "context", "shortlist", "draft", "parse", "check"):
         assert f"] {phase}: " in done.err
     sent = json.dumps(server.chats[1], ensure_ascii=False)

@@ -69,9 +69,9 @@ def person(tmp_path: Path) -> Person:
 def test_yes_runs_the_plan_and_enter_does_not(person: Person) -> None:
     plan = person.plan(NOTE)
     with person.types("run", plan, *PY) as terminal:
-        shown = terminal.until("Enter = not now:")
-        assert 'text = "hello"' in shown
-        assert "Step `n` changes something: it calls `note`" in shown
+        text = terminal.until("Enter = not now:")
+        assert 'text = "hello"' in text
+        assert "Step `n` changes something: it calls `note`" in text
         terminal.type("\n")
         assert terminal.ended() == 5
         assert "plansmith approve" in terminal.screen.text
@@ -258,8 +258,8 @@ def test_the_items_of_a_list_are_allowed_together(person: Person) -> None:
     (person.folder / "in.md").write_text(fake, encoding="utf-8")
     each = {"tool": "note", "inputs": {"text": "{{item}} {{r.text}}"}}
     question = {"id": "q", "question": "Really?", "options": ["yes", "no"]}
-    told = {"id": "t", "instruction": "{{q}}"}
-    plan = person.plan(look, question, told, {"id": "all", "over": ["a", "b", "c"], "each": each})
+    step = {"id": "t", "instruction": "{{q}}"}
+    plan = person.plan(look, question, step, {"id": "all", "over": ["a", "b", "c"], "each": each})
     with person.types("run", plan, *PY) as terminal:
         terminal.until("Enter = not now:")
         terminal.type("y\n")
@@ -308,10 +308,10 @@ SAID = "**Totals** by region [step:totals]:\n\n| region | total |\n|---|---|\n| 
 
 
 def answering(request: Request) -> Reply:
-    told = json.dumps(request.json)
-    if '"decision"' in told:
+    text = json.dumps(request.json)
+    if '"decision"' in text:
         return Reply(TRIAGE)
-    return Reply(SAID) if "what to say" in told else Reply(PLAN)
+    return Reply(SAID) if "what to say" in text else Reply(PLAN)
 
 
 def asked(person: Person, *words: str, url: str, **more: str) -> Terminal:
@@ -326,20 +326,20 @@ def test_the_answer_is_last_rendered_and_a_report_shows_results_as_tables(person
     ):
         assert terminal.ended() == 0
         lines = [line for line in terminal.screen.text.splitlines() if line.strip()]
-    shown = "\n".join(lines)
+    text = "\n".join(lines)
     assert lines[-1].split() == ["North", "320.75"]  # nothing comes after it
-    assert shown.count("320.75") == 1
-    assert "Totals by region:" in shown
+    assert text.count("320.75") == 1
+    assert "Totals by region:" in text
     for mark in ("**", "|---", "[step:", "what to say"):
-        assert mark not in shown
+        assert mark not in text
     assert all(text_width(line) <= 80 for line in lines)
     for language in ("C.UTF-8", "zh_CN.UTF-8"):
         environment = {"LANG": language}
         with person.types("report", "last", columns=80, environment=environment) as terminal:
             assert terminal.ended() == 0
-            shown = terminal.screen.text
-        assert '"total"' not in shown
-        assert "## " not in shown
+            text = terminal.screen.text
+        assert '"total"' not in text
+        assert "## " not in text
     with person.types("report", "last", "--evidence", columns=80) as terminal:
         assert terminal.ended() == 0
         assert '"total": 320.75' in terminal.screen.text
@@ -352,8 +352,8 @@ def test_enter_goes_on_with_the_tour_and_ctrl_c_ends_it(person: Person) -> None:
     with person.types("demo") as terminal:
         terminal.until("1/4", "Enter goes on")
         terminal.type("\n")
-        shown = terminal.until("2/4")
-        assert "3/4" not in shown
+        text = terminal.until("2/4")
+        assert "3/4" not in text
         terminal.until("Enter goes on", times=2)
         terminal.ctrl_c()
         assert terminal.ended() == 130
@@ -407,9 +407,9 @@ WORDS = "every weekday at 9 list the files here"
 
 def test_a_yes_keeps_it_and_anything_else_does_not(person: Person) -> None:
     with person.types("ask", WORDS) as screen:
-        shown = screen.until("Keep it as a schedule?")
-        assert "cron 0 9 * * 1-5 UTC; next:" in shown
-        assert shown.count(" 09:00 UTC") == 3
+        text = screen.until("Keep it as a schedule?")
+        assert "cron 0 9 * * 1-5 UTC; next:" in text
+        assert text.count(" 09:00 UTC") == 3
         screen.type("sure\n")
         assert screen.ended() == 5
     assert listed(person) == []

@@ -43,12 +43,20 @@ def smith(model: ScriptedModel, *tools: FakeTool, **options: Any) -> tuple[Plans
     return app, source
 
 
+def plan_of(*steps: dict[str, Any], goal: str = "look around") -> Plan:
+    return Plan.model_validate(draft(*steps, goal=goal))
+
+
+async def decided(app: Plansmith, run: Run) -> Run:
+    """The run after a person has approved its plan, and it went on."""
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    return await app.run(run.id)
+
+
 async def approved(app: Plansmith, request: str = "pay alice") -> Run:
     run = await app.plan(request, by="ada")
-    assert run.plan is not None
-    if run.status is RunStatus.REVIEWING:
-        run = await app.decide(run.id, approve=run.plan.hash, by="ada")
-    return await app.run(run.id)
+    return await (decided(app, run) if run.status is RunStatus.REVIEWING else app.run(run.id))
 
 
 async def reasons(app: Plansmith, run: Run) -> str:
@@ -206,8 +214,7 @@ async def test_each_replan_is_compared_with_what_was_approved_last(scripted: Scr
     assert run.status is RunStatus.REVIEWING
     assert run.plan is not None
     assert effects(tools) == []
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    run = await app.run(run.id)
+    run = await decided(app, run)
     assert run.status is RunStatus.REVIEWING
     assert "look(n=2) is new" in await reasons(app, run)
     assert effects(tools) == []
@@ -277,9 +284,7 @@ async def test_changes_that_a_model_makes_at_a_wish_ask_about_what_they_drop(
     assert run.drops == ('save(path="report.md")',)
     assert (await app.run(run.id)).status is RunStatus.REVIEWING
     assert effects(tools) == []
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    run = await app.run(run.id)
+    run = await decided(app, run)
     assert run.status is RunStatus.PARTLY_DONE
     assert 'Not done, although it was approved: save(path="report.md")' in run.report
 
@@ -291,8 +296,7 @@ async def test_an_edit_of_a_run_under_way_needs_the_approval_of_its_own_hash(pau
     asked = {"id": "q", "question": "Really?"}
     plan = Plan.model_validate(draft(asked, PAY | {"after": ["q"]}))
     run = await app.submit(plan)
-    await app.decide(run.id, approve=plan.hash, by="ada")
-    run = await app.run(run.id)
+    run = await decided(app, run)
     if paused:
         await app.pause(run.id, by="ada")
     evil = step("p", "pay", inputs={"to": "mallory"})
@@ -349,8 +353,7 @@ async def test_a_map_over_what_a_tool_found_asks_before_it_acts_on_more_than_it_
     app = Plansmith(tools=[source], limits=LIMITS)
     run = await app.submit(plan)
     assert "once for each item of {{find.items}}, at most 20" in await reasons(app, run)
-    await app.decide(run.id, approve=plan.hash, by="ada")
-    run = await app.run(run.id)
+    run = await decided(app, run)
     assert run.status is RunStatus.ASKING
     assert effects(source) == []
     [question] = run.questions.values()
@@ -379,9 +382,7 @@ async def test_the_number_in_the_map_step_counts_and_a_refused_list_makes_no_cal
     app = Plansmith(tools=[source], templates={"every": template}, limits=LIMITS)
     run = await app.submit(plan)
     assert f"at most {most}" in await reasons(app, run)
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    run = await app.run(run.id)
+    run = await decided(app, run)
     if most == 30:
         assert len(effects(source)) == 25
         return
@@ -398,8 +399,7 @@ async def test_a_list_that_the_person_has_seen_in_the_plan_is_not_asked_about_ag
     app = Plansmith(tools=[source])
     run = await app.submit(plan)
     assert "once for each of 40 items" in await reasons(app, run)
-    await app.decide(run.id, approve=plan.hash, by="ada")
-    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert (await decided(app, run)).status is RunStatus.DONE
     assert len(effects(source)) == 40
 
 
@@ -470,9 +470,7 @@ async def test_a_dropped_effect_that_a_person_puts_back_is_no_longer_missed(
     await app.decide(run.id, approve=run.plan.hash, by="ada")
     restored = Plan.model_validate(draft(step("n"), SAVES | {"after": []}))
     run = await app.edit(run.id, restored, by="ada")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    run = await app.run(run.id)
+    run = await decided(app, run)
     assert run.status is RunStatus.DONE
     assert effects(tools) == [{"path": "report.md"}]
 
@@ -486,7 +484,5 @@ async def test_a_dropped_effect_is_still_missed_when_no_other_plan_is_found(
     run = await app.request_changes(run.id, "save it after all", by="ada")
     assert run.status is RunStatus.REVIEWING
     assert run.drops == ('save(path="report.md")',)
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    assert (await app.run(run.id)).status is RunStatus.PARTLY_DONE
+    assert (await decided(app, run)).status is RunStatus.PARTLY_DONE
     assert effects(tools) == []

@@ -12,18 +12,19 @@ from tests.flow.test_approval_covers import (
     PAY,
     Script,
     approved,
+    decided,
     draft,
     effects,
+    plan_of,
     reasons,
     smith,
     step,
 )
 
 from plansmith import Effect, Plan, RunStatus
-from plansmith.app import Plansmith
 from plansmith.errors import OutcomeUnknown, Refused, ToolFailed
 from plansmith.plan import events as e
-from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.run import StepStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.review.settings import ReviewPolicy
 from plansmith.runs.intake import NewRun
@@ -31,18 +32,8 @@ from plansmith.templates.book import TemplateBook
 from plansmith.testing import FakeTool, MemoryStore
 
 
-def plan_of(*steps: dict[str, Any], goal: str = "look around") -> Plan:
-    return Plan.model_validate(draft(*steps, goal=goal))
-
-
 def ask(name: str, text: str = "Go on?", **fields: Any) -> dict[str, Any]:
     return {"id": name, "question": text} | fields
-
-
-async def decided(app: Plansmith, run: Run) -> Run:
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    return await app.run(run.id)
 
 
 # Questions
@@ -167,6 +158,7 @@ async def test_continuing_asks_before_it_does_again_what_was_done_in_part(script
 # Answers that say no
 
 PAYS = step("p", "pay", inputs={"to": "alice"}, after=["q"])
+USE = plan_of({"id": "t", "template": "transfer"})
 NO: list[Any] = ["no", "Cancel", "不要", False]
 NOT_YES = [
     *("No, thanks.", "don't", "do not pay", "Please do not pay", "please don't", "absolutely not"),
@@ -191,11 +183,9 @@ async def test_who_answers_no_to_the_question_before_an_effect_prevents_it(
     scripted: Script, answer: Any, inside: bool
 ) -> None:
     parts = [ask("q", "Really pay?"), PAYS]
-    transfer = Plan.model_validate({"goal": "transfer", "steps": parts})
+    transfer = plan_of(*parts, goal="transfer")
     app, tools = smith(scripted(), templates={"transfer": transfer})
-    use = {"id": "t", "template": "transfer"}
-    run = await app.submit(plan_of(use) if inside else plan_of(*parts), by="ada")
-    run = await decided(app, run)
+    run = await decided(app, await app.submit(USE if inside else transfer, by="ada"))
     [question] = run.questions
     await app.answer(run.id, question, answer, by="ada")
     again, _ = smith(scripted(), templates={"transfer": transfer}, store=app.store)
@@ -256,11 +246,9 @@ async def test_a_question_still_comes_before_what_is_behind_a_step_switched_off(
         step("y", after=["x"], disabled=True),
         step("p", "pay", inputs={"to": "alice"}, after=["y"]),
     ]
-    transfer = Plan.model_validate({"goal": "transfer", "steps": parts})
+    transfer = plan_of(*parts, goal="transfer")
     app, tools = smith(scripted(), templates={"transfer": transfer})
-    use = {"id": "t", "template": "transfer"}
-    run = await app.submit(plan_of(use) if inside else plan_of(*parts), by="ada")
-    run = await decided(app, run)
+    run = await decided(app, await app.submit(USE if inside else transfer, by="ada"))
     [question] = run.questions
     assert effects(tools) == []
     await app.answer(run.id, question, "yes", by="ada")
@@ -319,8 +307,8 @@ async def test_repeating_says_what_may_have_taken_effect_before(scripted: Script
     await app.cancel(run.id, by="ada")
     for verb in (app.retry, app.rerun):
         again = await verb(run.id, by="ada")
-        told = await reasons(app, again)
-        assert f"s may have taken effect in run {run.id} and is done again" in told
+        causes = await reasons(app, again)
+        assert f"s may have taken effect in run {run.id} and is done again" in causes
 
 
 @pytest.mark.parametrize("answer", ["now", "note it", "", None])
@@ -344,9 +332,9 @@ class Batches(MemoryStore):
         self.batches: list[list[str]] = []
 
     async def append(
-        self, events: Sequence[e.Event], values: Sequence[Any] = (), **told: Any
+        self, events: Sequence[e.Event], values: Sequence[Any] = (), **options: Any
     ) -> None:
-        await super().append(events, values, **told)
+        await super().append(events, values, **options)
         self.batches.append([event.body.type for event in events])
 
 

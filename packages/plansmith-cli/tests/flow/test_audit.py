@@ -65,8 +65,8 @@ async def test_an_export_tells_who_did_what_in_order_and_each_line_fits_its_hash
     first, second = await story(tmp_path)
     lines = await exported(tmp_path, "jsonl")
     rows = [json.loads(each) for each in lines]
-    told = [(each["user"], each["action"], each["event"]["run"]) for each in rows]
-    assert told == [
+    entries = [(each["user"], each["action"], each["event"]["run"]) for each in rows]
+    assert entries == [
         ("ann", "run_created", first),
         ("ann", "plan_proposed", first),
         ("-2+3", "run_created", second),

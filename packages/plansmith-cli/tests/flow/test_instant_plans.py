@@ -21,10 +21,10 @@ def test_ask_looks_for_no_model_before_an_instant_plan(
     tmp_path: Path, listener: Listener, capsys: pytest.CaptureFixture[str]
 ) -> None:
     environment = {"HOME": str(tmp_path), "OLLAMA_HOST": listener.url, "PATH": ""}
-    told = typed(
+    text = typed(
         "ask", "what is 2+2", "--yes", folder=tmp_path, environment=environment, capsys=capsys
     )
-    assert told.code == 0
-    assert "2+2 = 4" in told.out
-    assert "by rules: arithmetic" in told.err
+    assert text.code == 0
+    assert "2+2 = 4" in text.out
+    assert "by rules: arithmetic" in text.err
     assert listener.heard == []

@@ -174,9 +174,9 @@ async def test_a_review_says_that_such_a_write_would_be_refused(
         for tool, words in doors("own_tools.py"):
             if "inside" in str(words):
                 continue
-            shown = await preview(desk.folder, FILE_WRITERS[tool], words)
-            assert shown is not None
-            assert "may not be changed from here" in shown.error, tool
+            seen = await preview(desk.folder, FILE_WRITERS[tool], words)
+            assert seen is not None
+            assert "may not be changed from here" in seen.error, tool
 
 
 async def test_an_approver_adds_files_and_only_an_admin_replaces_them(

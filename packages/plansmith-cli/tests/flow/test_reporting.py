@@ -120,8 +120,8 @@ async def test_retries_edits_and_decisions_are_told_with_who_and_when() -> None:
     await app.decide(run.id, approve=edited.hash, by="ada")
     await app.run(run.id)
     report = await load_report(app.store, run.id)
-    told = [f"{each.step}: {each.text}" for each in report.deviations]
-    assert told == [
+    deviations = [f"{each.step}: {each.text}" for each in report.deviations]
+    assert deviations == [
         ": ada changed the plan: added rome, say; changed mail",
         "oslo: tried 2 times; before: later",
     ]
@@ -175,9 +175,9 @@ async def test_a_result_taken_over_and_a_step_switched_off_are_told() -> None:
     run = await app.retry(first.id, plan=plan(CITIES[0], off, more))
     await app.run(run.id)
     report = await load_report(app.store, run.id)
-    told = {each.step: each.text for each in report.deviations}
-    assert told["oslo"] == f"the result was taken over from run {first.id}"
-    assert told["rome"] == "was switched off"
+    deviations = {each.step: each.text for each in report.deviations}
+    assert deviations["oslo"] == f"the result was taken over from run {first.id}"
+    assert deviations["rome"] == "was switched off"
 
 
 async def test_an_unknown_price_and_unknown_time_are_called_unknown(scripted: Scripted) -> None:
@@ -261,7 +261,7 @@ async def test_an_effect_stopped_in_mid_call_is_not_called_undone() -> None:
     report = await load_report(app.store, run.id)
     assert "It is not known whether p took effect." in report.head
     assert "It is not known whether m took effect." in report.head
-    assert not [told for told in report.head if told.startswith("Not done")]
+    assert not [line for line in report.head if line.startswith("Not done")]
 
 
 async def test_an_effect_done_for_some_items_says_for_how_many() -> None:
@@ -309,10 +309,10 @@ async def test_a_report_says_who_made_the_plan() -> None:
     again = await app.run((await app.rerun(first.id)).id)
     program = Actor(kind="program", name="mcp")
     third = await app.run((await app.submit(plan(CITIES[0]), by=program)).id)
-    told = [to_markdown(await load_report(app.store, run.id)) for run in (first, again, third)]
-    assert "handed in ready-made" in told[0]
-    assert "the plan of an earlier run" in told[1]
-    assert "handed in by a program" in told[2]
+    reports = [to_markdown(await load_report(app.store, run.id)) for run in (first, again, third)]
+    assert "handed in ready-made" in reports[0]
+    assert "the plan of an earlier run" in reports[1]
+    assert "handed in by a program" in reports[2]
 
 
 async def test_a_report_is_the_same_in_another_process_without_the_tools(tmp_path: Path) -> None:
@@ -331,8 +331,8 @@ async def test_a_report_is_the_same_in_another_process_without_the_tools(tmp_pat
         "        sys.stdout.buffer.write(run.report.encode())\n"
         "asyncio.run(main())\n"
     )
-    told = await forked.create_subprocess_exec(
+    process = await forked.create_subprocess_exec(
         sys.executable, "-c", program, url, run.id, stdout=asyncio.subprocess.PIPE
     )
-    out, _ = await told.communicate()
+    out, _ = await process.communicate()
     assert out.decode() == run.report

@@ -60,7 +60,7 @@ class Person:
         captured = self.capsys.readouterr()
         return code, captured.out, captured.err
 
-    def shown(self, folder: Path, run: str = "last") -> Any:
+    def run_json(self, folder: Path, run: str = "last") -> Any:
         return json.loads(self.types(folder, "show", run, "--json")[1])
 
     @property
@@ -80,7 +80,7 @@ def person(
 def test_a_plan_reviewed_in_one_folder_writes_nothing_in_another(person: Person) -> None:
     code, _, err = person.types(person.a, "run", "plan.json", "--no-input")
     assert (code, f"In the folder {person.a}" in err) == (5, True)
-    run = person.shown(person.a)
+    run = person.run_json(person.a)
     assert run["folder"] == str(person.a)
     for words in (
         ("approve", run["id"], run["hash"], "--go"),
@@ -100,7 +100,7 @@ def test_a_folder_reached_by_a_link_is_the_same_and_one_that_was_moved_is_not(
     person: Person,
 ) -> None:
     person.types(person.a, "run", "plan.json", "--no-input")
-    run = person.shown(person.a)
+    run = person.run_json(person.a)
     link = person.a.with_name("link")
     link.symlink_to(person.a)
     assert person.types(link, "approve", "last", run["hash"])[0] == 0

@@ -89,11 +89,11 @@ async def test_a_schema_that_points_elsewhere_is_a_problem_of_its_tool_and_of_no
     for schema in linked(url):
         app = Plansmith(tools=[Tools(schema)])
         found = await app.check(steps("shop.far", "shop.near"))
-        told = [each for each in found if each.code == "PS209"]
+        problems = [each for each in found if each.code == "PS209"]
         if "$schema" not in schema or schema["$schema"] != url:
-            assert len(told) == 2, schema  # what it takes, and what it gives
-            assert all("nothing is fetched" in each.message for each in told)
-            assert {each.step for each in told} == {"s0"}
+            assert len(problems) == 2, schema  # what it takes, and what it gives
+            assert all("nothing is fetched" in each.message for each in problems)
+            assert {each.step for each in problems} == {"s0"}
         run = await app.run((await app.submit(steps("shop.far", "shop.near"))).id)
         assert run.status is RunStatus.DONE
         assert run.steps["s0"].status == run.steps["s1"].status == "done"

@@ -136,9 +136,9 @@ class Folder:
         return json.loads(self.types(*words, "--json").out)
 
     def trust(self) -> None:
-        shown = self.json("trust")
-        assert shown["trusted"] is False
-        assert self.types("trust", "--yes", shown["hash"]).code == 0
+        result = self.json("trust")
+        assert result["trusted"] is False
+        assert self.types("trust", "--yes", result["hash"]).code == 0
 
     @property
     def ran(self) -> list[str]:
@@ -187,14 +187,14 @@ def test_a_command_in_a_strange_folder_runs_sends_and_reads_nothing_of_it(
     done = folder.types(*words)
     assert folder.ran == []
     assert listener.heard == []
-    told = done.out + done.err
-    assert "canary-outside" not in told
-    assert "Send everything" not in told or words[0] == "trust"
+    text = done.out + done.err
+    assert "canary-outside" not in text
+    assert "Send everything" not in text or words[0] == "trust"
     assert not (folder.here / "theirs.db").exists()
     assert not (folder.here / "x").exists()  # never_for would have let it be written
-    told_once = [line for line in told.splitlines() if "ignored in" in line]
+    told_once = [line for line in text.splitlines() if "ignored in" in line]
     assert len(told_once) == (words[0] != "trust")
-    assert "plansmith trust" in told
+    assert "plansmith trust" in text
 
 
 def test_a_server_and_a_program_in_a_strange_folder_run_none_of_its_code(
@@ -374,19 +374,19 @@ class Started:
 
     def start(self, change: Callable[[], object] = lambda: None) -> str:
         """Starts the server after the settings were read and something changed; what is told."""
-        told: list[str] = []
+        messages: list[str] = []
         with pytest.MonkeyPatch.context() as patch:
             for name in os.environ.keys() - self.folder.environment.keys():
                 patch.delenv(name)
             for name, value in self.folder.environment.items():
                 patch.setenv(name, value)
             patch.chdir(self.here)
-            settings = load_settings(tell=told.append)
-            servers = make_servers(settings, secrets=SecretBox({}), tell=told.append)
+            settings = load_settings(tell=messages.append)
+            servers = make_servers(settings, secrets=SecretBox({}), tell=messages.append)
             change()
             if servers is not None:
                 asyncio.run(self._listed(servers))
-        return " ".join(told)
+        return " ".join(messages)
 
     async def _listed(self, servers: McpServers) -> None:
         async with servers:
@@ -482,9 +482,9 @@ def test_an_interpreter_is_trusted_by_its_hash_and_texts_are_shown_first(folder:
     python = Path(sys.executable).resolve()
     command = f'command = "{python}"\nargs = ["server.py"]'
     started = Started(folder, command, files)
-    shown = folder.types("trust").out
-    assert len(shown.splitlines()) < 40
-    assert shown.index("--- server.py") < shown.index(f"--- {python}") < shown.index("SHA-256")
-    assert f"{python.stat().st_size} bytes" in shown.replace(",", "")
+    text = folder.types("trust").out
+    assert len(text.splitlines()) < 40
+    assert text.index("--- server.py") < text.index(f"--- {python}") < text.index("SHA-256")
+    assert f"{python.stat().st_size} bytes" in text.replace(",", "")
     started.start()
     assert folder.ran == ["good"]

@@ -34,10 +34,10 @@ def confined() -> str:
     try:
         asyncio.run(Sandbox().run("pass"))
     except ToolFailed as error:
-        told = str(error)
+        text = str(error)
         # Only a machine that refuses is a reason to skip; a sandbox that breaks is a failure.
-        if "cannot be confined here" in told or "on Linux only" in told:
-            return told
+        if "cannot be confined here" in text or "on Linux only" in text:
+            return text
         raise
     return ""
 
@@ -168,7 +168,7 @@ def researchers() -> Cast:
         {"path": "rain.md", "quote": "In May 90 mm fell"},
     ]
     moved: Json = {"path": "old/gauge.md", "quote": "moved in April"}
-    told: list[Json] = ["March: 40 mm", "April: 60 mm"]
+    results: list[Json] = ["March: 40 mm", "April: 60 mm"]
     return Cast(
         (TRIAGE, [GO]),
         (PLAN, [WET]),
@@ -178,7 +178,7 @@ def researchers() -> Cast:
             f"Your task:\n{RAIN}",
             [
                 calls("files.search", text="mm", folder="."),
-                calls("finish", text="40 and 60 mm.", findings=told, citations=quotes),
+                calls("finish", text="40 and 60 mm.", findings=results, citations=quotes),
             ],
         ),
         (
@@ -196,9 +196,9 @@ async def test_research_in_a_folder_ends_in_a_report_with_chart_and_citations(
     library: Path, intake: Path, tmp_path: Path, walls: None
 ) -> None:
     cast = researchers()
-    told: list[str] = []
+    messages: list[str] = []
     given = settings(tmp_path, documents=[library])
-    smith = research(given, model=cast, folder=intake, tell=told.append)
+    smith = research(given, model=cast, folder=intake, tell=messages.append)
     run = await through(smith, "How wet was the spring?")
     cast.finish()
     assert run.status is RunStatus.DONE

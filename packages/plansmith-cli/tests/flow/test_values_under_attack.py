@@ -31,6 +31,7 @@ from plansmith_cli.questions import Asked
 ASK = {"id": "ask", "question": "Go on?", "after": ["all"]}
 ONE = {"id": "one", "tool": "pay", "inputs": {"to": "{{look.at}}"}}
 MANY = {"id": "many", "over": ["x"], "each": {"tool": "pay", "inputs": {"to": "{{look.at}}"}}}
+PAY = {"id": "pay", "tool": "pay", "inputs": {"to": "x", "sum": 1}, "after": ["ask"]}
 OWN: dict[str, Any] = {"to": "bob", "sum": 5}
 
 
@@ -38,14 +39,22 @@ def refund() -> FakeTool:
     return FakeTool("refund", ["refunded"], effect=Effect.WRITE, input_schema=SCHEMA)
 
 
-async def edited(bank: Bank, run: Run, at: str) -> Run:
+async def change_step_of(bank: Bank, run: Run, step: str, by: str = "bob", **fields: Any) -> Run:
+    """Somebody changes a step and approves the plan; another process goes on with it."""
     app = bank.enter()
-    run = await app.edit(
-        run.id, change_step(cast("Plan", run.plan), "look", inputs={"at": at}), by="bob"
-    )
+    run = await app.edit(run.id, change_step(cast("Plan", run.plan), step, **fields), by=by)
     if run.status is RunStatus.REVIEWING:
-        await app.decide(run.id, approve=cast("Plan", run.plan).hash, by="bob")
+        await app.decide(run.id, approve=cast("Plan", run.plan).hash, by=by)
     return await bank.enter().run(run.id)
+
+
+async def undo_text(bank: Bank, run: Run) -> str:
+    """The plan that takes back what a run did; empty where that is refused."""
+    try:
+        made = await bank.enter().runs.undo_plan(run.id, by="ann")
+    except Refused:
+        return ""
+    return cast("Plan", made.plan).model_dump_json()
 
 
 async def test_what_was_never_sent_is_never_taken_back() -> None:
@@ -77,7 +86,7 @@ async def test_a_call_made_with_own_values_is_not_made_again_after_an_edit() -> 
     run = await bank.begin(LOOK, ALL, ASK)
     await bank.enter().answer(run.id, "data:all/0?1", "allow", by="bob")
     run = await bank.say(run, "data:all/1?1", {"allow": OWN})
-    run = await edited(bank, run, "home")
+    run = await change_step_of(bank, run, "look", inputs={"at": "home"})
     assert [*run.questions] == ["ask"]
     assert bank.paid == [BILLS[0], OWN]
 
@@ -86,7 +95,7 @@ async def test_an_answer_to_values_that_were_replaced_meanwhile_is_refused() -> 
     bank = Bank()
     run = await bank.begin(LOOK, MANY)
     [seen] = run.questions
-    run = await edited(bank, run, "mallory")
+    run = await change_step_of(bank, run, "look", inputs={"at": "mallory"})
     assert [*run.questions] != [seen]
     with pytest.raises(Refused, match="no open question"):
         await bank.say(run, seen, "allow")
@@ -122,32 +131,20 @@ async def test_a_consent_question_is_the_same_when_its_values_are_read_from_a_da
 async def test_own_values_approve_no_plan_that_nobody_approved() -> None:
     bank = Bank(FakeTool("wipe", ["wiped"], effect=Effect.WRITE))
     run = await bank.begin(LOOK, ONE)
-    [asked] = run.questions.values()
-    app = bank.enter()
     more = [step.to_json() for step in cast("Plan", run.plan).steps]
-    run = await app.edit(
-        run.id, plan(*cast("Any", more), {"id": "w", "tool": "wipe"}), by="mallory"
-    )
-    assert run.phase is RunStatus.REVIEWING
-    session = SimpleNamespace(smith=app, by="bob")
-    with suppress(Refused):  # bob saw the consent alone
-        await Asked(cast("Any", session), run, (asked,), [], []).change({"to": "bob"})
-    run = await bank.enter().runs.run(run.id)
-    assert run.phase is RunStatus.REVIEWING
-    assert [each.tool for each in bank.tools.calls if each.tool == "wipe"] == []
+    wiping = plan(*cast("Any", more), {"id": "w", "tool": "wipe"})
+    changed = await bank.enter().edit(run.id, wiping, by="mallory")
+    assert changed.phase is RunStatus.REVIEWING
+    assert "wipe" not in await change(bank, run)  # bob saw the consent alone
+    assert (await bank.enter().get(run.id)).phase is RunStatus.REVIEWING
 
 
 async def test_an_answer_to_a_question_that_was_replaced_is_refused() -> None:
     bank = Bank()
     ask = {"id": "ask", "question": "Pay the small bill?"}
-    pay = {"id": "pay", "tool": "pay", "inputs": {"to": "x", "sum": 1}, "after": ["ask"]}
-    run = await bank.begin(ask, pay)
-    seen, app = run.question_hash("ask"), bank.enter()
-    changed = change_step(cast("Plan", run.plan), "ask", question="Pay the large bill?")
-    run = await app.edit(run.id, changed, by="mallory")
-    if run.phase is RunStatus.REVIEWING:
-        await app.decide(run.id, approve=cast("Plan", run.plan).hash, by="mallory")
-    run = await bank.enter().run(run.id)
+    run = await bank.begin(ask, PAY)
+    seen = run.question_hash("ask")
+    run = await change_step_of(bank, run, "ask", by="mallory", question="Pay the large bill?")
     assert "large" in run.questions["ask"].text
     with pytest.raises(StaleDecision, match="not the one you saw"):
         await bank.enter().answer(run.id, "ask", "yes", by="bob", of=seen)
@@ -170,9 +167,6 @@ async def is_asking(app: Plansmith, run: str) -> bool:
     return bool((await app.get(run)).questions)
 
 
-PAY = {"id": "pay", "tool": "pay", "inputs": {"to": "x", "sum": 1}, "after": ["ask"]}
-
-
 @pytest.mark.parametrize(
     "options", [["Pay", "Leave it"], ["go ahead", "skip"], ["Yes", "Later"], ["付款", "算了"]]
 )
@@ -184,12 +178,11 @@ async def test_the_other_option_is_no_permission(options: list[str]) -> None:
 
 
 async def test_an_answer_of_a_callback_counts_for_the_question_it_got() -> None:
-    bank, shown = Bank(), list[str]()
+    bank, messages = Bank(), list[str]()
     ask = {"id": "ask", "question": "Pay the small bill?"}
-    pay = {"id": "pay", "tool": "pay", "inputs": {"to": "x", "sum": 1}, "after": ["ask"]}
 
     async def answer(asked: QuestionAsked) -> Json:
-        shown.append(str(asked.text))
+        messages.append(str(asked.text))
         if "large" in asked.text:
             return None
         [name] = await bank.store.runs()  # while bob thinks, somebody else changes the plan
@@ -205,8 +198,8 @@ async def test_an_answer_of_a_callback_counts_for_the_question_it_got() -> None:
         return "yes"
 
     with suppress(PlansmithError):
-        await bank.enter().do(plan(ask, pay), approve=lambda _: True, answer=answer, by="bob")
-    assert bank.paid == [], shown
+        await bank.enter().do(plan(ask, PAY), approve=lambda _: True, answer=answer, by="bob")
+    assert bank.paid == [], messages
 
 
 async def test_what_was_said_of_the_first_call_is_not_taken_for_the_second() -> None:
@@ -225,15 +218,10 @@ async def test_what_was_said_of_the_first_call_is_not_taken_for_the_second() -> 
 
 async def test_a_yes_counts_for_the_call_that_waited_when_it_was_asked() -> None:
     bank = Bank()
-    pay = {"id": "pay", "tool": "pay", "inputs": {"to": "x", "sum": 1}, "after": ["ask"]}
-    run = await bank.begin({"id": "ask", "question": "Go on?"}, pay)
-    seen, app = run.question_hash("ask"), bank.enter()  # on bob's page, with pay(x, 1) behind it
-    assert run.plan is not None
-    changed = change_step(run.plan, "pay", inputs={"to": "mallory", "sum": 9999})
-    run = await app.edit(run.id, changed, by="mallory")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="mallory")
-    await bank.enter().run(run.id)
+    run = await bank.begin({"id": "ask", "question": "Go on?"}, PAY)
+    seen = run.question_hash("ask")  # on bob's page, with pay(x, 1) behind it
+    own = {"to": "mallory", "sum": 9999}
+    await change_step_of(bank, run, "pay", by="mallory", inputs=own)
     with pytest.raises(Refused):
         await bank.enter().answer(run.id, "ask", "yes", by="bob", of=seen)
     assert bank.paid == []
@@ -250,9 +238,8 @@ async def test_a_call_with_consent_is_not_tried_for_ever() -> None:
     def enter() -> Plansmith:
         return Plansmith(tools=[tools], store=store, clock=clock)
 
-    step = {"id": "one", "tool": "pay", "inputs": {"to": "{{look.at}}"}}
     app = enter()
-    run = await app.submit(plan(LOOK, step | {"retry": {"at_most": 2, "every": 60}}), by="ann")
+    run = await app.submit(plan(LOOK, ONE | {"retry": {"at_most": 2, "every": 60}}), by="ann")
     assert run.plan is not None
     await app.decide(run.id, approve=run.plan.hash, by="ann")
     run = await app.runs.run(run.id, parks=True)
@@ -269,43 +256,25 @@ async def test_after_an_edit_too_nothing_is_taken_back_that_was_never_sent() -> 
     bank = Bank(refund())
     undo = {"tool": "refund", "inputs": {"to": "{{item.to}}"}}
     each = {"tool": "pay", "inputs": {"to": "{{item.to}}"}, "undo_with": undo}
-    ask = {"id": "ask", "question": "Go on?", "after": ["all"]}
-    run = await bank.begin(LOOK, {"id": "all", "over": "{{look.bills}}", "each": each}, ask)
+    run = await bank.begin(LOOK, {"id": "all", "over": "{{look.bills}}", "each": each}, ASK)
     await bank.enter().answer(run.id, "data:all/0?1", "allow", by="bob")
     run = await bank.say(run, "data:all/1?1", {"allow": {"to": "bob"}})
-    run = await edited(bank, run, "home")
+    run = await change_step_of(bank, run, "look", inputs={"at": "home"})
     run = await bank.say(run, "ask", "yes")
     assert bank.paid == [{"to": "alice"}, {"to": "bob"}]  # mallory got nothing
-    try:
-        made = await bank.enter().runs.undo_plan(run.id, by="ann")
-    except Refused:
-        return
-    assert made.plan is not None
-    assert "mallory" not in made.plan.model_dump_json()
+    assert "mallory" not in await undo_text(bank, run)
 
 
 async def test_after_a_new_title_too_nothing_is_taken_back_that_was_never_sent() -> None:
     bank = Bank(refund())
     undo = {"tool": "refund", "inputs": {"to": "{{look.at}}"}}
-    ask = {"id": "ask", "question": "Go on?", "after": ["many"]}
     each = {"tool": "pay", "inputs": {"to": "{{look.at}}"}, "undo_with": undo}
-    run = await bank.begin(LOOK, {"id": "many", "over": ["x"], "each": each}, ask)
+    run = await bank.begin(LOOK, MANY | {"each": each}, ASK | {"after": ["many"]})
     run = await bank.say(run, "data:many/0?1", {"allow": {"to": "bob"}})
-    app = bank.enter()
-    assert run.plan is not None
-    run = await app.edit(run.id, change_step(run.plan, "many", title="Pay"), by="bob")
-    assert run.plan is not None
-    if run.phase is RunStatus.REVIEWING:
-        await app.decide(run.id, approve=run.plan.hash, by="bob")
-    run = await bank.enter().run(run.id)
+    run = await change_step_of(bank, run, "many", title="Pay")
     run = await bank.say(run, "ask", "yes")
     assert bank.paid == [{"to": "bob"}]  # "bills" got nothing
-    try:
-        made = await bank.enter().runs.undo_plan(run.id, by="ann")
-    except Refused:
-        return
-    assert made.plan is not None
-    assert '"to":"bills"' not in made.plan.model_dump_json()
+    assert '"to":"bills"' not in await undo_text(bank, run)
 
 
 async def change(bank: Bank, run: Run) -> list[str]:

@@ -104,13 +104,13 @@ def sentences(count: int = 4) -> list[str]:
 
 @pytest.mark.parametrize("text", sentences(), ids=str)
 async def test_prose_is_run_behind_no_interface_and_reaches_the_person(text: str) -> None:
-    shown = " ".join(text.split())[:20]
+    beginning = " ".join(text.split())[:20]
     agent = Worker("x")
     flow = PlanningFlow({"x": agent}, model=ScriptedModel(*[text] * 3, "sum"))
-    told = await flow.execute("buy 100 shares")
-    assert "Plan completed" not in told
-    assert "default plan" in told
-    assert shown in " ".join(told.split())
+    answer = await flow.execute("buy 100 shares")
+    assert "Plan completed" not in answer
+    assert "default plan" in answer
+    assert beginning in " ".join(answer.split())
     run = await flow.run()
     assert run.plan is not None
     assert [step.title for step in run.plan.steps] == [
@@ -122,15 +122,15 @@ async def test_prose_is_run_behind_no_interface_and_reaches_the_person(text: str
     deer = DeerFlow(configuration=Configuration(auto_accepted_plan=True), **given)
     state = await deer.start("buy 100 shares")
     assert (state.goto, state.plan) == (Goto.END, None)
-    assert shown in " ".join(" ".join(state.errors).split())
+    assert beginning in " ".join(" ".join(state.errors).split())
     given["model"], seen = ScriptedModel(hand_over, *[text] * 3), list[str]()
     last = await run_agent_workflow_async("buy 100 shares", show=seen.append, **given)
     assert last["current_plan"] is None
-    assert shown in " ".join(" ".join(seen).split())
+    assert beginning in " ".join(" ".join(seen).split())
     jmanus = JManus(model=ScriptedModel(hand_over, *[text] * 3), agents=[Worker("DEFAULT_AGENT")])
     run = await jmanus.request("buy 100 shares")
     assert run.plan is None
-    assert shown in " ".join(run.reason.split())
+    assert beginning in " ".join(run.reason.split())
     for accepted in (True, False):
         found: dict[str, Any] = {keys.PLANNER_CONTENT: text, keys.AUTO_ACCEPTED_PLAN: accepted}
         found[keys.MAX_PLAN_ITERATIONS] = 0

@@ -42,13 +42,13 @@ def settings(tmp_path: Path, text: str = "", **environment: str) -> Settings:
 
 def strange(tmp_path: Path, text: str, own: str = "") -> tuple[Settings, list[str]]:
     """The settings in a folder of somebody else, and what the person is told."""
-    home, folder, told = tmp_path / "home", tmp_path / "folder", list[str]()
+    home, folder, messages = tmp_path / "home", tmp_path / "folder", list[str]()
     (home / ".config" / "plansmith").mkdir(parents=True)
     (home / ".config" / "plansmith" / "config.toml").write_text(own, encoding="utf-8")
     folder.mkdir(exist_ok=True)
     (folder / "plansmith.toml").write_text(text, encoding="utf-8")
-    found = load_settings(folder=folder, environment={"HOME": str(home)}, tell=told.append)
-    return found, told
+    found = load_settings(folder=folder, environment={"HOME": str(home)}, tell=messages.append)
+    return found, messages
 
 
 def test_a_model_is_a_name_or_a_table_and_roles_fall_back_to_the_planner(tmp_path: Path) -> None:
@@ -92,9 +92,9 @@ def test_every_setting_of_running_is_documented_with_a_value_that_is_right(tmp_p
     blocks = re.findall(r"```toml\n(.*?)```", LIMITS.read_text(encoding="utf-8"), re.DOTALL)
     [text] = [each for each in blocks if "[run]" in each]
     found = settings(tmp_path, text)
-    shown = tomllib.loads(text)
+    example = tomllib.loads(text)
     for table in ("review", "budget", "run"):
-        assert shown[table].keys() == type(getattr(found, table)).model_fields.keys()
+        assert example[table].keys() == type(getattr(found, table)).model_fields.keys()
     assert (found.review.never_for, found.budget.money) == (("note.*",), Decimal("0.5"))
     assert found.run == Settings().run.replace(per_tool={"note": 1})
 
@@ -146,31 +146,31 @@ def test_no_setting_of_a_strange_folder_counts_not_even_a_stricter_one(tmp_path:
     secrets.y = {env = "HOME", tools = ["*"]}
     """
     own = '[review]\nask = "always"\n'
-    found, [told] = strange(tmp_path / "after", text, own)
+    found, [message] = strange(tmp_path / "after", text, own)
     assert found == strange(tmp_path / "before", "", own)[0]
     for name in ("documents", "models.plan.base_url", "review.never_for", "mcp.servers.x,"):
-        assert name in told
-    assert "secrets.y" in told or "more" in told
-    assert "plansmith trust" in told
+        assert name in message
+    assert "secrets.y" in message or "more" in message
+    assert "plansmith trust" in message
 
 
 def test_a_project_file_that_is_a_link_or_a_pipe_is_not_read(tmp_path: Path) -> None:
     for make in ("link", "pipe"):
-        folder, told = tmp_path / make, list[str]()
+        folder, lines = tmp_path / make, list[str]()
         folder.mkdir()
         (tmp_path / "other.toml").write_text("[planner]\nmax_steps = 5\n")
         if make == "link":
             (folder / "plansmith.toml").symlink_to(tmp_path / "other.toml")
         else:
             os.mkfifo(folder / "plansmith.toml")
-        found = load_settings(folder=folder, environment={"HOME": str(tmp_path)}, tell=told.append)
+        found = load_settings(folder=folder, environment={"HOME": str(tmp_path)}, tell=lines.append)
         assert found == Settings()
-        assert "was not read: it is" in told[0]
+        assert "was not read: it is" in lines[0]
 
 
 def test_keys_of_a_strange_file_steer_no_terminal(tmp_path: Path) -> None:
-    _, [told] = strange(tmp_path / "a", '[secrets."\\u001b[2Jx"]\nenv = "HOME"\n')
-    assert "\x1b" not in told
+    _, [message] = strange(tmp_path / "a", '[secrets."\\u001b[2Jx"]\nenv = "HOME"\n')
+    assert "\x1b" not in message
     with pytest.raises(Misconfigured) as caught:
         strange(tmp_path / "b", '[planner]\n"\\u001b[2J" = 1\n')
     assert "\x1b" not in str(caught.value)
@@ -197,9 +197,9 @@ def test_the_time_zone_is_that_of_the_machine_unless_it_is_set(
 ) -> None:
     monkeypatch.setenv("TZ", "Asia/Shanghai")
     assert PlannerSettings().timezone == "Asia/Shanghai"
-    told = "import plansmith_cli.config as c; print(c.load_settings().planner.timezone)"
+    code = "import plansmith_cli.config as c; print(c.load_settings().planner.timezone)"
     run = subprocess.run(
-        [sys.executable, "-c", told], capture_output=True, text=True, check=True, cwd=tmp_path
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert run.stdout.strip() == "Asia/Shanghai"
     set_here = settings(tmp_path, "[planner]\ntimezone = 'Europe/Oslo'\n")
@@ -242,9 +242,7 @@ async def test_every_default_is_the_same_through_every_door(tmp_path: Path) -> N
         for one, usual in zip(found, (Limits(), BudgetLimits(), ReviewPolicy()), strict=True):
             # The server of these tests plays the demo, which has no other plan to offer.
             known = {"max_replans"} if door == "server" else set[str]()
-            assert {name for name, each in by_field(one).items() if name not in known} == {
-                name for name in by_field(usual) if name not in known
-            }
+            assert by_field(one).keys() == by_field(usual).keys()
             for name, each in by_field(usual).items():
                 assert name in known or by_field(one)[name] == each, (door, name)
     assert Behaviour().settings() == {}
@@ -253,8 +251,8 @@ async def test_every_default_is_the_same_through_every_door(tmp_path: Path) -> N
 
 
 def test_money_keeps_its_digits_on_every_way() -> None:
-    for said in ("0.50", Decimal("0.50")):
-        assert BudgetLimits(money=said).to_json() == {"money": "0.50"}  # type: ignore[arg-type]
+    for amount in ("0.50", Decimal("0.50")):
+        assert BudgetLimits(money=amount).to_json() == {"money": "0.50"}  # type: ignore[arg-type]
     settings = Settings.model_validate({"budget": {"money": 0.5}})
     assert settings.budget.money == Decimal("0.5")
 
@@ -268,11 +266,11 @@ async def test_a_wrong_budget_is_told_in_the_same_words_through_every_door(tmp_p
         await Plansmith().plan("r", budget={"steps": 0})
     async with serving(tmp_path) as house:
         body = {"request": "r", "budget": {"steps": 0}}
-        told = (await house.client.post("/v1/runs", json=body)).json()
+        result = (await house.client.post("/v1/runs", json=body)).json()
         blank = (await house.client.post("/v1/runs", json={"request": "  "})).json()
     assert blank["detail"] == "the body (request): must not be blank"
-    assert told["detail"] == f"the body (budget.steps): {rule}"
-    assert told["problems"] == [{"path": ["budget", "steps"], "message": rule}]
+    assert result["detail"] == f"the body (budget.steps): {rule}"
+    assert result["problems"] == [{"path": ["budget", "steps"], "message": rule}]
 
 
 def test_parts_that_programs_make_themselves_have_the_defaults_of_the_settings() -> None:

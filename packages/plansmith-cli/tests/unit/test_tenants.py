@@ -27,7 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
+def typed_json(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
     assert main([*words, "--json"]) == code
     return json.loads(capsys.readouterr().out)
 
@@ -79,29 +79,29 @@ def test_a_tenant_inherits_models_and_limits_and_nothing_that_could_be_anothers(
 def test_commands_make_tenants_and_work_in_them(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = said(capsys, "tenants", "create", "acme")
+    made = typed_json(capsys, "tenants", "create", "acme")
     assert Path(made["folder"]) == home / "plansmith" / "tenants" / "acme"
-    assert [each["name"] for each in said(capsys, "tenants", "list")] == ["acme"]
+    assert [each["name"] for each in typed_json(capsys, "tenants", "list")] == ["acme"]
     words = ("tokens", "create", "ci", "--role", "operator", "--tenant", "acme", "--user", "ann")
-    token = said(capsys, *words)
+    token = typed_json(capsys, *words)
     assert (token["tenant"], token["user"], token["role"]) == ("acme", "ann", "operator")
     assert token["scopes"] == ["look", "propose", "answer"]
-    assert said(capsys, "--tenant", "acme", "runs") == []
+    assert typed_json(capsys, "--tenant", "acme", "runs") == []
     store = next(home.rglob("plansmith.acme_*.db"))
     assert store.parent == home / "plansmith"
-    removed = said(capsys, "tenants", "remove", "acme")
+    removed = typed_json(capsys, "tenants", "remove", "acme")
     assert Path(removed["folder"]).is_dir()
-    assert said(capsys, "tokens", "list") == []
-    assert said(capsys, "--tenant", "acme", "runs", code=2)["error"]["kind"] == "NotFound"
+    assert typed_json(capsys, "tokens", "list") == []
+    assert typed_json(capsys, "--tenant", "acme", "runs", code=2)["error"]["kind"] == "NotFound"
 
 
 def test_a_token_for_a_tenant_needs_a_user_and_a_role_or_scopes(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert home.is_dir()
-    said(capsys, "tenants", "create", "acme")
-    said(capsys, "tokens", "create", "x", "--role", "viewer", "--tenant", "acme", code=2)
-    said(capsys, "tokens", "create", "x", "--role", "viewer", "--scope", "look", code=2)
-    said(capsys, "tokens", "create", "x", "--scope", "look,admin", code=2)
-    said(capsys, "tokens", "create", "x", "--role", "viewer", "--tenant", "no", code=2)
-    assert said(capsys, "tokens", "list") == []
+    typed_json(capsys, "tenants", "create", "acme")
+    typed_json(capsys, "tokens", "create", "x", "--role", "viewer", "--tenant", "acme", code=2)
+    typed_json(capsys, "tokens", "create", "x", "--role", "viewer", "--scope", "look", code=2)
+    typed_json(capsys, "tokens", "create", "x", "--scope", "look,admin", code=2)
+    typed_json(capsys, "tokens", "create", "x", "--role", "viewer", "--tenant", "no", code=2)
+    assert typed_json(capsys, "tokens", "list") == []

@@ -43,7 +43,7 @@ from plansmith_cli.session import (
     session_command,
 )
 from plansmith_cli.ui import output as ui
-from plansmith_cli.ui.terminal import speak
+from plansmith_cli.ui.terminal import use_language
 from plansmith_cli.wiring import rules_plan
 from plansmith_desk.model.demo import NOTICE
 from plansmith_planner.context.profile import read_profile
@@ -61,7 +61,7 @@ async def ask(session: Session) -> int:
     given = request_options(session)
     if session.args.thread is not None:
         return await say_request(session, given, _run_planned)
-    return await _run_planned(session, await planned(session, given))
+    return await _run_planned(session, await plan_request(session, given))
 
 
 async def _run_planned(session: Session, run: Run, *, fresh: bool = True) -> int:
@@ -77,7 +77,7 @@ async def _run_planned(session: Session, run: Run, *, fresh: bool = True) -> int
 def _plan(args: argparse.Namespace) -> int | None:
     async def work(session: Session) -> int:
         session.smith.runs.planning.early_start = False
-        run = await planned(session, request_options(session))
+        run = await plan_request(session, request_options(session))
         if args.json:
             events = await session.smith.store.events(run.id)
             made = [each.body for each in events if isinstance(each.body, PlanProposed)]
@@ -115,7 +115,7 @@ def prepare(args: argparse.Namespace) -> None:
     """Reads a request from stdin; offers to download a model if none is there and one is needed."""
     if args.request == "-":
         args.request = ui.read_file("-").decode("utf-8", "replace").strip()
-        speak(args.lang, args.request)
+        use_language(args.lang, args.request)
     if args.request is None or args.request.strip():
         # The session warns about ignored settings: once is enough.
         settings = settings_of(args, lambda _: None)
@@ -139,10 +139,10 @@ def request_options(session: Session, target: str | None = None) -> dict[str, An
     return given
 
 
-async def planned(session: Session, given: dict[str, Any]) -> Run:
+async def plan_request(session: Session, given: dict[str, Any]) -> Run:
     """Plans the request; the run has a plan, or an answer if no plan is needed."""
     try:
-        with session.planning():
+        with session.lines.moving():
             return await session.smith.plan(session.args.request, by=session.by, **given)
     except asyncio.CancelledError:
         say_stopped(session)

@@ -18,7 +18,7 @@ from plansmith_cli.command_table import Exit, exit_for
 from plansmith_cli.commands import threads
 from plansmith_cli.commands.ask import PLANNING, TYPED, prepare, request_options
 from plansmith_cli.commands.schedule_view import offer_schedule
-from plansmith_cli.commands.threads import is_said, runs_of, waiting_in
+from plansmith_cli.commands.threads import is_asked_by_plan, runs_of, waiting_in
 from plansmith_cli.interactive import (
     Executed,
     Prompts,
@@ -34,7 +34,7 @@ from plansmith_cli.parser import command
 from plansmith_cli.questions import waiting_lines
 from plansmith_cli.session import Session, in_session
 from plansmith_cli.ui import output as ui
-from plansmith_cli.ui.terminal import SPOKEN
+from plansmith_cli.ui.terminal import LANGUAGE
 
 if TYPE_CHECKING:
     from plansmith_planner.threads.thread import Thread, Turn
@@ -53,13 +53,13 @@ class ChatPrompts(Prompts):
             "or say what to change: "
         )
 
-    def leaves(self, asked: QuestionAsked) -> bool:
-        return is_said(asked)
+    def is_answered_elsewhere(self, asked: QuestionAsked) -> bool:
+        return is_asked_by_plan(asked)
 
-    def put_off(self, session: Session, run: Run, choice: Choice) -> None:
+    def postpone(self, session: Session, run: Run, choice: Choice) -> None:
         self.typed = choice.text
         if not choice.text:
-            super().put_off(session, run, choice)
+            super().postpone(session, run, choice)
 
 
 class Chat:
@@ -94,8 +94,8 @@ class Chat:
         runs, state = await self.look(), self.thread.state
         if state.messages or runs:
             last = threads.message_lines(state.messages[-4:], runs)
-            shown = last if state.messages else threads.run_lines(runs)
-            self.session.say(clip(safe(state.title), 100), *shown, *waiting_in(self.open))
+            lines = last if state.messages else threads.run_lines(runs)
+            self.session.say(clip(safe(state.title), 100), *lines, *waiting_in(self.open))
 
     async def say(self, text: str) -> None:
         session, thread = self.session, self.thread
@@ -104,29 +104,33 @@ class Chat:
         # What others said since the last message here.
         since, self._seen = self._seen, (await thread.refresh()).state.last
         last = thread.history[-1] if thread.history else None
-        for said in thread.history[:-1]:
-            if not said.undone and said.number > since:
-                session.say(ui.dim(f"{safe(said.by.label)}: {clip(safe(said.text), 200)}"))
+        for other in thread.history[:-1]:
+            if not other.undone and other.number > since:
+                session.say(ui.dim(f"{safe(other.by.label)}: {clip(safe(other.text), 200)}"))
         if turn is not None:
-            await self._come_of(turn)
+            await self._show_outcome(turn)
         elif last is None or last.undone:
             self.tell(
                 Exit.INTERRUPTED,
                 Sentence("Stopped. The message was taken back: nothing was done with it."),
             )
         else:
-            self.tell(Exit.INTERRUPTED, _kept(last.run))
+            self.tell(Exit.INTERRUPTED, _stopped_message(last.run))
 
-    async def _come_of(self, turn: Turn) -> None:
+    async def _show_outcome(self, turn: Turn) -> None:
         """Shows the answer that a message got at once, and runs the run it is about."""
         session, run, code = self.session, turn.run, Exit.OK
         asked = run.questions.values() if run is not None else ()
         if turn.kind in ("why", "review") and not self.as_json:
-            decides = turn.kind == "review" and session.has_person and not any(map(is_said, asked))
-            told = ui.own_text(
+            decides = (
+                turn.kind == "review"
+                and session.has_person
+                and not any(map(is_asked_by_plan, asked))
+            )
+            hint = ui.own_text(
                 "A message approves nothing and rejects nothing: decide at the prompt below."
             )
-            ui.print_prose(told if decides else turn.text)
+            ui.print_prose(hint if decides else turn.text)
             sys.stdout.flush()
         if turn.kind == "why" and session.has_person:
             session.say(*waiting_in(self.open[-1:]))
@@ -137,12 +141,12 @@ class Chat:
 
     def end(self, turn: Turn, run: Run | None, code: int) -> None:
         """Notes how a message ended."""
-        told = threads.turn_with_run(turn, run, self.session, code) if self.as_json else {}
-        self.print_json(code, **told)
+        fields = threads.turn_and_run_json(turn, run, self.session, code) if self.as_json else {}
+        self.print_json(code, **fields)
 
     async def go_on(self, run: Run, *, fresh: bool = False) -> Executed:
         """Runs a run as far as it goes now, asks the person, and shows the result."""
-        session, smith, spoken = self.session, self.session.smith, SPOKEN.get()
+        session, smith, language = self.session, self.session.smith, LANGUAGE.get()
         session.use_team_of(run)
         session.use_language_of(run)
         try:
@@ -155,7 +159,7 @@ class Chat:
             if rest.run.status.over:
                 return rest
             if rest.stop is Stop.DETACHED:
-                session.say(_kept(rest.run.id))
+                session.say(_stopped_message(rest.run.id))
             elif session.has_person and not self.prompts.typed:
                 session.say(*waiting_in([rest.run]))
             elif not self.prompts.typed:
@@ -163,13 +167,13 @@ class Chat:
             return rest
         finally:
             session.smith = smith
-            SPOKEN.set(spoken)
+            LANGUAGE.set(language)
 
-    def print_json(self, code: int, **told: Any) -> None:
+    def print_json(self, code: int, **fields: Any) -> None:
         """Notes how a line ended; prints it as JSON where that is wanted."""
         self.code = code
         if self.as_json:
-            ui.print_line_json({**told, "exit": int(code)})
+            ui.print_line_json({**fields, "exit": int(code)})
 
     def tell(self, code: int, line: Sentence) -> None:
         if not self.as_json:
@@ -178,23 +182,23 @@ class Chat:
 
     def show(self, name: str, lines: Sequence[str]) -> None:
         if not self.as_json:
-            self.session.print(*lines)
+            ui.print_lines(lines)
         self.print_json(Exit.OK, command=name, text="\n".join(map(ui.own, lines)))
 
     async def show_run(self, name: str, run: Run) -> None:
         done = await self.go_on(run)
-        shown = describe.run_json(done.run, self.session) if self.as_json else None
-        self.print_json(done.code, command=name, run=shown)
+        fields = describe.run_json(done.run, self.session) if self.as_json else None
+        self.print_json(done.code, command=name, run=fields)
 
     def failed(self, error: PlansmithError) -> None:
         """Shows why a line could not be taken; the conversation goes on."""
         code = exit_for(error)
         sys.stderr.write(visible(f"plansmith: {ui.error_text(error, self.session.locale)}\n"))
-        told = {"code": code.name.lower(), "kind": type(error).__name__, "exit": int(code)}
-        told |= {"message": error.message, "hint": error.hint}
-        self.print_json(code, thread=self.thread.id, error=told)
+        fields = {"code": code.name.lower(), "kind": type(error).__name__, "exit": int(code)}
+        fields |= {"message": error.message, "hint": error.hint}
+        self.print_json(code, thread=self.thread.id, error=fields)
 
-    def come_back(self) -> list[str]:
+    def return_lines(self) -> list[str]:
         """Returns how to come back to a thread in which something was said."""
         if not self.thread.state.last:
             return []
@@ -204,7 +208,7 @@ class Chat:
         return [Sentence("To come back to this conversation:"), f"  {safe(typed)}"]
 
 
-def _kept(run: str) -> Sentence:
+def _stopped_message(run: str) -> Sentence:
     return Sentence(
         "Stopped. The run {run} is kept: /go goes on, Ctrl-C again or Ctrl-D leaves.", run=run
     )
@@ -237,7 +241,7 @@ async def _undo(chat: Chat, rest: str) -> None:
         chat.tell(Exit.INTERRUPTED, Sentence("Ctrl-C again or Ctrl-D leaves."))
         return
     if not chat.as_json:
-        chat.session.print(safe(turn.text))
+        ui.print_text(turn.text)
     if turn.run is None or turn.kind == "request":
         chat.end(turn, turn.run, Exit.OK)
         return
@@ -276,10 +280,8 @@ async def _plan(chat: Chat, _: str) -> None:
 async def _report(chat: Chat, rest: str) -> None:
     """Shows the whole report of a run that is over, the newest if none is named."""
     found = [run for run in await chat.runs() if run.status.over and run.id.startswith(rest)]
-    if not found and rest:
-        raise ui.refused("no run {run} is over here", run=rest)
     if not found:
-        raise ui.refused("nothing is over yet")
+        raise ui.refused("no run {run} is over here" if rest else "nothing is over yet", run=rest)
     store, locale = chat.session.smith.store, chat.session.locale
     text = to_markdown(await load_report(store, found[0].id, locale=locale), brief=True)
     if chat.as_json:
@@ -291,10 +293,10 @@ async def _report(chat: Chat, rest: str) -> None:
 async def _go(chat: Chat, rest: str) -> None:
     """Goes on with a run that was stopped, or asks again what it waits for."""
     found = [run for run in await chat.runs() if not run.status.over and run.id.startswith(rest)]
-    if not found and rest:
-        raise ui.refused("there is no run {run}", run=rest)
     if not found:
-        raise ui.refused("nothing waits in this thread")
+        raise ui.refused(
+            "there is no run {run}" if rest else "nothing waits in this thread", run=rest
+        )
     run = found[0]
     if next_move(run) == Paused():
         run = await chat.session.smith.resume(run.id, by=chat.session.by)
@@ -307,7 +309,7 @@ async def _thread(chat: Chat, _: str) -> None:
 
 
 async def _new(chat: Chat, _: str) -> None:
-    chat.session.say(*chat.come_back())
+    chat.session.say(*chat.return_lines())
     chat.begin(await chat.session.smith.thread())
     chat.show("/new", [safe(chat.thread.id)])
 
@@ -357,21 +359,21 @@ async def _take(chat: Chat, line: str) -> None:
 async def _take_lines(chat: Chat, line: str | None) -> int | None:
     """Takes lines until the person leaves; returns the exit code, None for that of the last."""
     asks = is_at_terminal()
-    hit = False  # whether Ctrl-C was pressed, and nothing else since
+    was_interrupted = False  # whether Ctrl-C was pressed, and nothing else since
     notice = ""
     while line is not None:
         try:
             if line:
                 await _take(chat, line)
-                hit = chat.code == Exit.INTERRUPTED
-            shown, notice = notice, ""
+                was_interrupted = chat.code == Exit.INTERRUPTED
+            pending, notice = notice, ""
             line, chat.prompts.typed = chat.prompts.typed, ""
-            line = line or read_message(ui.own_text("you> "), notice=shown, drops=bool(chat.open))
-            hit = False
+            line = line or read_message(ui.own_text("you> "), notice=pending, drops=bool(chat.open))
+            was_interrupted = False
         except KeyboardInterrupt:
-            if hit or not asks:
+            if was_interrupted or not asks:
                 return Exit.INTERRUPTED
-            hit, line = True, ""
+            was_interrupted, line = True, ""
             notice = f"\n{ui.own_text('Ctrl-C again or Ctrl-D leaves.')}\n"
         except EOFError:
             return Exit.OK if asks else None
@@ -387,12 +389,12 @@ def _main(args: argparse.Namespace) -> int | None:
         chat = Chat(session, thread, options=request_options(session), as_json=as_json)
         if is_at_terminal():
             await chat.show_last()
-            told = ui.own_text(
+            hint = ui.own_text(
                 "Say what you want. /help lists commands, Ctrl-C stops, Ctrl-D leaves."
             )
-            session.tell(ui.dim(told))
+            session.tell(ui.dim(hint))
         code = await _take_lines(chat, args.request or "")
-        session.tell(*chat.come_back())
+        session.tell(*chat.return_lines())
         return chat.code if code is None else code
 
     if args.jsonl:

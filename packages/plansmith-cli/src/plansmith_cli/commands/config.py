@@ -20,16 +20,7 @@ from plansmith_cli.keyboard import agrees, is_at_terminal
 from plansmith_cli.options import AS_JSON, JSON, PARTS, command_line, loaded_settings, settings_of
 from plansmith_cli.parser import Verb, command, noun
 from plansmith_cli.trust import Content, Project, TrustBook
-from plansmith_cli.ui.output import (
-    own,
-    own_text,
-    print_as,
-    print_json,
-    print_lines,
-    refused,
-    tell,
-    wrong,
-)
+from plansmith_cli.ui import output as ui
 from plansmith_planner.model_calls import places, prompt_names, prompt_text
 from plansmith_server.shown_settings import rows
 
@@ -43,12 +34,12 @@ def _main(args: argparse.Namespace) -> None:
         if not name or f"{each}.".startswith(f"{name}.")
     ]
     if not found:
-        raise wrong("there is no setting '{name}'", hint="plansmith config --all", name=name)
-    shown = found if args.all or name else [each for each in found if each["source"] != "default"]
-    width = max((len(str(each["name"])) for each in shown), default=0)
+        raise ui.wrong("there is no setting '{name}'", hint="plansmith config --all", name=name)
+    listed = found if args.all or name else [each for each in found if each["source"] != "default"]
+    width = max((len(str(each["name"])) for each in listed), default=0)
     lines = [
-        f"{each['name']:<{width}} = {safe(str(each['value']))}  ({own_text(source)})"
-        for each in shown
+        f"{each['name']:<{width}} = {safe(str(each['value']))}  ({ui.own_text(source)})"
+        for each in listed
         for source in [f"config.{each['source']}"]
     ]
     none = Sentence("Nothing is set: all is as by default (--all shows it).")
@@ -57,7 +48,7 @@ def _main(args: argparse.Namespace) -> None:
         person=str(config_folder() / "config.toml"),
         project=PROJECT_FILE,
     )
-    print_as(args, found, [*(lines or [none]), place])
+    ui.print_as(args, found, [*(lines or [none]), place])
 
 
 def _list_prompts(args: argparse.Namespace) -> None:
@@ -72,11 +63,11 @@ def _list_prompts(args: argparse.Namespace) -> None:
     ]
     width = max(map(len, prompt_names()))
     lines = (
-        f"{row['name']:<{width}}  {padded(own_text('yours' if row['own'] else 'shipped'), 7)}  "
+        f"{row['name']:<{width}}  {padded(ui.own_text('yours' if row['own'] else 'shipped'), 7)}  "
         f"{' '.join(f'{{{each}}}' for each in row['places'])}".rstrip()
         for row in rows
     )
-    print_as(args, rows, lines)
+    ui.print_as(args, rows, lines)
 
 
 def _folder(args: argparse.Namespace) -> Path | None:
@@ -92,7 +83,7 @@ def _export_prompts(args: argparse.Namespace) -> None:
     target.mkdir(parents=True, exist_ok=True)
     taken = [name for name in prompt_names() if (target / f"{name}.md").exists()]
     if taken:
-        raise wrong(
+        raise ui.wrong(
             "{folder} already has {file}",
             "choose an empty folder: nothing is replaced",
             folder=str(target),
@@ -101,8 +92,8 @@ def _export_prompts(args: argparse.Namespace) -> None:
     for name in prompt_names():
         (target / f"{name}.md").write_text(prompt_text(name, folder), encoding="utf-8")
     count = len(prompt_names())
-    told = Sentence("wrote {count} prompts; set planner.prompts to this folder", count=count)
-    print_lines([told])
+    message = Sentence("wrote {count} prompts; set planner.prompts to this folder", count=count)
+    ui.print_lines([message])
 
 
 _CONFIG: Final = """
@@ -135,16 +126,16 @@ def _trust(args: argparse.Namespace) -> int | None:
         return None
     folder = Path(args.folder)
     if not folder.is_dir():
-        raise wrong("there is no folder {folder}", "check the path", folder=args.folder)
+        raise ui.wrong("there is no folder {folder}", "check the path", folder=args.folder)
     project = look_at(folder)
     if project is None or not project.settings:
-        raise refused("there is nothing to trust in {folder}", folder=str(folder.resolve()))
+        raise ui.refused("there is nothing to trust in {folder}", folder=str(folder.resolve()))
     content = project.content()
-    agreed = _decided(args, project, content, known=book.trusts(content))
+    agreed = _is_agreed(args, project, content, known=book.trusts(content))
     if agreed:
         book.put(content)
     if args.json:
-        print_json(
+        ui.print_json(
             {
                 "folder": str(project.folder),
                 "hash": content.hash,
@@ -156,7 +147,9 @@ def _trust(args: argparse.Namespace) -> int | None:
     return Exit.OK if agreed else Exit.WAITING
 
 
-def _decided(args: argparse.Namespace, project: Project, content: Content, *, known: bool) -> bool:
+def _is_agreed(
+    args: argparse.Namespace, project: Project, content: Content, *, known: bool
+) -> bool:
     """Shows the content and asks whether to trust it; only an explicit yes counts."""
     if args.yes is not None:
         if args.yes != content.hash:
@@ -165,20 +158,20 @@ def _decided(args: argparse.Namespace, project: Project, content: Content, *, kn
             raise StaleDecision(Sentence("this is not the hash of the current content"), hint=hint)
         return True
     if not args.json:
-        print_lines(_trust_lines(project, content))
+        ui.print_lines(_trust_lines(project, content))
     if known:
-        tell(Sentence("You trust exactly this."))
+        ui.tell(Sentence("You trust exactly this."))
         return True
     if not is_at_terminal():
         again = command_line("trust", str(project.folder), "--yes", content.hash)
-        tell(
+        ui.tell(
             Sentence(
                 "Nothing is trusted yet. If this is what you want: {command}", command=safe(again)
             )
         )
         return False
-    agreed = agrees(own_text("Trust exactly this content? y = yes, Enter = no: "))
-    tell(
+    agreed = agrees(ui.own_text("Trust exactly this content? y = yes, Enter = no: "))
+    ui.tell(
         Sentence(
             "Trusted, until any of it changes." if agreed else "Not trusted: it does not count."
         )
@@ -187,27 +180,27 @@ def _decided(args: argparse.Namespace, project: Project, content: Content, *, kn
 
 
 def _trust_lines(project: Project, content: Content) -> Iterator[str]:
-    yield own_text("{file} and the files it names.", file=safe(str(project.folder / PROJECT_FILE)))
+    file = safe(str(project.folder / PROJECT_FILE))
+    yield ui.own_text("{file} and the files it names.", file=file)
     yield ""
     # What a person can read comes first; of the rest, such as interpreters, what tells it apart.
     for path, data in sorted(content.files.items(), key=lambda each: _is_binary(each[1])):
         yield f"--- {safe(content.name(path))}"
         if data is None:
-            yield f"  {own_text('(there is no such file)')}"
+            yield f"  {ui.own_text('(there is no such file)')}"
         elif _is_binary(data):
-            digest = sha256(data).hexdigest()
-            size = len(data)
-            shown = own_text("(not a text: {size} bytes, SHA-256 {hash})", size=size, hash=digest)
-            yield f"  {shown}"
+            known = {"size": len(data), "hash": sha256(data).hexdigest()}
+            about = ui.own_text("(not a text: {size} bytes, SHA-256 {hash})", **known)
+            yield f"  {about}"
         else:
             text = data.decode()
             yield from (f"  {safe(line)}" for line in text.rstrip("\n").split("\n"))
         yield ""
-    yield own_text("Trusted, this folder would:")
+    yield ui.own_text("Trusted, this folder would:")
     for meaning, names in allows(project):
-        yield f"  {own_text('{message} ({hint})', message=own(meaning), hint=names)}"
+        yield f"  {ui.own_text('{message} ({hint})', message=ui.own(meaning), hint=names)}"
     yield ""
-    yield own_text("hash {hash}", hash=content.hash)
+    yield ui.own_text("hash {hash}", hash=content.hash)
 
 
 def _is_binary(data: bytes | None) -> bool:
@@ -235,16 +228,16 @@ def _list_trusted(args: argparse.Namespace, book: TrustBook) -> None:
         for folder, each in sorted(book.all().items())
     ]
     lines = [f"{safe(row['folder'])}  {row['hash'][:12]}  {row['at'][:10]}" for row in rows]
-    print_as(args, rows, lines or [Sentence("You trust the settings of no folder.")])
+    ui.print_as(args, rows, lines or [Sentence("You trust the settings of no folder.")])
 
 
 def _remove_trust(args: argparse.Namespace, book: TrustBook) -> None:
     if not book.remove(Path(args.remove)):
-        raise wrong(
+        raise ui.wrong(
             "{folder} is not trusted", "plansmith trust --list shows all", folder=args.remove
         )
     if args.json:
-        print_json({"folder": args.remove, "trusted": False})
+        ui.print_json({"folder": args.remove, "trusted": False})
 
 
 _TRUST: Final = """

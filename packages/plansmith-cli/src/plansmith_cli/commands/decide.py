@@ -19,7 +19,7 @@ from plansmith_cli.describe import review_lines, revision_lines, run_json, statu
 from plansmith_cli.interactive import edit_from, edit_in_editor, run_interactively
 from plansmith_cli.options import DETAIL, JSON, NO_INPUT, PARTS, RUN, STORE_ALONE, TOOLS
 from plansmith_cli.session import Session, session_command
-from plansmith_cli.ui.output import own, own_text, print_json, refused
+from plansmith_cli.ui.output import own, own_text, print_json, print_lines, refused
 
 Action = Callable[[Session, Run], Awaitable[Run | None]]
 
@@ -97,7 +97,7 @@ async def _answer(session: Session, run: Run) -> Run | None:
             "values of your own allow the call: they do not go with another answer",
             "leave out --set, or the answer",
         )
-    answered = await _given(session, run, groups[0]) if len(groups) == 1 else None
+    answered = await _answer_group(session, run, groups[0]) if len(groups) == 1 else None
     if answered is None:
         for group in groups:
             session.say(*(await questions.Asked.look(session, run, group)).lines())
@@ -105,7 +105,7 @@ async def _answer(session: Session, run: Run) -> Run | None:
     return answered
 
 
-async def _given(session: Session, run: Run, group: questions.Group) -> Run | None:
+async def _answer_group(session: Session, run: Run, group: questions.Group) -> Run | None:
     """Gives an answer; None if there is none, or several are allowed that nobody need have seen."""
     args = session.args
     if args.changes:
@@ -116,29 +116,29 @@ async def _given(session: Session, run: Run, group: questions.Group) -> Run | No
     if not args.words or not args.words[-1].strip():
         return None
     value = questions.read_answer(group[0], args.words[-1])
-    with session.planning():
+    with session.lines.moving():
         if len(group) == 1 and not args.seen:
             return await questions.answer_seen(session, run, group[0], value)
-        shown = await questions.Asked.look(session, run, group)
+        asked = await questions.Asked.look(session, run, group)
         if args.seen:
-            shown.need_shown(args.seen)
+            asked.require_hash(args.seen)
         elif value == ALLOW:
             return None
-        return await shown.answer(value)
+        return await asked.answer(value)
 
 
-def _print_whole(shown: questions.Asked) -> None:
-    session, group, digest = shown.session, shown.group, shown.hash
+def _print_whole(group_asked: questions.Asked) -> None:
+    session, group, digest = group_asked.session, group_asked.group, group_asked.hash
     if session.args.json:
-        for asked, values in zip(group, shown.values, strict=True):
+        for asked, values in zip(group, group_asked.values, strict=True):
             more = {"kind": asked.kind, "values": values, "seen": digest}
             print_json(asked.shown_json() | more)
         return
-    session.print(*shown.lines(whole=True))
+    print_lines(group_asked.lines(whole=True))
     if group[0].kind == "consent":
-        words = ("answer", shown.run.id, questions.group_name(group), ALLOW, "--seen", digest)
-        allow = f"  {session.command_for(shown.run, *words)}"
-        session.print(Sentence("To allow exactly this:"), allow)
+        words = ("answer", group_asked.run.id, questions.group_name(group), ALLOW, "--seen", digest)
+        allow = f"  {session.command_for(group_asked.run, *words)}"
+        print_lines([Sentence("To allow exactly this:"), allow])
 
 
 def _groups(run: Run, name: str | None) -> list[questions.Group]:
@@ -169,18 +169,20 @@ async def _edit(session: Session, run: Run) -> Run:
 
 
 async def _change(session: Session, run: Run) -> Run | None:
-    with session.planning():
+    with session.lines.moving():
         changed = await session.smith.request_changes(run.id, session.args.text, by=session.by)
     if changed.questions.keys() - run.questions.keys():
         session.say(*await questions.waiting_lines(changed, session))
         return None
     events = list(await session.smith.store.events(run.id))
     # The last request for changes gave a plan, or says why not.
-    ends = [each.body for each in events if isinstance(each.body, PlanProposed | PlanningFailed)]
-    if ends and isinstance(ends[-1], PlanningFailed) and ends[-1].reason:
-        shown = session.command("show", run.id)
-        hint = Sentence("the previous plan is still there: {command}", command=shown)
-        raise refused("the plan was not changed: {why}", hint=hint, why=ends[-1].reason)
+    outcomes = [
+        each.body for each in events if isinstance(each.body, PlanProposed | PlanningFailed)
+    ]
+    if outcomes and isinstance(outcomes[-1], PlanningFailed) and outcomes[-1].reason:
+        command = session.command("show", run.id)
+        hint = Sentence("the previous plan is still there: {command}", command=command)
+        raise refused("the plan was not changed: {why}", hint=hint, why=outcomes[-1].reason)
     session.say(*revision_lines(events))
     return changed
 
@@ -210,10 +212,8 @@ async def _cancel(session: Session, run: Run) -> Run:
 async def _skip(session: Session, run: Run) -> Run:
     left = await session.smith.runs.stopping.skip(run.id, session.args.step, by=session.by)
     session.say(Sentence("left out: {step}", step=safe(left.step)))
-    if left.with_it:
-        session.say(
-            Sentence("and what needs it: {steps}", steps=", ".join(map(safe, left.with_it)))
-        )
+    if others := ", ".join(map(safe, left.with_it)):
+        session.say(Sentence("and what needs it: {steps}", steps=others))
     return await session.smith.get(run.id)
 
 

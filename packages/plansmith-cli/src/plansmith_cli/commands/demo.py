@@ -105,7 +105,7 @@ class _Tour:
         _act(Sentence("1/4 A request becomes a plan"))
         _prose(Sentence("In the folder: sales.csv, and two tools of our own in mail.py. You ask:"))
         print_lines(["", f"  “{own(_REQUEST)}”"])
-        self._run("run", "plan.json", ends=Exit.WAITING)
+        self._run("run", "plan.json", expected=Exit.WAITING)
         _prose(
             Sentence(
                 "A model drafted it. Plansmith checked every step: the tools, their "
@@ -114,7 +114,7 @@ class _Tour:
         )
         _wait()
         _act(Sentence("2/4 You approve exactly this plan, and it asks before data is written"))
-        self._run("approve", "last", self._hash, "--go", ends=Exit.WAITING)
+        self._run("approve", "last", self._hash, "--go", expected=Exit.WAITING)
         _prose(
             Sentence(
                 "Your yes is bound to the hash: if a step changes, you are asked again. "
@@ -135,7 +135,7 @@ class _Tour:
         _act(Sentence("4/4 It goes on, and repeats no change"))
         receipt = self._folder / "receipt.txt"
         receipt.write_text(own_text("received, thank you"), encoding="utf-8")
-        self._run("go", "last", ends=Exit.OK)
+        self._run("go", "last", expected=Exit.OK)
         outbox = (self._folder / "outbox.txt").read_text(encoding="utf-8").splitlines()
         _prose(
             Sentence(
@@ -146,9 +146,9 @@ class _Tour:
             )
         )
 
-    def _run(self, *words: str, ends: Exit | None = None, kill_at: str = "") -> None:
+    def _run(self, *words: str, expected: Exit | None = None, kill_at: str = "") -> None:
         """Runs a command as a process of its own and shows it; kills it at a named line."""
-        typed, told = [*words, "--tools", "mail.py"], list[str]()
+        typed, output = [*words, "--tools", "mail.py"], list[str]()
         with subprocess.Popen(  # noqa: S603 - this program itself
             [sys.executable, "-m", "plansmith_cli", *typed, "--no-input"],
             cwd=self._folder,
@@ -160,14 +160,14 @@ class _Tour:
             encoding="utf-8",
         ) as process:
             for line in process.stdout or ():
-                told.append(line.rstrip("\n"))
+                output.append(line.rstrip("\n"))
                 if kill_at and kill_at in line:
                     process.kill()  # SIGKILL: it cannot tidy up
                     break
-        if (process.returncode >= 0) if kill_at else (process.returncode != ends):
-            raise PlansmithError(Sentence("the tour could not go on: {why}", why="\n".join(told)))
-        shown = (f"  {safe(line)}".rstrip() for line in told)
-        print_lines(["", f"  $ {' '.join(('plansmith', *typed))}", *shown])
+        if (process.returncode >= 0) if kill_at else (process.returncode != expected):
+            raise PlansmithError(Sentence("the tour could not go on: {why}", why="\n".join(output)))
+        lines = (f"  {safe(line)}".rstrip() for line in output)
+        print_lines(["", f"  $ {' '.join(('plansmith', *typed))}", *lines])
 
 
 def _act(title: Sentence) -> None:

@@ -20,11 +20,20 @@ from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.text import padded, safe
 from plansmith_cli.command_table import Exit
 from plansmith_cli.config import Settings
-from plansmith_cli.extras import has_runtime, install_runtime, missing_runtime
+from plansmith_cli.extras import install_runtime, missing_runtime
 from plansmith_cli.keyboard import agrees, ask_line, is_at_terminal, read_choice
 from plansmith_cli.options import JSON
 from plansmith_cli.parser import Verb, noun
-from plansmith_cli.ui.output import own, own_text, print_as, refused, size_text, tell, wrong
+from plansmith_cli.ui.output import (
+    json_of,
+    own,
+    own_text,
+    print_as,
+    refused,
+    size_text,
+    tell,
+    wrong,
+)
 from plansmith_desk.builtin import builtin_sources
 from plansmith_desk.model.download import pull_local, pull_remote
 from plansmith_desk.model.drafting import DraftingModel
@@ -52,7 +61,7 @@ def offer_model(args: argparse.Namespace, settings: Settings) -> None:
     """
     plan = settings.models.plan
     models = EmbeddedShelf()
-    if plan.model != "auto" or plan.base_url or not has_runtime():
+    if plan.model != "auto" or plan.base_url or not models.has_runtime:
         return
     if asyncio.run(choose(os.environ, shelf=models)).kind != "rules":
         return
@@ -100,16 +109,16 @@ def _about_fetching(model: KnownModel, models: ModelFolder) -> str:
 def _fetch(model: KnownModel, models: ModelFolder) -> Path:
     """Downloads a model; shows a bar on a terminal, elsewhere a line for every 10 %."""
     columns = BarColumn(), DownloadColumn(), TimeRemainingColumn()
-    is_terminal, shown = sys.stderr.isatty(), 0
+    is_terminal, percent = sys.stderr.isatty(), 0
     bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_terminal)
     task = bar.add_task("", total=None)
 
     def progress(done: int, total: int) -> None:
-        nonlocal shown
+        nonlocal percent
         bar.update(task, completed=done, total=total)
-        if not is_terminal and done * 100 // total >= shown + _STEP:
-            shown = done * 100 // total // _STEP * _STEP
-            tell(Sentence("{percent} % of {size}", percent=shown, size=size_text(total)))
+        if not is_terminal and done * 100 // total >= percent + _STEP:
+            percent = done * 100 // total // _STEP * _STEP
+            tell(Sentence("{percent} % of {size}", percent=percent, size=size_text(total)))
 
     with bar:
         return pull_remote(model, models, tell=tell, progress=progress)
@@ -131,22 +140,18 @@ def _list(args: argparse.Namespace) -> None:
 def _row(model: KnownModel, models: ModelFolder) -> dict[str, Json]:
     adapter = model.adapter.path if model.adapter else None
     prepared = preparation(Weights(models.path(model), model, adapter), models)
-    return {
-        "name": model.name,
-        "about": model.about,
-        "size": model.size,
-        "sha256": model.sha256,
-        "licence": model.licence,
-        "context": model.context,
-        "adapter": model.adapter.file if model.adapter else None,
-        "here": models.has(model),
-        "path": str(models.path(model)),
-        "prepared": str(prepared.path) if prepared and prepared.is_right() else None,
-    }
+    return json_of(
+        model,
+        "name about size sha256 licence context",
+        adapter=model.adapter.file if model.adapter else None,
+        here=models.has(model),
+        path=str(models.path(model)),
+        prepared=str(prepared.path) if prepared and prepared.is_right() else None,
+    )
 
 
 def _pull(args: argparse.Namespace) -> None:
-    models = ModelFolder()
+    models = EmbeddedShelf()
     model = known_model(args.name or models.chosen)
     _get_runtime(yes=args.yes, offline=args.offline)
     given = Path(args.given).expanduser() if args.given else None
@@ -160,7 +165,7 @@ def _pull(args: argparse.Namespace) -> None:
             )
         _agree(model, models, yes=args.yes)
         path = _fetch(model, models)
-    if model.adapter is not None and has_runtime():
+    if model.adapter is not None and models.has_runtime:
         failure: str = ""
         try:
             asyncio.run(_warm(model, models))
@@ -176,7 +181,7 @@ def _pull(args: argparse.Namespace) -> None:
 
 def _get_runtime(*, yes: bool, offline: bool) -> None:
     """Names what runs the model where it is missing; installs it with consent."""
-    if has_runtime():
+    if EmbeddedShelf().has_runtime:
         return
     tell(missing_runtime())
     if offline or is_offline(os.environ):
@@ -228,8 +233,8 @@ def _remove(args: argparse.Namespace) -> None:
     freed = ModelFolder().remove(name)
     if not freed:
         raise wrong("{name} is not downloaded", "see plansmith model list", name=name)
-    told = Sentence("removed {name}: {size}", name=name, size=size_text(freed))
-    print_as(args, {"removed": name, "bytes": freed}, [told])
+    message = Sentence("removed {name}: {size}", name=name, size=size_text(freed))
+    print_as(args, {"removed": name, "bytes": freed}, [message])
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -117,37 +117,35 @@ def _convert(args: argparse.Namespace) -> int | None:
         run = await session.run(args.plan) if is_run else None
         if run is not None and run.plan is None:
             raise _without_plan(run.id)
-        read = Parsed(run.plan, []) if run is not None else _recognised(args)
+        plan, problems = (run.plan, []) if run is not None and run.plan else _recognised(args)
         if args.to == "python":
-            await resolve_name(_PROGRAM)(session, read.plan, run)
+            await resolve_name(_PROGRAM)(session, plan, run)
             return None
-        return _print_as(args.to, read, run)
+        return _print_as(args.to, plan, problems, run)
 
     if is_run or args.to == "python":
         return in_session(args, work)
-    return _print_as(args.to, _recognised(args))
+    return _print_as(args.to, *_recognised(args), None)
 
 
-def _recognised(args: argparse.Namespace) -> Parsed:
+def _recognised(args: argparse.Namespace) -> tuple[Plan, list[Problem]]:
     """Reads a plan file in the format that is named, or in the one it seems to have."""
     data = ui.read_file(args.plan)
     plan = try_read_plan(data) if args.source is None else None
     parsed = Parsed(plan, []) if isinstance(plan, Plan) else read_foreign(data, args.source)
     if parsed.plan is None:
         raise PlanInvalid(parsed.problems)
-    return parsed
+    return parsed.plan, parsed.problems
 
 
-def _print_as(form: str, read: Parsed, run: Run | None = None) -> int:
-    if read.plan is None:
-        raise PlanInvalid(read.problems)
+def _print_as(form: str, plan: Plan, problems: list[Problem], run: Run | None) -> int:
     writers = {"json": to_json, "yaml": to_yaml, "mermaid": mermaid}
     if form in writers:
-        _print_problems(read.problems)
-        sys.stdout.write(writers[form](read.plan))
+        _print_problems(problems)
+        sys.stdout.write(writers[form](plan))
     else:
-        print_foreign(read.plan, form, read.problems, run)
-    return Exit.INVALID if has_errors(read.problems) else Exit.OK
+        print_foreign(plan, form, problems, run)
+    return Exit.INVALID if has_errors(problems) else Exit.OK
 
 
 def read_foreign(data: bytes, name: str | None) -> Parsed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -25,11 +24,8 @@ async def _main(session: Session) -> None:
     session.use_language_of((await session.journals.listed(run))[0])
     report = await load_report(session.smith.store, run, locale=session.locale)
     form = "json" if args.json else args.format
-    if form == "json" and not args.output:
-        ui.print_json(report.to_json())
-        return
     if form == "json":
-        text = json.dumps(report.to_json(), indent=2, ensure_ascii=False) + "\n"
+        text = ui.json_text(report.to_json())
     elif form == "html":
         files = await WorkFiles(session.smith.runs).written(run)
         text = to_html(replace(report, pictures=pictures(files)))
@@ -38,7 +34,7 @@ async def _main(session: Session) -> None:
     if args.output:
         ui.write_file(args.output, text)
     else:
-        (ui.print_text if form == "html" else ui.print_markdown)(text)
+        (ui.print_markdown if form == "md" else ui.print_text)(text)
 
 
 async def _replay(session: Session) -> int:

@@ -89,8 +89,8 @@ def _show(args: argparse.Namespace) -> None:
         print_json({**plan.to_json(), "hash": plan.hash})
     else:
         locale = own_locale()
-        shown = draw.tree(plan, locale).splitlines() if args.graph else None
-        print_lines(shown or render.plan_lines(plan, locale=locale))
+        lines = draw.tree(plan, locale).splitlines() if args.graph else None
+        print_lines(lines or render.plan_lines(plan, locale=locale))
 
 
 async def _show_run(session: Session) -> None:
@@ -102,7 +102,7 @@ async def _show_run(session: Session) -> None:
     elif args.graph and run.plan is not None:
         sys.stdout.write(draw.tree(run.plan, session.locale))
     else:
-        session.print(*describe.run_lines(run, session))
+        print_lines(describe.run_lines(run, session))
         session.say(*await questions.waiting_lines(run, session))
 
 

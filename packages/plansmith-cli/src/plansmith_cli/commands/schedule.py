@@ -27,6 +27,7 @@ from plansmith_cli.session import Session, exit_of, in_session
 from plansmith_cli.ui.output import load_plan, own, own_text, print_json, wrong
 from plansmith_planner.language.recurrence import recurrence
 
+_RULES: Final = ("overlap", "missed", "window_minutes", "jitter_seconds", "max_failures")
 _UNITS: Final = {"m": 1, "h": 60, "d": 1440, "w": 10080}
 _ALL: Final = 10**9
 _WORST: Final = (Exit.FAILED, Exit.INVALID, Exit.PARTLY, Exit.REFUSED, Exit.BUDGET, Exit.WAITING)
@@ -45,14 +46,7 @@ def _timing_of(args: argparse.Namespace, zone: str) -> Timing | None:
 
 
 def _behaviour_of(args: argparse.Namespace) -> dict[str, Any]:
-    given = {
-        "overlap": args.overlap,
-        "missed": args.missed,
-        "window_minutes": args.window,
-        "jitter_seconds": args.jitter,
-        "max_failures": args.max_failures,
-    }
-    found = {name: value for name, value in given.items() if value is not None}
+    found = {name: value for name in _RULES if (value := vars(args)[name]) is not None}
     if args.budget:
         limits = read_budget(args.budget)
         money = {"money": f"{Decimal(str(limits['money'])):f}"} if "money" in limits else {}
@@ -104,7 +98,7 @@ async def _add(session: Session) -> int | None:
     keep = session.command("schedule", "keep")
     session.say_as(
         view.schedules_json(made),
-        *(Sentence("saved schedule {name}: {timing}", **_named(each)) for each in made),
+        *(Sentence("saved schedule {name}: {timing}", **_name_and_timing(each)) for each in made),
         Sentence("{command} fires it; so does plansmith serve", command=keep),
     )
     return None
@@ -117,13 +111,13 @@ def _split_request(session: Session, request: str, zone: str) -> tuple[str, Timi
             found.flaw if found else Sentence("the request does not say when"),
             hint=Sentence('such as "every weekday at 9 …", or --cron, --daily, --every, --at'),
         )
-    told = Sentence(
+    message = Sentence(
         "understood: {words}: {timing}{more}",
         words=safe(found.words),
         timing=found.timing.sentence,
         more=f" {found.assumed}" if found.assumed else "",
     )
-    session.say(told)
+    session.say(message)
     if not found.rest:
         raise wrong("the request does not say what to do", "add it")
     return found.rest, found.timing
@@ -152,7 +146,7 @@ async def _source(session: Session, request: str, timing: Timing | None) -> Offe
     return Offer(run.plan, fields | {"run": run.id})
 
 
-def _named(schedule: Schedule) -> dict[str, str]:
+def _name_and_timing(schedule: Schedule) -> dict[str, str]:
     return {"name": safe(schedule.name), "timing": schedule.timing.sentence}
 
 
@@ -190,8 +184,8 @@ async def _change(session: Session) -> int | None:
     if not changes and timing is None:
         raise wrong("no change is given", hint="plansmith schedule change -h")
     after = await smith.schedules.change(schedule.id, timing=timing, by=session.by, **changes)
-    told = Sentence("changed schedule {name}: {timing}", **_named(after))
-    session.say_as(schedule_json(after), told)
+    message = Sentence("changed schedule {name}: {timing}", **_name_and_timing(after))
+    session.say_as(schedule_json(after), message)
     return None
 
 
@@ -201,14 +195,14 @@ async def _switch(session: Session) -> None:
     match args.action:
         case "pause":
             after = await schedules.pause(args.name, reason=args.reason, by=session.by)
-            told = Sentence("paused schedule {name}: {timing}", **_named(after))
+            message = Sentence("paused schedule {name}: {timing}", **_name_and_timing(after))
         case "resume":
             after = await schedules.resume(args.name)
-            told = Sentence("resumed schedule {name}: {timing}", **_named(after))
+            message = Sentence("resumed schedule {name}: {timing}", **_name_and_timing(after))
         case _:
             after = await schedules.remove(args.name)
-            told = Sentence("removed schedule {name}: {timing}", **_named(after))
-    session.say_as(schedule_json(after), told)
+            message = Sentence("removed schedule {name}: {timing}", **_name_and_timing(after))
+    session.say_as(schedule_json(after), message)
 
 
 async def _run_now(session: Session) -> int:
@@ -228,10 +222,10 @@ async def _backfill(session: Session) -> None:
     zone = zone_of((await schedules.get(args.name)).timing.timezone)
     since, until = read_time(args.since, zone), read_time(args.until, zone)
     fires = await schedules.backfill(args.name, since=since, until=until)
-    told = Sentence(
+    message = Sentence(
         "{count} fires queued; plansmith schedule keep starts them in order", count=len(fires)
     )
-    session.say_as([fire_json(each) for each in fires], told)
+    session.say_as([fire_json(each) for each in fires], message)
 
 
 async def _history(session: Session) -> None:
@@ -333,7 +327,9 @@ _LOOKS: Final = STORE_ALONE + JSON
 _EITHER: Final = {
     "overlap": {"choices": list(Overlap)},
     "missed": {"choices": list(Missed)},
-    **dict.fromkeys(("window", "jitter", "max_failures"), int),
+    "window": {"type": int, "dest": "window_minutes"},
+    "jitter": {"type": int, "dest": "jitter_seconds"},
+    "max_failures": int,
 }
 _GIVEN: Final[dict[str, Any]] = {
     "request": {"default": ""},

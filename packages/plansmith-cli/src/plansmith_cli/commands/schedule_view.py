@@ -17,9 +17,9 @@ from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import done_so_far, run_json
 from plansmith_cli.keyboard import agrees, ask_line, read_choice
 from plansmith_cli.session import Session
-from plansmith_cli.ui.output import own, own_text, print_json, refused, wrong
+from plansmith_cli.ui.output import json_of, own, own_text, print_json, refused, wrong
 
-_SHOWN: Final = {
+_JSON_FIELDS: Final = {
     *("id", "name", "reason", "request", "template", "inputs", "approved", "approved_by"),
     *("overlap", "missed", "window_minutes", "jitter_seconds", "max_failures", "by", "folder"),
 }
@@ -47,8 +47,8 @@ def _coming(schedule: Schedule, count: int) -> list[datetime]:
 
 def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
     """Returns a schedule as JSON."""
-    shown: dict[str, Json] = schedule.model_dump(mode="json", include=_SHOWN)
-    more: dict[str, Json] = {
+    fields: dict[str, Json] = schedule.model_dump(mode="json", include=_JSON_FIELDS)
+    return fields | {
         "state": "removed" if schedule.removed else schedule.state,
         "timing": schedule.timing.to_json() | {"timezone": schedule.timing.timezone},
         "plan": schedule.plan.to_json() if schedule.plan else None,
@@ -56,7 +56,6 @@ def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
         "created": instant(schedule.created),
         "next": [instant(at) for at in _coming(schedule, count)],
     }
-    return shown | more
 
 
 def schedules_json(made: Sequence[Schedule]) -> Json:
@@ -66,15 +65,9 @@ def schedules_json(made: Sequence[Schedule]) -> Json:
 
 def fire_json(fire: Fire) -> dict[str, Json]:
     """Returns a past fire as JSON."""
-    return {
-        "due": instant(fire.due),
-        "kind": fire.kind.value,
-        "state": fire.state.value,
-        "run": fire.run,
-        "note": fire.note,
-        "at": instant(fire.at),
-        "ended": instant(fire.ended) if fire.ended else None,
-    }
+    times = {"due": instant(fire.due), "at": instant(fire.at)}
+    ended = instant(fire.ended) if fire.ended else None
+    return json_of(fire, "kind state run note", **times, ended=ended)
 
 
 def list_lines(schedules: Sequence[Schedule], here: str) -> Iterator[str]:
@@ -176,8 +169,8 @@ class Offer(NamedTuple):
         for timing, plan in self.parts:
             steps = ", ".join(safe(step.id) for step in plan.steps)
             when = safe(own(timing.sentence))
-            told = own_text("It would run unattended, {timing}; next:", timing=when)
-            lines.append(f"{steps}: {told}" if self.is_several else told)
+            line = own_text("It would run unattended, {timing}; next:", timing=when)
+            lines.append(f"{steps}: {line}" if self.is_several else line)
             fires = next_fires(timing, after=now, count=3)
             lines += [f"  {local(at, timing.timezone)}" for at in fires]
         asked = await session.smith.runs.intake.review(self.plan)
@@ -222,14 +215,14 @@ async def is_confirmed(session: Session, offer: Offer) -> bool:
     offer.say_unapproved(session)
     if session.given("json"):
         now = session.smith.runs.journals.clock.now()
-        shown: list[dict[str, Json]] = [
+        occurrences: list[dict[str, Json]] = [
             {
                 "timing": timing.to_json() | {"timezone": timing.timezone},
                 "next": [instant(at) for at in next_fires(timing, after=now, count=3)],
             }
             for timing, _ in offer.parts
         ]
-        times: dict[str, Json] = {"times": [*shown]} if offer.is_several else shown[0]
+        times: dict[str, Json] = {"times": [*occurrences]} if offer.is_several else occurrences[0]
         print_json({"hash": offer.plan.hash, **times, "plan": offer.plan.to_json()})
     return False
 

@@ -32,16 +32,7 @@ from plansmith_cli.keyboard import agrees
 from plansmith_cli.options import JSON, STORE, read_time, settings_of, warn
 from plansmith_cli.parser import command
 from plansmith_cli.session import Session, in_session, session_command
-from plansmith_cli.ui.output import (
-    own,
-    own_text,
-    print_as,
-    print_lines,
-    read_file,
-    refused,
-    size_text,
-    wrong,
-)
+from plansmith_cli.ui import output as ui
 from plansmith_desk.model.files import ModelFolder, weights_path
 from plansmith_desk.model.shelf import EmbeddedShelf
 from plansmith_desk.sandbox.sandbox import wall_findings
@@ -50,7 +41,7 @@ from plansmith_planner.settings import ModelSettings
 from plansmith_planner.threads.store import check_threads, needed_by_threads
 from plansmith_server.settings import need_server
 
-_SHOWN: Final = 5
+_MOST_RUNS: Final = 5
 
 
 async def _verify(session: Session) -> int:
@@ -71,10 +62,10 @@ async def _verify(session: Session) -> int:
 def _verdict(row: dict[str, Json]) -> str:
     run, damage = str(row["run"]), row["damage"]
     if not damage:
-        return own_text("{run}: {count} events, none altered", run=run, count=row["events"])
-    told = own(str(damage))
-    told = own_text("{text}: {reason}", text=run, reason=told) if run else told
-    return safe(own_text("{text}: {reason}", text=Sentence("severity.error"), reason=told))
+        return ui.own_text("{run}: {count} events, none altered", run=run, count=row["events"])
+    reason = ui.own(str(damage))
+    reason = ui.own_text("{text}: {reason}", text=run, reason=reason) if run else reason
+    return safe(ui.own_text("{text}: {reason}", text=Sentence("severity.error"), reason=reason))
 
 
 def _doctor(args: argparse.Namespace) -> int:
@@ -87,7 +78,7 @@ def _doctor(args: argparse.Namespace) -> int:
         *asyncio.run(_model_findings(settings.models.plan)),
         *(Finding(each.level, "sandbox", each.text, each.hint) for each in walls),
     ]
-    print_as(args, [asdict(each) for each in findings], map(_finding_line, findings))
+    ui.print_as(args, [asdict(each) for each in findings], map(_finding_line, findings))
     return Exit.FAILED if any(each.level == "error" for each in findings) else Exit.OK
 
 
@@ -117,7 +108,7 @@ async def _model_findings(plan: ModelSettings) -> list[Finding]:
 def _configured(plan: ModelSettings) -> Finding:
     variable, (kind, _, name) = plan.api_key_env, plan.model.partition(":")
     if variable and not os.environ.get(variable):
-        raise wrong(
+        raise ui.wrong(
             "{model} needs the environment variable {variable}, which is not set",
             hint=f"export {variable}=…",
             model=plan.model,
@@ -129,13 +120,14 @@ def _configured(plan: ModelSettings) -> Finding:
 
 
 def _finding_line(found: Finding) -> str:
-    level = own_text("doctor.ok" if found.level == "ok" else f"severity.{found.level}")
+    level = ui.own_text("doctor.ok" if found.level == "ok" else f"severity.{found.level}")
     # What was looked at, such as `model key` or a run.
     what, _, which = found.subject.partition(" ")
-    which = own_text(f"doctor.model_{which}") if which and what == "model" else which
-    subject = f"{own_text(f'doctor.at_{what}')} {which}".rstrip()
-    told = own(with_hint(found.message, found.hint))
-    return f"{padded(level, 8)} {safe(own_text('{text}: {reason}', text=subject, reason=told))}"
+    which = ui.own_text(f"doctor.model_{which}") if which and what == "model" else which
+    subject = f"{ui.own_text(f'doctor.at_{what}')} {which}".rstrip()
+    reason = with_hint(found.message, found.hint)
+    line = ui.own_text("{text}: {reason}", text=subject, reason=reason)
+    return f"{padded(level, 8)} {safe(line)}"
 
 
 def _prune(args: argparse.Namespace) -> None:
@@ -144,18 +136,18 @@ def _prune(args: argparse.Namespace) -> None:
 
     async def work(session: Session) -> None:
         old = await find_old(session.smith, before, statuses, needed=needed_by_threads)
-        amount = {"count": len(old.runs), "size": size_text(old.bytes)}
+        amount = {"count": len(old.runs), "size": ui.size_text(old.bytes)}
         if not args.dry_run and old.runs and not args.yes:
-            question = own_text("Remove {count} runs, about {size}? [y/N] ", **amount)
+            question = ui.own_text("Remove {count} runs, about {size}? [y/N] ", **amount)
             if not session.has_person or not agrees(question):
-                raise refused("nothing was removed", "--yes removes without asking")
+                raise ui.refused("nothing was removed", "--yes removes without asking")
         if not args.dry_run:
             old = await prune(session.smith, before, statuses, needed=needed_by_threads)
-            amount = {"count": len(old.runs), "size": size_text(old.bytes)}
+            amount = {"count": len(old.runs), "size": ui.size_text(old.bytes)}
         fields = {"runs": len(old.runs), "bytes": old.bytes, "kept": len(old.spared)}
-        told = Sentence("store.would_remove" if args.dry_run else "store.removed", **amount)
+        message = Sentence("store.would_remove" if args.dry_run else "store.removed", **amount)
         kept = Sentence("{count} others were kept", count=len(old.spared)) if old.spared else ""
-        print_as(args, {"removed": not args.dry_run, **fields}, [joined([told, kept])])
+        ui.print_as(args, {"removed": not args.dry_run, **fields}, [joined([message, kept])])
 
     in_session(args, work, only_reads=True)
 
@@ -163,19 +155,19 @@ def _prune(args: argparse.Namespace) -> None:
 def _backup(args: argparse.Namespace) -> None:
     store = _sqlite_store(args, "backup")
     file, copied = str(args.file), backup.back_up(store, args.file, force=args.force, tell=warn)
-    told = Sentence(
+    message = Sentence(
         "{file}: {count} runs, {size}",
         file=safe(file),
         count=copied.runs,
-        size=size_text(copied.bytes),
+        size=ui.size_text(copied.bytes),
     )
-    print_as(args, {"file": file, "runs": copied.runs, "bytes": copied.bytes}, [told])
+    ui.print_as(args, {"file": file, "runs": copied.runs, "bytes": copied.bytes}, [message])
 
 
 def _restore(args: argparse.Namespace) -> None:
     store = _sqlite_store(args, "restore")
     if store.exists() and not args.yes:
-        raise refused(
+        raise ui.refused(
             "this puts {file} in the place of {store}",
             "--yes does it; the present store is kept aside under another name",
             file=str(args.file),
@@ -192,7 +184,7 @@ def _restore(args: argparse.Namespace) -> None:
         )
     if kept:
         lines.append(Sentence("the store as it was: {file}", file=safe(kept)))
-    print_as(args, {"paused_runs": runs, "paused_schedules": schedules, "kept": kept}, lines)
+    ui.print_as(args, {"paused_runs": runs, "paused_schedules": schedules, "kept": kept}, lines)
 
 
 async def _prepare(copy: Path) -> tuple[int, int]:
@@ -212,14 +204,14 @@ async def _prepare(copy: Path) -> tuple[int, int]:
 def _vacuum(args: argparse.Namespace) -> None:
     store = _sqlite_store(args, "vacuum")
     if not store.is_file():
-        raise wrong("there is no store {store}", "--store names another one", store=str(store))
+        raise ui.wrong("there is no store {store}", "--store names another one", store=str(store))
     before, after = backup.vacuum(store)
-    told = Sentence(
+    message = Sentence(
         "the store takes {after}; before, {before}",
-        after=size_text(after),
-        before=size_text(before),
+        after=ui.size_text(after),
+        before=ui.size_text(before),
     )
-    print_as(args, {"before": before, "after": after}, [told])
+    ui.print_as(args, {"before": before, "after": after}, [message])
 
 
 def _sqlite_store(args: argparse.Namespace, command: str) -> Path:
@@ -229,19 +221,19 @@ def _sqlite_store(args: argparse.Namespace, command: str) -> Path:
         hint = "--store sqlite:///FILE"
         if is_postgres(url):
             hint = Sentence(f"store.postgres_{command}")
-        raise wrong("plansmith store {command} is for SQLite", hint=hint, command=command)
+        raise ui.wrong("plansmith store {command} is for SQLite", hint=hint, command=command)
     return sqlite_path(url)
 
 
 def _audit(args: argparse.Namespace) -> int | None:
     if args.check:
         # Only a line feed ends a line here: values may hold other ends of lines.
-        lines = read_file(args.check).decode("utf-8", "replace").removesuffix("\n").split("\n")
+        lines = ui.read_file(args.check).decode("utf-8", "replace").removesuffix("\n").split("\n")
         found = [
             Sentence("line {number}: {why}", number=number, why=why)
             for number, why in altered(f"{line}\n" for line in lines)
         ]
-        print_lines(found or [Sentence("Every line fits its hash.")])
+        ui.print_lines(found or [Sentence("Every line fits its hash.")])
         return Exit.FAILED if found else Exit.OK
     since, until = (read_time(each, UTC) if each else None for each in (args.since, args.until))
     query = AuditQuery(since=since, until=until, user=args.user, everything=args.all)
@@ -257,7 +249,7 @@ async def _workers(session: Session) -> None:
     settings = session.settings
     url, waiting = settings.store_url(), None
     if not is_postgres(url):
-        raise wrong(
+        raise ui.wrong(
             "workers need a store on PostgreSQL",
             "name a database that several processes share: --store postgresql://…",
         )
@@ -302,13 +294,13 @@ def _row(found: LiveProcess) -> dict[str, Json]:
 def _process_line(found: LiveProcess) -> str:
     beat, count = found.beat, len(found.runs)
     kind = read_kind(beat.kind)
-    what = padded(own_text(f"worker.kind_{kind.kind}"), 8)
-    state = padded(own_text(f"worker.state_{_state(found)}"), 8)
+    what = padded(ui.own_text(f"worker.kind_{kind.kind}"), 8)
+    state = padded(ui.own_text(f"worker.state_{_state(found)}"), 8)
     since = f"{kind.since.astimezone():%Y-%m-%d %H:%M}" if kind.since else ""
-    busy = own_text("{count} of {most}", count=count, most=kind.runs) if kind.runs else str(count)
-    runs = " ".join([*found.runs[:_SHOWN], *(["…"] if count > _SHOWN else ())])
-    shown = f"{what}  {state}  {since:<16}  {busy:>7}  {beat.version:<8}  "
-    return f"{shown}{own(described(beat.process))}  {runs}".rstrip()
+    busy = Sentence("{count} of {most}", count=count, most=kind.runs) if kind.runs else str(count)
+    runs = " ".join([*found.runs[:_MOST_RUNS], *(["…"] if count > _MOST_RUNS else ())])
+    columns = f"{what}  {state}  {since:<16}  {ui.own(busy):>7}  {beat.version:<8}  "
+    return f"{columns}{ui.own(described(beat.process))}  {runs}".rstrip()
 
 
 _LOOKS: Final = STORE + JSON

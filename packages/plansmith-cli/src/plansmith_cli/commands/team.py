@@ -8,7 +8,7 @@ from typing import Final
 
 from plansmith.app import Plansmith
 from plansmith.plan.next_move import AwaitReview, next_move
-from plansmith_cli.commands.ask import ask, planned, request_options
+from plansmith_cli.commands.ask import ask, plan_request, request_options
 from plansmith_cli.commands.threads import THREAD
 from plansmith_cli.config import Settings
 from plansmith_cli.describe import finish, run_json
@@ -52,7 +52,7 @@ def _databases(given: list[str], settings: Settings) -> str | dict[str, str]:
 
 async def _sql(session: Session) -> int:
     """Prints only the SQL statement, which the database has checked but not run."""
-    run = await planned(session, request_options(session, "sql_writer"))
+    run = await plan_request(session, request_options(session, "sql_writer"))
     if run.plan is None or isinstance(next_move(run), AwaitReview):
         return await run_interactively(session, run.id)
     run = await session.smith.runs.run(run.id)

@@ -18,7 +18,15 @@ from plansmith_cli.interactive import run_interactively
 from plansmith_cli.options import JSON, PARTS, RUNNING, STORE_ALONE, TOOLS
 from plansmith_cli.parser import Verb, noun
 from plansmith_cli.session import Session, in_session
-from plansmith_cli.ui.output import json_of, load_plan, own_text, read_file, write_file, wrong
+from plansmith_cli.ui.output import (
+    json_of,
+    json_text,
+    load_plan,
+    own_text,
+    read_file,
+    write_file,
+    wrong,
+)
 from plansmith_planner.suggest import suggest
 
 
@@ -139,7 +147,7 @@ async def _suggest(session: Session) -> None:
 async def _export(session: Session) -> None:
     template = await session.smith.templates.get(session.args.name)
     written = exported(template, yaml=session.args.yaml)
-    text = written if isinstance(written, str) else json.dumps(written, indent=2) + "\n"
+    text = written if isinstance(written, str) else json_text(written)
     if session.args.output:
         write_file(session.args.output, text)
     else:
@@ -155,8 +163,8 @@ async def _import(session: Session) -> None:
 async def _remove(session: Session) -> None:
     name = session.args.name
     count = await session.smith.templates.remove(name)
-    told = Sentence("removed {name}; versions: {count}", name=safe(name), count=count)
-    session.say_as({"removed": count}, told)
+    message = Sentence("removed {name}; versions: {count}", name=safe(name), count=count)
+    session.say_as({"removed": count}, message)
 
 
 _NAME: Final = "NAME  a name such as weather or weather@2\n"

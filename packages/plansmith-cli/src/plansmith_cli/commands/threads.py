@@ -12,7 +12,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.refs import value_text
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.thread import ThreadMessage, ThreadState, fold_thread
+from plansmith.plan.thread import ThreadMessage, ThreadState
 from plansmith.ports import Records
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, safe
@@ -25,7 +25,7 @@ from plansmith_cli.questions import question_lines, waiting_lines
 from plansmith_cli.session import Session, in_session, say_stopped, shortest
 from plansmith_cli.ui import output as ui
 from plansmith_planner.threads.reading import ASKED_BY_PLANS
-from plansmith_planner.threads.store import ThreadHeadline, ThreadStore
+from plansmith_planner.threads.store import ThreadStore
 
 if TYPE_CHECKING:
     from plansmith_planner.threads.thread import Thread, Turn
@@ -62,8 +62,7 @@ async def _find(session: Session, name: str) -> str:
     store = ThreadStore(session.smith.store)
     if await store.thread_entries(name):
         return name
-    known = await _headlines(store)
-    found = [each.thread for each in known if each.thread.startswith(name)]
+    found = [each.thread async for each in store.all_threads() if each.thread.startswith(name)]
     if len(found) == 1 and len(name) >= 4:
         return found[0]
     if found:
@@ -87,26 +86,19 @@ async def _last(session: Session) -> str:
     thread: Thread | None = None
     with suppress(Refused):
         thread = await session.smith.threads.last()
-    said = thread.state.updated_at if thread is not None else None
+    updated = thread.state.updated_at if thread is not None else None
     for each in await RunLists(session.journals).newest(limit=_PAGE):
         if not session.journals.is_here(each.folder):
             continue
         run, _ = await session.journals.listed(each.run)
         if run.created_at is None or run.origin.kind == "schedule":
             continue
-        if said is None or run.created_at > said:
+        if updated is None or run.created_at > updated:
             return await ThreadStore(session.smith.store).thread_of(run.id) or run.id
         break
     if thread is None:
         raise ui.wrong("there is no thread in this folder", "plansmith threads lists them")
     return thread.id
-
-
-async def _headlines(store: ThreadStore) -> list[ThreadHeadline]:
-    found: list[ThreadHeadline] = []
-    while page := await store.threads(before=found[-1].thread if found else "", limit=_PAGE):
-        found += page
-    return found
 
 
 async def thread_of(session: Session, run: Run) -> str:
@@ -116,27 +108,27 @@ async def thread_of(session: Session, run: Run) -> str:
     return await ThreadStore(session.smith.store).thread_of(run.id)
 
 
-async def taken_line(session: Session, thread: Thread, turn: Turn, *, undo: str) -> str:
+async def reading_line(session: Session, thread: Thread, turn: Turn, *, undo: str) -> str:
     """Says what a message was taken for; empty where that is plain."""
-    said, reason = thread.state.message(turn.number), safe(ui.own(turn.reason))
-    read = said.reading if said else None
-    if read is None or turn.kind == "review" or (turn.kind == "request" and not reason):
+    message, reason = thread.state.message(turn.number), safe(ui.own(turn.reason))
+    reading = message.reading if message else None
+    if reading is None or turn.kind == "review" or (turn.kind == "request" and not reason):
         return ""
     judged = Sentence(
         " (the model judged: {reason})" if turn.judge == "model" else " ({reason})", reason=reason
     )
-    value, because = clip(safe(value_text(read.value)), 80), judged if reason else ""
+    value, because = clip(safe(value_text(reading.value)), 80), judged if reason else ""
     if turn.kind == "answer":
-        asked = [each.body for each in await session.smith.store.events(read.run)]
+        asked = [each.body for each in await session.smith.store.events(reading.run)]
         texts = [
             each.text
             for each in asked
-            if isinstance(each, QuestionAsked) and each.question == read.question
+            if isinstance(each, QuestionAsked) and each.question == reading.question
         ]
         return ui.own_text(
             "Taken as the answer “{value}” to “{question}”{because}; {undo} takes it back.",
             value=value,
-            question=clip(safe(ui.own(texts[-1] if texts else read.question)), 80),
+            question=clip(safe(ui.own(texts[-1] if texts else reading.question)), 80),
             because=because,
             undo=undo,
         )
@@ -158,16 +150,16 @@ async def say_in(
     What is interrupted before it was read is taken back.
     """
     try:
-        with session.planning():
+        with session.lines.moving():
             turn = await thread.say(text, by=session.by, plan=False, **options)
     except asyncio.CancelledError:
         await _withdraw(session, thread)
         raise
     session.say(*waiting_in([each.run for each in turn.earlier if each.run is not None]))
     undo = undo or session.command("threads", "undo", turn.thread, str(turn.number))
-    if taken := await taken_line(session, thread, turn, undo=undo):
+    if taken := await reading_line(session, thread, turn, undo=undo):
         session.tell(ui.dim(taken))
-    with session.planning():
+    with session.lines.moving():
         for each in turn.earlier:
             await thread.plan_left(each)
         return await thread.plan(turn)
@@ -183,7 +175,7 @@ async def runs_of(session: Session, state: ThreadState) -> list[Run]:
     return found
 
 
-def is_said(asked: QuestionAsked) -> bool:
+def is_asked_by_plan(asked: QuestionAsked) -> bool:
     """Whether a message may answer a question; what guards an effect has its own prompt."""
     return asked.kind in ASKED_BY_PLANS
 
@@ -194,7 +186,7 @@ def waiting_in(runs: Sequence[Run]) -> Iterator[str]:
         if run.status.over:
             continue
         name = {"run": run.id[:_SHORT], "request": clip(safe(run.request), 60)}
-        asked = [each for each in run.questions.values() if is_said(each)]
+        asked = [each for each in run.questions.values() if is_asked_by_plan(each)]
         for each in asked:
             yield from question_lines(each, run)
         if isinstance(next_move(run), AwaitReview):
@@ -228,9 +220,9 @@ def state_lines(state: ThreadState, runs: Sequence[Run]) -> Iterator[str]:
         yield Sentence(
             "summary of the messages up to {upto}: {text}", upto=state.summary.upto, text=text
         )
-    said = {each.run for each in state.messages}
+    with_message = {each.run for each in state.messages}
     first = state.messages[0].at if state.messages else None
-    alone = [run for run in runs if run.id not in said]
+    alone = [run for run in runs if run.id not in with_message]
     before = [run for run in alone if first is None or (run.created_at or first) < first]
     yield from run_lines(before)
     yield from message_lines(state.messages, runs)
@@ -249,10 +241,10 @@ def turn_json(turn: Turn) -> dict[str, Json]:
     return ui.json_of(turn, "thread kind judge reason text", message=turn.number)
 
 
-def turn_with_run(turn: Turn, run: Run | None, session: Session, code: int) -> dict[str, Json]:
+def turn_and_run_json(turn: Turn, run: Run | None, session: Session, code: int) -> dict[str, Json]:
     """Returns a turn as JSON with its run and the exit code that a command would have."""
-    told: dict[str, Any] = turn_json(turn)
-    return told | {"run": run_json(run, session) if run else None, "exit": int(code)}
+    fields: dict[str, Any] = turn_json(turn)
+    return fields | {"run": run_json(run, session) if run else None, "exit": int(code)}
 
 
 async def say_request(
@@ -271,7 +263,7 @@ async def say_request(
     session.thread, session.turn = turn.thread, turn_json(turn)
     if turn.run is None or turn.kind == "why":
         if session.args.json:
-            ui.print_json(turn_with_run(turn, turn.run, session, Exit.OK))
+            ui.print_json(turn_and_run_json(turn, turn.run, session, Exit.OK))
         else:
             ui.print_prose(turn.text)
         return Exit.OK
@@ -290,7 +282,7 @@ async def _withdraw(session: Session, thread: Thread) -> None:
 
 
 async def _list(session: Session) -> None:
-    known = await _headlines(ThreadStore(session.smith.store))
+    known = [each async for each in ThreadStore(session.smith.store).all_threads()]
     found = known[: session.args.limit or _MOST][::-1]
     length, here = shortest({each.thread for each in known}), session.journals.folder
     width = max((len(safe(each.thread[:length])) for each in found), default=0)
@@ -319,36 +311,33 @@ async def _show(session: Session) -> None:
     if session.args.json:
         ui.print_json(_json(state))
         return
-    session.print(*state_lines(state, runs))
+    ui.print_lines(state_lines(state, runs))
     for run in runs:
         if not run.status.over:
             session.say(*await waiting_lines(run, session))
 
 
 async def _state(session: Session) -> ThreadState:
-    name = await _find(session, session.args.thread)
-    if entries := await ThreadStore(session.smith.store).thread_entries(name):
-        return fold_thread(ThreadState(name), entries)
-    thread: Thread = await session.smith.thread(name)
-    return thread.state  # a run of its own
+    state: ThreadState = await session.smith.threads.read(await _find(session, session.args.thread))
+    return state
 
 
 def _json(state: ThreadState) -> dict[str, Json]:
     messages = [
         ui.json_of(
-            said,
+            message,
             "at kind run undone",
-            message=said.number,
-            by=said.by.label,
-            said=said.text,
+            message=message.number,
+            by=message.by.label,
+            said=message.text,
             **{
-                name: getattr(said.reading, name) if said.reading else ""
+                name: getattr(message.reading, name) if message.reading else ""
                 for name in ("question", "judge", "reason")
             },
-            text=said.reply.text if said.reply else "",
-            step=said.reply.step if said.reply else "",
+            text=message.reply.text if message.reply else "",
+            step=message.reply.step if message.reply else "",
         )
-        for said in state.messages
+        for message in state.messages
     ]
     summary = ui.json_of(state.summary, "upto text") if state.summary else None
     names = "id title owner folder runs opened_at updated_at"
@@ -359,7 +348,7 @@ async def _undo(session: Session) -> None:
     thread = await open_thread(session, session.args.thread)
     turn = await thread.undo(session.args.number, by=session.by)
     if session.args.json:
-        ui.print_json(turn_with_run(turn, turn.run, session, Exit.OK))
+        ui.print_json(turn_and_run_json(turn, turn.run, session, Exit.OK))
         return
     ui.print_text(turn.text)
     if turn.run is not None and not turn.run.status.over:
@@ -381,8 +370,8 @@ async def _delete(session: Session) -> None:
     if not session.given("yes") and not (session.has_person and agrees(prompt)):
         raise ui.refused("nothing was deleted", "--yes deletes without asking")
     runs = await session.smith.threads.delete(state.id, by=session.by)
-    told = Sentence("deleted: {thread}, with {runs} runs", thread=safe(state.id), runs=runs)
-    session.say_as({"deleted": state.id, "runs": runs}, told)
+    message = Sentence("deleted: {thread}, with {runs} runs", thread=safe(state.id), runs=runs)
+    session.say_as({"deleted": state.id, "runs": runs}, message)
 
 
 _FLAGS: Final = f"--limit LIMIT  how many to list (default: {_MOST})\n"

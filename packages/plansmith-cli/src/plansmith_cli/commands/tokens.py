@@ -57,9 +57,9 @@ def _link(args: argparse.Namespace) -> None:
 
 
 def _revoke(args: argparse.Namespace) -> None:
-    gone = _tokens().revoke(args.name)
-    told = Sentence("{name} is revoked.", name=gone.name)
-    print_as(args, _json(gone, SystemClock().now()), [told])
+    revoked = _tokens().revoke(args.name)
+    message = Sentence("{name} is revoked.", name=revoked.name)
+    print_as(args, _json(revoked, SystemClock().now()), [message])
 
 
 def _tokens() -> TokenFile:
@@ -73,15 +73,15 @@ def _member(args: argparse.Namespace) -> Member:
 
 def _line(token: Token, now: datetime) -> str:
     if token.expires is None:
-        ends = own_text("never expires")
+        expiry = own_text("never expires")
     else:
         code = "tokens.until" if token.is_good(now) else "tokens.expired"
-        ends = own_text(code, time=f"{token.expires:%Y-%m-%d %H:%M} UTC")
+        expiry = own_text(code, time=f"{token.expires:%Y-%m-%d %H:%M} UTC")
     actor = own_text(f"tokens.as_{token.actor.kind}", name=token.actor.name)
     rights = token.role or ", ".join(token.scopes)
     tenant = own_text("tenant {name}", name=_tenant_name(token)) if token.tenant else ""
     kind = own_text(f"tokens.kind_{token.kind}")
-    return "  ".join(filter(None, (token.name, kind, f"[{rights}]", ends, actor, tenant)))
+    return "  ".join(filter(None, (token.name, kind, f"[{rights}]", expiry, actor, tenant)))
 
 
 def _tenant_name(token: Token) -> str:
@@ -89,11 +89,11 @@ def _tenant_name(token: Token) -> str:
 
 
 def _json(token: Token, now: datetime) -> dict[str, Json]:
-    shown = token.model_dump(mode="json", include={"name", "kind", "by", "created", "expires"})
+    fields = token.model_dump(mode="json", include={"name", "kind", "by", "created", "expires"})
     actor: dict[str, Json] = msgspec.to_builtins(token.actor)
-    told = {"user": token.person, "tenant": _tenant_name(token), "role": token.role}
+    member = {"user": token.person, "tenant": _tenant_name(token), "role": token.role}
     scopes: list[Json] = [each for each in SCOPES if each in token.rights]
-    return {**shown, **told, "scopes": scopes, "good": token.is_good(now), "actor": actor}
+    return {**fields, **member, "scopes": scopes, "good": token.is_good(now), "actor": actor}
 
 
 _CREATE: Final = f"""
@@ -137,12 +137,12 @@ COMMAND = noun(
 
 def _create_tenant(args: argparse.Namespace) -> None:
     made = TenantBook(data_folder()).create(args.name)
-    told = Sentence(
+    created = Sentence(
         "{name} is created. Its settings: {file}", name=made.name, file=str(made.config)
     )
     command = f"plansmith tokens link --tenant {made.name} --user NAME --role admin"
     log_in = Sentence("To log its first user in: {command}", command=command)
-    print_as(args, _tenant_json(made, args), [told, log_in])
+    print_as(args, _tenant_json(made, args), [created, log_in])
 
 
 def _list_tenants(args: argparse.Namespace) -> None:
@@ -153,17 +153,17 @@ def _list_tenants(args: argparse.Namespace) -> None:
 
 def _remove_tenant(args: argparse.Namespace) -> None:
     book = TenantBook(data_folder())
-    gone = book.get(args.name)
-    store = _tenant_store(gone, args)
-    count = TokenFile(data_folder() / "tokens.json").revoke_tenant(gone.key)
+    tenant = book.get(args.name)
+    store = _tenant_store(tenant, args)
+    count = TokenFile(data_folder() / "tokens.json").revoke_tenant(tenant.key)
     folder = str(book.remove(args.name).home)
     revoked = Sentence(
-        "{name} is removed; {count} tokens and log-ins are revoked.", name=gone.name, count=count
+        "{name} is removed; {count} tokens and log-ins are revoked.", name=tenant.name, count=count
     )
     kept = Sentence(
         "What it had is kept in {folder} and in its store, {store}.", folder=folder, store=store
     )
-    print_as(args, {"name": gone.name, "folder": folder, "store": store}, [revoked, kept])
+    print_as(args, {"name": tenant.name, "folder": folder, "store": store}, [revoked, kept])
 
 
 def _tenant_json(tenant: Tenant, args: argparse.Namespace) -> dict[str, Json]:

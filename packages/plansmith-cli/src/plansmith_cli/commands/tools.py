@@ -18,16 +18,7 @@ from plansmith_cli.keyboard import agrees, is_at_terminal
 from plansmith_cli.options import AS_JSON, JSON, PARTS, RUNNING, TOOLS, loaded_settings
 from plansmith_cli.parser import Verb, noun
 from plansmith_cli.session import Session, in_session
-from plansmith_cli.ui.output import (
-    json_of,
-    own,
-    own_text,
-    print_as,
-    print_json,
-    print_lines,
-    tell,
-    wrong,
-)
+from plansmith_cli.ui import output as ui
 from plansmith_cli.wiring import make_agents
 from plansmith_connect.a2a.registry import AgentRegistry, Choices, Standing
 from plansmith_connect.mcp.servers import McpServers
@@ -49,10 +40,10 @@ async def _list(session: Session) -> None:
 async def _search(session: Session) -> None:
     count = session.args.k or session.settings.planner.top_k
     if count < 1:
-        raise wrong("-k {count} is not 1 or more", "give a positive number", count=count)
+        raise ui.wrong("-k {count} is not 1 or more", "give a positive number", count=count)
     picks = shortlist(session.args.request, await _specs(session), k=count)
     session.print_as(
-        [json_of(each, "name score reason") for each in picks],
+        [ui.json_of(each, "name score reason") for each in picks],
         (f"{each.score:7.3f}  {safe(each.name)}  ({safe(each.reason)})" for each in picks),
     )
 
@@ -61,9 +52,8 @@ async def _show(session: Session) -> None:
     name = session.args.tool
     found = next((spec for spec in await _specs(session) if spec.name == name), None)
     if found is None:
-        raise wrong("there is no tool {name}", "plansmith tools list has all", name=repr(name))
-    value = json.dumps(found.to_json(), ensure_ascii=False, indent=2)
-    session.print_as(found.to_json(), map(safe, value.splitlines()))
+        raise ui.wrong("there is no tool {name}", "plansmith tools list has all", name=repr(name))
+    ui.print_json(found.to_json())
 
 
 async def _call(session: Session) -> int:
@@ -72,7 +62,7 @@ async def _call(session: Session) -> int:
         inputs = json.loads(session.args.inputs)
     except ValueError as error:
         hint = Sentence("such as {example}", example='{"path": "a.txt"}')
-        raise wrong("the inputs are not JSON: {error}", hint=hint, error=str(error)) from None
+        raise ui.wrong("the inputs are not JSON: {error}", hint=hint, error=str(error)) from None
     name = session.args.tool
     step = {"id": "call", "kind": "tool", "tool": name, "inputs": inputs}
     plan = Plan.model_validate({"goal": f"Call {name}", "steps": [step]})
@@ -89,12 +79,12 @@ async def _approve(session: Session) -> int:
         if args.name is None or args.name in (each.name, each.name.partition(".")[0])
     ]
     if args.json:
-        print_json([json_of(each, "name kind hash text changed") for each in waiting])
+        ui.print_json([ui.json_of(each, "name kind hash text changed") for each in waiting])
     if not waiting:
         session.say(Sentence("Nothing waits for your approval."))
     for each in waiting:
         session.say("", each.text, Sentence("hash {hash}", hash=each.hash))
-        prompt = own_text("Approve {name}? y = yes, Enter = not now: ", name=safe(each.name))
+        prompt = ui.own_text("Approve {name}? y = yes, Enter = not now: ", name=safe(each.name))
         asks = args.hash is None and session.has_person
         if args.hash == each.hash or (asks and agrees(prompt)):
             servers.approve(each.name, each.hash, by=session.by)
@@ -107,19 +97,16 @@ async def _approve(session: Session) -> int:
 async def _revoke(session: Session) -> None:
     name = session.args.name
     _servers(session).revoke(name)
-    session.say(
-        Sentence(
-            "{name}: no longer approved, and not used until you approve it again", name=safe(name)
-        )
+    revoked = Sentence(
+        "{name}: no longer approved, and not used until you approve it again", name=safe(name)
     )
-    if session.args.json:
-        print_json({"revoked": name})
+    session.say_as({"revoked": name}, revoked)
 
 
 def _servers(session: Session) -> McpServers:
     found = [each for each in session.smith.runs.intake.sources if isinstance(each, McpServers)]
     if not found:
-        raise wrong(
+        raise ui.wrong(
             "there are no MCP servers", "set [mcp.servers.NAME] or mcp.files, see docs/mcp.md"
         )
     return found[0]
@@ -164,11 +151,11 @@ def _list_agents(args: argparse.Namespace) -> None:
     specs = [agent.spec for agent in _registry(args).agents()]
     lines = [
         f"{safe(spec.name)}  [{spec.effect}]  "
-        f"{'' if spec.enabled else own_text('(not usable) ')}{safe(spec.description)}"
+        f"{'' if spec.enabled else ui.own_text('(not usable) ')}{safe(spec.description)}"
         for spec in specs
     ]
     none = Sentence("There are no agents; plansmith agents add URL adds one.")
-    print_as(args, [spec.to_json() for spec in specs], lines or [none])
+    ui.print_as(args, [spec.to_json() for spec in specs], lines or [none])
 
 
 def _change_agent(args: argparse.Namespace) -> None:
@@ -195,14 +182,14 @@ def _show_agent(args: argparse.Namespace) -> int:
     status, is_asked = standing.status, args.action == "approve"
     if args.json:
         settings = standing.settings.to_json()
-        print_json(json_of(standing, "name status hash why changes card", settings=settings))
+        ui.print_json(ui.json_of(standing, "name status hash why changes card", settings=settings))
     elif not is_asked or status == "approved":
-        print_lines(_card_lines(standing))
+        ui.print_lines(_card_lines(standing))
     if status in ("new", "changed"):
         # Whoever was not asked, since there is no terminal, approves by the hash.
         by_hash = f" --hash {safe(standing.hash)}" if is_asked else ""
         command = f"plansmith agents approve {safe(standing.name)}{by_hash}"
-        tell(Sentence("To approve it: {command}", command=command))
+        ui.tell(Sentence("To approve it: {command}", command=command))
     return Exit.OK if status == "approved" or not is_asked else Exit.WAITING
 
 
@@ -210,19 +197,19 @@ def _agrees(args: argparse.Namespace, standing: Standing) -> bool:
     """Whether the person approves: by the hash, or by an explicit yes to what is shown."""
     if args.hash or standing.status == "approved":
         return bool(args.hash)
-    tell(*_card_lines(standing))
+    ui.tell(*_card_lines(standing))
     if not is_at_terminal():
         return False
-    return agrees(own_text("Approve this card? y = yes, Enter = not now: "))
+    return agrees(ui.own_text("Approve this card? y = yes, Enter = not now: "))
 
 
 def _card_lines(standing: Standing) -> list[str]:
     card = json.dumps(standing.card, ensure_ascii=False, indent=2).splitlines()
     status = Sentence(f"agents.status_{standing.status}")
-    lines = [own_text("{text}: {reason}", text=standing.name, reason=status)]
-    lines += [own_text("hash {hash}", hash=standing.hash)] if standing.hash else []
-    lines += [own(standing.why)]
-    lines += [own_text("changed: {what}", what=each) for each in standing.changes]
+    lines = [ui.own_text("{text}: {reason}", text=standing.name, reason=status)]
+    lines += [ui.own_text("hash {hash}", hash=standing.hash)] if standing.hash else []
+    lines += [ui.own(standing.why)]
+    lines += [ui.own_text("changed: {what}", what=each) for each in standing.changes]
     return [safe(line) for line in [*lines, *(card if standing.card else [])] if line]
 
 

@@ -97,11 +97,11 @@ async def run_plan(store: str, given: dict[str, Any], *, approved: bool) -> Run:
     def answer(asked: QuestionAsked) -> Any:
         if asked.question in given:
             return given.pop(asked.question)
-        said = ask(" | ".join([asked.text, *asked.options]))
+        reply = ask(" | ".join([asked.text, *asked.options]))
         try:
-            return json.loads(said) if said and asked.answer_schema else said
+            return json.loads(reply) if reply and asked.answer_schema else reply
         except ValueError:
-            return said
+            return reply
 
     templates = {name: read_plan(each) for name, each in TEMPLATES.items()}
     more: dict[str, Any] = {"secrets": SecretBox(SECRETS)} if SECRETS else {}

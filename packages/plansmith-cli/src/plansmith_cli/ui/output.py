@@ -14,6 +14,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
+from plansmith import protected_files
 from plansmith.errors import Misconfigured, PlansmithError, Refused
 from plansmith.lazy import lazy_modules, lazy_pattern
 from plansmith.plan.sentence import Sentence, in_language, language_of, with_hint
@@ -21,7 +22,6 @@ from plansmith.text import safe, visible
 from plansmith_cli.ui.terminal import fitted_to, own_locale
 
 if TYPE_CHECKING:
-    from plansmith import protected_files
     from plansmith.formats import native
     from plansmith.plan.plan import Plan
     from plansmith.report import markdown, prose
@@ -33,7 +33,6 @@ else:
         markdown="plansmith.report.markdown",
         prose="plansmith.report.prose",
         native="plansmith.formats.native",
-        protected_files="plansmith.protected_files",
     )
 
 _STATUSES: Final = {
@@ -77,8 +76,8 @@ def own_text(text: str, /, **fields: Any) -> str:
 
 def status_word(status: str, locale: str = "") -> str:
     """Returns the status of a run or a step in words for the person who waits for it."""
-    told = _STATUSES.get(status) or Sentence(f"status.{status}")
-    return in_language(told, locale or own_locale())
+    words = _STATUSES.get(status) or Sentence(f"status.{status}")
+    return in_language(words, locale or own_locale())
 
 
 def wrong(text: str, helps: str = "", /, *, hint: str = "", **fields: Any) -> Misconfigured:
@@ -96,10 +95,10 @@ def error_text(error: PlansmithError, locale: str) -> str:
     problems: Sequence[Any] = getattr(error, "problems", ())
     message = in_language(error.message, locale)
     if problems and language_of(locale) != "en":
-        shown = [each.line(locale) for each in problems[:3]]
-        if left := len(problems) - len(shown):
-            shown.append(in_language(Sentence("and {count} more", count=left), locale))
-        unusable = Sentence("the plan is not usable: {problems}", problems="；".join(shown))
+        lines = [each.line(locale) for each in problems[:3]]
+        if more := len(problems) - len(lines):
+            lines.append(in_language(Sentence("and {count} more", count=more), locale))
+        unusable = Sentence("the plan is not usable: {problems}", problems="；".join(lines))
         message = in_language(unusable, locale)
     hint = error.hint
     if not hint and any(getattr(each, "code", "") == _UNKNOWN_TOOL for each in problems):
@@ -177,15 +176,20 @@ def json_of(source: object, names: str, **own: Any) -> dict[str, Any]:
     return {name: plain(getattr(source, name)) for name in names.split()} | own
 
 
-def print_json(value: object, *, indent: int | None = 2) -> None:
-    """Prints a JSON value, without characters that could control a terminal."""
+def json_text(value: object, *, indent: int | None = 2) -> str:
+    """Returns a JSON value as text, without characters that could control a terminal."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
-    sys.stdout.write(_HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
+
+
+def print_json(value: object) -> None:
+    """Prints a JSON value."""
+    sys.stdout.write(json_text(value))
 
 
 def print_line_json(value: object) -> None:
     """Prints a JSON value on one line, and flushes."""
-    print_json(value, indent=None)
+    sys.stdout.write(json_text(value, indent=None))
     sys.stdout.flush()
 
 

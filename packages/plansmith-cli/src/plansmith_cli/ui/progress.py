@@ -50,11 +50,11 @@ class Row(NamedTuple):
 
 def header(run: Run, *, now: datetime, locale: str) -> str:
     """Returns progress, such as `3/9 · 2 running · 1 waiting for you · $0.012 · 00:41`."""
-    parts = (*_counted(run, locale), *_spent(run, now))
+    parts = (*_count_parts(run, locale), *_cost_parts(run, now))
     return " · ".join(in_language(part, locale) for part in parts)
 
 
-def _counted(run: Run, locale: str) -> Iterator[str]:
+def _count_parts(run: Run, locale: str) -> Iterator[str]:
     steps = run.plan.steps if run.plan else ()
     states = [run.steps[step.id].status for step in steps if not step.disabled]
     if states:
@@ -69,7 +69,7 @@ def _counted(run: Run, locale: str) -> Iterator[str]:
         yield Sentence("{count} waiting for you", count=len(run.questions))
 
 
-def _spent(run: Run, now: datetime) -> Iterator[str]:
+def _cost_parts(run: Run, now: datetime) -> Iterator[str]:
     if run.money:
         yield f"${run.money:.3f}"
     elif run.tokens:
@@ -110,8 +110,8 @@ def _detail(run: Run, name: str, now: datetime, locale: str) -> str:
         case StepStatus.RUNNING:
             done = sum(each.status is StepStatus.DONE for each in parts)
             share = f"{done}/{len(parts)}" if parts else ""
-            shown = share, clip(safe(state.progress), _TITLE), waits, took
-            return " ".join(filter(None, shown))
+            parts_of_line = share, clip(safe(state.progress), _TITLE), waits, took
+            return " ".join(filter(None, parts_of_line))
         case StepStatus.DONE:
             return took
         case StepStatus.WAITING | StepStatus.READY:
@@ -125,7 +125,7 @@ def _detail(run: Run, name: str, now: datetime, locale: str) -> str:
 def line_of(run: Run, event: e.Event, locale: str) -> str:
     """Returns the line of an event; empty for events that need none."""
 
-    def told(text: str, most: int = _LONGEST) -> str:
+    def translated(text: str, most: int = _LONGEST) -> str:
         return clip(in_language(text, locale), most)
 
     match event.body:
@@ -133,11 +133,11 @@ def line_of(run: Run, event: e.Event, locale: str) -> str:
             return f"{ICONS[StepStatus.RUNNING]} {name}: {clip(text, _LONGEST)}"
         case e.QuestionAsked(question=name, text=text):
             # Short enough for one line: the full text is shown where it is answered.
-            return f"{ICONS[StepStatus.ASKING]} {name}: {told(text, _SHORTEST)}"
+            return f"{ICONS[StepStatus.ASKING]} {name}: {translated(text, _SHORTEST)}"
         case e.ReplanStarted(cause=cause):
-            return f"{status_word('replanning', locale)}: {told(cause)}"
+            return f"{status_word('replanning', locale)}: {translated(cause)}"
         case e.RunPaused(reason=reason):
-            return ": ".join(filter(None, (status_word("paused", locale), told(reason))))
+            return ": ".join(filter(None, (status_word("paused", locale), translated(reason))))
         case e.RunFinished():
             return header(run, now=event.at, locale=locale)
         case _:
@@ -202,8 +202,8 @@ class Lines:
     def _write(self, text: str) -> None:
         if self._detail == "quiet":
             return
-        shown = safe(in_language(text, self._locale))
-        line = f"[{self._passed()}] {shown}"
+        message = safe(in_language(text, self._locale))
+        line = f"[{self._passed()}] {message}"
         self._stream.writelines(f"{part}\n" for part in fitted_to(self._stream, [line]))
         self._stream.flush()
 

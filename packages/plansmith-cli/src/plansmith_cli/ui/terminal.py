@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from pkgutil import resolve_name
 from typing import Final, TextIO
@@ -14,7 +14,7 @@ from plansmith.lazy import lazy_pattern
 from plansmith.text import CJK_RANGE, text_width, visible
 
 # What `--lang` names, else the language of the request or of the run that is shown.
-SPOKEN: Final = ContextVar("SPOKEN", default="")
+LANGUAGE: Final = ContextVar("LANGUAGE", default="")
 _NARROWEST: Final = 40
 _WHOLE: Final = ("plansmith ", "$ ", "http", "|")
 BAR: Final = "│"
@@ -24,23 +24,22 @@ _PIECES: Final = lazy_pattern(
 )
 
 
-def own_locale(environment: Mapping[str, str] | None = None) -> str:
+def own_locale() -> str:
     """Returns the person's language, such as `zh-CN`: what is spoken, else the environment's."""
-    if environment is None and SPOKEN.get():
-        return SPOKEN.get()
-    given = os.environ if environment is None else environment
+    if LANGUAGE.get():
+        return LANGUAGE.get()
     names = ("LC_ALL", "LC_MESSAGES", "LANG")
-    found = next((given[name] for name in names if given.get(name)), "en")
+    found = next((os.environ[name] for name in names if os.environ.get(name)), "en")
     return found.partition(".")[0].replace("_", "-")
 
 
-def speak(lang: str | None, request: str | None) -> None:
+def use_language(lang: str | None, request: str | None) -> None:
     """Speaks the language that is named from now on, else that of the request."""
-    spoken = lang or ""
-    if request and not spoken and not request.isascii():
+    language = lang or ""
+    if request and not language and not request.isascii():
         found: str = resolve_name("plansmith_planner.language.locales:locale_of")(request)
-        spoken = "" if found.startswith("en") else found
-    SPOKEN.set(spoken)
+        language = "" if found.startswith("en") else found
+    LANGUAGE.set(language)
 
 
 def wrapped(text: str, width: int | None = None) -> Iterator[str]:

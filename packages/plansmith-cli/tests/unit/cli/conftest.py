@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,15 +43,10 @@ def note(text: str) -> dict:
 @pytest.fixture(autouse=True)
 def intake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder: nothing of the person at the machine is read or written."""
-    for name in ("PLANSMITH_MODEL", "PLANSMITH_BASE_URL", "LC_ALL", "LC_MESSAGES", "XDG_DATA_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    for name in (
-        "PLANSMITH_MODELS",
-        "XDG_CACHE_HOME",
-        "XDG_STATE_HOME",
-        *(key.variable for key in KEYS),
-    ):
-        monkeypatch.delenv(name, raising=False)
+    keys = [key.variable for key in KEYS]
+    for name in [*os.environ]:
+        if name in keys or name.startswith(("PLANSMITH_", "LC_", "XDG_")):
+            monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PLANSMITH_OFFLINE", "1")
     monkeypatch.setenv("LANG", "en_US.UTF-8")

@@ -38,10 +38,10 @@ def run(*statuses: StepStatus, **fields: Any) -> Run:
 def test_the_header_says_how_far_a_run_is() -> None:
     statuses = [StepStatus.DONE] * 3 + [StepStatus.RUNNING] * 2 + [StepStatus.WAITING] * 4
     asked = {"q": e.QuestionAsked(question="q", text="?", kind="step")}
-    shown = run(*statuses, questions=asked, money=Decimal("0.012"))
-    told = header(shown, now=NOW, locale="en")
-    assert told == "3/9 · 2 running · 1 waiting for you · $0.012 · 00:41"
-    assert header(shown, now=NOW, locale="zh") == "3/9 · 2 个运行中 · 1 个等你 · $0.012 · 00:41"
+    example = run(*statuses, questions=asked, money=Decimal("0.012"))
+    line = header(example, now=NOW, locale="en")
+    assert line == "3/9 · 2 running · 1 waiting for you · $0.012 · 00:41"
+    assert header(example, now=NOW, locale="zh") == "3/9 · 2 个运行中 · 1 个等你 · $0.012 · 00:41"
 
 
 def test_without_a_price_tokens_are_told_and_the_clock_of_a_run_that_is_over_stands() -> None:
@@ -65,12 +65,12 @@ def test_no_text_of_a_tool_steers_the_terminal(text: str) -> None:
     step = {"id": "s", "tool": "look", "title": "t\x1b[2Jt\u202e"}
     plan = Plan.model_validate({"goal": "g", "steps": [step]})
     failed = StepState(status=StepStatus.FAILED, error=f"\x1b]0;x\x07{text}", progress=text)
-    shown = Run(id="r", plan=plan, phase=RunStatus.RUNNING, steps={"s": failed})
-    [row] = rows(shown, now=NOW, locale="en")
+    failing = Run(id="r", plan=plan, phase=RunStatus.RUNNING, steps={"s": failed})
+    [row] = rows(failing, now=NOW, locale="en")
     stream = io.StringIO()
     body = e.StepFailed(step="s", error=f"\x1b]0;x\x07{text}")
     actor = e.Actor(kind="system")
-    Lines("en", stream).show(shown, e.next_event(body, run="r", at=NOW, by=actor))
+    Lines("en", stream).show(failing, e.next_event(body, run="r", at=NOW, by=actor))
     for shown_text in (row.text, stream.getvalue().removesuffix("\n")):
         kinds = {unicodedata.category(letter) for letter in shown_text}
         assert not kinds & {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -107,6 +107,6 @@ def test_a_folded_text_fits_loses_nothing_and_breaks_between_words(text: str, wi
 
 def test_a_hint_to_install_an_extra_names_this_environment_and_no_package_index() -> None:
     hint = "pip install packages/* 'plansmith[postgres]'"
-    told = error_text(Misconfigured("a store on PostgreSQL needs psycopg", hint=hint), "en")
-    assert f"{sys.executable} -m pip install 'dbos" in told
-    assert "plansmith[" not in told
+    text = error_text(Misconfigured("a store on PostgreSQL needs psycopg", hint=hint), "en")
+    assert f"{sys.executable} -m pip install 'dbos" in text
+    assert "plansmith[" not in text

@@ -61,23 +61,23 @@ def booked(folder: Path) -> str:
 def test_a_chat_over_a_pipe_is_the_story_up_to_what_only_a_person_decides(
     travel: Travel, pipe: Pipe, intake: Path
 ) -> None:
-    said = ("Plan a trip", "Rome", "Now book it", "cheaper, please", "why Rome?", "yes, go ahead")
-    code, out, err = pipe(*said, flags=("--json", *PY))
-    told = turns(out)
+    lines = ("Plan a trip", "Rome", "Now book it", "cheaper, please", "why Rome?", "yes, go ahead")
+    code, out, err = pipe(*lines, flags=("--json", *PY))
+    answers = turns(out)
     kinds = ["request", "answer", "request", "change", "why", "review"]
-    assert [each["kind"] for each in told] == kinds
-    assert [each["exit"] for each in told] == [5, 0, 5, 5, 0, 5]
-    assert told[0]["run"]["questions"][0]["text"] == "Where to?"
-    assert "You could take AZ 123." in told[1]["run"]["report"]
-    first = told[1]["run"]["id"]
-    assert f"run:{first}/find" in json.dumps(told[2]["run"]["plan"])
-    assert [each["id"] for each in told[3]["run"]["plan"]["steps"]] == ["train", "book"]
-    assert "You answered “Rome” to the question: Where to?" in told[4]["text"]
-    assert "A message approves nothing" in told[5]["text"]
-    assert told[5]["run"]["status"] == "reviewing"
-    assert len({each["thread"] for each in told}) == 1
+    assert [each["kind"] for each in answers] == kinds
+    assert [each["exit"] for each in answers] == [5, 0, 5, 5, 0, 5]
+    assert answers[0]["run"]["questions"][0]["text"] == "Where to?"
+    assert "You could take AZ 123." in answers[1]["run"]["report"]
+    first = answers[1]["run"]["id"]
+    assert f"run:{first}/find" in json.dumps(answers[2]["run"]["plan"])
+    assert [each["id"] for each in answers[3]["run"]["plan"]["steps"]] == ["train", "book"]
+    assert "You answered “Rome” to the question: Where to?" in answers[4]["text"]
+    assert "A message approves nothing" in answers[5]["text"]
+    assert answers[5]["run"]["status"] == "reviewing"
+    assert len({each["thread"] for each in answers}) == 1
     assert (code, booked(intake)) == (5, "")
-    assert f"plansmith chat --thread {told[0]['thread']}" in err
+    assert f"plansmith chat --thread {answers[0]['thread']}" in err
 
 
 def test_no_line_of_a_pipe_approves_a_plan(travel: Travel, pipe: Pipe, intake: Path) -> None:
@@ -160,9 +160,9 @@ def test_what_goes_wrong_in_a_chat_ends_no_chat_and_the_last_line_counts(
         "/thread",
     )
     code, out, err = pipe(*lines, flags=("--json", *PY))
-    told = turns(out)
-    assert [each["exit"] for each in told] == [2, 4, 4, 2, 5, 0]
-    assert told[0]["error"]["hint"] == "/help lists the commands"
+    answers = turns(out)
+    assert [each["exit"] for each in answers] == [2, 4, 4, 2, 5, 0]
+    assert answers[0]["error"]["hint"] == "/help lists the commands"
     assert "Traceback" not in err
     assert code == 0
 
@@ -174,10 +174,10 @@ def test_ask_follows_up_a_run_that_was_alone_by_thread_last(
     alone = json.loads(out)
     assert (code, alone["thread"], "turn" in alone) == (5, "", False)
     code, out, err = cli("ask", "--thread", "last", "Rome", *PY, "--json")
-    told = json.loads(out)
-    assert (code, told["status"], told["id"]) == (0, "done", alone["id"])
-    assert (told["thread"], told["turn"]["kind"]) == (alone["id"], "answer")
-    assert f"plansmith threads undo {alone['id']} {told['turn']['message']}" in err
+    result = json.loads(out)
+    assert (code, result["status"], result["id"]) == (0, "done", alone["id"])
+    assert (result["thread"], result["turn"]["kind"]) == (alone["id"], "answer")
+    assert f"plansmith threads undo {alone['id']} {result['turn']['message']}" in err
     code, out, _ = cli("ask", "--thread", alone["id"][:13], "why Rome?")
     assert (code, "You answered “Rome”" in out) == (0, True)
     code, out, _ = cli("show", alone["id"])
@@ -196,11 +196,11 @@ def test_threads_are_listed_shown_undone_and_deleted(travel: Travel, pipe: Pipe,
     assert (code, row["title"], row["messages"]) == (0, "Plan a trip", 2)
     assert row["id"][:8] in cli("threads")[1]
     code, out, _ = cli("threads", "show", row["id"][:8], "--json")
-    shown = json.loads(out)
-    assert [each["said"] for each in shown["messages"]] == ["Plan a trip", "Rome"]
-    assert shown["messages"][1]["judge"] == "rules"
+    result = json.loads(out)
+    assert [each["said"] for each in result["messages"]] == ["Plan a trip", "Rome"]
+    assert result["messages"][1]["judge"] == "rules"
     assert "Rome\n      → answer" in cli("threads", "show", "last")[1]
-    answer = str(shown["messages"][1]["message"])
+    answer = str(result["messages"][1]["message"])
     code, out, err = cli("threads", "undo", "last", answer, *PY)
     assert (code, out) == (0, "The message was taken back.\n")
     assert cli("threads", "undo", "last", answer, *PY)[0] == 4
@@ -209,7 +209,7 @@ def test_threads_are_listed_shown_undone_and_deleted(travel: Travel, pipe: Pipe,
     assert cli("threads", "delete", row["id"])[0] == 4  # nobody was asked
     code, _, err = cli("threads", "delete", row["id"], "--yes", "--json")
     assert (code, "is not over" in err) == (4, True)
-    cli("runs", "cancel", shown["runs"][-1])
+    cli("runs", "cancel", result["runs"][-1])
     run = json.loads(cli("threads", "show", "last", "--json")[1])["runs"][-1]
     cli("runs", "cancel", run)
     code, out, _ = cli("threads", "delete", row["id"], "--yes", "--json")
@@ -222,10 +222,10 @@ def test_a_hostile_message_and_title_reach_no_terminal_as_they_are(
 ) -> None:
     hostile = "Plan a trip \x1b]0;owned\x07\x1b[2J\u202e"
     pipe(hostile, "/thread", flags=PY)
-    shown = [*pipe("/thread", "/plan", flags=("--thread", "last", *PY))[1:]]
-    shown += [*cli("threads")[1:], *cli("threads", "show", "last")[1:]]
-    assert any("Plan a trip" in each for each in shown)
-    assert not any(letter in each for each in shown for letter in ("\x1b", "\x07", "\u202e"))
+    outputs = [*pipe("/thread", "/plan", flags=("--thread", "last", *PY))[1:]]
+    outputs += [*cli("threads")[1:], *cli("threads", "show", "last")[1:]]
+    assert any("Plan a trip" in each for each in outputs)
+    assert not any(letter in each for each in outputs for letter in ("\x1b", "\x07", "\u202e"))
     assert json.loads(cli("threads", "list", "--json")[1])[0]["title"].startswith("Plan a trip")
 
 
@@ -244,5 +244,5 @@ def test_two_turns_without_any_model(pipe: Pipe, intake: Path) -> None:
 
 def test_help_of_a_chat_names_every_command_in_both_languages() -> None:
     for locale in ("en", "zh"):
-        told = in_language(HELP, locale)
-        assert all(f"\n{name} " in told for name in COMMANDS if name != "/help")
+        text = in_language(HELP, locale)
+        assert all(f"\n{name} " in text for name in COMMANDS if name != "/help")

@@ -159,11 +159,11 @@ def test_every_text_of_the_help_has_its_chinese_and_nothing_else_is_in_the_table
     monkeypatch.setattr(cli_parser, "chinese_texts", lambda: _Asked(CHINESE, asked))
     assert main(["--help"]) == 0
     assert main(["help", "all"]) == 0
-    shown = capsys.readouterr().out
+    text = capsys.readouterr().out
     for name in COMMANDS:
         for each in parsers(parser_of(name, load_command(name))):
-            shown += each.format_help()
-    wide = [line for line in shown.splitlines() if text_width(line) > 80 and HAN.search(line)]
+            text += each.format_help()
+    wide = [line for line in text.splitlines() if text_width(line) > 80 and HAN.search(line)]
     assert "\n".join(wide) == ""
     assert asked - CHINESE.keys() == set()
     assert CHINESE.keys() - asked == set()

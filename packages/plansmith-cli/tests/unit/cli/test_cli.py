@@ -68,16 +68,16 @@ def test_a_good_plan_checks_with_0_and_a_bad_one_with_3(put: Put, capsys: Captur
     assert main(["check", plan, "--tools", put("none.json", {})]) == 3
     assert "PS101" in capsys.readouterr().out
     assert main(["check", put("broken.json", "{"), "--json"]) == 3
-    told = json.loads(capsys.readouterr().out)
-    assert (told["ok"], told["hash"], told["problems"][0]["code"]) == (False, None, "PS002")
+    result = json.loads(capsys.readouterr().out)
+    assert (result["ok"], result["hash"], result["problems"][0]["code"]) == (False, None, "PS002")
 
 
 @pytest.mark.parametrize("typed", ["PS406", "ps406", "406"])
 def test_a_code_is_explained_with_what_to_do_and_an_example(typed: str, capsys: Capture) -> None:
     assert main(["help", typed]) == 0
-    told = capsys.readouterr().out
-    assert "put an ask step before it" in " ".join(told.split())
-    assert "    - {id: a, agent: researcher, task: find out}" in told
+    text = capsys.readouterr().out
+    assert "put an ask step before it" in " ".join(text.split())
+    assert "    - {id: a, agent: researcher, task: find out}" in text
 
 
 def test_every_code_is_explained_as_the_page_of_problem_codes_does() -> None:
@@ -130,9 +130,9 @@ def test_a_failure_that_names_hostile_text_does_not_steer_the_terminal(
     steps = [{"id": "a", "tool": "no\x1b[31m\u202esuch"}]
     plan = put("plan.json", {"goal": "g", "steps": steps})
     assert main(["run", plan, "--store", "memory", "--no-input"]) != 0
-    told = capsys.readouterr().err
-    assert "no\\u001b[31m\\u202esuch" in told
-    assert "\x1b" not in told
+    text = capsys.readouterr().err
+    assert "no\\u001b[31m\\u202esuch" in text
+    assert "\x1b" not in text
 
 
 # Options, hashes and what is missing
@@ -142,10 +142,10 @@ LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
 
 
 def test_a_shown_plan_file_has_its_hash_and_can_be_read_again(cli: Cli, write: Write) -> None:
-    shown = cli("show", write(LOOK), "--json")[1]
-    stated = json.loads(shown)
+    text = cli("show", write(LOOK), "--json")[1]
+    stated = json.loads(text)
     assert stated["hash"] == json.loads(cli("check", "plan.json", "--json")[1])["hash"]
-    assert read_plan(shown).hash == stated["hash"]
+    assert read_plan(text).hash == stated["hash"]
     with pytest.raises(PlanInvalid, match="hash is not the hash of this plan"):
         read_plan(stated | {"steps": [LOOK | {"inputs": {"name": "y"}}]})
 
@@ -159,8 +159,8 @@ def test_a_mistyped_option_is_told_the_one_that_was_meant(cli: Cli) -> None:
 @pytest.mark.parametrize("option", ["--yes", "--yes-read", "--js"])
 def test_the_beginning_of_an_option_is_no_option(cli: Cli, write: Write, option: str) -> None:
     cli("run", write(LOOK), "--no-input")
-    code, _, said = cli("go", "last", option)
-    assert (code, "unrecognized arguments" in said) == (2, True)
+    code, _, err = cli("go", "last", option)
+    assert (code, "unrecognized arguments" in err) == (2, True)
 
 
 # Plans in other dialects
@@ -200,15 +200,15 @@ def test_a_plan_in_a_dialect_is_run_by_the_run_command(intake: Path, cli: Cli) -
 
 
 def test_a_plan_that_refuses_is_not_run_by_the_run_command(intake: Path, cli: Cli) -> None:
-    code, _, told = cli("run", file(intake, REFUSED), "--dialect", "valuecell")
+    code, _, err = cli("run", file(intake, REFUSED), "--dialect", "valuecell")
     assert code == 3
-    assert "pattern" in told
+    assert "pattern" in err
 
 
 def test_an_unknown_dialect_is_refused_by_the_command_line_with_the_list(cli: Cli) -> None:
-    code, _, told = cli("check", "plan.json", "--dialect", "klingon")
+    code, _, err = cli("check", "plan.json", "--dialect", "klingon")
     assert code == 2
-    assert "valuecell" in told
+    assert "valuecell" in err
 
 
 # Finding one's way: help, wrong names, completion, settings
@@ -228,18 +228,18 @@ def test_help_tells_the_commands_of_every_day_first_and_all_on_demand(cli: Cli) 
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"),
+    ("typed", "expected"),
     [
         *((("aks",), "ask"), (("aprove",), "approve"), (("runs", "puase"), "runs pause")),
         *((("doctor",), "store doctor"), (("stoer", "x"), "store")),
     ],
 )
 def test_a_mistyped_command_is_told_the_one_that_was_meant(
-    cli: Cli, typed: tuple[str, ...], meant: str
+    cli: Cli, typed: tuple[str, ...], expected: str
 ) -> None:
-    told = cli(*typed)
-    assert told[0] == 2
-    assert f"did you mean '{meant}'?" in told[2]
+    outcome = cli(*typed)
+    assert outcome[0] == 2
+    assert f"did you mean '{expected}'?" in outcome[2]
 
 
 def test_an_installed_package_adds_a_command(
@@ -297,10 +297,10 @@ def test_config_shows_what_is_set_and_by_whom_but_no_secret(
     cli: Cli, intake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLANSMITH_STORE", "postgresql://ada:hidden@127.0.0.1/plans")
-    shown = cli("config")[1]
-    assert "store" in shown
-    assert "(environment)" in shown
-    assert "hidden" not in shown
+    text = cli("config")[1]
+    assert "store" in text
+    assert "(environment)" in text
+    assert "hidden" not in text
     rows = json.loads(cli("config", "run", "--json")[1])
     assert {each["name"].partition(".")[0] for each in rows} == {"run"}
     wrong = cli("config", "no.such")
@@ -340,10 +340,10 @@ NOT_UTF_8 = "\udcff"  # as such a byte of the command line reaches a program
 
 
 def error_of(out: str) -> dict[str, Any]:
-    (key, told) = json.loads(out).popitem()
+    (key, error) = json.loads(out).popitem()
     assert key == "error"
-    assert told.keys() >= {"code", "message", "hint", "exit"}
-    found: dict[str, Any] = told
+    assert error.keys() >= {"code", "message", "hint", "exit"}
+    found: dict[str, Any] = error
     return found
 
 
@@ -351,9 +351,9 @@ def error_of(out: str) -> dict[str, Any]:
 def test_wrong_usage_of_every_command_is_told_as_json(name: str, cli: Cli) -> None:
     code, out, err = cli(*name.split(), "--json", "--no-such-flag", "a", "b", "c", "d", NOT_UTF_8)
     assert code == 2
-    told = error_of(out)
-    assert (told["code"], told["exit"]) == ("usage", 2)
-    assert told["message"].partition(":")[2] or "no command" in told["message"]
+    error = error_of(out)
+    assert (error["code"], error["exit"]) == ("usage", 2)
+    assert error["message"].partition(":")[2] or "no command" in error["message"]
     assert err
 
 
@@ -371,15 +371,15 @@ REFUSALS: dict[str, list[str]] = {
 @pytest.mark.parametrize("name", REFUSALS)
 def test_a_refusal_is_told_as_json(name: str, cli: Cli) -> None:
     code, out, _ = cli(*name.split(), *REFUSALS[name], "--json")
-    told = error_of(out)
-    assert code == told["exit"] != 0
-    assert told["message"]
+    error = error_of(out)
+    assert code == error["exit"] != 0
+    assert error["message"]
 
 
 def test_a_plan_that_is_not_usable_is_told_with_its_problems(cli: Cli, write: Write) -> None:
     code, out, _ = cli("run", write(LOOK | {"after": ["a"]}), "--tools", "tools.py", "--json")
-    told = error_of(out)
-    assert (code, told["code"], told["problems"][0]["code"]) == (3, "invalid", "PS305")
+    error = error_of(out)
+    assert (code, error["code"], error["problems"][0]["code"]) == (3, "invalid", "PS305")
 
 
 def test_what_waits_for_a_person_is_the_run_itself(cli: Cli, write: Write) -> None:
@@ -397,9 +397,9 @@ def test_a_crash_is_told_as_json_and_whole_on_stderr(
 
     monkeypatch.setattr(plans, "CHECK", plans.CHECK._replace(main=crash))
     code, out, err = cli("check", write(LOOK), "--json")
-    told = error_of(out)
-    assert (code, told["exit"], told["kind"]) == (1, 1, "Crash")
-    assert "a mistake" in told["message"]
+    error = error_of(out)
+    assert (code, error["exit"], error["kind"]) == (1, 1, "Crash")
+    assert "a mistake" in error["message"]
     assert "Traceback" in err
     code, out, err = cli("check", write(LOOK))
     assert (code, out) == (1, "")

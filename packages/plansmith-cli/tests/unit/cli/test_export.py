@@ -47,18 +47,18 @@ def test_a_plan_file_is_exported_as_a_program_that_runs(
     cli: Cli, write: Write, intake: Path
 ) -> None:
     files = {"id": "f", "tool": "files.list", "inputs": {"folder": "."}}
-    said = {"id": "s", "say": f"{NASTY} {{{{a.name}}}}"}
-    name = write(LOOK, files, said, {"id": "t", "tool": "mail.send"})
-    code, out, told = cli("convert", name, "--to", "python", "--tools", "tools.py")
+    step = {"id": "s", "say": f"{NASTY} {{{{a.name}}}}"}
+    name = write(LOOK, files, step, {"id": "t", "tool": "mail.send"})
+    code, out, err = cli("convert", name, "--to", "python", "--tools", "tools.py")
     assert code == 0
-    assert "fill in OtherTools: the code of mail.send is not known" in told
+    assert "fill in OtherTools: the code of mail.send is not known" in err
     (intake / "program.py").write_text(out, encoding="utf-8")
     assert "pip install plansmith plansmith-cli plansmith-desk\n" in out
-    ends = json.loads(started(intake, "--yes").stdout)
-    assert ends["results"]["a"] == {"name": "x"}
-    assert ends["results"]["s"].endswith("{{ 查天气 🜁 x")
-    assert "program.py" in json.dumps(ends["results"]["f"])
-    assert ends["failed"] == {"t": "mail.send is to be filled in"}
+    result = json.loads(started(intake, "--yes").stdout)
+    assert result["results"]["a"] == {"name": "x"}
+    assert result["results"]["s"].endswith("{{ 查天气 🜁 x")
+    assert "program.py" in json.dumps(result["results"]["f"])
+    assert result["failed"] == {"t": "mail.send is to be filled in"}
 
 
 def test_a_program_finds_its_tools_beside_it_or_says_that_they_are_missing(
@@ -108,11 +108,11 @@ def test_a_program_asks_before_it_changes_something_and_keeps_its_secrets(
     typed = "y\nmany\n5\n" if agrees else "n\n"
     done = started(intake, typed=typed, BANK="hunter22")
     assert "Run this plan?" in done.stderr
-    ends = json.loads(done.stdout)
+    result = json.loads(done.stdout)
     assert (intake / "paid.txt").exists() is agrees
     assert "hunter22" not in done.stdout + done.stderr
     if agrees:  # the answer that does not fit was asked for again
         assert (intake / "paid.txt").read_text(encoding="utf-8") == "5 hunter22"
-        assert (done.returncode, ends["status"]) == (0, "done")
+        assert (done.returncode, result["status"]) == (0, "done")
     else:
-        assert (done.returncode, ends["status"]) == (1, "cancelled")
+        assert (done.returncode, result["status"]) == (1, "cancelled")

@@ -38,12 +38,12 @@ def test_with_nothing_at_all_rules_plan_and_the_run_is_printed_with_its_report(c
 
 def test_who_made_the_plan_is_told_where_it_is_decided_on_and_not_again(cli: Cli) -> None:
     _, out, err = cli(*ASKED, *READ_ONLY)
-    [told] = [line for line in f"{err}\n{out}".splitlines() if "rules" in line]
-    assert "so simple rules make the plan. To get a model: `plansmith model pull`" in told
+    [line] = [line for line in f"{err}\n{out}".splitlines() if "rules" in line]
+    assert "so simple rules make the plan. To get a model: `plansmith model pull`" in line
     assert "tokens" not in err  # rules need none, and none are estimated
     _, out, err = cli(*ASKED, "--no-input", "--model", "rules")
-    [told] = [line for line in f"{err}\n{out}".splitlines() if " rules " in line]
-    assert told.startswith("  ! Simple rules made this plan, not a language model: check")
+    [line] = [line for line in f"{err}\n{out}".splitlines() if " rules " in line]
+    assert line.startswith("  ! Simple rules made this plan, not a language model: check")
 
 
 def doctor(cli: Cli, *words: str) -> tuple[int, dict[str, tuple[str, str]]]:

@@ -71,9 +71,9 @@ def test_runs_that_ended_long_ago_are_pruned_and_no_others(
     assert cli("run", write(NOTE), "--tools", "tools.py", "--no-input")[0] == 5
     words = ("store", "prune", "--older-than", "90d")
     code, out, _ = cli(*words, "--dry-run", "--json")
-    told = json.loads(out)
-    assert (code, told["runs"], told["removed"]) == (0, 3, False)
-    assert told["bytes"] > 500
+    result = json.loads(out)
+    assert (code, result["runs"], result["removed"]) == (0, 3, False)
+    assert result["bytes"] > 500
     assert cli(*words)[0] == 4  # nobody is there to say yes
     assert len(rows(store, "SELECT 1 FROM runs")) == 5
     assert cli(*words, "--status", "failed", "--yes")[1].startswith("removed 0 runs")
@@ -113,16 +113,16 @@ def test_after_a_restore_nothing_goes_on_by_itself(
     assert (intake / "notes.txt").read_text(encoding="utf-8") == "once\n"
     assert cli("store", "restore", "copy.db")[0] == 4
     code, out, _ = cli("store", "restore", "copy.db", "--yes", "--json")
-    told = json.loads(out)
-    assert (code, told["paused_runs"]) == (0, 1)
-    assert Path(told["kept"]).is_file()
-    shown = json.loads(cli("show", str(run), "--json")[1])
-    assert "backup" in json.dumps(shown)
+    result = json.loads(out)
+    assert (code, result["paused_runs"]) == (0, 1)
+    assert Path(result["kept"]).is_file()
+    output = json.loads(cli("show", str(run), "--json")[1])
+    assert "backup" in json.dumps(output)
     cli("go", "--all", "--tools", "tools.py", "--no-input")
     assert (intake / "notes.txt").read_text(encoding="utf-8") == "once\n"
     assert cli("store", "verify", "--all")[0] == 0
     # The store as it was can be put back in the same way.
-    again = cli("store", "restore", told["kept"], "--yes")
+    again = cli("store", "restore", result["kept"], "--yes")
     assert again[0] == 0, again
     assert json.loads(cli("show", str(run), "--json")[1])["status"] == "done"
 
@@ -175,8 +175,8 @@ def test_all_but_restore_work_beside_live_runs(
         assert cli("store", "backup", f"copy{number}.db")[0] == 0
         assert cli("store", "vacuum")[0] == 0
         assert cli("store", "prune", "--older-than", "1h", "--yes")[0] == 0
-    code, _, told = cli("store", "restore", "copy0.db", "--yes")
-    assert (code, "another process uses" in told) == (4, True)
+    code, _, err = cli("store", "restore", "copy0.db", "--yes")
+    assert (code, "another process uses" in err) == (4, True)
     out, _ = other_process.communicate("", timeout=120)
     assert other_process.returncode == 0
     assert len(rows(store, "SELECT 1 FROM runs")) == int(out)
@@ -218,9 +218,9 @@ def test_a_hostile_or_broken_file_leaves_the_store_as_it_is(
     assert cli("store", "backup", "good.db")[0] == 0
     before = rows(store, "SELECT * FROM tally")
     for name, path in bad_files(intake, (intake / "good.db").read_bytes()).items():
-        code, _, told = cli("store", "restore", str(path), "--yes")
-        assert code in (1, 2, 4), (name, told)
-        assert "Traceback" not in told, name
+        code, _, err = cli("store", "restore", str(path), "--yes")
+        assert code in (1, 2, 4), (name, err)
+        assert "Traceback" not in err, name
     assert cli("store", "restore", "nowhere.db", "--yes")[0] == 2
     assert rows(store, "SELECT * FROM tally") == before
     assert cli("store", "verify", "--all")[0] == 0

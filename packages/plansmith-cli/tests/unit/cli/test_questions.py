@@ -131,8 +131,8 @@ def test_consent_names_what_is_called_how_often_and_where_the_values_came_from(
     with (intake / "tools.py").open("a", encoding="utf-8") as file:
         file.write(MAP_TOOL)
     who = {"id": "who", "tool": "names"}
-    told = {"id": "n", "tool": "note", "inputs": {"text": "{{who.said}}"}}
-    run, _ = waiting(cli, write, who, told)
+    step = {"id": "n", "tool": "note", "inputs": {"text": "{{who.said}}"}}
+    run, _ = waiting(cli, write, who, step)
     assert told_of_consent(run) == {"callee": "note", "sources": ["who"], "times": 0}
     each = {"tool": "note", "inputs": {"text": "{{item}}"}}
     run, _ = waiting(cli, write, who, {"id": "m", "over": "{{who.all}}", "each": each, "most": 2})
@@ -203,14 +203,14 @@ def test_all_items_are_allowed_by_one_answer_to_exactly_the_table_that_was_shown
     assert "\u202e" not in err
     # Named, but not seen: the table is shown, and nothing is allowed.
     assert cli("answer", "last", "n", "yes", *PY, "--no-input")[0] == 5
-    shown = cli("answer", "last", "n", "--show", *PY)[1].splitlines()[-1].split()
-    digest = shown[shown.index("--seen") + 1]
+    words = cli("answer", "last", "n", "--show", *PY)[1].splitlines()[-1].split()
+    digest = words[words.index("--seen") + 1]
     # One item is decided on elsewhere: the table is another one now.
     assert cli("answer", "last", "data:n/1?1", "n", *PY, "--no-input")[0] == 0
     code, _, err = cli("answer", "last", "n", "allow", "--seen", digest, *PY, "--no-input")
     assert (code, "is not the one you saw" in err, notes.exists()) == (4, True, False)
-    shown = cli("answer", "last", "n", "--show", *PY)[1].splitlines()[-1].split()
-    assert cli(*shown[1:], "--no-input")[0] == 0
+    words = cli("answer", "last", "n", "--show", *PY)[1].splitlines()[-1].split()
+    assert cli(*words[1:], "--no-input")[0] == 0
     cli("go", "last", *PY, "--no-input")
     assert notes.read_text(encoding="utf-8") == f"{HOSTILE}\n" * 2
     lines = cli("runs", "watch", "last", "--jsonl")[1].splitlines()
@@ -224,11 +224,11 @@ def test_a_second_person_is_needed_for_all_items_as_for_one(
 ) -> None:
     letter.write_text("hello", encoding="utf-8")
     waiting(cli, write, READ, ITEMS)
-    shown = cli("answer", "last", "n", "--show", *PY)[1].splitlines()[-1].split()
+    words = cli("answer", "last", "n", "--show", *PY)[1].splitlines()[-1].split()
     own = intake.parent / ".config" / "plansmith" / "config.toml"
     own.parent.mkdir(parents=True)
     own.write_text('[review]\nsecond_person = "changes"\n', encoding="utf-8")
-    code, _, err = cli(*shown[1:], "--no-input")
+    code, _, err = cli(*words[1:], "--no-input")
     assert code == 4, err
     run = json.loads(cli("show", "last", "--json")[1])
     assert len(run["questions"]) == 3
@@ -269,8 +269,8 @@ def test_a_review_says_what_is_lost_first_and_names_it(
     steps = [{"id": name, "tool": tool, "inputs": inputs} for name, tool, inputs in files]
     err = cli("run", write({**READ, "title": "Read the letter"}, *steps), *PY, "--no-input")[2]
     asked = err[err.index("This plan waits") :].splitlines()
-    told = [line.strip() for line in asked if line.startswith("    ") and "│" not in line]
-    assert told == [
+    lines = [line.strip() for line in asked if line.startswith("    ") and "│" not in line]
+    assert lines == [
         "- Replaces keep.txt (3 lines) by 2 lines:",
         "- Deletes old.txt (1 line)",
         "- Deletes the folder empty",
@@ -292,7 +292,7 @@ NUMBER = {"answer_schema": {"type": "integer"}}
 
 
 @pytest.mark.parametrize(
-    ("fields", "typed", "meant"),
+    ("fields", "typed", "expected"),
     [
         (CONSENT, "y", "allow"),
         (CONSENT, "No", "refuse"),
@@ -312,10 +312,10 @@ NUMBER = {"answer_schema": {"type": "integer"}}
     ],
 )
 def test_an_answer_is_what_its_question_can_take(
-    fields: dict[str, Any], typed: str, meant: object
+    fields: dict[str, Any], typed: str, expected: object
 ) -> None:
     asked = QuestionAsked(question="q", text="?", **{"kind": "step", **fields})
-    assert read_answer(asked, typed) == meant
+    assert read_answer(asked, typed) == expected
 
 
 # What is typed

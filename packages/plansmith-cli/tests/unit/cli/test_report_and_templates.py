@@ -51,8 +51,8 @@ def test_a_run_is_saved_shown_listed_and_used_again(cli: Cli, write: Write) -> N
     code, out, _ = cli("templates", "show", "city")
     assert 'name: "string" = "Oslo"' in out
     code, out, _ = cli("templates", "use", "city", "--set", "name=Rome", *PY, "--json")
-    told = json.loads(out)
-    assert (code, told["steps"]["a"]["result"]) == (0, {"name": "Rome"})
+    result = json.loads(out)
+    assert (code, result["steps"]["a"]["result"]) == (0, {"name": "Rome"})
 
 
 def test_a_template_goes_out_and_in_as_a_file_and_is_removed(

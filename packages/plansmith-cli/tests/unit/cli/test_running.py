@@ -24,10 +24,11 @@ from plansmith_planner.settings import PlannerSettings
 PY = ("--tools", "tools.py")
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
 NOTE = {"id": "n", "tool": "note", "inputs": {"text": "hello"}}
+BROKEN = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}
 ASK = {"id": "q", "question": "Which colour?", "options": ["red", "blue"]}
 
 
-def shown(cli: Cli, name: str = "last") -> dict[str, Any]:
+def run_json(cli: Cli, name: str = "last") -> dict[str, Any]:
     code, out, _ = cli("show", name, "--json")
     assert code == 0
     found: dict[str, Any] = json.loads(out)
@@ -39,16 +40,15 @@ def test_a_plan_that_only_reads_runs_at_once_and_data_alone_is_on_stdout(
 ) -> None:
     code, out, err = cli("run", write(LOOK), *PY, "--json")
     assert code == 0
-    told = json.loads(out)
-    assert (told["status"], told["steps"]["a"]["result"]) == ("done", {"name": "x"})
-    assert told["next"] == []
+    result = json.loads(out)
+    assert (result["status"], result["steps"]["a"]["result"]) == ("done", {"name": "x"})
+    assert result["next"] == []
     assert "▶ a running" in err
 
 
 def test_a_failed_run_exits_with_1_and_a_partly_done_one_with_7(cli: Cli, write: Write) -> None:
-    bad = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}
-    assert cli("run", write(bad), *PY)[0] == 1
-    code, out, err = cli("run", write(bad, LOOK), *PY)
+    assert cli("run", write(BROKEN), *PY)[0] == 1
+    code, out, err = cli("run", write(BROKEN, LOOK), *PY)
     assert code == 7
     assert "boom" in out
     assert "✗ b failed: ValueError: boom" in err
@@ -81,7 +81,7 @@ def test_a_write_waits_with_5_and_the_command_that_approves_it(
     cli: Cli, write: Write, intake: Path
 ) -> None:
     code, out, err = cli("run", write(LOOK, NOTE), *PY)
-    run = shown(cli)
+    run = run_json(cli)
     assert (code, out) == (5, "")
     assert 'text = "hello"' in err
     assert "Step `n` changes something: it calls `note`" in err
@@ -101,7 +101,7 @@ def test_a_write_waits_with_5_and_the_command_that_approves_it(
 def test_approval_is_for_exactly_one_plan(cli: Cli, write: Write, intake: Path) -> None:
     plan = write(NOTE)
     assert cli("run", plan, *PY, "--approve-plan", "0" * 64)[0] == 5
-    run = shown(cli)
+    run = run_json(cli)
     assert cli("approve", "last", "0" * 64)[0] == 4
     assert cli("approve", "last")[0] == 5
     assert not (intake / "notes.txt").exists()
@@ -115,7 +115,7 @@ def test_approval_is_for_exactly_one_plan(cli: Cli, write: Write, intake: Path) 
 def test_a_rejected_plan_never_runs(cli: Cli, write: Write, intake: Path) -> None:
     cli("run", write(NOTE), *PY)
     assert cli("reject", "last")[0] == 0
-    assert shown(cli)["status"] == "cancelled"
+    assert run_json(cli)["status"] == "cancelled"
     code, _, err = cli("go", "last", *PY)
     assert code == 4
     assert "plansmith runs retry" in err
@@ -138,14 +138,14 @@ def test_a_question_waits_and_its_answer_goes_on(cli: Cli, write: Write) -> None
     assert code == 5
     assert "Which colour?" in err
     assert "│ 2. blue" in err
-    run = shown(cli)
+    run = run_json(cli)
     assert f"plansmith answer {run['id']} q ANSWER" in err
     assert cli("answer", "last")[0] == 5
     assert cli("answer", "last", "nobody", "red")[0] == 4
     code, _, err = cli("answer", "last", "green")
     assert (code, "not one of red, blue" in err) == (4, True)
     assert cli("answer", "last", "q", "2", *PY, "--go")[0] == 0
-    assert shown(cli)["steps"]["u"]["result"] == {"name": "blue"}
+    assert run_json(cli)["steps"]["u"]["result"] == {"name": "blue"}
     assert cli("answer", "last", "red")[0] == 4
 
 
@@ -166,7 +166,7 @@ def test_every_run_that_was_under_way_is_taken_up_at_once(cli: Cli, write: Write
     cli("run", write(NOTE), *PY)
     code, out, _ = cli("go", "--all", *PY, "--json")
     assert (code, [run["status"] for run in json.loads(out)]) == (0, ["done", "done"])
-    assert shown(cli)["status"] == "reviewing"
+    assert run_json(cli)["status"] == "reviewing"
     code, _, err = cli("go", *PY)  # the newest that waits
     assert (code, "hello" in err) == (5, True)
     cli("runs", "cancel", "last")
@@ -182,13 +182,13 @@ def test_a_used_up_budget_exits_with_6_and_an_answer_goes_on(cli: Cli, write: Wr
     assert cli("answer", "last", "go_on", *PY, "--go")[0] == 0
     cli("run", plan, *PY, "--budget", "steps=1")
     assert cli("answer", "last", "stop")[0] == 0
-    assert shown(cli)["status"] == "cancelled"
+    assert run_json(cli)["status"] == "cancelled"
 
 
 def test_pause_cancel_and_undo_from_outside(cli: Cli, write: Write, intake: Path) -> None:
     cli("run", write(NOTE), *PY)
     assert cli("runs", "pause", "last", "--reason", "lunch")[0] == 0
-    assert shown(cli)["reason"] == "lunch"
+    assert run_json(cli)["reason"] == "lunch"
     code, _, err = cli("run", "last", *PY)
     assert (code, "plansmith go" in err) == (2, True)
     assert cli("go", "last", *PY)[0] == 5
@@ -202,8 +202,8 @@ def test_pause_cancel_and_undo_from_outside(cli: Cli, write: Write, intake: Path
     reason = "caf\udce9"  # a byte that is not UTF-8
     assert cli("runs", "cancel", "last", "--reason", reason)[0] == 0
     assert cli("runs", "cancel", "last")[0] == 4
-    assert shown(cli)["status"] == "cancelled"
-    assert shown(cli)["reason"].endswith(": caf\ufffd")
+    assert run_json(cli)["status"] == "cancelled"
+    assert run_json(cli)["reason"].endswith(": caf\ufffd")
 
 
 def test_the_editor_is_used_and_nothing_written_in_it_is_lost(
@@ -214,7 +214,7 @@ def test_the_editor_is_used_and_nothing_written_in_it_is_lost(
     cli("run", write(NOTE), *PY)
     monkeypatch.setenv("EDITOR", "sed -i s/hello/goodbye/")
     assert cli("runs", "edit", "last", *PY)[0] == 0
-    assert shown(cli)["plan"]["steps"][0]["inputs"] == {"text": "goodbye"}
+    assert run_json(cli)["plan"]["steps"][0]["inputs"] == {"text": "goodbye"}
     assert not list(Path(intake).glob("plansmith-*.yaml"))
     monkeypatch.setenv("EDITOR", "true")
     assert "nothing was changed" in cli("runs", "edit", "last", *PY)[2]
@@ -246,7 +246,7 @@ def test_a_retry_repeats_only_what_it_has_to(cli: Cli, write: Write) -> None:
 
 def test_a_rerun_runs_everything_again_and_asks_again(cli: Cli, write: Write, intake: Path) -> None:
     cli("run", write(LOOK, NOTE), *PY)
-    run = shown(cli)
+    run = run_json(cli)
     cli("approve", "last", run["hash"], *PY, "--go")
     assert (intake / "notes.txt").read_text() == "hello\n"
     code, _, err = cli("runs", "rerun", "last", *PY)
@@ -264,19 +264,19 @@ def test_a_request_that_nothing_here_can_do_is_a_failure_that_offers_another_try
 ) -> None:
     words = ["ask", "Sing me a song about rivers", "--model", "rules"]
     code, out, err = cli(*words, "--json")
-    told = json.loads(out)
+    result = json.loads(out)
     assert code == 3
-    assert (told["status"], told["plan"]) == ("failed", None)
-    assert "no plan could be made" in told["reason"]
-    assert told["next"] == [f"plansmith runs retry {told['id']} --model rules"]
+    assert (result["status"], result["plan"]) == ("failed", None)
+    assert "no plan could be made" in result["reason"]
+    assert result["next"] == [f"plansmith runs retry {result['id']} --model rules"]
     assert "To have it planned again" in err
     code, out, _ = cli("schedule", "keep", "last", "--every", "60")
     assert code != 0  # what is no plan cannot be kept as one
-    again = told["next"][0].split()[1:]
+    again = result["next"][0].split()[1:]
     code, out, err = cli(*again, "--json")
     second = json.loads(out)
     assert code == 3
-    assert (second["id"] != told["id"], second["request"]) == (True, told["request"])
+    assert (second["id"] != result["id"], second["request"]) == (True, result["request"])
     assert not list(intake.glob("*.txt"))
 
 
@@ -295,11 +295,11 @@ def test_an_approval_by_who_does_not_know_the_tools_says_what_it_does_not_cover(
     cli: Cli, write: Write
 ) -> None:
     cli("run", write(NOTE), *PY)
-    code, _, err = cli("approve", "last", shown(cli)["hash"])
+    code, _, err = cli("approve", "last", run_json(cli)["hash"])
     assert (code, "does not cover how these tools are defined" in err) == (0, True)
     assert "not known here: note" in err
     cli("run", write(NOTE), *PY)
-    code, _, err = cli("approve", "last", shown(cli)["hash"], *PY)
+    code, _, err = cli("approve", "last", run_json(cli)["hash"], *PY)
     assert (code, "does not cover" in err) == (0, False)
 
 
@@ -307,9 +307,9 @@ def test_an_approval_that_cannot_be_followed_by_its_run_is_not_recorded(
     cli: Cli, write: Write
 ) -> None:
     cli("run", write(NOTE), *PY)
-    code, _, err = cli("approve", "last", shown(cli)["hash"], "--go")
+    code, _, err = cli("approve", "last", run_json(cli)["hash"], "--go")
     assert (code, "note" in err, "--tools" in err) == (2, True, True)
-    assert (shown(cli)["status"], shown(cli)["approved"]) == ("reviewing", "")
+    assert (run_json(cli)["status"], run_json(cli)["approved"]) == ("reviewing", "")
 
 
 def test_runs_are_listed_by_status_with_ids_that_can_be_typed(cli: Cli, write: Write) -> None:
@@ -321,11 +321,11 @@ def test_runs_are_listed_by_status_with_ids_that_can_be_typed(cli: Cli, write: W
     assert code == 0
     [first, second] = out.splitlines()
     assert ("done" in first, "reviewing" in second) == (True, True)
-    assert shown(cli, first.split()[0])["request"] == "first"
-    assert shown(cli, second.split()[0])["request"] == "second"
+    assert run_json(cli, first.split()[0])["request"] == "first"
+    assert run_json(cli, second.split()[0])["request"] == "second"
     assert cli("runs", "--status", "open")[1] == second + "\n"
     assert cli("runs", "--limit", "1")[1] == second + "\n"
-    code, _, err = cli("show", shown(cli)["id"][:4])
+    code, _, err = cli("show", run_json(cli)["id"][:4])
     assert (code, "2 runs begin with" in err) == (2, True)
     assert cli("show", "ffff")[0] == 2
     assert cli("runs", "--status", "odd")[0] == 2
@@ -373,7 +373,7 @@ def test_text_from_tools_reaches_the_terminal_harmless(cli: Cli, write: Write) -
         code, out, err = cli("run", write(nasty), *PY, *words)
         assert code == 0
         assert not {"\x1b", "\x9b", "\u202e"} & set(out + err)
-    assert shown(cli)["steps"]["a"]["result"] == {"name": "\x1b[31mred\x9b2J\u202e"}
+    assert run_json(cli)["steps"]["a"]["result"] == {"name": "\x1b[31mred\x9b2J\u202e"}
 
 
 JSON_OF: dict[str, list[str]] = {
@@ -414,7 +414,7 @@ async def spoil(run: str) -> None:
 def test_the_json_of_every_command_parses(name: str, cli: Cli, write: Write) -> None:
     steps = [ASK] if name == "answer" else [NOTE]
     cli("run", write(*steps), *PY)
-    run = shown(cli)
+    run = run_json(cli)
     if name in ("runs retry", "runs rerun"):
         cli("reject", "last")
     if name == "runs undo":
@@ -431,21 +431,11 @@ def test_the_json_of_every_command_parses(name: str, cli: Cli, write: Write) -> 
 # A replan that drops an approved effect: no flag agrees to it
 
 
-BROKEN: dict[str, Any] = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}
-NOTE_DROPPED: dict[str, Any] = {
-    "id": "n",
-    "tool": "note",
-    "inputs": {"text": "hello"},
-    "after": ["b"],
-}
-LOOK_DROPPED: dict[str, Any] = {"id": "l", "tool": "look", "inputs": {"name": "x"}}
-
-
 async def _replanned(store: str) -> tuple[str, str]:
     """A run whose replan, which waits for a person, only reads where a note was approved."""
     drafts = [
-        {"goal": "note it", "steps": [BROKEN, NOTE_DROPPED]},
-        {"goal": "look", "steps": [LOOK_DROPPED]},
+        {"goal": "note it", "steps": [BROKEN, NOTE | {"after": ["b"]}]},
+        {"goal": "look", "steps": [LOOK | {"id": "l"}]},
     ]
     tools = FakeTools(
         FakeTool("look"),

@@ -76,11 +76,11 @@ def test_a_plan_with_several_times_becomes_a_schedule_for_each_under_one_approva
     assert (code, waiting["status"]) == (5, "reviewing")
     words = ("schedule", "add", "--run", waiting["id"], *PY)
     code, out, err = cli(*words, "--json")
-    told = json.loads(out)
+    result = json.loads(out)
     assert code == 5
     assert "n: It would run unattended, daily at 09:00 UTC" in err
     assert "m: It would run unattended, every hour" in err
-    approval = ("--approve-plan", told["hash"])
+    approval = ("--approve-plan", result["hash"])
     code, _, err = cli(*words, *approval, "--name", "both")
     assert (code, "several times takes no name" in err) == (2, True)
     code, out, err = cli(*words, *approval, "--json")
@@ -133,9 +133,9 @@ def test_a_schedule_is_paused_with_a_reason_resumed_and_changed(cli: Cli, write:
     assert cli("schedule", "change", "mine")[0] == 2
     words = ("--cron", "0 9 * * 1-5", "--tz", "Asia/Shanghai", "--max-failures", "7")
     code, out, _ = cli("schedule", "change", "mine", *words, *PY, "--json")
-    told = json.loads(out)
-    assert told["timing"] == {"cron": "0 9 * * 1-5", "timezone": "Asia/Shanghai"}
-    assert told["max_failures"] == 7
+    result = json.loads(out)
+    assert result["timing"] == {"cron": "0 9 * * 1-5", "timezone": "Asia/Shanghai"}
+    assert result["max_failures"] == 7
     file = write(NOTE, name="other.json")
     assert cli("schedule", "change", "mine", "--plan", file, *PY)[0] == 5
     approve = ("--approve-plan", hash_of(NOTE))
@@ -153,11 +153,11 @@ def test_a_request_in_words_is_planned_and_waits_for_the_yes(cli: Cli, intake: P
     flags = ("--run", run, "--approve-plan", digest)
     code, out, err = cli("schedule", "add", *flags, "--json")
     assert code == 0, err
-    told = json.loads(out)
-    assert told["timing"]["cron"] == "0 9 * * 1-5"
-    assert told["name"] == "list the files here"
-    shown = json.loads(cli("show", run, "--json")[1])
-    assert (shown["status"], shown["reason"]) == (
+    result = json.loads(out)
+    assert result["timing"]["cron"] == "0 9 * * 1-5"
+    assert result["name"] == "list the files here"
+    output = json.loads(cli("show", run, "--json")[1])
+    assert (output["status"], output["reason"]) == (
         "cancelled",
         "it runs as the schedule list the files here",
     )
@@ -166,9 +166,9 @@ def test_a_request_in_words_is_planned_and_waits_for_the_yes(cli: Cli, intake: P
 def test_a_request_planned_anew_each_time_asks_each_time(cli: Cli) -> None:
     code, out, err = cli("schedule", "add", "--anew", "每天早上九点列出这里的文件", "--json")
     assert code == 0, err
-    told = json.loads(out)
-    assert (told["approved"], told["request"], told["plan"]) == ("", "列出这里的文件", None)
-    code, _, _ = cli("schedule", "run-now", told["id"])
+    result = json.loads(out)
+    assert (result["approved"], result["request"], result["plan"]) == ("", "列出这里的文件", None)
+    code, _, _ = cli("schedule", "run-now", result["id"])
     assert code == 5
-    [row] = json.loads(cli("schedule", "history", told["id"], "--json")[1])
+    [row] = json.loads(cli("schedule", "history", result["id"], "--json")[1])
     assert (row["state"], row["note"]) == ("waiting", "waits for your approval")

@@ -35,8 +35,8 @@ for line in sys.stdin:
     asked = json.loads(line)
     if "id" in asked:
         found = answer(asked["method"], asked.get("params", {}))
-        said = {"error": {"code": -32601, "message": "?"}} if found is None else {"result": found}
-        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **said}), flush=True)
+        reply = {"error": {"code": -32601, "message": "?"}} if found is None else {"result": found}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **reply}), flush=True)
 """
 OFFERED = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
 CARD = {

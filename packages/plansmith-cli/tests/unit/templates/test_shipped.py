@@ -56,9 +56,9 @@ async def test_a_shipped_template_speaks_the_readers_language_and_cannot_be_remo
 ) -> None:
     async with serving(tmp_path, settings_tools=True) as house:
         chinese = {"headers": {"Accept-Language": "zh-CN"}}
-        shown = await house.get("/v1/templates/csv-chart", **chinese)
-        assert shown["needed"] == ["file", "by", "value"]
-        assert shown["request"] == "按组汇总表格的一列并画成图"
+        template = await house.get("/v1/templates/csv-chart", **chinese)
+        assert template["needed"] == ["file", "by", "value"]
+        assert template["request"] == "按组汇总表格的一列并画成图"
         refused = await house.client.delete("/v1/templates/csv-chart")
         assert refused.status_code == 409
         missing = await house.client.get("/v1/templates/csv-nothing")

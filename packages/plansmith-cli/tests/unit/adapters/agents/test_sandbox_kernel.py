@@ -98,8 +98,8 @@ REFUSED = {
 @pytest.mark.usefixtures("filtered")
 async def test_dangerous_system_calls_are_refused_by_the_kernel() -> None:
     code = f"{CALLS}\nprint(json.dumps([call(*each) for each in {list(REFUSED.values())!r}]))"
-    told = json.loads((await run(code)).stdout)
-    for name, found in zip(REFUSED, told, strict=True):
+    result = json.loads((await run(code)).stdout)
+    for name, found in zip(REFUSED, result, strict=True):
         assert found == [-1, "EPERM"], name
 
 

@@ -170,7 +170,7 @@ class Slow:
 
     def __init__(self) -> None:
         self.count = 0
-        self.told: list[str] = []
+        self.messages: list[str] = []
 
     async def choose(self) -> Choice:
         self.count += 1
@@ -183,7 +183,7 @@ class Slow:
 
 async def test_nothing_is_chosen_before_it_is_needed_and_then_once() -> None:
     slow = Slow()
-    model = AutoModel(slow.choose, slow.make, tell=slow.told.append)
+    model = AutoModel(slow.choose, slow.make, tell=slow.messages.append)
     assert (model.name, slow.count) == ("auto", 0)
     asked = [Message("user", "hello")]
     heard = await asyncio.gather(
@@ -191,7 +191,7 @@ async def test_nothing_is_chosen_before_it_is_needed_and_then_once() -> None:
     )
     assert sorted(each.text for each in heard) == ["one", "two"]
     assert (model.name, slow.count) == ("openai:x", 1)
-    assert slow.told == ["model: openai:x at http://127.0.0.1:1/v1 (it was there)"]
+    assert slow.messages == ["model: openai:x at http://127.0.0.1:1/v1 (it was there)"]
 
 
 @pytest.mark.parametrize("name", ["openai:test", "auto"])

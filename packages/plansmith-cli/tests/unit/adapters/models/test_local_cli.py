@@ -35,10 +35,10 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 def test_the_list_says_what_there_is_and_what_is_here(cli: Cli) -> None:
     code, out, _ = cli("list", "--json")
-    told = json.loads(out)
+    result = json.loads(out)
     assert code == 0
-    assert [each["name"] for each in told["models"]] == list(KNOWN)
-    assert not any(each["here"] for each in told["models"])
+    assert [each["name"] for each in result["models"]] == list(KNOWN)
+    assert not any(each["here"] for each in result["models"])
     code, out, _ = cli("list")
     assert out.splitlines()[0].split()[:4] == [DEFAULT, "491.4", "MB", "Apache-2.0"]
 

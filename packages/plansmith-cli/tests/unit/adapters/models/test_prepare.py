@@ -87,9 +87,9 @@ def wanted(name: str = "toy") -> Preparation:
 
 
 def made(prepared: Preparation) -> list[str]:
-    told: list[str] = []
-    assert prepared.make(told.append, threads=1) == prepared.path
-    return told
+    messages: list[str] = []
+    assert prepared.make(messages.append, threads=1) == prepared.path
+    return messages
 
 
 def others(prepared: Preparation) -> set[str]:
@@ -105,9 +105,9 @@ def process(prepared: Preparation, how: str = "") -> subprocess.Popen[str]:
 
 def test_a_file_is_prepared_once_with_progress_and_used_from_then_on(toy: KnownModel) -> None:
     prepared = wanted()
-    told = made(prepared)
-    assert told[0].startswith("preparing toy for this machine, once: ")
-    assert told[-1].endswith("100 %")
+    messages = made(prepared)
+    assert messages[0].startswith("preparing toy for this machine, once: ")
+    assert messages[-1].endswith("100 %")
     assert prepared.path.stat().st_size < toy.size
     assert made(prepared) == []
     assert others(prepared) == set()
@@ -132,9 +132,9 @@ def test_of_two_processes_one_prepares_the_file_and_the_other_waits(toy: KnownMo
         both = [process(prepared) for _ in range(2)]
         firsts = [each.stdout.readline() for each in both if each.stdout]
     assert firsts == ["waiting for another process that prepares toy\n"] * 2
-    said = [each.communicate(timeout=60)[0] for each in both]
-    assert all(each.endswith("made\n") for each in said)
-    assert sum("preparing toy" in each for each in said) == 1
+    outputs = [each.communicate(timeout=60)[0] for each in both]
+    assert all(each.endswith("made\n") for each in outputs)
+    assert sum("preparing toy" in each for each in outputs) == 1
     assert others(prepared) == set()
 
 
@@ -153,8 +153,8 @@ def test_a_process_killed_while_it_prepares_leaves_no_half_file(toy: KnownModel)
 
 def test_on_a_full_disk_nothing_is_prepared_and_nothing_is_left(toy: KnownModel) -> None:
     prepared = wanted()
-    said = process(prepared, "small").communicate(timeout=60)[0]
-    assert f"NotPrepared {prepared.path} cannot be written" in said
+    output = process(prepared, "small").communicate(timeout=60)[0]
+    assert f"NotPrepared {prepared.path} cannot be written" in output
     assert not prepared.path.exists()
     assert others(prepared) == set()
 
@@ -171,9 +171,9 @@ def heard(engine: Engine) -> list[str]:
 
     async def ask() -> list[str]:
         model = LocalModel(lambda: engine, name="local:toy")
-        told = [each.progress async for each in model.prime([ASKED[0], Message("user", "")])]
+        lines = [each.progress async for each in model.prime([ASKED[0], Message("user", "")])]
         await read_answer(model.constrained(Prompt(ASKED), grammar='root ::= "a" | "b"\n'))
-        return told
+        return lines
 
     try:
         return asyncio.run(ask())
@@ -212,16 +212,16 @@ def test_the_commands_know_the_prepared_file(
 ) -> None:
     prepared = wanted()
 
-    def said(*words: str, main: Callable[[list[str]], int] = main) -> str:
+    def output_of(*words: str, main: Callable[[list[str]], int] = main) -> str:
         capsys.readouterr()
         assert main(["model", *words]) == 0
         return capsys.readouterr().out
 
-    assert "prepared" not in said("list")
+    assert "prepared" not in output_of("list")
     made(prepared)
-    assert "prepared for this machine" in said("list")
-    assert f"{prepared.path}: its hash is right" in said("check", "toy")
-    said("remove", "toy")
+    assert "prepared for this machine" in output_of("list")
+    assert f"{prepared.path}: its hash is right" in output_of("check", "toy")
+    output_of("remove", "toy")
     assert [each.name for each in prepared.folder.glob("*.gguf*")] == []
 
 
