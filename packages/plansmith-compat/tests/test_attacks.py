@@ -96,10 +96,10 @@ async def test_an_async_review_is_awaited_and_one_that_says_a_text_approves_noth
     assert (await runtime([step], tools=[wipe], review=_no).answer("wipe x")).status == "cancelled"
     with pytest.raises(Misconfigured, match="returned str"):
         await runtime([step], tools=[wipe], review=lambda _: "no").answer("wipe x")
-    for review, told in ((_no, "Plan not approved: nothing was run."), (lambda _: "no", "str")):
+    for review, message in ((_no, "Plan not approved: nothing was run."), (lambda _: "no", "str")):
         model = ScriptedModel(planned("look", "book"))
         flow = PlanningFlow(worker, model=model, review=review)
-        assert told in await flow.execute("book a train")
+        assert message in await flow.execute("book a train")
     assert (wipe.calls, worker.asked) == ([], [])
 
 

@@ -133,8 +133,8 @@ def test_the_profile_can_change_for_one_call_and_a_misfit_is_left_out(
 ) -> None:
     made = runtime([REPLY])
     made.execute({"query": "hello", "profile_overrides": {"tone": "dry", "hat": "red"}})
-    told = made.planner.generator.messages()[0]["content"]  # type: ignore[attr-defined]
-    assert "tone: dry" in told
+    prompt = made.planner.generator.messages()[0]["content"]  # type: ignore[attr-defined]
+    assert "tone: dry" in prompt
     assert made.profile.tone == "concise"
     assert "hat" in caplog.text
 
@@ -347,9 +347,9 @@ def test_a_memory_is_told_to_the_planner_as_data_and_none_is_needed() -> None:
     memory = Mock(as_context=Mock(return_value="[WK] Nora lives in Bergen"))
     made = runtime([REPLY], memory=memory)
     made.step("hello")
-    told = made.planner.generator.messages()[0]["content"]  # type: ignore[attr-defined]
-    assert "Nora lives in Bergen" in told
-    assert 'title="memory"' in told
+    prompt = made.planner.generator.messages()[0]["content"]  # type: ignore[attr-defined]
+    assert "Nora lives in Bergen" in prompt
+    assert 'title="memory"' in prompt
 
 
 def test_a_runtime_is_made_of_a_model_alone() -> None:

@@ -23,7 +23,7 @@ from plansmith.plan.refs import escape_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
-from plansmith_compat.reading import names_of, not_a_step
+from plansmith_compat.reading import drop_entry, names_of
 from plansmith_planner.parse import habits
 from plansmith_planner.parse.habits import Notes, raw_text
 
@@ -130,7 +130,7 @@ def _steps(given: Sequence[Json], manner: Manner, notes: Notes) -> list[dict[str
             each = {"description": each}  # noqa: PLW2901 - the same step, written out
         if not isinstance(each, dict):
             hint = Sentence("write each step as an object with a title and a description")
-            not_a_step(each, place, notes, hint)
+            drop_entry(each, place, notes, hint)
             continue
         name = place_id(place)
         fields = notes.fields(each, _STEP_FIELDS, aliases=_ALIASES, step=name)
@@ -161,26 +161,26 @@ def _agent(fields: Mapping[str, Json], step: str, manner: Manner, notes: Notes) 
     search = notes.flag(fields.get("need_web_search"), "need_web_search", step=step)
     if kind not in agents:
         guess = "research" if search else "processing"
-        told = Sentence("there is no step type: it is read as '{known}'", known=guess)
+        note = Sentence("there is no step type: it is read as '{known}'", known=guess)
         if kind:
-            told = Sentence("the step type '{type}' is read as '{known}'", type=kind, known=guess)
-        notes.say(told, step=step, path=("step_type",))
+            note = Sentence("the step type '{type}' is read as '{known}'", type=kind, known=guess)
+        notes.say(note, step=step, path=("step_type",))
         return agents[guess]
     if kind == "analysis" and manner.analyst == CODER:
-        told = Sentence("a step of analysis is done by the coder")
-        notes.say(told, step=step, path=("step_type",))
+        note = Sentence("a step of analysis is done by the coder")
+        notes.say(note, step=step, path=("step_type",))
     if search is not None and search is not (kind == "research"):
-        told = Sentence(
+        note = Sentence(
             "need_web_search is {search}, and the type '{kind}' decides", search=search, kind=kind
         )
-        notes.say(told, step=step, path=("need_web_search",))
+        notes.say(note, step=step, path=("need_web_search",))
     return agents[kind]
 
 
 def write_research(manner: Manner, plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     """Writes the research and processing steps; the final report is implied."""
-    held = ("goal", "locale", "thought", "enough_context")
-    habits.losses(plan, held, title=manner.title, notes=notes)
+    fields = ("goal", "locale", "thought", "enough_context")
+    habits.losses(plan, fields, title=manner.title, notes=notes)
     ordered = in_order(plan)
     work = [step for step in ordered if is_work(step)]
     names = [step.id for step in work]
@@ -192,8 +192,8 @@ def write_research(manner: Manner, plan: Plan, run: Run | None, notes: Notes) ->
         elif not _is_report(step, plan, names):
             habits.no_such_step(step, title=manner.title, notes=notes)
     if not any(_is_report(step, plan, names) for step in ordered):
-        told = Sentence("{title} ends every plan with a report of its own", title=manner.title)
-        notes.lose(told, path=("steps",))
+        message = Sentence("{title} ends every plan with a report of its own", title=manner.title)
+        notes.lose(message, path=("steps",))
     return {
         "locale": plan.locale,
         "has_enough_context": plan.enough_context,
@@ -221,10 +221,10 @@ def _written(
     habits.step_losses(step, ("title", "agent", "task", "inputs"), title=manner.title, notes=notes)
     state = run.steps.get(step.id) if run else None
     if state is not None and state.status is StepStatus.FAILED:
-        told = Sentence(
+        message = Sentence(
             "{title} has no place for its error: {error}", title=manner.title, error=state.error
         )
-        notes.lose(told, step=step.id)
+        notes.lose(message, step=step.id)
     return {
         "need_web_search": step.agent == RESEARCHER,
         "title": step.title,

@@ -282,11 +282,11 @@ class Quality(NamedTuple):
 
 def quality(plan: Plan) -> Quality:
     """Judges one plan; each fault is a note that names its step."""
-    wanted = plan.locale.partition("-")[0].lower()
-    faults = [("language", _in_language("the thought", plan.thought, wanted))]
+    language_code = plan.locale.partition("-")[0].lower()
+    faults = [("language", _in_language("the thought", plan.thought, language_code))]
     for place, step in enumerate(plan.steps, start=1):
         name, words = f"step {place}", step.description.strip()
-        faults.append(("language", _in_language(name, words, wanted)))
+        faults.append(("language", _in_language(name, words, language_code)))
         if step.need_web_search is not (step.step_type is StepType.RESEARCH):
             search = "a search" if step.need_web_search else "no search"
             faults.append(("types", f"{name} is {step.step_type} and needs {search}"))
@@ -309,7 +309,7 @@ def shares(plans: Iterable[Plan]) -> dict[str, Json]:
     return {name: sum(getattr(each, name) for each in found) / len(found) for name in names}
 
 
-def _in_language(name: str, text: str, wanted: str) -> str:
+def _in_language(name: str, text: str, expected: str) -> str:
     short = sum(letter.isalpha() for letter in text) < _FEWEST_LETTERS and text.isascii()
-    spoken = wanted if short or not text.strip() else locale_of(text).partition("-")[0]
-    return "" if spoken == wanted else f"{name} is written in {spoken}, not in {wanted}"
+    language = expected if short or not text.strip() else locale_of(text).partition("-")[0]
+    return "" if language == expected else f"{name} is written in {language}, not in {expected}"

@@ -117,7 +117,7 @@ def read(value: Json) -> Reading:
         "goal": raw_text(head.get("orig_query")),
         "thought": raw_text(head.get("reason")),
         "enough_context": adequate and bool(tasks),
-        "steps": [*steps, *_asked_first(steps, head.get("user_input"), notes)],
+        "steps": [*steps, *_input_questions(steps, head.get("user_input"), notes)],
     }
     if head.get("plan_id"):
         document["id"] = habits.text_of(head["plan_id"])
@@ -125,11 +125,11 @@ def read(value: Json) -> Reading:
     return _read_as(document, notes)
 
 
-def _asked_first(
+def _input_questions(
     steps: Sequence[dict[str, Json]], value: Json, notes: Notes
 ) -> list[dict[str, Json]]:
     """Returns the questions for facts that the planner waits for; nothing is done before."""
-    asked: list[dict[str, Json]] = []
+    questions: list[dict[str, Json]] = []
     for place, each in enumerate(value if isinstance(value, list) else [value], start=1):
         given: Mapping[str, Json] = each if isinstance(each, dict) else {"description": each}
         named = {snake(name).removeprefix(_FIELD): text for name, text in given.items()}
@@ -137,17 +137,17 @@ def _asked_first(
         question = raw_text(named.get("description")) or name
         if question:
             step: dict[str, Json] = {"id": f"{_FIELD}{place}", "kind": "ask", "title": name}
-            asked.append(step | {"question": escape_text(question)})
+            questions.append(step | {"question": escape_text(question)})
         elif each:
             message = Sentence(
                 "field {place} of user_input does not say what is wanted: it is left out",
                 place=place,
             )
             notes.drop(message, hint=Sentence("give its {missing}", missing="description"))
-    for step in steps if asked else ():
+    for step in steps if questions else ():
         before = cast("list[Json]", step.get("after", []))
-        step["after"] = [*(each["id"] for each in asked), *before]
-    return asked
+        step["after"] = [*(each["id"] for each in questions), *before]
+    return questions
 
 
 def _read_as(document: dict[str, Json], notes: Notes) -> Reading:
@@ -170,10 +170,10 @@ def _head(value: Json, notes: Notes) -> dict[str, Json]:
 def _without_run(value: Mapping[str, Json], notes: Notes) -> dict[str, Json]:
     """Returns the object without the fields of a run; notes once what was removed."""
     of_run = [name for name in value if snake(name) in _OF_THE_RUN]
-    told = ", ".join(name for name in of_run if value[name])
-    if told:
+    names = ", ".join(name for name in of_run if value[name])
+    if names:
         message = Sentence(
-            "left out, since it belongs to a run and not to a plan: {fields}", fields=told
+            "left out, since it belongs to a run and not to a plan: {fields}", fields=names
         )
         notes.say(message)
     return {name: each for name, each in value.items() if name not in of_run}
@@ -268,8 +268,8 @@ def _when(
 def write(plan: Plan, run: Run | None = None) -> Writing:
     """Returns the planner's answer for this plan; with a run, the execution plan with its tasks."""
     notes = Notes()
-    held = ("goal", "thought", "enough_context", "schedule", "schedules", "id")
-    habits.losses(plan, held, title=TITLE, notes=notes)
+    known = ("goal", "thought", "enough_context", "schedule", "schedules", "id")
+    habits.losses(plan, known, title=TITLE, notes=notes)
     tasks: list[Json] = []
     fields: list[Json] = []
     guidance = ""
@@ -361,8 +361,8 @@ def schema() -> dict[str, Json]:
 
 def asks(plan: Plan) -> tuple[str, ...]:
     """Returns the fields that the planner wants from the person before it goes on."""
-    asked = [step for step in plan.steps if isinstance(step, AskStep)]
-    fields = [step.question for step in asked if step.id.startswith(_FIELD)]
+    questions = [step for step in plan.steps if isinstance(step, AskStep)]
+    fields = [step.question for step in questions if step.id.startswith(_FIELD)]
     return tuple(plain_text(each) for each in fields)
 
 

@@ -213,7 +213,7 @@ class UserInput(BaseModel):
     """A request, and the agent it names, if any.
 
     `triaged` is set for the planner when a super agent has decided that the request needs a plan;
-    `said` are then the person's own words.
+    `own_words` are then the person's own words.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -222,7 +222,7 @@ class UserInput(BaseModel):
     target_agent_name: Named = ""
     meta: UserInputMetadata = Field(default_factory=UserInputMetadata)
     triaged: bool = Field(default=False, exclude=True)
-    said: str = Field(default="", exclude=True)
+    own_words: str = Field(default="", exclude=True)
 
 
 class SuperAgentDecision(StrEnum):
