@@ -75,7 +75,7 @@ class World:
         return stat.rpartition(")")[2].split()[0] == "T"
 
 
-async def told(process: asyncio.subprocess.Process) -> str:
+async def output_of(process: asyncio.subprocess.Process) -> str:
     async with asyncio.timeout(250):
         out, _ = await process.communicate()
     return out.decode()
@@ -83,9 +83,9 @@ async def told(process: asyncio.subprocess.Process) -> str:
 
 async def taken_over(world: World, run: str) -> str:
     """Starts processes on another machine, one after the other, until one of them gets the run."""
-    while (said := await told(await world.start(run, machine="two"))).startswith("busy"):
+    while (output := await output_of(await world.start(run, machine="two"))).startswith("busy"):
         continue
-    return said
+    return output
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -117,7 +117,7 @@ async def test_a_stopped_process_whose_run_was_taken_over_wakes_and_neither_writ
     assert isinstance(before[-1].body, e.QuestionAsked)
     world.let("a")
     first.send_signal(signal.SIGCONT)
-    assert (await told(first)).startswith(("asking", "busy"))
+    assert (await output_of(first)).startswith(("asking", "busy"))
     assert await world.events(run) == before
     assert world.effects == ["a"]
     world.let("b")
@@ -137,7 +137,7 @@ async def test_a_process_stopped_between_the_start_of_a_step_and_its_call_does_n
     assert world.effects == []
     assert await taken_over(world, run) == "asking\n"
     first.send_signal(signal.SIGCONT)
-    assert not (await told(first)).startswith("done")
+    assert not (await output_of(first)).startswith("done")
     assert world.effects == []
     world.let("a", "b")
     async with world.smith() as smith:
@@ -150,18 +150,18 @@ async def test_a_run_is_taken_by_force_from_a_process_in_the_middle_of_a_call(wo
     run = await world.approved()
     first = await world.start(run, machine="one", lease_s=60)
     await until(lambda: world.effects == ["a"])
-    other = await told(await world.start(run, machine="two", lease_s=60))
+    other = await output_of(await world.start(run, machine="two", lease_s=60))
     assert other.startswith("busy")
     assert f"process {first.pid} on the machine one" in other
-    assert await told(await world.start(run, "force", machine="two", lease_s=60)) == "asking\n"
+    assert await output_of(await world.start(run, "force", machine="two", lease_s=60)) == "asking\n"
     world.let("a", "b")
-    assert not (await told(first)).startswith("done")
+    assert not (await output_of(first)).startswith("done")
     assert world.effects == ["a"]
     events = await world.events(run)
-    [taken] = [each for each in events if isinstance(each.body, e.RunResumed)]
-    assert isinstance(taken.body, e.RunResumed)
-    assert taken.by == e.Actor(kind="person", name="ada")
-    assert f"process {first.pid} on the machine one" in taken.body.reason
+    [resumed] = [each for each in events if isinstance(each.body, e.RunResumed)]
+    assert isinstance(resumed.body, e.RunResumed)
+    assert resumed.by == e.Actor(kind="person", name="ada")
+    assert f"process {first.pid} on the machine one" in resumed.body.reason
     async with world.smith() as smith:
         await smith.answer(run, "unknown:a", "done", by="ada")
         assert (await smith.run(run)).status is RunStatus.DONE
@@ -176,9 +176,9 @@ async def test_a_killed_process_of_another_machine_keeps_its_run_until_its_lease
     await until(lambda: world.effects == ["a"])
     first.kill()
     await first.wait()
-    assert (await told(await world.start(run, machine="two"))).startswith("busy")
+    assert (await output_of(await world.start(run, machine="two"))).startswith("busy")
     # On its own machine it is known at once that it is dead.
-    assert await told(await world.start(run, machine="one")) == "asking\n"
+    assert await output_of(await world.start(run, machine="one")) == "asking\n"
     assert world.effects == ["a"]
 
 

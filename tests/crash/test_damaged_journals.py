@@ -116,12 +116,12 @@ async def test_a_run_that_does_not_fold_is_shown_as_it_stood_and_goes_on_after_a
 ) -> None:
     run = await world.approved()
     await world.force(run, e.RunStarted(hash="0" * 64), e.RunPaused())
-    shown = await world.smith.get(run)
-    assert shown.plan is not None
-    assert "its hash is not the hash of the current plan" in shown.damage
-    assert f"plansmith store repair {run}" in shown.damage
-    assert [each.damage for each in await world.smith.runs()] == [shown.damage]
-    for deed in (
+    loaded = await world.smith.get(run)
+    assert loaded.plan is not None
+    assert "its hash is not the hash of the current plan" in loaded.damage
+    assert f"plansmith store repair {run}" in loaded.damage
+    assert [each.damage for each in await world.smith.runs()] == [loaded.damage]
+    for action in (
         world.smith.runs.run(run),
         world.smith.pause(run),
         world.smith.cancel(run),
@@ -129,7 +129,7 @@ async def test_a_run_that_does_not_fold_is_shown_as_it_stood_and_goes_on_after_a
         verify(world.store, run),
     ):
         with pytest.raises(JournalDamaged, match="repair"):
-            await deed
+            await action
     assert world.paid == []
     repaired = await world.smith.runs.journals.repair(run, by="ada")
     assert (repaired.damage, repaired.status) == ("", RunStatus.PAUSED)
@@ -149,9 +149,9 @@ async def test_an_event_that_fails_half_way_leaves_nothing_in_what_is_shown(worl
     await journal.append(e.RunStarted(hash=journal.plan_hash), e.StepStarted(step="a", key="k"))
     stood = journal.run
     await world.force(run, e.StepFailed(step="a", error="no", cost="much"))
-    shown = (await world.smith.runs.journals.load(run)).run
-    assert "step_failed" in shown.damage
-    assert shown.steps == stood.steps
+    loaded = (await world.smith.runs.journals.load(run)).run
+    assert "step_failed" in loaded.damage
+    assert loaded.steps == stood.steps
 
 
 async def test_a_call_that_was_made_is_not_made_again_because_its_record_was_set_aside(
@@ -209,12 +209,12 @@ async def test_a_row_that_cannot_be_read_is_said_and_the_run_waits_for_a_person(
         [last] = file.execute("SELECT max(position) FROM events").fetchone()
         file.execute(DAMAGES[damage].format(last=last))
     findings = await diagnose(f"sqlite:///{tmp_path / 'runs.db'}")
-    [told] = [each for each in findings if each.subject == f"run {run}"]
-    assert f"plansmith store repair {run}" in told.hint
+    [finding] = [each for each in findings if each.subject == f"run {run}"]
+    assert f"plansmith store repair {run}" in finding.hint
     world = World(SqliteStore(tmp_path / "runs.db"))
-    shown = await world.smith.get(run)
-    assert shown.damage
-    assert not shown.is_approved
+    loaded = await world.smith.get(run)
+    assert loaded.damage
+    assert not loaded.is_approved
     repaired = await world.smith.runs.journals.repair(run, by="ada")
     assert repaired.paused
     assert "1 events cannot be read" in repaired.reason
@@ -276,8 +276,8 @@ async def test_a_damaged_last_row_keeps_no_other_run_from_going_on(
     assert list(await world.store.open_runs()) == [damaged, other]
     with pytest.raises(JournalDamaged, match=f"plansmith store repair {damaged}"):
         await world.smith.runs.resume_all()
-    shown = {run.id: bool(run.damage) for run in await world.smith.runs()}
-    assert shown == {damaged: True, other: False}
+    listed = {run.id: bool(run.damage) for run in await world.smith.runs()}
+    assert listed == {damaged: True, other: False}
     assert (await world.smith.runs.run(other)).status is RunStatus.DONE
     assert (await world.smith.runs.journals.repair(damaged, by="ada")).damage == ""
     await world.smith.close()

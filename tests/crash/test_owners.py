@@ -50,7 +50,7 @@ class Folder(Workers):
         _, [run] = await self.command("runs")
         return run["status"], run["interrupted"]
 
-    async def told(self, *words: str) -> tuple[int | None, str]:
+    async def output_of(self, *words: str) -> tuple[int | None, str]:
         """What a command says, and its exit code."""
         process = await self.begin(*words)
         async with asyncio.timeout(120):
@@ -74,7 +74,7 @@ async def test_a_run_of_a_living_process_is_taken_by_no_other_even_while_that_is
     first.send_signal(signal.SIGSTOP)
     folder.let()
     for words in (("go", run), ("go", "--all")):
-        code, text = await folder.told(*words)
+        code, text = await folder.output_of(*words)
         assert code == 5, text
         assert f"is being run by process {first.pid}" in text
     assert folder.effects == ["a"]
@@ -83,7 +83,7 @@ async def test_a_run_of_a_living_process_is_taken_by_no_other_even_while_that_is
         await first.communicate()
     assert first.returncode == 0
     assert folder.effects == ["a", "b"]
-    code, text = await folder.told("go", run)
+    code, text = await folder.output_of("go", run)
     assert (code, folder.effects) == (0, ["a", "b"]), text
 
 
@@ -97,12 +97,12 @@ async def test_a_run_whose_process_died_is_interrupted_and_its_lost_call_is_aske
     first.kill()
     await first.communicate()
     assert (living, await folder.listed()) == (("running", False), ("running", True))
-    assert "Its process has ended" in (await folder.told("show", run))[1]
+    assert "Its process has ended" in (await folder.output_of("show", run))[1]
     folder.let()
-    code, text = await folder.told("go", run)
+    code, text = await folder.output_of("go", run)
     assert code == 5
     assert "unknown:s0" in text
-    code, text = await folder.told("answer", run, "unknown:s0", "done", "--go")
+    code, text = await folder.output_of("answer", run, "unknown:s0", "done", "--go")
     assert code == 0, text
     assert folder.effects == ["a", "b"]
 

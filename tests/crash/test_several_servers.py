@@ -48,15 +48,15 @@ class Machine:
 
     async def follow(self, run: str, wanted: str, *, after: int = 0) -> list[str]:
         """Follow a run until an event of a type; return the types."""
-        seen: list[str] = []
+        types: list[str] = []
         where: dict[str, str | int] = {"run": run, "after": after}
         async with self.client.stream("GET", "/v1/events", params=where) as stream:
             async for line in stream.aiter_lines():
                 if line.startswith("data: ") and "body" in line:
-                    seen.append(json.loads(line[6:])["body"]["type"])
-                    if seen[-1] == wanted:
-                        return seen
-        return seen
+                    types.append(json.loads(line[6:])["body"]["type"])
+                    if types[-1] == wanted:
+                        return types
+        return types
 
 
 @contextlib.asynccontextmanager
@@ -147,8 +147,8 @@ async def test_a_run_is_decided_and_followed_at_any_server_and_executed_by_one(
     async with two(tmp_path, url) as (one, other), asyncio.timeout(280):
         run = await begun(one)
         await approve(other, run)
-        asked = await one.follow(run, "question_asked")
-        assert "plan_approved" in asked
+        seen = await one.follow(run, "question_asked")
+        assert "plan_approved" in seen
         await until(lambda: effects(tmp_path) == ["a"])
         # The other one is in the middle of a call: the answer reaches it through the store.
         await one.post(f"/v1/runs/{run}/answers", {"question": "q", "answer": "yes"})

@@ -98,20 +98,20 @@ async def test_a_run_whose_file_is_locked_beyond_the_time_limit_goes_on_and_lose
 ) -> None:
     payments = Payments()
     store = SqliteStore(tmp_path / "runs.db", timeout_s=0.02)
-    told: list[str] = []
-    async with Plansmith(tools=payments.tools(), store=store, tell=told.append) as smith:
+    messages: list[str] = []
+    async with Plansmith(tools=payments.tools(), store=store, tell=messages.append) as smith:
         running = await begun(smith, payments)
         async with locked(tmp_path / "runs.db"):
             payments.go.set()
             await until(lambda: "locked" in smith.runs.journals.store_retry.trouble)
-            assert "waiting for the store" in told[0]
+            assert "waiting for the store" in messages[0]
             # Who only asks is told at once, and not kept waiting.
             with pytest.raises(StoreAway, match="locked"):
                 await smith.submit(PLAN)
             assert not running.done()
         run = await running
         assert (run.status, smith.runs.journals.store_retry.trouble) == (RunStatus.DONE, "")
-        assert told[1:] == ["the store is back"]
+        assert messages[1:] == ["the store is back"]
         assert payments.paid == ["ann", "bob"]
         await verify(store, run.id)
 
@@ -200,8 +200,8 @@ async def test_a_server_says_that_it_is_not_ready_and_its_runs_go_on_when_the_st
             refused = (await house.client.get("/readyz")).json()
             assert (refused["status"], refused["code"]) == (503, "not_ready")
             assert "locked" in refused["detail"]
-            told = await house.client.post(f"/v1/runs/{run['id']}/pause", json={})
-            assert (told.status_code, told.json()["code"]) == (503, "store_away")
+            answer = await house.client.post(f"/v1/runs/{run['id']}/pause", json={})
+            assert (answer.status_code, answer.json()["code"]) == (503, "store_away")
             tools.gate.set()
             await until(lambda: bool(house.server_state.smith.runs.journals.store_retry.trouble))
         await house.until(run["id"], "done")

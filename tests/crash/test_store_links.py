@@ -140,9 +140,9 @@ async def test_an_entry_of_a_thread_is_there_once_whichever_answer_of_the_server
         while not wire.swallow:
             wire.swallow, wire.answers = True, number - 1
             number += 1
-            said = MessageAdded(text=f"{number}")
-            assert await ThreadStore(store).append_entries([entry("trip", number, said)])
-            assert not await ThreadStore(store).append_entries([entry("trip", number, said)])
+            message = MessageAdded(text=f"{number}")
+            assert await ThreadStore(store).append_entries([entry("trip", number, message)])
+            assert not await ThreadStore(store).append_entries([entry("trip", number, message)])
             texts.append(f"{number}")
         assert number > 5, "a transaction has several answers, each of which was lost"
         found = await ThreadStore(store).thread_entries("trip")

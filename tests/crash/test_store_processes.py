@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def report(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What a process that does everything with a store says of its locks and of open files."""
     folder = tmp_path_factory.mktemp("kept")
 
@@ -48,15 +48,15 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return str(done.stdout).splitlines()
 
 
-def test_a_process_keeps_its_locks_on_the_store_through_every_operation(kept: list[str]) -> None:
-    counts = dict(line.split(": ") for line in kept[:-1])
+def test_a_process_keeps_its_locks_on_the_store_through_every_operation(report: list[str]) -> None:
+    counts = dict(line.split(": ") for line in report[:-1])
     assert {"doctor", "verify", "file tool", "folder tool"} < set(counts)
     # One on the file, one on the shared memory: without them another process deletes the log.
     assert all(int(count) >= 2 for count in counts.values()), counts
 
 
-def test_nobody_but_sqlite_opens_the_files_of_the_store(kept: list[str]) -> None:
-    assert kept[-1] == "opened: []"
+def test_nobody_but_sqlite_opens_the_files_of_the_store(report: list[str]) -> None:
+    assert report[-1] == "opened: []"
 
 
 PLAN: dict[str, Any] = {
@@ -153,21 +153,21 @@ async def test_processes_that_write_one_thread_at_once_keep_it_in_order_and_lose
     acknowledged = [await killed.stdout.readline() for _ in range(5)]
     killed.kill()
     acknowledged += (await killed.stdout.read()).splitlines()
-    told = [(await each.communicate())[0].splitlines() for each in others]
+    outputs = [(await each.communicate())[0].splitlines() for each in others]
     await asyncio.wait_for(follower, 60)
     state = fold_thread(ThreadState("trip"), await ThreadStore(store).thread_entries("trip"))
-    said = {each.number: each.text for each in state.messages}
+    texts = {each.number: each.text for each in state.messages}
     names = ["killed", "ann", "bob"]
-    for name, lines in zip(names, (acknowledged, *told), strict=True):
+    for name, lines in zip(names, (acknowledged, *outputs), strict=True):
         # A line that a kill cut off is not acknowledged.
         for number, turn in (line.split() for line in lines if len(line.split()) == 2):
-            assert said[int(number)] == f"{name} {int(turn)}"
-    assert sum(text.startswith("ann") for text in said.values()) == 15
-    assert sum(text.startswith("bob") for text in said.values()) == 15
+            assert texts[int(number)] == f"{name} {int(turn)}"
+    assert sum(text.startswith("ann") for text in texts.values()) == 15
+    assert sum(text.startswith("bob") for text in texts.values()) == 15
     # All or none: no message without what it was taken for.
     assert all(each.run == each.text.replace(" ", "-") for each in state.messages)
     assert await ThreadStore(store).thread_of("bob-14") == "trip"
     [listed] = await ThreadStore(store).threads(limit=2)
-    assert (listed.messages, listed.last) == (len(said), state.last)
+    assert (listed.messages, listed.last) == (len(texts), state.last)
     await store.close()
     assert "error" not in {each.level for each in await diagnose(url, checks=[check_threads])}

@@ -93,12 +93,12 @@ async def need_right(path: Path) -> None:
 
 
 async def test_a_summing_up_that_is_killed_goes_on_where_it_was(path: Path) -> None:
-    kept: list[int] = []
+    counts: list[int] = []
     for _ in range(2):
         assert summing(path, killed_after=1).wait() < 0
         [[count]] = rows_of(path, "SELECT count(*) FROM summaries")
-        kept.append(count)
-    assert 0 < kept[0] < kept[1] < RUNS
+        counts.append(count)
+    assert 0 < counts[0] < counts[1] < RUNS
     assert summing(path).wait() == 0
     await need_right(path)
 

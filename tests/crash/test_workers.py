@@ -41,10 +41,10 @@ async def test_two_workers_share_the_runs_that_others_decide_and_hold_nothing_of
         runs = [await approved(smith, acting(f"a{n}", f"b{n}", ask=True)) for n in range(4)]
         await until(lambda: sorted(workers.effects) == ["a0", "a1", "a2", "a3"])
         assert workers.doers == {each.pid for each in started}
-        code, told = await workers.command("store", "workers")
+        code, listed = await workers.command("store", "workers")
         assert code == 0
-        assert sorted(each["concurrency"] for each in told["processes"]) == [2, 2]
-        assert sorted(run for each in told["processes"] for run in each["runs"]) == sorted(runs)
+        assert sorted(each["concurrency"] for each in listed["processes"]) == [2, 2]
+        assert sorted(run for each in listed["processes"] for run in each["runs"]) == sorted(runs)
         workers.let("a0", "a1", "a2", "a3")
         await until(lambda: all_are(smith, "asking", *runs))
 

@@ -95,8 +95,8 @@ def send_again_what_was_not_received(page: Page) -> None:
 def test_hostile_words_of_a_conversation_do_nothing_and_it_is_deleted_only_when_meant(
     watched: Watched, stage: Stage
 ) -> None:
-    said = {"request": f"hello there {BAD}", "conversation": "new"}
-    begun: Any = stage.api("/v1/runs", said)
+    request = {"request": f"hello there {BAD}", "conversation": "new"}
+    begun: Any = stage.api("/v1/runs", request)
     talk = begun["conversation"]
     until(stage, begun["id"], "answered")
     page = watched.tab(f"runs/{begun['id']}")

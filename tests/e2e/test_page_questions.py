@@ -59,10 +59,10 @@ def test_consent_and_a_question_of_the_plan_look_different_and_consent_is_whole(
     )
     found.locator(".from a.chip").click()
     expect(page).to_have_url(f"{stage.url}#/runs/{run}/run/look")
-    told = page.locator(".question[data-kind=step]")
-    expect(told).to_have_class("question told")
-    expect(told.locator(".asker")).to_have_text("The plan asks, in its step q")
-    expect(told.locator(".button.primary, h3, .consent")).to_have_count(0)
+    question = page.locator(".question[data-kind=step]")
+    expect(question).to_have_class("question told")
+    expect(question.locator(".asker")).to_have_text("The plan asks, in its step q")
+    expect(question.locator(".button.primary, h3, .consent")).to_have_count(0)
     expect(page.locator(".own .asker", has_text=FAKE)).to_have_count(1)
 
 

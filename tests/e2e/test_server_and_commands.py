@@ -109,9 +109,9 @@ class Desk:
         with self.client.stream("GET", "/v1/events", params={"run": run}) as stream:
             for line in stream.iter_lines():
                 if line.startswith("data:"):
-                    told = self.client.get(f"/v1/runs/{run}").json()
-                    if told["status"] == status:
-                        return told
+                    state = self.client.get(f"/v1/runs/{run}").json()
+                    if state["status"] == status:
+                        return state
         raise AssertionError("the stream ended")
 
     @property
@@ -170,17 +170,17 @@ def test_what_is_decided_and_answered_on_the_command_line_goes_on_once_in_the_se
     intake: Desk,
 ) -> None:
     run = intake.begin(ASK, {**NOTE, "after": ["which"]})
-    said = intake.command("approve", run["id"], run["hash"])
-    assert said.returncode == 0, said.stderr
+    done = intake.command("approve", run["id"], run["hash"])
+    assert done.returncode == 0, done.stderr
     intake.until(run["id"], "asking")
-    said = intake.command("answer", run["id"], "this one")
-    assert said.returncode == 0, said.stderr
-    told = intake.until(run["id"], "done")
-    assert told["steps"]["which"]["result"] == "this one"
-    assert told["steps"]["n"]["attempts"] == 1
+    done = intake.command("answer", run["id"], "this one")
+    assert done.returncode == 0, done.stderr
+    state = intake.until(run["id"], "done")
+    assert state["steps"]["which"]["result"] == "this one"
+    assert state["steps"]["n"]["attempts"] == 1
     run = intake.begin(NOTE)
-    said = intake.command("approve", run["id"], run["hash"], "--go")  # both could execute it
-    assert said.returncode == 0, said.stderr
+    done = intake.command("approve", run["id"], run["hash"], "--go")  # both could execute it
+    assert done.returncode == 0, done.stderr
     intake.until(run["id"], "done")
     assert intake.notes == ["once", "once"]
 
@@ -197,8 +197,8 @@ def test_a_run_of_a_command_that_is_killed_beside_a_server_is_taken_over_and_ask
 
     intake.killed(words, refused)
     # Nobody restarts anything: a run that nobody runs is not left standing as "running".
-    told = intake.until(run, "asking")
-    assert [each["question"] for each in told["questions"]] == ["unknown:n"]
+    state = intake.until(run, "asking")
+    assert [each["question"] for each in state["questions"]] == ["unknown:n"]
     assert intake.notes == ["once"]
     answer = {"question": "unknown:n", "answer": "done"}
     assert intake.client.post(f"/v1/runs/{run}/answers", json=answer).status_code == 200
@@ -223,7 +223,7 @@ def test_a_run_that_another_process_is_at_is_not_deleted_and_then_leaves_a_tombs
     assert intake.client.get(f"/v1/runs/{run}").status_code == 404
     # It happened, and although the journal is gone somebody is told that it may have.
     assert intake.notes == ["paid"]
-    told = asyncio.run(diagnose(f"sqlite:///{intake.folder}/runs.db"))
-    [found] = [each for each in told if each.subject == f"run {run}"]
+    findings = asyncio.run(diagnose(f"sqlite:///{intake.folder}/runs.db"))
+    [found] = [each for each in findings if each.subject == f"run {run}"]
     assert found.level == "warning"
     assert "nobody knew whether hang took effect (step n, called at 20" in found.message

@@ -126,8 +126,8 @@ class Executor(AgentExecutor):
         )
 
     async def do_auth(self, intake: TaskUpdater, rest: str) -> None:
-        told = "Please sign in at https://login.example/start?for=desk."
-        await intake.requires_auth(self.words(intake, Part(text=told)))
+        text = "Please sign in at https://login.example/start?for=desk."
+        await intake.requires_auth(self.words(intake, Part(text=text)))
 
     async def do_fail(self, intake: TaskUpdater, rest: str) -> None:
         await intake.failed(self.words(intake, Part(text=rest)))

@@ -63,19 +63,19 @@ class Provider:
     def id_token(self, nonce: str) -> str:
         """An id token of the present person, as true as the test wants."""
         now = int(time.time())
-        told = {"iss": self.issuer, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": nonce}
-        told |= self.claims | self.lie
-        told = {name: value for name, value in told.items() if value is not None}
+        claims = {"iss": self.issuer, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": nonce}
+        claims |= self.claims | self.lie
+        claims = {name: value for name, value in claims.items() if value is not None}
         head = {"kid": self.kid}
         if self.algorithm == "none":
-            return jwt.encode(told, "", algorithm="none", headers=head)
+            return jwt.encode(claims, "", algorithm="none", headers=head)
         if self.algorithm == "HS256":  # signed with what everybody may know
             pem = self.key.public_key().public_bytes(
                 serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
             )
             key = pem.hex()
-            return jwt.encode(told, key, algorithm="HS256", headers=head)
-        return jwt.encode(told, self.key, algorithm=self.algorithm, headers=head)
+            return jwt.encode(claims, key, algorithm="HS256", headers=head)
+        return jwt.encode(claims, self.key, algorithm=self.algorithm, headers=head)
 
     async def discovery(self, _: Request) -> Response:
         return JSONResponse(
@@ -91,8 +91,8 @@ class Provider:
         self.key_reads += 1
         found = []
         for kid, key in self.listed.items():
-            shown = json.loads(RSAAlgorithm.to_jwk(key.public_key()))
-            found.append(shown | {"kid": kid, "use": "sig", "alg": "RS256"})
+            fields = json.loads(RSAAlgorithm.to_jwk(key.public_key()))
+            found.append(fields | {"kid": kid, "use": "sig", "alg": "RS256"})
         return JSONResponse({"keys": found})
 
     async def authorize(self, request: Request) -> Response:
@@ -107,14 +107,14 @@ class Provider:
     async def token(self, request: Request) -> Response:
         body = (await request.body()).decode()
         given = dict(parse_qsl(body))
-        begun = self.codes.pop(given.get("code", ""), None)
-        if begun is None or begun["redirect_uri"] != given.get("redirect_uri"):
+        request_of_code = self.codes.pop(given.get("code", ""), None)
+        if request_of_code is None or request_of_code["redirect_uri"] != given.get("redirect_uri"):
             return JSONResponse({"error": "invalid_grant"}, 400)
-        if challenge(given.get("code_verifier", "")) != begun["code_challenge"]:
+        if challenge(given.get("code_verifier", "")) != request_of_code["code_challenge"]:
             return JSONResponse({"error": "invalid_grant"}, 400)
         if not request.headers.get("authorization", "").startswith("Basic "):
             return JSONResponse({"error": "invalid_client"}, 401)
-        token = self.id_token(begun["nonce"])
+        token = self.id_token(request_of_code["nonce"])
         return JSONResponse({"access_token": "x", "token_type": "Bearer", "id_token": token})
 
 

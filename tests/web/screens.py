@@ -104,9 +104,9 @@ def made(stage: Stage) -> str:
 
 def conversation(stage: Stage) -> str:
     """A conversation in which a question and a plan wait and one message approved nothing."""
-    begun = stage.api("/v1/runs", {"request": TRIP, "conversation": "new"})
-    talk = str(begun["conversation"])
-    until(stage, begun["id"], "asking")
+    first = stage.api("/v1/runs", {"request": TRIP, "conversation": "new"})
+    talk = str(first["conversation"])
+    until(stage, first["id"], "asking")
     other = {"text": "Find me a hotel for the next week in Bergen, whatever the weather is"}
     planned = stage.api(f"/v1/conversations/{talk}/messages", other)
     until(stage, planned["id"], "reviewing")
@@ -129,14 +129,14 @@ def run_until(stage: Stage, status: str, *steps: dict[str, Any], **plan: Any) ->
 
 def until(stage: Stage, run: str, status: str) -> Any:
     """The run once it stands where it has to."""
-    told: Any = None
+    state: Any = None
     for _ in range(1500):
-        told = stage.api(f"/v1/runs/{run}")
-        if told["status"] == status:
-            return told
-        assert told["status"] not in OVER, told
+        state = stage.api(f"/v1/runs/{run}")
+        if state["status"] == status:
+            return state
+        assert state["status"] not in OVER, state
         time.sleep(0.02)
-    return pytest.fail(f"the run is {told['status']} and not {status}")
+    return pytest.fail(f"the run is {state['status']} and not {status}")
 
 
 def show(page: Page, address: str) -> None:

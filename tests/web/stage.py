@@ -210,8 +210,8 @@ def _first(prompt: str) -> str:
 
 def _decision(prompt: str) -> dict[str, str]:
     if "something nice" in prompt and "among the assumptions" not in prompt:
-        said = "Where do you want to go?"
-        return {"decision": "ask", "reason": "no place is named", "query": "", "answer": said}
+        question = "Where do you want to go?"
+        return {"decision": "ask", "reason": "no place is named", "query": "", "answer": question}
     if "hello there" in prompt:
         return {"decision": "answer", "reason": "small talk", "query": "", "answer": "Hello!"}
     return {"decision": "plan", "reason": "it needs tools", "query": "", "answer": ""}
