@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import os
 import sqlite3
@@ -16,7 +15,7 @@ import pytest
 from tests import forked
 from tests.commands import Told, typed
 from tests.crash.test_owners import owner_of
-from tests.postgres import Server
+from tests.postgres import Server, store_url
 from tests.unit.server.house import serving, tool_step
 
 from plansmith import Plan, RunStatus, StepStatus, tool
@@ -34,7 +33,6 @@ from plansmith_postgres.store import PostgresStore
 ADA = e.Actor(kind="person", name="ada")
 SYSTEM = e.Actor(kind="system")
 Store = DatabaseStore
-_numbers = itertools.count(1)
 
 
 class World:
@@ -79,12 +77,8 @@ def opened(url: str) -> Store:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    store: Store = SqliteStore(tmp_path / "runs.db")
-    if request.param == "postgres":
-        server: Server = request.getfixturevalue("postgres_server")
-        store = PostgresStore(server.new_database(f"damaged_{next(_numbers)}"))
-    made = World(store)
+async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
+    made = World(opened(store_url(request.param, request)))
     yield made
     await made.smith.close()
 
@@ -258,10 +252,7 @@ def damage_file(path: Path, run: str, change: str) -> None:
 async def test_a_damaged_last_row_keeps_no_other_run_from_going_on(
     kind: str, change: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    url, name = f"sqlite:///{tmp_path / 'runs.db'}", f"heads_{next(_numbers)}"
-    if kind == "postgres":
-        server: Server = request.getfixturevalue("postgres_server")
-        url = server.new_database(name)
+    url = store_url(kind, request)
     world = World(opened(url))
     damaged, other = [await world.approved() for _ in range(2)]
     last = len(await world.store.events(damaged))
@@ -269,7 +260,7 @@ async def test_a_damaged_last_row_keeps_no_other_run_from_going_on(
     if kind == "postgres":
         where = f"run = '{damaged}' AND number = {last}"
         statement = f"UPDATE plansmith.events SET {ANYWHERE[change]} WHERE {where}"
-        request.getfixturevalue("postgres_server").sql(statement, database=name)
+        request.getfixturevalue("postgres_server").sql(statement, database=url)
     else:
         damage_file(tmp_path / "runs.db", damaged, IN_A_FILE[change])
     world = World(opened(url))
@@ -440,14 +431,14 @@ async def test_a_whole_run_that_was_deleted_by_hand_is_noticed_and_one_by_a_verb
 
 
 async def test_postgres_notices_a_missing_end_and_a_missing_run(postgres_server: Server) -> None:
-    name = f"ends_{next(_numbers)}"
-    store = PostgresStore(postgres_server.new_database(name))
+    url = postgres_server.new_database()
+    store = PostgresStore(url)
     for run in ("a", "b", "c"):
         await store.append(journal(run, 20))
     assert await store.delete_run("c")
     assert await missing_runs(store) == []
     postgres_server.sql(
-        "DELETE FROM plansmith.events WHERE run = 'a' AND number = 20", database=name
+        "DELETE FROM plansmith.events WHERE run = 'a' AND number = 20", database=url
     )
     with pytest.raises(JournalDamaged, match="the end of run a is missing"):
         await store.events("a")
@@ -456,7 +447,7 @@ async def test_postgres_notices_a_missing_end_and_a_missing_run(postgres_server:
     assert (await store.sound("a")).last == 20
     postgres_server.sql(
         "DELETE FROM plansmith.events WHERE run = 'b'; DELETE FROM plansmith.runs WHERE id = 2",
-        database=name,
+        database=url,
     )
     [found] = await missing_runs(store)
     assert "1 of 2 runs" in found.message

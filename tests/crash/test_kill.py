@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from tests import forked
-from tests.crash.worker import Service, approved, twenty_steps
+from tests.crash.worker import Service, twenty_steps
+from tests.worker_processes import approved
 
 from plansmith import RunStatus, StepStatus
 from plansmith.app import Plansmith
@@ -76,7 +77,7 @@ async def test_a_killed_run_ends_or_asks_and_repeats_nothing_blindly(
 
     calls = Counter(map(tuple, Service(tmp_path).calls))
     known = {body.step for body in recorded}
-    for (tool, name, _), count in calls.items():
+    for (name, tool, _), count in calls.items():
         if tool == "write":
             assert count == 1
         if name in known:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests import forked
-from tests.postgres import Server
+from tests.postgres import store_url
 
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured, PlansmithError
 from plansmith.plan.data import Json, content_hash
@@ -182,7 +182,6 @@ def test_a_locked_file_is_a_named_error_reads_go_on_and_so_does_the_store(path: 
 
 WRITER = Path(__file__).with_name("store_writer.py")
 KILLS = 40 if os.environ.get("PLANSMITH_LONG") else 3
-_numbers = itertools.count(1)
 
 
 @pytest.fixture(params=["sqlite", "sqlite?synchronous=normal", "postgresql"])
@@ -190,8 +189,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     kind, _, query = str(request.param).partition("?")
     if kind == "sqlite":
         return f"sqlite:///{tmp_path / 'store.db'}?{query}"
-    server: Server = request.getfixturevalue("postgres_server")
-    return server.new_database(f"crash_{next(_numbers)}")
+    return store_url("postgres", request)
 
 
 def start(url: str, mode: str, name: str = "") -> subprocess.Popen[str]:

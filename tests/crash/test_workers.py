@@ -19,12 +19,8 @@ from plansmith.plan.timing import Timing
 
 
 @pytest.fixture
-async def workers(
-    request: pytest.FixtureRequest, tmp_path: Path, postgres_server: Server
-) -> AsyncIterator[Workers]:
-    made = Workers(
-        tmp_path, postgres_server.new_database(f"workers_{abs(hash(request.node.name))}")
-    )
+async def workers(tmp_path: Path, postgres_server: Server) -> AsyncIterator[Workers]:
+    made = Workers(tmp_path, postgres_server.new_database())
     yield made
     await made.stop_all()
 
