@@ -41,7 +41,7 @@ class Server:
         return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
 
     def new_database(self, name: str = "") -> str:
-        name = name or X
+        name = name or f"own_{next(_numbers)}"
         self.sql(f"CREATE DATABASE {name}")
         return self.dsn_of(name)
 

@@ -15,6 +15,7 @@ from tests import forked
 from tests.contract.threads import story
 from tests.crash.test_several_servers import serving
 from tests.e2e.test_server_restart import TOOLS
+from tests.worker_processes import Workers
 
 from plansmith.plan.thread import ThreadState, fold_thread
 from plansmith.store.doctor import diagnose, verify
@@ -65,20 +66,12 @@ PLAN: dict[str, Any] = {
 }
 
 
-async def run_by_command(folder: Path) -> str:
+async def run_by_command(workers: Workers) -> str:
     """`plansmith run` as a process of its own; the id of its run."""
-    process = await forked.create_subprocess_exec(
-        *(sys.executable, "-m", "plansmith_cli", "run", str(folder / "plan.json"), "--no-input"),
-        *("--json", "--store", f"sqlite:///{folder / 'runs.db'}", "--tools"),
-        str(folder / "tools.py"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=os.environ | {"HERE": str(folder), "XDG_DATA_HOME": str(folder / "data")},
-        cwd=folder,
-    )
-    out, err = await process.communicate()
-    assert process.returncode == 0, err
-    return str(json.loads(out)["id"])
+    words = ("run", "plan.json", "--no-input", "--tools", "tools.py")
+    code, run = await workers.command(*words)
+    assert code == 0, run
+    return str(run["id"])
 
 
 async def test_a_server_and_commands_on_one_store_lose_no_run(tmp_path: Path) -> None:
@@ -94,7 +87,7 @@ async def test_a_server_and_commands_on_one_store_lose_no_run(tmp_path: Path) ->
             for _ in range(2):
                 answer = await client.post("/v1/runs", json={"plan": PLAN, "mode": "read_only"})
                 made.append(answer.json()["id"])
-            made += await asyncio.gather(run_by_command(tmp_path), run_by_command(tmp_path))
+            made += await asyncio.gather(*(run_by_command(server.workers) for _ in range(2)))
         listed = (await client.get("/v1/runs", params={"limit": 100})).json()["items"]
         assert set(made) <= {each["id"] for each in listed}
     again = SqliteStore(tmp_path / "runs.db")
