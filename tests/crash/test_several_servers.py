@@ -39,6 +39,15 @@ class Machine:
     async def run(self, run: str) -> Any:
         return (await self.client.get(f"/v1/runs/{run}")).json()
 
+    async def until(self, run: str, status: str) -> Any:
+        """The run once it stands so."""
+
+        async def is_there() -> bool:
+            return bool((await self.run(run))["status"] == status)
+
+        await until(is_there)
+        return await self.run(run)
+
     async def post(self, path: str, body: Any) -> Any:
         answer = await self.client.post(path, json=body)
         assert answer.status_code < 300, answer.text

@@ -137,11 +137,7 @@ async def test_a_server_with_an_engine_shows_and_decides_and_a_worker_executes(
         await until(web.is_ready)
         given = acting("a", "b", ask=True).model_dump(mode="json", exclude_unset=True)
         run = (await web.post("/v1/runs", {"plan": given}))["id"]
-
-        async def is_reviewed() -> bool:
-            return str((await web.run(run))["status"]) == "reviewing"
-
-        await until(is_reviewed)
+        await web.until(run, "reviewing")
         await approve(web, run)
         await until(lambda: workers.effects == ["a"])
         workers.let()
