@@ -121,14 +121,11 @@ async def test_two_executors_record_each_result_once(round_: int, tmp_path: Path
 
 
 CHILD = """
-import asyncio, json, sys
-from pathlib import Path
+import asyncio, sys
 from plansmith import Effect, Plansmith, ToolSpec
+from plansmith.ports import TextDelta
 from plansmith.store.sqlite import SqliteStore
 from plansmith_planner.settings import PlannerSettings
-from plansmith.store.sqlite import SqliteStore
-from plansmith_cli.config import Settings
-from plansmith.ports import TextDelta
 
 class Half:
     name = "half"

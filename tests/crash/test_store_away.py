@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 from tests import forked
-from tests.needs import lacks
-from tests.postgres import Server, installed, private_server
+from tests.postgres import Server
 from tests.unit.server.house import Tools, serving, tool_step
 from tests.waiting import until
 
@@ -158,28 +157,20 @@ async def test_a_store_that_is_closed_while_its_file_is_away_makes_no_new_one(
         assert (await smith.get(run.id)).plan == PLAN
 
 
-@pytest.fixture
-def server() -> Any:
-    if installed() is None:
-        lacks("initdb")
-    with private_server() as made:
-        yield made
-
-
 async def test_a_run_whose_postgres_is_stopped_and_started_goes_on_and_loses_no_result(
-    server: Server,
+    postgres_server: Server,
 ) -> None:
     payments = Payments()
-    store = PostgresStore(server.dsn, patience_s=0.1)
+    store = PostgresStore(postgres_server.new_database(), patience_s=0.1)
     async with Plansmith(tools=payments.tools(), store=store) as smith:
         running = await begun(smith, payments)
         # Words of other processes are waited for in the meantime: that comes back too.
-        await asyncio.to_thread(server.stop)
+        await asyncio.to_thread(postgres_server.stop)
         payments.go.set()
         await until(lambda: bool(smith.runs.journals.store_retry.trouble))
         with pytest.raises(StoreAway):
             await smith.submit(PLAN)
-        await asyncio.to_thread(server.start)
+        await asyncio.to_thread(postgres_server.start)
         run = await running
         assert run.status is RunStatus.DONE
         assert payments.paid == ["ann", "bob"]
@@ -257,10 +248,9 @@ async def test_a_fire_whose_run_ends_while_the_store_is_away_is_done_once_when_i
 
 FULL = """
 import asyncio, resource, sys
-from pathlib import Path
-from plansmith import Plan, tool
+from plansmith import Plan, Plansmith, tool
+from plansmith.plan.limits import Limits
 from plansmith.store.sqlite import SqliteStore
-from plansmith.app import Plansmith
 
 whole = resource.getrlimit(resource.RLIMIT_FSIZE)
 calls = []
@@ -280,7 +270,6 @@ def then(text: str) -> str:
 
 async def main():
     store = SqliteStore(sys.argv[1], timeout_s=0.05)
-    from plansmith.plan.limits import Limits
     smith = Plansmith(tools=[fill, then], store=store, limits=Limits(data="show"))
     steps = [{"id": "a", "tool": "fill"}, {"id": "b", "tool": "then", "inputs": {"text": "{{a}}"}}]
     plan = Plan.model_validate({"goal": "fill", "steps": steps})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import inspect
 import json
 import re
@@ -111,23 +110,21 @@ class TestLineStore(PlanStoreContract):
         return LineStore(self.path)
 
 
-def test_a_line_store_forgets_a_write_that_a_crash_cut_off_and_nothing_else(tmp_path: Path) -> None:
+async def test_a_line_store_forgets_a_write_that_a_crash_cut_off_and_nothing_else(
+    tmp_path: Path,
+) -> None:
     path, events = tmp_path / "runs.jsonl", journal("a", 3)
-
-    async def scenario() -> None:
+    store = LineStore(path)
+    await store.append(events[:1])
+    kept = path.stat().st_size
+    await store.append(events[1:], [{"lost": True}])
+    await store.close()
+    whole = path.read_bytes()
+    for end in range(kept, len(whole), 97):
+        path.write_bytes(whole[:end])
         store = LineStore(path)
-        await store.append(events[:1])
-        kept = path.stat().st_size
-        await store.append(events[1:], [{"lost": True}])
+        assert list(await store.events("a")) == events[:1]
+        await store.append(events[1:])
+        assert list(await store.events("a")) == events
         await store.close()
-        whole = path.read_bytes()
-        for end in range(kept, len(whole), 97):
-            path.write_bytes(whole[:end])
-            store = LineStore(path)
-            assert list(await store.events("a")) == events[:1]
-            await store.append(events[1:])
-            assert list(await store.events("a")) == events
-            await store.close()
-            assert path.read_bytes().count(b"\n") == 2
-
-    asyncio.run(scenario())
+        assert path.read_bytes().count(b"\n") == 2

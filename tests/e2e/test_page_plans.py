@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, FilePayload, Page, expect
+from tests.web import screens
 from tests.web.browser import Stage, Watched
 from tests.web.screens import approve, run_until, until
 
@@ -18,15 +19,8 @@ DROP = """(text) => {
 }"""
 
 
-def look(name: str, city: str = "Oslo", **more: Any) -> dict[str, Any]:
-    inputs = {"city": city, "days": 3}
-    return {
-        "id": name,
-        "title": f"Look {name}",
-        "tool": "weather.forecast",
-        "inputs": inputs,
-        **more,
-    }
+def look(name: str, city: str = "Oslo") -> dict[str, Any]:
+    return screens.look(name, title=f"Look {name}", inputs={"city": city, "days": 3})
 
 
 def save(page: Page) -> None:
@@ -246,8 +240,7 @@ def test_the_call_that_takes_a_step_back_is_written_in_a_form_and_offered_after_
         rule.get_by_role("textbox", name="Name of the argument").fill(name)
         rule.get_by_role("button", name="Add").click()
         rule.get_by_role("textbox", name=name, exact=True).fill(value)
-    page.get_by_role("button", name="Save edits").click()
-    expect(page.locator(".editbar.dirty")).to_have_count(0)
+    save(page)
     saved = stage.api(f"/v1/runs/{run}")["plan"]["steps"][0]
     inputs = {"path": "n.md", "text": "taken back"}
     assert saved["undo_with"] == {"tool": "notes.write", "inputs": inputs}

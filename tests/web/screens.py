@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -16,12 +17,11 @@ OVER = ("done", "partly_done", "failed", "cancelled", "answered")
 
 def addresses(stage: Stage) -> dict[str, str]:
     """Addresses of all screens, over runs in different states."""
-    look = {"id": "look", "tool": "weather.forecast", "inputs": {"city": "Oslo"}}
     plan = trip()
     reviewing = stage.submit(*plan["steps"], goal=plan["goal"], assumptions=plan["assumptions"])
-    asking = stage.submit(look, {"id": "q", "question": "Which?", "options": ["this", "that"]})
-    failed = stage.submit(look, {"id": "bad", "tool": "hotels.find", "inputs": {"city": "Rome"}})
-    done = stage.submit(look, {"id": "tell", "instruction": "Say {{look.sky}}"})
+    asking = stage.submit(look(), {"id": "q", "question": "Which?", "options": ["this", "that"]})
+    failed = stage.submit(look(), {"id": "bad", "tool": "hotels.find", "inputs": {"city": "Rome"}})
+    done = stage.submit(look(), {"id": "tell", "instruction": "Say {{look.sky}}"})
     for run in (asking, failed, done):
         approve(stage, run)
     for run, status in ((asking, "asking"), (failed, "partly_done"), (done, "done")):
@@ -112,6 +112,28 @@ def conversation(stage: Stage) -> str:
     until(stage, planned["id"], "reviewing")
     stage.api(f"/v1/conversations/{talk}/messages", {"text": "yes, go ahead"})
     return talk
+
+
+def look(name: str = "look", city: str = "Oslo", **more: Any) -> dict[str, Any]:
+    """A step that only reads."""
+    return {"id": name, "tool": "weather.forecast", "inputs": {"city": city}, **more}
+
+
+def run_of(page: Page) -> str:
+    """The run that a page shows."""
+    found = re.search(r"#/runs/([0-9a-f-]{36})", page.url)
+    assert found, page.url
+    return found[1]
+
+
+def press_approve(page: Page) -> None:
+    button = page.get_by_role("button", name="Approve and run")
+    expect(button).to_be_enabled()
+    button.click()
+
+
+def event_types(stage: Stage, run: str) -> list[str]:
+    return [each["body"]["type"] for each in stage.api(f"/v1/runs/{run}/events")["items"]]
 
 
 def approve(stage: Stage, run: str) -> None:
