@@ -38,7 +38,6 @@ class Configuration(Record):
 
     @property
     def enforces_search(self) -> bool:
-        """Whether every plan gets a step that searches."""
         return self.enforce_web_search and self.enable_web_search
 
     @classmethod

@@ -8,15 +8,8 @@ from functools import partial
 from importlib.resources import files
 from typing import Final
 
-from plansmith.formats.dialect import (
-    Dialect,
-    Reading,
-    closed,
-    id_losses,
-    in_order,
-    place_id,
-    plan_schema,
-)
+from plansmith.formats import dialect
+from plansmith.formats.dialect import Dialect, Reading
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text
@@ -132,7 +125,7 @@ def _steps(given: Sequence[Json], manner: Manner, notes: Notes) -> list[dict[str
             hint = Sentence("write each step as an object with a title and a description")
             drop_entry(each, place, notes, hint)
             continue
-        name = place_id(place)
+        name = dialect.place_id(place)
         fields = notes.fields(each, _STEP_FIELDS, aliases=_ALIASES, step=name)
         title, words = raw_text(fields.get("title")), raw_text(fields.get("description"))
         if not (title or words):
@@ -181,10 +174,10 @@ def write_research(manner: Manner, plan: Plan, run: Run | None, notes: Notes) ->
     """Writes the research and processing steps; the final report is implied."""
     fields = ("goal", "locale", "thought", "enough_context")
     habits.losses(plan, fields, title=manner.title, notes=notes)
-    ordered = in_order(plan)
+    ordered = dialect.in_order(plan)
     work = [step for step in ordered if is_work(step)]
     names = [step.id for step in work]
-    notes.problems += id_losses(work, title=manner.title)
+    notes.problems += dialect.id_losses(work, title=manner.title)
     steps: list[Json] = []
     for step in ordered:
         if isinstance(step, AgentStep) and is_work(step):
@@ -253,9 +246,9 @@ def schema() -> dict[str, Json]:
         "has_enough_context": {"type": "boolean"},
         "thought": text,
         "title": text,
-        "steps": {"type": "array", "items": closed(step)},
+        "steps": {"type": "array", "items": dialect.closed(step)},
     }
-    return plan_schema("DeerFlow plan", fields)
+    return dialect.plan_schema("DeerFlow plan", fields)
 
 
 _PROMPT: Final = files("plansmith_compat.deerflow") / "prompts" / "planner.md"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Unpack
+from types import SimpleNamespace
+from typing import Any, Final, Unpack, cast
 
 from plansmith import plugins
 from plansmith.app import Plansmith
 from plansmith.arguments import ToolLike
 from plansmith.plan import next_move as moves
-from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.diff import rename_steps
 from plansmith.plan.events import Actor
@@ -21,7 +21,7 @@ from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStep
-from plansmith.ports import Agent, Call, ChatModel, ContextBlock, Message, PlanStore, ToolSource
+from plansmith.ports import Agent, ChatModel, ContextBlock, Message, PlanStore, ToolSource
 from plansmith.runs.options import Options
 from plansmith.runs.replan import Rounds
 from plansmith_compat import turns
@@ -78,25 +78,14 @@ def not_enough_context(plan: CorePlan) -> Sequence[str]:
     return [Sentence("review.no_context")] if not plan.enough_context else []
 
 
-@dataclass(frozen=True, slots=True)
-class StandIn:
-    """An agent that works under another name, for a member that the team does not have."""
-
-    spec: AgentSpec
-    agent: Agent
-
-    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        return await self.agent.work(task, inputs, call)
-
-
 def _team(agents: Sequence[Agent]) -> list[Agent]:
     """Returns the agents; without an analyst the coder does the analysis too."""
     named = {agent.spec.name: agent for agent in agents}
     if ANALYST in named or CODER not in named:
         return [*agents]
-    coder_ = named[CODER]
-    card = coder_.spec.replace(name=ANALYST, description=ANALYST_CARD.description)
-    return [*agents, StandIn(card, coder_)]
+    coder = named[CODER]
+    card = coder.spec.replace(name=ANALYST, description=ANALYST_CARD.description)
+    return [*agents, cast("Agent", SimpleNamespace(spec=card, work=coder.work))]
 
 
 class DeerFlow:
@@ -233,7 +222,6 @@ class DeerFlow:
         return run if plan == run.plan else await self.smith.edit(run.id, plan, by=_DEERFLOW)
 
     def state(self, run: Run) -> ResearchState:
-        """Returns the state of a run as DeerFlow shows it."""
         self._hashes[run.id] = run.plan.hash if run.plan is not None else ""
         usable = run.plan if run.plan is not None and not run.plan.degraded else None
         texts = [

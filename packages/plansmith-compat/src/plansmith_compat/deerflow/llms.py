@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import Any, ClassVar, Final, Generic, Literal, TypeVar, cast
+from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
 from pydantic import BaseModel
 
@@ -28,10 +28,6 @@ _SPEAKERS: Final = frozenset({"coordinator", "planner"})
 _MEMBERS: Final = frozenset(
     {"researcher", "coder", "analyst", "reporter", "background_investigator", "observation"}
 )
-_ROLES: Final[Mapping[str, Literal["system", "user", "assistant"]]] = {
-    "system": "system",
-    "assistant": "assistant",
-}
 
 
 class GraphMessage(dict[str, Any]):
@@ -185,7 +181,6 @@ class Llm:
         yield self.invoke(messages)
 
     async def ainvoke(self, messages: str | Sequence[Any]) -> AIMessage:
-        """Returns the model's whole answer, with the tools that it calls."""
         tools = [tool.spec() for tool in self.tools]
         prompt = Prompt(_prompt(messages), schema=self.schema, tools=tools)
         text, calls = await read_stream(self.model.stream(prompt))
@@ -217,7 +212,7 @@ def _prompt(given: str | Sequence[Any]) -> list[Message]:
             found.append(Message("system", get_message_content(each)))
         else:
             rows = prompt_messages([each])
-            found += [Message(_ROLES.get(row["role"], "user"), row["content"]) for row in rows]
+            found += [Message(cast("Any", row["role"]), row["content"]) for row in rows]
     return found
 
 

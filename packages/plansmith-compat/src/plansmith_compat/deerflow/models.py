@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, Self, TypeGuard, cast
+from typing import Any, Final, NamedTuple, Self, cast
 
 from pydantic import BaseModel, ValidationError, model_validator
 
@@ -96,7 +96,6 @@ class Plan(Table):
 
     @classmethod
     def from_core(cls, plan: CorePlan, run: Run | None = None) -> Self:
-        """Converts a plan of Plansmith, with the results of its run."""
         return cls.model_validate(write(plan, run).value)
 
 
@@ -164,10 +163,6 @@ class Word(NamedTuple):
     text: str = ""
 
 
-def _is_state(answer: object) -> TypeGuard[Mapping[str, Any]]:
-    return isinstance(answer, Mapping) and "current_plan" in answer and "steps" not in answer
-
-
 def route_plan(
     answer: object,
     plan_iterations: int | Mapping[str, Any] = 0,
@@ -181,9 +176,10 @@ def route_plan(
     new one, goes to the team. A state may be given instead of the last three arguments, or of
     all: then its `current_plan` is the answer.
     """
-    if _is_state(answer):
+    if isinstance(answer, Mapping) and "current_plan" in answer and "steps" not in answer:
         # The graph's planner stores its answer in `current_plan`, parsed or not.
-        return route_plan(answer["current_plan"], answer)
+        state = cast("Mapping[str, Any]", answer)
+        return route_plan(state["current_plan"], state)
     if isinstance(plan_iterations, Mapping):
         known = {name: plan_iterations.get(name) for name in _STATE}
         limits: dict[str, Any] = {name: each for name, each in known.items() if each is not None}

@@ -454,7 +454,6 @@ class BaseAgent(BaseModel, ABC):
         self.memory.add_message(Message(role=Role(role), **given))
 
     def is_stuck(self) -> bool:
-        """Whether the agent has said the same text too often."""
         if len(self.messages) < 2 or not self.messages[-1].content:
             return False
         last, before = self.messages[-1], self.messages[:-1]

@@ -76,7 +76,6 @@ class StoredPlan(NamedTuple):
 
     @property
     def is_completed(self) -> bool:
-        """Whether everything is done that was to be done."""
         return {*self.plan["step_statuses"]} <= {"completed"} and not self.fell_short
 
 

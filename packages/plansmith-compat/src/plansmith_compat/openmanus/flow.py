@@ -28,6 +28,7 @@ from plansmith.plan.steps import LONGEST_TIMEOUT_S
 from plansmith.ports import Call, ChatModel, PlanStore
 from plansmith.runs.replan import Rounds
 from plansmith_compat.calling import await_value, verdict_of
+from plansmith_compat.openmanus import book
 from plansmith_compat.openmanus.agents import (
     LLM,
     BaseFlow,
@@ -37,13 +38,7 @@ from plansmith_compat.openmanus.agents import (
     llm_of,
     spec_names,
 )
-from plansmith_compat.openmanus.book import (
-    AGENT_KEEPS,
-    PlanStepStatus,
-    StoredPlan,
-    plan_text,
-    whole,
-)
+from plansmith_compat.openmanus.book import AGENT_KEEPS, PlanStepStatus, StoredPlan
 from plansmith_compat.openmanus.dialect import NAME, split_tag
 from plansmith_compat.openmanus.schema import AgentState, Message, ToolError
 from plansmith_compat.openmanus.tool import PlanningTool
@@ -285,7 +280,7 @@ class PlanningFlow(BaseFlow):
         plan = self.planning_tool.plans.get(self.active_plan_id)
         if plan is None:
             return f"Error: Plan with ID {self.active_plan_id} not found"
-        return plan_text(whole(self.active_plan_id, plan))
+        return book.plan_text(book.whole(self.active_plan_id, plan))
 
     async def _finalize_plan(self) -> str:
         """Returns a summary by the model, else by an agent; says what is not done."""

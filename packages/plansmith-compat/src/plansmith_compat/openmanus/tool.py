@@ -179,7 +179,6 @@ class PlanningTool(BaseTool):
         return known is None or any(plan.get(name) != each for name, each in known.plan.items())
 
     async def execute(self, *, command: str = "", **given: Any) -> PlanningResult:
-        """Executes a command; returns mistakes as `error`."""
         try:
             _check(command, given)
             await self.save()

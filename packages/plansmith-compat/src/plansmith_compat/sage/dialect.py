@@ -51,8 +51,7 @@ def _steps(value: Json) -> Sequence[Json] | None:
         return value if any(map(is_step, value)) else None
     if not isinstance(value, dict):
         return None
-    inner = (value[key] for key in _WRAPPERS if isinstance(value.get(key), list))
-    return next((each for each in inner if isinstance(each, list)), None)
+    return next((each for key in _WRAPPERS if isinstance(each := value.get(key), list)), None)
 
 
 def read(value: Json) -> Reading:

@@ -51,7 +51,6 @@ class MapFunction(ABC):
 
     @property
     def logger(self) -> Any:
-        """The pipeline's logger, or one of this class."""
         own = logging.getLogger(f"{__name__}.{type(self).__name__}")
         return getattr(self.ctx, "logger", None) or own
 

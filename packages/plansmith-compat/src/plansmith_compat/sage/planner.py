@@ -22,14 +22,8 @@ from plansmith.plan.planning import Planned, PlanRequest, only_stands_in
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.sentence import in_language
 from plansmith.ports import ChatModel, ContextBlock, Delta, Prompt
-from plansmith_compat.calling import (
-    KnownContext,
-    Tell,
-    await_value,
-    in_own_loop,
-    in_thread,
-    stream_events,
-)
+from plansmith_compat import calling
+from plansmith_compat.calling import Tell, in_own_loop, in_thread
 from plansmith_compat.sage.dialect import is_step, write
 from plansmith_compat.sage.operators import BaseProfile, MapFunction, briefing_of, with_settings
 from plansmith_planner.context.fence import fence
@@ -102,7 +96,9 @@ def ask(generator: GeneratorLike, data: Sequence[Any]) -> str:
         model = cast("ChatModel", generator)
         return in_own_loop(read_answer(model.stream(Prompt(messages)))).text
     answer = cast("Any", getattr(generator, "execute", generator))(data)
-    return _answer_text(in_own_loop(await_value(answer)) if inspect.isawaitable(answer) else answer)
+    return _answer_text(
+        in_own_loop(calling.await_value(answer)) if inspect.isawaitable(answer) else answer
+    )
 
 
 def _answer_text(answer: object) -> str:
@@ -286,7 +282,7 @@ class LLMPlanner(MapFunction):
             steps = await self._make(profile_system_prompt, user_query, tools, think)
             tell({"type": "plan", "steps": steps})
 
-        return stream_events(work)
+        return calling.stream_events(work)
 
     async def aplan(
         self, profile_system_prompt: str | BaseProfile, user_query: str, tools: Manifest
@@ -391,7 +387,7 @@ class LLMPlanner(MapFunction):
             clock=SystemClock(),
             # Only these, so that a tool that was not shown is as unknown as an invented one.
             tools=tool_specs(offered),
-            sources=[KnownContext(self._memory_blocks)],
+            sources=[calling.KnownContext(self._memory_blocks)],
             settings=PlannerSettings(
                 top_k=max(1, len(offered)),
                 max_steps=self.max_steps,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, Protocol, SupportsIndex, cast
+from typing import Any, Final, Literal, Protocol, SupportsIndex, cast
 
 from plansmith.app import Plansmith
 from plansmith.check.autofix import autofix
@@ -55,13 +55,6 @@ _DECIDE: Final = {
 _NOTHING: Final = "（没有可执行的步骤或工具返回空结果）"
 
 
-class Runnable(NamedTuple):
-    """A plan, None if nothing can run, and an observation for each step that cannot."""
-
-    plan: Plan | None
-    unusable: list[dict[str, Any]]
-
-
 def runnable(
     steps: Sequence[PlanStep],
     tools: Mapping[str, Any],
@@ -70,8 +63,10 @@ def runnable(
     most: int,
     is_worded: bool,
     is_summed_up: bool,
-) -> Runnable:
-    """Returns the plan of a list of steps, at most so many; what is missing is asked for.
+) -> tuple[Plan | None, list[dict[str, Any]]]:
+    """Returns the plan of a list of steps, at most so many, and an observation for each misfit.
+
+    What is missing is asked for; without anything that can run the plan is None.
 
     With `is_worded` a model words the replies from the results, else they are said as they are
     written. With `is_summed_up` a list without a reply gets one that sums the results up.
@@ -82,7 +77,7 @@ def runnable(
     if not isinstance(whole, Plan) or write(whole).value != list(steps):
         whole = read(cast("Json", listed)).plan
     if whole is None:
-        return Runnable(None, [])
+        return None, []
     specs = tool_specs(tools)
     locale = locale_of(query)
     plan = autofix(whole.replace(goal=query, locale=locale), specs).plan
@@ -90,7 +85,7 @@ def runnable(
     usable = salvage(plan, errors, max_steps=len(plan.steps)) if errors else plan
     unusable = _unusable(listed, errors)
     if usable is None:
-        return Runnable(None, unusable)
+        return None, unusable
     final_steps = [_exact_reply(step, is_worded=is_worded) for step in usable.steps]
     if is_summed_up and not any(isinstance(step, ReplyStep) for step in final_steps):
         results = "\n".join(str(Ref(step.id)) for step in final_steps if isinstance(step, ToolStep))
@@ -98,7 +93,7 @@ def runnable(
         name = next(each for each in ("summary", "summary_of_all") if each not in ids)
         instruction = f"{_SUM_UP[locale.startswith('zh')]}\n\n{results}"
         final_steps.append(ReplyStep(id=name, instruction=instruction))
-    return Runnable(usable.replace(steps=tuple(final_steps)), unusable)
+    return usable.replace(steps=tuple(final_steps)), unusable
 
 
 def _step(entry: Any) -> PlanStep:
@@ -297,7 +292,6 @@ class AgentRuntime(MapFunction):
 
     @property
     def observations(self) -> list[dict[str, Any]]:
-        """The result of each tool step of the last query."""
         return self.result["observations"] if self.result is not None else []
 
     @property
@@ -307,7 +301,6 @@ class AgentRuntime(MapFunction):
         return cast("LLMPlanner", self.planner) if ours else None
 
     def step(self, user_query: str) -> StepResult:
-        """Plans a query, runs the plan, and returns reply, observations and plan."""
         return in_own_loop(self.answer(user_query))
 
     def step_stream(self, user_query: str) -> Iterator[dict[str, Any]]:
@@ -365,7 +358,6 @@ class AgentRuntime(MapFunction):
         return await self._resume(run_id, answer_run)
 
     def decide(self, *, approve: bool, run_id: str = "", by: str = _CALLER) -> StepResult:
-        """Approves a new plan that waits, or rejects it, and goes on."""
         return in_own_loop(self.adecide(approve=approve, run_id=run_id, by=by))
 
     async def adecide(self, *, approve: bool, run_id: str = "", by: str = _CALLER) -> StepResult:
@@ -410,7 +402,7 @@ class AgentRuntime(MapFunction):
             reply = "\n".join(dict.fromkeys([str(steps[0].get("text", "")), own.failure]))
             failed = f"Planning failed: {own.failure}"
             return self._keep_result(None, StepResult(reply, plan=steps, error=failed))
-        given = runnable(
+        plan, unusable = runnable(
             steps,
             manifest,
             query,
@@ -418,12 +410,12 @@ class AgentRuntime(MapFunction):
             is_worded=self._wording(query, persona) is not None,
             is_summed_up=self.summarizer is not None,
         )
-        if given.plan is None:
-            return self._keep_result(None, result_of(None, steps, given.unusable))
+        if plan is None:
+            return self._keep_result(None, result_of(None, steps, unusable))
         async with self._smith(query, persona) as smith:
-            run = await self._run_plan(smith, given.plan, persona, query, tell)
+            run = await self._run_plan(smith, plan, persona, query, tell)
             earlier = await failed_before(smith, run)
-        return self._keep_result(run, result_of(run, steps, [*given.unusable, *earlier]))
+        return self._keep_result(run, result_of(run, steps, [*unusable, *earlier]))
 
     def _keep_result(self, run: Run | None, result: StepResult) -> StepResult:
         self.run, self.result = run, result

@@ -91,7 +91,6 @@ class InformationNode:
     """
 
     async def apply(self, state: State) -> Updates:
-        """Returns the updates of the state: `current_plan` and `information_next_node`."""
         reading, again = _read(state), {keys.PLAN_ITERATIONS: _iterations(state) + 1}
         if reading.plan is None or has_errors(list(reading.problems)):
             why = nodes.text_of(state.get(keys.PLANNER_ERROR) or nodes.error_text(reading.problems))
@@ -124,7 +123,6 @@ class HumanFeedbackNode:
     """
 
     async def apply(self, state: State) -> Updates:
-        """Returns the updates of the state, with the next node."""
         data: Mapping[str, Any] = nodes.feedback_data(state) | nodes.feedback_data(
             state.get(keys.HUMAN_FEEDBACK)
         )

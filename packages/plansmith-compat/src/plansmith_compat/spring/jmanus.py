@@ -228,7 +228,6 @@ class PublishedTemplates:
         self._stopping: set[asyncio.Task[Run]] = set()
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """Returns one tool per template, with its parameters and the effects of its steps."""
         known = await self._smith.runs.intake.environment(None)
         made: list[ToolSpec] = []
         for each in self._templates.values():
@@ -382,14 +381,12 @@ class JManus:
         return await self.smith.runs.run(run_id)
 
     async def status(self, run_id: str) -> Json:
-        """Returns the plan with the status and the result of each step."""
         run = await self.smith.get(run_id)
         if run.plan is None:
             return {"planTemplateId": run.id, "steps": [], "summary": run.report}
         return write_as("jmanus", run.plan, run).value
 
     async def details(self, run_id: str) -> list[Json]:
-        """Returns every event, with who caused it and when."""
         return [event.to_json() async for event in self.smith.events(run_id)]
 
     async def stop(self, run_id: str, *, by: str = "") -> Run:

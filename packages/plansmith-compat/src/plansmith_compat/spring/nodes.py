@@ -236,7 +236,6 @@ class PlanExecutorNode:
     agents: Sequence[AgentSpec] = (SQL_WRITER, CODER)
 
     async def apply(self, state: State) -> Updates:
-        """Returns the updates of the state, with the next node."""
         output = state.get(keys.PLANNER_NODE_OUTPUT)
         reading = self.validate(output)
         if reading.plan is None or has_errors(list(reading.problems)):
@@ -259,7 +258,6 @@ class PlanExecutorNode:
         return valid | _next(reading.plan, state)
 
     def validate(self, output: object) -> Reading:
-        """Returns the plan in the planner's output, and all of its problems."""
         reading = read_output(output, nl2sql.TITLE, read)
         if reading.plan is None:
             return reading
@@ -352,7 +350,6 @@ class HumanFeedbackNode:
     """
 
     async def apply(self, state: State) -> Updates:
-        """Returns the updates of the state, with the next node."""
         data = feedback_data(state.get(keys.HUMAN_FEEDBACK_DATA))
         # A state of the original has a person's rejections among the repairs.
         own = state.get(keys.HUMAN_REJECTION_COUNT) is not None
@@ -434,9 +431,8 @@ class DataAgent:
             return await self._execute(await self._only_sql(question, thread_id, by))
         given: dict[str, Any] = {"dialect": "spring", "mode": "review" if human_review else ""}
         run = await turns.plan(self.smith, question, thread_id=thread_id, by=by, **given)
-        if human_review and not moves.sees_first(
-            run
-        ):  # it answered a question that did not ask for it
+        # A message that answered a question did not ask for a look.
+        if human_review and not moves.sees_first(run):
             await self.smith.runs.ask_for_review(run.id, SEEN_FIRST)
             run = await self.smith.get(run.id)
         return await self._execute(run)
@@ -497,7 +493,6 @@ class DataAgent:
         return self.state(await self.smith.runs.run(run.id) if runs else run)
 
     def state(self, run: Run) -> Updates:
-        """Returns a run under the keys of the graph's state."""
         plan = run.plan
         self._hashes.pop(run.id, None)
         self._hashes[run.id] = plan.hash if plan is not None else ""
@@ -541,13 +536,11 @@ def _questions_text(run: Run) -> str:
 
 
 def _next_node(plan: Plan, run: Run, current: int) -> str:
-    match next_move(run):
-        case moves.Over():
-            return keys.END
-        case AwaitReview() | moves.AwaitAnswer():
-            return keys.HUMAN_FEEDBACK_NODE
-        case _:
-            pass
+    move = next_move(run)
+    if isinstance(move, moves.Over):
+        return keys.END
+    if isinstance(move, AwaitReview | moves.AwaitAnswer):
+        return keys.HUMAN_FEEDBACK_NODE
     if current > len(plan.steps):
         return keys.REPORT_GENERATOR_NODE
     return node_of(plan.steps[current - 1]) or keys.END

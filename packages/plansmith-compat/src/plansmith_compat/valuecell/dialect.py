@@ -7,15 +7,8 @@ from datetime import datetime
 from importlib.resources import files
 from typing import Final, cast
 
-from plansmith.formats.dialect import (
-    Dialect,
-    Reading,
-    Writing,
-    closed,
-    in_order,
-    plain_text,
-    plan_schema,
-)
+from plansmith.formats import dialect
+from plansmith.formats.dialect import Dialect, Reading, Writing
 from plansmith.formats.native import read as read_native
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -192,10 +185,8 @@ def _tasks(
             continue
         fields = notes.fields(_without_run(task, notes), _TASK_FIELDS, aliases=_ALIASES)
         title, query = raw_text(fields.get("title")), raw_text(fields.get("query"))
-        agent, name = (
-            habits.text_of(fields.get("agent_name")),
-            ids.make(fields.get("task_id"), place),
-        )
+        agent = habits.text_of(fields.get("agent_name"))
+        name = ids.make(fields.get("task_id"), place)
         if not agent or not (query or title):
             missing = "agent_name" if not agent else "query"
             message = Sentence("task {place} has no '{missing}'", place=place, missing=missing)
@@ -273,7 +264,7 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
     tasks: list[Json] = []
     fields: list[Json] = []
     guidance = ""
-    for step in in_order(plan):
+    for step in dialect.in_order(plan):
         if isinstance(step, AgentStep):
             tasks.append(_task(step, _timing(plan, step.id, notes), run, notes))
         elif isinstance(step, AskStep) and step.id == GUIDANCE:
@@ -348,22 +339,27 @@ def schema() -> dict[str, Json]:
     names = ("title", "query", "agent_name")
     task: dict[str, Json] = dict.fromkeys(names, text)
     task |= {"pattern": {"type": "string", "enum": ["once", "recurring"]}}
-    task |= {"schedule_config": closed(config, ())}
+    task |= {"schedule_config": dialect.closed(config, ())}
     properties: dict[str, Json] = {
-        "tasks": {"type": "array", "items": closed(task, names)},
+        "tasks": {"type": "array", "items": dialect.closed(task, names)},
         "adequate": {"type": "boolean"},
         "reason": text,
         "guidance_message": text,
-        "user_input": {"type": "array", "items": closed({"name": text, "description": text})},
+        "user_input": {
+            "type": "array",
+            "items": dialect.closed({"name": text, "description": text}),
+        },
     }
-    return plan_schema("ValueCell planner response", properties, ("tasks", "adequate", "reason"))
+    return dialect.plan_schema(
+        "ValueCell planner response", properties, ("tasks", "adequate", "reason")
+    )
 
 
 def asks(plan: Plan) -> tuple[str, ...]:
     """Returns the fields that the planner wants from the person before it goes on."""
     questions = [step for step in plan.steps if isinstance(step, AskStep)]
     fields = [step.question for step in questions if step.id.startswith(_FIELD)]
-    return tuple(plain_text(each) for each in fields)
+    return tuple(dialect.plain_text(each) for each in fields)
 
 
 _PROMPT: Final = files("plansmith_compat.valuecell") / "prompts" / "valuecell.md"

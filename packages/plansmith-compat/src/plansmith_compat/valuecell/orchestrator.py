@@ -18,20 +18,9 @@ from plansmith.plan.schedules import Schedule
 from plansmith.plan.thread import Reading
 from plansmith.ports import ChatModel, ContextBlock
 from plansmith_compat.calling import events_during
-from plansmith_compat.valuecell import models
-from plansmith_compat.valuecell.conversations import (
-    Conversations,
-    handed_over,
-    is_asked,
-    place_of,
-    times_of,
-)
-from plansmith_compat.valuecell.models import (
-    Response,
-    SuperAgentDecision,
-    SuperAgentOutcome,
-    UserInput,
-)
+from plansmith_compat.valuecell import conversations, models
+from plansmith_compat.valuecell.conversations import Conversations, is_asked, place_of, times_of
+from plansmith_compat.valuecell.models import Response, SuperAgentOutcome, UserInput
 from plansmith_compat.valuecell.planner import Ask, PlanService, RemoteConnections
 from plansmith_planner.context.gather import TIME, time_text
 from plansmith_planner.context.history import TITLE, recall
@@ -107,7 +96,9 @@ class SuperAgent:
         if self.conversations is None:  # else the orchestrator keeps it
             await self._alone.keep_reply(user_input, decided.answer)
         return SuperAgentOutcome(
-            decision=SuperAgentDecision.ANSWER, answer_content=decided.answer, reason=decided.reason
+            decision=models.SuperAgentDecision.ANSWER,
+            answer_content=decided.answer,
+            reason=decided.reason,
         )
 
     def _model(self) -> ChatModel | None:
@@ -128,7 +119,7 @@ class SuperAgent:
 
 def _handoff(query: str, reason: str) -> SuperAgentOutcome:
     return SuperAgentOutcome(
-        decision=SuperAgentDecision.HANDOFF_TO_PLANNER,
+        decision=models.SuperAgentDecision.HANDOFF_TO_PLANNER,
         enriched_query=query,
         # Rules pass on whatever they are asked, and say no more about it.
         reason=reason or "the request needs a plan",
@@ -146,7 +137,6 @@ class SuperAgentService:
         return self.super_agent.name
 
     def run(self, user_input: UserInput) -> AsyncIterator[OutcomeOrText]:
-        """Yields what the super agent says; it can be awaited too."""
         outcomes = self.super_agent.run(user_input)
         outcomes = outcomes.__aiter__() if hasattr(outcomes, "__aiter__") else outcomes
         return cast("AsyncIterator[OutcomeOrText]", Outcomes(outcomes))
@@ -293,7 +283,7 @@ class AgentOrchestrator:
         if service is None or target not in ("", service.name):
             return user_input
         async for outcome in service.run(user_input):
-            if not isinstance(outcome, models.SuperAgentOutcome):
+            if not isinstance(outcome, SuperAgentOutcome):
                 talk.send("message", content=outcome)
             elif outcome.decision is models.SuperAgentDecision.ANSWER:
                 answer = outcome.answer_content or outcome.reason or ""
@@ -301,7 +291,7 @@ class AgentOrchestrator:
                 await self._conversations.keep_reply(user_input, answer)
                 return None
             else:
-                query = handed_over(outcome.enriched_query or "", user_input.query)
+                query = conversations.handed_over(outcome.enriched_query or "", user_input.query)
                 known = {"query": query, "own_words": user_input.own_words or user_input.query}
                 user_input = user_input.model_copy(update=known)
         return user_input.model_copy(update={"target_agent_name": "", "triaged": True})

@@ -297,7 +297,6 @@ class ExecutionPlanner:
         return agentcard_to_prompt(card) if card else _NOT_FOUND
 
     def tool_get_enabled_agents(self) -> str:
-        """Returns the cards of all agents that plans may use, as Markdown."""
         return "\n".join(
             f"<{name}>\n{agentcard_to_prompt(card)}\n</{name}>\n"
             for name, card in planable(self.agent_connections).items()
@@ -413,7 +412,6 @@ class PlanService:
         return self._registry.get_prompt(conversation_id)
 
     def provide_user_response(self, conversation_id: str, response: str) -> bool:
-        """Answers the question of a conversation; false if there is none."""
         return self._registry.provide_response(conversation_id, response)
 
     def clear_pending_request(self, conversation_id: str) -> None:

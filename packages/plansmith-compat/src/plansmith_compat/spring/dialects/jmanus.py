@@ -7,15 +7,8 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Final
 
-from plansmith.formats.dialect import (
-    Dialect,
-    Reading,
-    closed,
-    id_losses,
-    in_order,
-    order_losses,
-    plan_schema,
-)
+from plansmith.formats import dialect
+from plansmith.formats.dialect import Dialect, Reading
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import PARAMS, Ref, escape_text, literal, pieces
@@ -196,17 +189,17 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     value |= {"planningThinking": plan.thought} if plan.thought else {}
     only = plan.steps[0] if len(plan.steps) == 1 else None
     if isinstance(only, ReplyStep):
-        notes.problems += id_losses([only], title=TITLE)
+        notes.problems += dialect.id_losses([only], title=TITLE)
         habits.step_losses(only, ("instruction", "style"), title=TITLE, notes=notes)
         answer = _template_text(only.instruction, only.id, notes)
         worded: dict[str, Json] = {"directResponse": True, "userRequest": answer}
         direct: dict[str, Json] = {"directResponse": answer}
         return value | (direct if only.style == "exact" else worded) | {"steps": []}
-    steps = [step for step in in_order(plan) if not isinstance(step, ReplyStep)]
-    notes.problems += id_losses(steps, title=TITLE)
+    steps = [step for step in dialect.in_order(plan) if not isinstance(step, ReplyStep)]
+    notes.problems += dialect.id_losses(steps, title=TITLE)
     # For agent steps, `inputs_loss` notes differing inputs one by one.
     if not all(isinstance(step, AgentStep) for step in steps):
-        notes.problems += order_losses(plan, steps, title=TITLE)
+        notes.problems += dialect.order_losses(plan, steps, title=TITLE)
     for step in plan.steps:
         if isinstance(step, ReplyStep):
             habits.no_such_step(step, title=TITLE, notes=notes)
@@ -273,10 +266,10 @@ def schema() -> dict[str, Json]:
         "command": {"type": "string", "enum": ["create"]},
         "planningThinking": text,
         "title": text,
-        "steps": {"type": "array", "items": closed(step)},
+        "steps": {"type": "array", "items": dialect.closed(step)},
         "directResponse": text,
     }
-    return plan_schema("JManus plan", fields)
+    return dialect.plan_schema("JManus plan", fields)
 
 
 _PROMPT: Final = files("plansmith_compat.spring") / "prompts" / "jmanus.md"
