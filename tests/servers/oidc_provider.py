@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import json
 import secrets
-import socket
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -15,7 +13,6 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import jwt
-import uvicorn
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
@@ -23,6 +20,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
+from tests.needs import free_port
+from tests.servers.ticks import running
 
 from plansmith_server.team.oidc import challenge
 
@@ -129,18 +128,7 @@ async def provider() -> AsyncIterator[Provider]:
         Route("/authorize", made.authorize),
         Route("/token", made.token, methods=["POST"]),
     ]
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        made.issuer = f"http://127.0.0.1:{sock.getsockname()[1]}"
-        config = uvicorn.Config(Starlette(routes=routes), log_config=None, lifespan="off")
-        server = uvicorn.Server(config)
-        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-        server.capture_signals = contextlib.nullcontext  # type: ignore[assignment]
-        task = asyncio.create_task(server.serve(sockets=[sock]))
-        try:
-            while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
-                await asyncio.sleep(0)
-            yield made
-        finally:
-            server.should_exit = True
-            await task
+    port = free_port()
+    made.issuer = f"http://127.0.0.1:{port}"
+    async with running(Starlette(routes=routes), port):
+        yield made

@@ -100,7 +100,8 @@ class Paused:
     model = SimpleNamespace(id="their-model", provider="their-provider")
 
     def __init__(self, content: Any) -> None:
-        self.content = content
+        is_answer = isinstance(content, dict)
+        self.content = vc.PlannerResponse.model_validate(content) if is_answer else content
         self.field = SimpleNamespace(description="Which ticker?", value=None)
         self.tools = [SimpleNamespace(user_input_schema=[self.field])]
 
@@ -122,7 +123,7 @@ async def ticker(request: vc.UserInputRequest) -> None:
 async def test_a_planning_agent_of_the_program_pauses_and_its_plan_runs_like_any_other() -> None:
     worker = Member("Research")
     smith = smith_of(None, worker)
-    agent = Paused(vc.PlannerResponse.model_validate(answer(task())))
+    agent = Paused(answer(task()))
     planner = ExecutionPlanner(RemoteConnections(smith), agent=agent)
     plan = await planner.create_plan(asked("look at it"), ticker, "t1")
     assert agent.field.value == "AAPL"
@@ -136,16 +137,11 @@ async def test_a_planning_agent_of_the_program_pauses_and_its_plan_runs_like_any
     [
         (RuntimeError("it broke"), "it broke"),
         ("no plan", "malformed response: no plan"),
-        (vc.PlannerResponse.model_validate(answer(task("Hidden"))), "unsupported agents"),
-        (vc.PlannerResponse.model_validate(answer(task("Made up"))), "their-model"),
+        (answer(task("Hidden")), "unsupported agents"),
+        (answer(task("Made up")), "their-model"),
+        (answer(adequate=False, reason="too vague"), "too vague"),
         (
-            vc.PlannerResponse.model_validate(answer(adequate=False, reason="too vague")),
-            "too vague",
-        ),
-        (
-            vc.PlannerResponse.model_validate(
-                answer(task(pattern="recurring", schedule_config={"daily_time": "noon"}))
-            ),
+            answer(task(pattern="recurring", schedule_config={"daily_time": "noon"})),
             "When should it run, such as daily at 09:30",
         ),
     ],
@@ -165,7 +161,7 @@ async def test_what_a_hostile_planning_agent_gives_is_guidance_and_runs_nothing(
 async def test_a_plan_of_a_program_that_changes_something_still_waits_for_its_approval() -> None:
     worker = Member("Research", effect=Effect.WRITE)
     smith = smith_of(None, worker)
-    agent = Paused(vc.PlannerResponse.model_validate(answer(task())))
+    agent = Paused(answer(task()))
     planner = ExecutionPlanner(RemoteConnections(smith), agent=agent)
     desk = vc.AgentOrchestrator(vc.PlanService(RemoteConnections(smith), planner))
     events = await send(desk, asked())
@@ -420,10 +416,7 @@ def kept(**fields: Any) -> vc.Task:
 
 @pytest.mark.parametrize("end", ["complete", "fail", "cancel"])
 async def test_the_task_manager_changes_tasks_only_as_their_status_allows(end: str) -> None:
-    service, why = (
-        vc.TaskService(vc.TaskManager(vc.InMemoryTaskStore())),
-        ["broken"] * (end == "fail"),
-    )
+    service, why = vc.TaskService(vc.TaskManager()), ["broken"] * (end == "fail")
     task = kept(task_id="t1", remote_task_ids=["r1"])
     await service.update_task(task)
     assert await service.get_task("t1") == task
@@ -447,9 +440,8 @@ async def test_the_task_manager_cancels_the_open_tasks_of_one_conversation() -> 
         await service.update_task(each)
     assert await service.cancel_conversation_tasks("c1") == 1
     assert await service.cancel_conversation_tasks("c1") == 0
-    assert [each.task_id for each in await store.list_tasks(status=vc.TaskStatus.CANCELLED)] == [
-        "a"
-    ]
+    [cancelled] = await store.list_tasks(status=vc.TaskStatus.CANCELLED)
+    assert cancelled.task_id == "a"
     assert len(await store.list_tasks(conversation_id="c2", user_id="u", limit=5)) == 1
     assert await store.delete_task("a") is True
     assert await store.task_exists("a") is False
