@@ -81,13 +81,13 @@ Rome sold **most**, Bergen least.
 """
 
 
-def consent(stage: Stage, **more: Any) -> str:
+def consent(stage: Stage) -> str:
     """A run that asks before it writes what it read over a file that is there."""
     work = stage.folder / "work"
     (work / "draft.md").write_text(NOTES)
     (work / "summary.md").write_text(NOTES.replace("Rome", "Oslo").replace("**most**", "most"))
     read = {"id": "read", "tool": "files.read", "inputs": {"path": "draft.md"}}
-    inputs = {"path": "summary.md", "text": "{{read.text}}", "overwrite": True, **more}
+    inputs = {"path": "summary.md", "text": "{{read.text}}", "overwrite": True}
     return run_until(stage, "asking", read, {"id": "save", "tool": "files.write", "inputs": inputs})
 
 
