@@ -70,7 +70,9 @@ class Story(Workers):
         self.first = ["kill", "post", "fire", "post", "run", "post"]
 
     async def spawn(self, *words: str) -> None:
-        closed = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.DEVNULL)
+        closed: dict[str, Any] = dict.fromkeys(
+            ("stdin", "stdout", "stderr"), asyncio.subprocess.DEVNULL
+        )
         tools = ("--tools", str(self.folder / "tools.py"))
         self.others.append(await self.begin(*words, *tools, **closed))
 

@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.waiting import until
@@ -34,7 +35,10 @@ class Folder(Workers):
     async def execute(self, *words: str) -> asyncio.subprocess.Process:
         """A command as a process of its own."""
         own = ("--no-input", "--tools", str(self.folder / "tools.py"))
-        pipes = {"stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.PIPE}
+        pipes: dict[str, Any] = {
+            "stdout": asyncio.subprocess.PIPE,
+            "stderr": asyncio.subprocess.PIPE,
+        }
         return await self.begin(*words, *(own if words[0] != "show" else ()), **pipes)
 
     async def listed(self) -> tuple[str, bool]:
