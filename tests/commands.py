@@ -37,5 +37,5 @@ def typed(
             code = main(list(words))
         except SystemExit as stop:
             code = int(stop.code or 0)
-    said = capsys.readouterr()
-    return Told(code, said.out, said.err)
+    output = capsys.readouterr()
+    return Told(code, output.out, output.err)

@@ -61,22 +61,22 @@ class Popen(STARTED[Any]):
 
     def _execute_child(self, *options: Any) -> None:
         original = STARTED._execute_child  # type: ignore[attr-defined]
-        asked = inspect.signature(original).bind(self, *options).arguments
-        if not _can_fork(asked):
+        request = inspect.signature(original).bind(self, *options).arguments
+        if not _can_fork(request):
             original(self, *options)
             return
-        given = (asked["p2cread"], asked["c2pwrite"], asked["errwrite"])
-        ends = [own if end == -1 else end for own, end in enumerate(given)]
+        given = (request["p2cread"], request["c2pwrite"], request["errwrite"])
+        streams = [own if stream == -1 else stream for own, stream in enumerate(given)]
         self.pid = _Server.running().fork(
-            asked["args"][1:],
-            ends,
-            folder=os.fspath(asked["cwd"] or Path.cwd()),
-            environment=dict(os.environ if asked["env"] is None else asked["env"]),
-            new_session=asked["start_new_session"],
+            request["args"][1:],
+            streams,
+            folder=os.fspath(request["cwd"] or Path.cwd()),
+            environment=dict(os.environ if request["env"] is None else request["env"]),
+            new_session=request["start_new_session"],
         )
         self._child_created = True
         names = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
-        self._close_pipe_fds(*(asked[name] for name in names))  # type: ignore[attr-defined]
+        self._close_pipe_fds(*(request[name] for name in names))  # type: ignore[attr-defined]
 
 
 class _Own(str):
@@ -151,31 +151,31 @@ class _Commands(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
 class _Command(socketserver.BaseRequestHandler):
     def handle(self) -> None:
-        asked, ends, _, _ = socket.recv_fds(self.request, LONGEST, 3)
-        words, folder, environment = json.loads(asked)
+        request, streams, _, _ = socket.recv_fds(self.request, LONGEST, 3)
+        words, folder, environment = json.loads(request)
         process = Popen(
             [sys.executable, "-m", "plansmith_cli", *words],
             cwd=folder,
             env=environment,
-            stdin=ends[0],
-            stdout=ends[1],
-            stderr=ends[2],
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
         )
-        for end in ends:
-            os.close(end)
+        for stream in streams:
+            os.close(stream)
         code = process.wait()
         self.request.send(str(code if code >= 0 else 128 - code).encode())
 
 
-def _can_fork(asked: dict[str, Any]) -> bool:
+def _can_fork(request: dict[str, Any]) -> bool:
     """Whether a command is one of this Python that needs nothing which only a start can give."""
-    words, environment = asked["args"], asked["env"] or {}
+    words, environment = request["args"], request["env"] or {}
     if isinstance(words, str | bytes) or sys.platform != "linux":
         return False
     if len(words) < 2 or str(words[0]) != sys.executable:
         return False
     is_command = words[1] in ("-m", "-c") or not str(words[1]).startswith("-")
-    is_plain = all(asked.get(name, value) == value for name, value in LEFT_OUT.items())
+    is_plain = all(request.get(name, value) == value for name, value in LEFT_OUT.items())
     own_seed = environment.get("PYTHONHASHSEED") != os.environ.get("PYTHONHASHSEED")
     return is_command and is_plain and not (environment and own_seed)
 
@@ -207,14 +207,14 @@ class _Server:
     def fork(
         self,
         words: Sequence[str | Path],
-        ends: Sequence[int],
+        streams: Sequence[int],
         *,
         folder: str,
         environment: dict[str, str],
         new_session: bool,
     ) -> int:
         """Fork a process with these standard streams; return its id."""
-        asked = {
+        request = {
             "words": [str(word) for word in words],
             "folder": folder,
             "environment": environment,
@@ -222,7 +222,7 @@ class _Server:
         }
         with self._asking, _adopting():
             socket.send_fds(
-                self._ours, [json.dumps(asked).encode("utf-8", "surrogateescape")], ends
+                self._ours, [json.dumps(request).encode("utf-8", "surrogateescape")], streams
             )
             return int(self._ours.recv(LONGEST))
 
@@ -247,20 +247,20 @@ def _serve(connection: socket.socket) -> None:
     gc.disable()  # what is imported stays, and a fork need not copy it to look for garbage
     _import_all()
     while True:
-        asked, ends, _, _ = socket.recv_fds(connection, LONGEST, 3)
-        if not asked:
+        message, streams, _, _ = socket.recv_fds(connection, LONGEST, 3)
+        if not message:
             return
-        wanted = json.loads(asked)
-        _import(wanted["words"])
+        request = json.loads(message)
+        _import(request["words"])
         gc.freeze()
         own = _fork_twice()
         if not own:
             gc.enable()
-            _become(wanted, ends)
-            _end(_run_to_the_end(*wanted["words"]))
+            _become(request, streams)
+            _end(_run_to_the_end(*request["words"]))
         connection.send(str(own).encode())
-        for end in ends:
-            os.close(end)
+        for stream in streams:
+            os.close(stream)
 
 
 def _import_all() -> None:
@@ -297,27 +297,27 @@ def _import(words: Sequence[str]) -> None:
             importlib.import_module(words[1])
 
 
-def _become(wanted: dict[str, Any], ends: Sequence[int]) -> None:
+def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
     """Run the command in this process as a start of Python would."""
-    for own, end in enumerate(ends):
-        os.dup2(end, own)
+    for own, stream in enumerate(streams):
+        os.dup2(stream, own)
     for number in [int(each.name) for each in Path("/proc/self/fd").iterdir()]:
         if number > 2:
             with suppress(OSError):  # the list itself is closed by now
                 os.close(number)
-    if wanted["new_session"]:
+    if request["new_session"]:
         os.setsid()
         if os.isatty(0):
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     # A shell that runs tests in the background lets them ignore it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.chdir(wanted["folder"])
+    os.chdir(request["folder"])
     os.environ.clear()
-    os.environ.update(wanted["environment"])
+    os.environ.update(request["environment"])
     time.tzset()
     _open_streams(through=bool(os.environ.get("PYTHONUNBUFFERED")))
-    is_file = not wanted["words"][0].startswith("-")
-    near = Path(wanted["folder"], wanted["words"][0]).parent if is_file else wanted["folder"]
+    is_file = not request["words"][0].startswith("-")
+    near = Path(request["folder"], request["words"][0]).parent if is_file else request["folder"]
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:1] = [str(near), *filter(None, paths)]
 

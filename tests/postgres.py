@@ -5,6 +5,7 @@ It needs the programs of Debian's package postgresql; nothing is installed here.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -16,6 +17,8 @@ from pathlib import Path
 
 import pytest
 from tests.needs import free_port, lacks
+
+_numbers = itertools.count(1)
 
 
 class NoServerError(Exception):
@@ -37,12 +40,14 @@ class Server:
     def dsn_of(self, database: str, user: str = "plansmith") -> str:
         return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
 
-    def new_database(self, name: str) -> str:
+    def new_database(self, name: str = "") -> str:
+        name = name or f"own_{next(_numbers)}"
         self.sql(f"CREATE DATABASE {name}")
         return self.dsn_of(name)
 
     def sql(self, statement: str, *, database: str = "postgres") -> str:
-        command = ["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", self.dsn_of(database)]
+        name = database.rpartition("/")[2]  # of an address, too
+        command = ["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", self.dsn_of(name)]
         return self._do(*command, "-c", statement)
 
     def start(self) -> None:
@@ -110,6 +115,14 @@ def postgres_server() -> Iterator[Server]:
         lacks("initdb")
     with private_server() as server:
         yield server
+
+
+def store_url(kind: str, request: pytest.FixtureRequest) -> str:
+    """A new store for a test: a file, or a database of its own."""
+    if kind != "postgres":
+        return f"sqlite:///{request.getfixturevalue('tmp_path') / 'runs.db'}"
+    server: Server = request.getfixturevalue("postgres_server")
+    return server.new_database()
 
 
 def installed() -> Path | None:

@@ -36,8 +36,8 @@ class AllowedSkip:
 
 def why(report: Report) -> str:
     """The reason that a skip gives."""
-    told = report.longrepr
-    return str(told[2] if isinstance(told, tuple) else told).removeprefix("Skipped: ")
+    text = report.longrepr
+    return str(text[2] if isinstance(text, tuple) else text).removeprefix("Skipped: ")
 
 
 def read_list(path: Path) -> list[AllowedSkip]:

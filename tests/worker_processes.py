@@ -67,7 +67,8 @@ class Workers:
     logs: list[Path] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        (self.folder / "tools.py").write_text(TOOLS)
+        if not (self.folder / "tools.py").exists():
+            (self.folder / "tools.py").write_text(TOOLS)
         home = self.folder / "config" / "plansmith"
         home.mkdir(parents=True, exist_ok=True)
         (home / "config.toml").write_text(f"[run]\nlease_s = {self.lease_s}\n")
@@ -89,40 +90,43 @@ class Workers:
     def queue(self) -> DbosQueue:
         return DbosQueue(self.url, str(self.folder.resolve()))
 
-    async def start(
-        self,
-        machine: str,
-        *options: str,
-        tools: str = "tools.py",
-        ready: bool = True,
-        is_forked: bool = True,
+    async def begin(
+        self, *words: str, machine: str = "", is_forked: bool = True, **options: Any
     ) -> asyncio.subprocess.Process:
-        """Start a worker that seems to be on a machine of its own; wait until it takes runs."""
+        """Start a command of plansmith on the store, as if on a machine of this name."""
+        made = forked.create_subprocess_exec if is_forked else asyncio.create_subprocess_exec
+        return await made(
+            *(sys.executable, "-m", "plansmith_cli", *words, "--store", self.url),
+            env={**self.environment, **({"PLANSMITH_MACHINE": machine} if machine else {})},
+            cwd=self.folder,
+            **options,
+        )
+
+    async def begin_logged(
+        self, machine: str, *words: str, tools: str = "tools.py", is_forked: bool = True
+    ) -> asyncio.subprocess.Process:
+        """Start a command that goes on for long; what it prints for people is its log."""
         log = self.folder / f"log-{machine}-{len(self.processes)}"
+        words = (*words, "--tools", str(self.folder / tools), "--model", "demo")
         with log.open("wb") as out:
-            made = forked.create_subprocess_exec if is_forked else asyncio.create_subprocess_exec
-            process = await made(
-                *(sys.executable, "-m", "plansmith_cli", "serve", "worker", "--store", self.url),
-                *("--tools", str(self.folder / tools), "--model", "demo", *options),
-                stderr=out,
-                env={**self.environment, "PLANSMITH_MACHINE": machine},
-                cwd=self.folder,
-            )
+            process = await self.begin(*words, machine=machine, is_forked=is_forked, stderr=out)
         self.processes.append(process)
         self.logs.append(log)
+        return process
+
+    async def start(
+        self, machine: str, *options: str, ready: bool = True, **how: Any
+    ) -> asyncio.subprocess.Process:
+        """Start a worker that seems to be on a machine of its own; wait until it takes runs."""
+        process = await self.begin_logged(machine, "serve", "worker", *options, **how)
         if ready:
-            await until(lambda: "SIGTERM" in log.read_text() or process.returncode is not None)
-            assert process.returncode is None, log.read_text()
+            await until(lambda: "SIGTERM" in self.log(process) or process.returncode is not None)
+            assert process.returncode is None, self.log(process)
         return process
 
     async def command(self, *words: str) -> tuple[int, Any]:
         """Run a command of plansmith; return its exit code and its JSON."""
-        process = await forked.create_subprocess_exec(
-            *(sys.executable, "-m", "plansmith_cli", *words, "--store", self.url, "--json"),
-            stdout=asyncio.subprocess.PIPE,
-            env=self.environment,
-            cwd=self.folder,
-        )
+        process = await self.begin(*words, "--json", stdout=asyncio.subprocess.PIPE)
         out, _ = await process.communicate()
         return process.returncode or 0, json.loads(out)
 

@@ -30,8 +30,8 @@ class Halting:
         self._halt_left, self._halt_write, self._halt_only = number, write, only
         self._halt_signal, self._halt_before = sends, before
 
-    async def append(self, *given: Any, **told: Any) -> None:
-        await self._done("append", given[0], lambda: super(Halting, self).append(*given, **told))  # type: ignore[misc]
+    async def append(self, *given: Any, **more: Any) -> None:
+        await self._done("append", given[0], lambda: super(Halting, self).append(*given, **more))  # type: ignore[misc]
 
     async def put_records(self, records: Any) -> Any:
         call = super().put_records  # type: ignore[misc]

@@ -73,13 +73,13 @@ def called(service: Path) -> int:
 
 async def main(store: str, service: Path, zero: float, calls: int, when: str) -> None:
     """Keep the schedules until the service was called so often, by whomever."""
-    kept = halting_store(store)
+    halting = halting_store(store)
     if when == "claim":
-        kept.halt(write="put_records", only=claims)
+        halting.halt(write="put_records", only=claims)
     elif when == "create":
-        kept.halt(only=lambda events: events[0].number == 1)
+        halting.halt(only=lambda events: events[0].number == 1)
     smith = Plansmith(
-        tools=[Service(service, dies=when == "call")], store=kept, clock=FastClock(zero)
+        tools=[Service(service, dies=when == "call")], store=halting, clock=FastClock(zero)
     )
     keeping = asyncio.ensure_future(smith.schedules.keep())
     while called(service) < calls:

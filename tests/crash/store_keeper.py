@@ -62,7 +62,7 @@ async def main(path: Path) -> None:
     smith = Plansmith(tools=[look], store=store)
     plan = Plan.model_validate({"goal": "see", "steps": [{"id": "a", "tool": "look"}]})
     run = await smith.submit(plan)
-    deeds: dict[str, Callable[[], Awaitable[Any]]] = {
+    actions: dict[str, Callable[[], Awaitable[Any]]] = {
         "run": lambda: smith.runs.run(run.id),
         "list": smith.runs,
         "doctor": lambda: diagnose(f"sqlite:///{path}"),
@@ -75,8 +75,8 @@ async def main(path: Path) -> None:
         "schedules": lambda: store.records("schedule"),
         "news": lambda: store.wait_news(0),
     }
-    for name, deed in deeds.items():
-        await deed()
+    for name, action in actions.items():
+        await action()
         sys.stdout.write(f"{name}: {locks(path)}\n")
     await smith.close()
     sys.stdout.write(f"opened: {opened}\n")

@@ -53,9 +53,9 @@ async def write_on(store: Store, run: str) -> None:
     if last is None:
         # Parts of one step, as those of a map: as many as there is time for.
         plan = Plan.model_validate({"goal": "go", "steps": [{"id": "s", "tool": "go"}]})
-        begun = following(run, None, RunCreated(request="go"), PlanProposed(plan=plan))
-        await store.append(begun)
-        last = begun[-1]
+        first = following(run, None, RunCreated(request="go"), PlanProposed(plan=plan))
+        await store.append(first)
+        last = first[-1]
     while True:
         number = last.number // 2
         result: Json = {"run": run, "step": number, "text": "x" * (number % 300)}

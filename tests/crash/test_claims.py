@@ -7,16 +7,16 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from tests import forked
 from tests.crash.halting import halting_store
-from tests.crash.worker import Service, act_twice, approved
-from tests.postgres import Server
+from tests.crash.worker import Service, act_twice
+from tests.postgres import store_url
 from tests.waiting import until
+from tests.worker_processes import Workers, approved
 
 from plansmith import RunStatus
 from plansmith.app import Plansmith
@@ -30,21 +30,8 @@ from plansmith.testing import FakeClock
 ROOT = Path(__file__).parents[2]
 
 
-@dataclass
-class World:
+class World(Workers):
     """A store, a file of effects, and processes that may seem to be on several machines."""
-
-    url: str
-    folder: Path
-    processes: list[asyncio.subprocess.Process] = field(default_factory=list)
-
-    @property
-    def effects(self) -> list[str]:
-        return [name for _, name, _ in Service(self.folder).calls]
-
-    def let(self, *names: str) -> None:
-        for name in names:
-            (self.folder / f"go-{name}").touch()
 
     def smith(self) -> Plansmith:
         return Plansmith(tools=[Service(self.folder)], store=halting_store(self.url))
@@ -53,7 +40,7 @@ class World:
         async with self.smith() as smith:
             return await approved(smith, act_twice())
 
-    async def start(
+    async def execute(
         self, run: str, *options: str, machine: str, lease_s: float = 2
     ) -> asyncio.subprocess.Process:
         process = await forked.create_subprocess_exec(
@@ -66,6 +53,13 @@ class World:
         self.processes.append(process)
         return process
 
+    async def finish(self, run: str, answer: str) -> None:
+        """A person says how the call ended that was cut off, and the run goes on to its end."""
+        async with self.smith() as smith:
+            await smith.answer(run, "unknown:a", answer, by="ada")
+            assert (await smith.run(run)).status is RunStatus.DONE
+        assert self.effects == ["a", "b"]
+
     async def events(self, run: str) -> list[e.Event]:
         async with self.smith() as smith:
             return list(await smith.store.events(run))
@@ -75,7 +69,7 @@ class World:
         return stat.rpartition(")")[2].split()[0] == "T"
 
 
-async def told(process: asyncio.subprocess.Process) -> str:
+async def output_of(process: asyncio.subprocess.Process) -> str:
     async with asyncio.timeout(250):
         out, _ = await process.communicate()
     return out.decode()
@@ -83,32 +77,24 @@ async def told(process: asyncio.subprocess.Process) -> str:
 
 async def taken_over(world: World, run: str) -> str:
     """Starts processes on another machine, one after the other, until one of them gets the run."""
-    while (said := await told(await world.start(run, machine="two"))).startswith("busy"):
+    while (output := await output_of(await world.execute(run, machine="two"))).startswith("busy"):
         continue
-    return said
+    return output
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    url = f"sqlite:///{tmp_path / 'runs.db'}"
-    if request.param == "postgres":
-        server: Server = request.getfixturevalue("postgres_server")
-        url = server.new_database(f"claims_{abs(hash(request.node.name))}")
-    made = World(url, tmp_path)
+    made = World(tmp_path, store_url(request.param, request))
     yield made
     made.let("a", "b")
-    for process in made.processes:
-        if process.returncode is None:
-            process.send_signal(signal.SIGCONT)
-            process.kill()
-            await process.wait()
+    await made.stop_all()
 
 
 async def test_a_stopped_process_whose_run_was_taken_over_wakes_and_neither_writes_nor_calls(
     world: World,
 ) -> None:
     run = await world.approved()
-    first = await world.start(run, machine="one")
+    first = await world.execute(run, machine="one")
     await until(lambda: world.effects == ["a"])
     first.send_signal(signal.SIGSTOP)
     # Another machine takes it over once the lease is over: the call that was cut off is asked.
@@ -117,14 +103,11 @@ async def test_a_stopped_process_whose_run_was_taken_over_wakes_and_neither_writ
     assert isinstance(before[-1].body, e.QuestionAsked)
     world.let("a")
     first.send_signal(signal.SIGCONT)
-    assert (await told(first)).startswith(("asking", "busy"))
+    assert (await output_of(first)).startswith(("asking", "busy"))
     assert await world.events(run) == before
     assert world.effects == ["a"]
     world.let("b")
-    async with world.smith() as smith:
-        await smith.answer(run, "unknown:a", "done", by="ada")
-        assert (await smith.run(run)).status is RunStatus.DONE
-    assert world.effects == ["a", "b"]
+    await world.finish(run, "done")
 
 
 async def test_a_process_stopped_between_the_start_of_a_step_and_its_call_does_not_call_later(
@@ -132,58 +115,54 @@ async def test_a_process_stopped_between_the_start_of_a_step_and_its_call_does_n
 ) -> None:
     run = await world.approved()
     # The first append begins the run and its first step.
-    first = await world.start(run, "stop=1", machine="one")
+    first = await world.execute(run, "stop=1", machine="one")
     await until(lambda: world.is_stopped(first))
     assert world.effects == []
     assert await taken_over(world, run) == "asking\n"
     first.send_signal(signal.SIGCONT)
-    assert not (await told(first)).startswith("done")
+    assert not (await output_of(first)).startswith("done")
     assert world.effects == []
     world.let("a", "b")
-    async with world.smith() as smith:
-        await smith.answer(run, "unknown:a", "retry", by="ada")
-        assert (await smith.run(run)).status is RunStatus.DONE
-    assert world.effects == ["a", "b"]
+    await world.finish(run, "retry")
 
 
 async def test_a_run_is_taken_by_force_from_a_process_in_the_middle_of_a_call(world: World) -> None:
     run = await world.approved()
-    first = await world.start(run, machine="one", lease_s=60)
+    first = await world.execute(run, machine="one", lease_s=60)
     await until(lambda: world.effects == ["a"])
-    other = await told(await world.start(run, machine="two", lease_s=60))
+    other = await output_of(await world.execute(run, machine="two", lease_s=60))
     assert other.startswith("busy")
     assert f"process {first.pid} on the machine one" in other
-    assert await told(await world.start(run, "force", machine="two", lease_s=60)) == "asking\n"
+    assert (
+        await output_of(await world.execute(run, "force", machine="two", lease_s=60)) == "asking\n"
+    )
     world.let("a", "b")
-    assert not (await told(first)).startswith("done")
+    assert not (await output_of(first)).startswith("done")
     assert world.effects == ["a"]
     events = await world.events(run)
-    [taken] = [each for each in events if isinstance(each.body, e.RunResumed)]
-    assert isinstance(taken.body, e.RunResumed)
-    assert taken.by == e.Actor(kind="person", name="ada")
-    assert f"process {first.pid} on the machine one" in taken.body.reason
-    async with world.smith() as smith:
-        await smith.answer(run, "unknown:a", "done", by="ada")
-        assert (await smith.run(run)).status is RunStatus.DONE
-    assert world.effects == ["a", "b"]
+    [resumed] = [each for each in events if isinstance(each.body, e.RunResumed)]
+    assert isinstance(resumed.body, e.RunResumed)
+    assert resumed.by == e.Actor(kind="person", name="ada")
+    assert f"process {first.pid} on the machine one" in resumed.body.reason
+    await world.finish(run, "done")
 
 
 async def test_a_killed_process_of_another_machine_keeps_its_run_until_its_lease_is_over(
     world: World,
 ) -> None:
     run = await world.approved()
-    first = await world.start(run, machine="one", lease_s=30)
+    first = await world.execute(run, machine="one", lease_s=30)
     await until(lambda: world.effects == ["a"])
     first.kill()
     await first.wait()
-    assert (await told(await world.start(run, machine="two"))).startswith("busy")
+    assert (await output_of(await world.execute(run, machine="two"))).startswith("busy")
     # On its own machine it is known at once that it is dead.
-    assert await told(await world.start(run, machine="one")) == "asking\n"
+    assert await output_of(await world.execute(run, machine="one")) == "asking\n"
     assert world.effects == ["a"]
 
 
 async def test_a_program_cannot_take_a_run_from_a_living_process(tmp_path: Path) -> None:
-    world = World(f"sqlite:///{tmp_path / 'runs.db'}", tmp_path)
+    world = World(tmp_path, f"sqlite:///{tmp_path / 'runs.db'}")
     run = await world.approved()
     async with world.smith() as smith:
         await halting_store(world.url).claim(run, "m - - 1 1")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import os
 import sqlite3
@@ -16,7 +15,7 @@ import pytest
 from tests import forked
 from tests.commands import Told, typed
 from tests.crash.test_owners import owner_of
-from tests.postgres import Server
+from tests.postgres import Server, store_url
 from tests.unit.server.house import serving, tool_step
 
 from plansmith import Plan, RunStatus, StepStatus, tool
@@ -34,7 +33,6 @@ from plansmith_postgres.store import PostgresStore
 ADA = e.Actor(kind="person", name="ada")
 SYSTEM = e.Actor(kind="system")
 Store = DatabaseStore
-_numbers = itertools.count(1)
 
 
 class World:
@@ -79,12 +77,8 @@ def opened(url: str) -> Store:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    store: Store = SqliteStore(tmp_path / "runs.db")
-    if request.param == "postgres":
-        server: Server = request.getfixturevalue("postgres_server")
-        store = PostgresStore(server.new_database(f"damaged_{next(_numbers)}"))
-    made = World(store)
+async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
+    made = World(opened(store_url(request.param, request)))
     yield made
     await made.smith.close()
 
@@ -116,12 +110,12 @@ async def test_a_run_that_does_not_fold_is_shown_as_it_stood_and_goes_on_after_a
 ) -> None:
     run = await world.approved()
     await world.force(run, e.RunStarted(hash="0" * 64), e.RunPaused())
-    shown = await world.smith.get(run)
-    assert shown.plan is not None
-    assert "its hash is not the hash of the current plan" in shown.damage
-    assert f"plansmith store repair {run}" in shown.damage
-    assert [each.damage for each in await world.smith.runs()] == [shown.damage]
-    for deed in (
+    loaded = await world.smith.get(run)
+    assert loaded.plan is not None
+    assert "its hash is not the hash of the current plan" in loaded.damage
+    assert f"plansmith store repair {run}" in loaded.damage
+    assert [each.damage for each in await world.smith.runs()] == [loaded.damage]
+    for action in (
         world.smith.runs.run(run),
         world.smith.pause(run),
         world.smith.cancel(run),
@@ -129,7 +123,7 @@ async def test_a_run_that_does_not_fold_is_shown_as_it_stood_and_goes_on_after_a
         verify(world.store, run),
     ):
         with pytest.raises(JournalDamaged, match="repair"):
-            await deed
+            await action
     assert world.paid == []
     repaired = await world.smith.runs.journals.repair(run, by="ada")
     assert (repaired.damage, repaired.status) == ("", RunStatus.PAUSED)
@@ -149,9 +143,9 @@ async def test_an_event_that_fails_half_way_leaves_nothing_in_what_is_shown(worl
     await journal.append(e.RunStarted(hash=journal.plan_hash), e.StepStarted(step="a", key="k"))
     stood = journal.run
     await world.force(run, e.StepFailed(step="a", error="no", cost="much"))
-    shown = (await world.smith.runs.journals.load(run)).run
-    assert "step_failed" in shown.damage
-    assert shown.steps == stood.steps
+    loaded = (await world.smith.runs.journals.load(run)).run
+    assert "step_failed" in loaded.damage
+    assert loaded.steps == stood.steps
 
 
 async def test_a_call_that_was_made_is_not_made_again_because_its_record_was_set_aside(
@@ -209,12 +203,12 @@ async def test_a_row_that_cannot_be_read_is_said_and_the_run_waits_for_a_person(
         [last] = file.execute("SELECT max(position) FROM events").fetchone()
         file.execute(DAMAGES[damage].format(last=last))
     findings = await diagnose(f"sqlite:///{tmp_path / 'runs.db'}")
-    [told] = [each for each in findings if each.subject == f"run {run}"]
-    assert f"plansmith store repair {run}" in told.hint
+    [finding] = [each for each in findings if each.subject == f"run {run}"]
+    assert f"plansmith store repair {run}" in finding.hint
     world = World(SqliteStore(tmp_path / "runs.db"))
-    shown = await world.smith.get(run)
-    assert shown.damage
-    assert not shown.is_approved
+    loaded = await world.smith.get(run)
+    assert loaded.damage
+    assert not loaded.is_approved
     repaired = await world.smith.runs.journals.repair(run, by="ada")
     assert repaired.paused
     assert "1 events cannot be read" in repaired.reason
@@ -258,10 +252,7 @@ def damage_file(path: Path, run: str, change: str) -> None:
 async def test_a_damaged_last_row_keeps_no_other_run_from_going_on(
     kind: str, change: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    url, name = f"sqlite:///{tmp_path / 'runs.db'}", f"heads_{next(_numbers)}"
-    if kind == "postgres":
-        server: Server = request.getfixturevalue("postgres_server")
-        url = server.new_database(name)
+    url = store_url(kind, request)
     world = World(opened(url))
     damaged, other = [await world.approved() for _ in range(2)]
     last = len(await world.store.events(damaged))
@@ -269,15 +260,15 @@ async def test_a_damaged_last_row_keeps_no_other_run_from_going_on(
     if kind == "postgres":
         where = f"run = '{damaged}' AND number = {last}"
         statement = f"UPDATE plansmith.events SET {ANYWHERE[change]} WHERE {where}"
-        request.getfixturevalue("postgres_server").sql(statement, database=name)
+        request.getfixturevalue("postgres_server").sql(statement, database=url)
     else:
         damage_file(tmp_path / "runs.db", damaged, IN_A_FILE[change])
     world = World(opened(url))
     assert list(await world.store.open_runs()) == [damaged, other]
     with pytest.raises(JournalDamaged, match=f"plansmith store repair {damaged}"):
         await world.smith.runs.resume_all()
-    shown = {run.id: bool(run.damage) for run in await world.smith.runs()}
-    assert shown == {damaged: True, other: False}
+    listed = {run.id: bool(run.damage) for run in await world.smith.runs()}
+    assert listed == {damaged: True, other: False}
     assert (await world.smith.runs.run(other)).status is RunStatus.DONE
     assert (await world.smith.runs.journals.repair(damaged, by="ada")).damage == ""
     await world.smith.close()
@@ -440,14 +431,14 @@ async def test_a_whole_run_that_was_deleted_by_hand_is_noticed_and_one_by_a_verb
 
 
 async def test_postgres_notices_a_missing_end_and_a_missing_run(postgres_server: Server) -> None:
-    name = f"ends_{next(_numbers)}"
-    store = PostgresStore(postgres_server.new_database(name))
+    url = postgres_server.new_database()
+    store = PostgresStore(url)
     for run in ("a", "b", "c"):
         await store.append(journal(run, 20))
     assert await store.delete_run("c")
     assert await missing_runs(store) == []
     postgres_server.sql(
-        "DELETE FROM plansmith.events WHERE run = 'a' AND number = 20", database=name
+        "DELETE FROM plansmith.events WHERE run = 'a' AND number = 20", database=url
     )
     with pytest.raises(JournalDamaged, match="the end of run a is missing"):
         await store.events("a")
@@ -456,7 +447,7 @@ async def test_postgres_notices_a_missing_end_and_a_missing_run(postgres_server:
     assert (await store.sound("a")).last == 20
     postgres_server.sql(
         "DELETE FROM plansmith.events WHERE run = 'b'; DELETE FROM plansmith.runs WHERE id = 2",
-        database=name,
+        database=url,
     )
     [found] = await missing_runs(store)
     assert "1 of 2 runs" in found.message

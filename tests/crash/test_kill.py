@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from tests import forked
-from tests.crash.worker import Service, approved, twenty_steps
+from tests.crash.worker import Service, twenty_steps
+from tests.worker_processes import approved
 
 from plansmith import RunStatus, StepStatus
 from plansmith.app import Plansmith
@@ -76,7 +77,7 @@ async def test_a_killed_run_ends_or_asks_and_repeats_nothing_blindly(
 
     calls = Counter(map(tuple, Service(tmp_path).calls))
     known = {body.step for body in recorded}
-    for (tool, name, _), count in calls.items():
+    for (name, tool, _), count in calls.items():
         if tool == "write":
             assert count == 1
         if name in known:
@@ -120,14 +121,11 @@ async def test_two_executors_record_each_result_once(round_: int, tmp_path: Path
 
 
 CHILD = """
-import asyncio, json, sys
-from pathlib import Path
+import asyncio, sys
 from plansmith import Effect, Plansmith, ToolSpec
+from plansmith.ports import TextDelta
 from plansmith.store.sqlite import SqliteStore
 from plansmith_planner.settings import PlannerSettings
-from plansmith.store.sqlite import SqliteStore
-from plansmith_cli.config import Settings
-from plansmith.ports import TextDelta
 
 class Half:
     name = "half"

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import re
 import signal
-import sys
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +13,8 @@ from typing import Any
 
 import httpx
 import pytest
-from tests import forked
+from tests.crash.test_several_servers import Machine, started
+from tests.worker_processes import Workers
 
 from plansmith import Plan, tool
 from plansmith.app import Plansmith
@@ -35,7 +34,7 @@ from plansmith.ports import Call
 @tool(effect="write")
 def mark(name: str, call: Call) -> str:
     """Leave a mark."""
-    handle = os.open(os.environ["EFFECTS"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    handle = os.open(os.environ["HERE"] + "/effects", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(handle, f"{call.key}\\n".encode())
     os.close(handle)
     time.sleep(0.05)
@@ -56,84 +55,57 @@ HAPPENS = ["post"] * 6 + ["run"] * 2 + ["fire"] + ["kill"] * 3 + ["stop"] * 2
 Process = asyncio.subprocess.Process
 
 
-class Story:
+class Story(Workers):
     """The processes, the file of effects, and the dice."""
 
     def __init__(self, folder: Path, seed: int) -> None:
-        self.folder = folder
-        self.dice = random.Random(seed)
-        self.url = f"sqlite:///{folder / 'runs.db'}"
-        self.effects = folder / "effects"
-        self.acknowledged: set[str] = set()
-        self.server: Process | None = None
-        self.client: httpx.AsyncClient | None = None
-        self.others: list[Process] = []
-        self.kills = 0
-        self.begin = ["kill", "post", "fire", "post", "run", "post"]
         (folder / "tools.py").write_text(TOOLS)
         (folder / "plan.json").write_text(PLAN.model_dump_json(exclude_defaults=True))
+        super().__init__(folder, f"sqlite:///{folder / 'runs.db'}", lease_s=20)
+        self.dice = random.Random(seed)
+        self.acknowledged: set[str] = set()
+        self.server: Machine | None = None
+        self.others: list[Process] = []
+        self.kills = 0
+        self.first = ["kill", "post", "fire", "post", "run", "post"]
 
-    @property
-    def marks(self) -> list[str]:
-        return self.effects.read_text().split() if self.effects.exists() else []
-
-    async def spawn(self, *words: str) -> Process:
-        more = {"EFFECTS": str(self.effects), "XDG_DATA_HOME": str(self.folder / "data")}
-        return await forked.create_subprocess_exec(
-            *(sys.executable, "-m", "plansmith_cli", *words, "--store", self.url),
-            *("--tools", str(self.folder / "tools.py")),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE if words[0] == "serve" else asyncio.subprocess.DEVNULL,
-            env=os.environ | more,
-            cwd=self.folder,
+    async def spawn(self, *words: str) -> None:
+        closed: dict[str, Any] = dict.fromkeys(
+            ("stdin", "stdout", "stderr"), asyncio.subprocess.DEVNULL
         )
+        tools = ("--tools", str(self.folder / "tools.py"))
+        self.others.append(await self.begin(*words, *tools, **closed))
 
-    async def serve(self) -> None:
-        """Start the server, if there is none."""
-        if self.server is not None and self.server.returncode is None:
-            return
-        token = self.folder / "token"
-        self.server = await self.spawn(
-            *("serve", "--no-browser", "--port", "0", "--token-file", str(token)),
-            *("--model", "demo"),
-        )
-        assert self.server.stderr is not None
-        line = (await self.server.stderr.readline()).decode()
-        found = re.search(r"(http://[^/]+)/\?token=", line)
-        assert found, line + (await self.server.stderr.read()).decode()
-        asyncio.ensure_future(self.server.stderr.read()).add_done_callback(lambda _: None)
-        headers = {"Authorization": f"Bearer {token.read_text().strip()}"}
-        if self.client is not None:
-            await self.client.aclose()
-        self.client = httpx.AsyncClient(
-            verify=False, base_url=found[1], headers=headers, timeout=10
-        )
+    async def serve(self) -> Machine:
+        """The server; it is started if there is none."""
+        if self.server is None or self.server.process.returncode is not None:
+            if self.server is not None:
+                await self.server.client.aclose()
+            self.server = await started(self, "")
+            self.server.client.timeout = httpx.Timeout(10)
+        return self.server
 
-    async def post(self) -> None:
+    async def post(self, client: httpx.AsyncClient) -> None:
         """A run over HTTP; what was answered is acknowledged."""
-        assert self.client is not None
         with suppress(httpx.HTTPError):
-            made = await self.client.post("/v1/runs", json={"plan": PLAN.to_json()})
+            made = await client.post("/v1/runs", json={"plan": PLAN.to_json()})
             if made.status_code == 202:
                 run = made.json()
                 self.acknowledged.add(run["id"])
                 path = f"/v1/runs/{run['id']}/decision"
-                await self.client.post(path, json={"approve": run["hash"]})
+                await client.post(path, json={"approve": run["hash"]})
 
     async def turn(self, schedule: str) -> None:
         """One thing that happens: a run begins somewhere, or a process is hit."""
-        await self.serve()
+        server = await self.serve()
         # Each of them once, and then as it falls.
-        first = self.begin.pop() if self.begin else ""
-        match first or self.dice.choice(HAPPENS):
+        match self.first.pop() if self.first else self.dice.choice(HAPPENS):
             case "post":
-                await self.post()
+                await self.post(server.client)
             case "run":
-                words = ("run", "plan.json", "--approve-plan", PLAN.hash, "--no-input")
-                self.others.append(await self.spawn(*words))
+                await self.spawn("run", "plan.json", "--approve-plan", PLAN.hash, "--no-input")
             case "fire":
-                self.others.append(await self.spawn("schedule", "run-now", schedule))
+                await self.spawn("schedule", "run-now", schedule)
             case "kill":
                 self.hit(signal.SIGKILL)
             case _:
@@ -142,7 +114,8 @@ class Story:
         await asyncio.sleep(self.dice.uniform(0.0, 0.6))
 
     def hit(self, how: signal.Signals) -> Process | None:
-        alive = [each for each in [self.server, *self.others] if each and each.returncode is None]
+        processes = [*self.others, *([self.server.process] if self.server else [])]
+        alive = [each for each in processes if each.returncode is None]
         if not alive:
             return None
         victim = self.dice.choice(alive)
@@ -164,11 +137,9 @@ class Story:
         async with asyncio.timeout(120):
             for each in self.others:
                 await each.wait()
-        if self.server is not None and self.server.returncode is None:
-            self.server.kill()
-            await self.server.wait()
-        if self.client is not None:
-            await self.client.aclose()
+        await self.stop_all()
+        if self.server is not None:
+            await self.server.client.aclose()
 
 
 async def settle(story: Story, smith: Plansmith) -> None:
@@ -182,7 +153,7 @@ async def settle(story: Story, smith: Plansmith) -> None:
         for run in begun:
             for question in run.questions:
                 key = run.steps[question.removeprefix("unknown:")].key
-                word = "done" if key in story.marks else "retry"
+                word = "done" if key in story.effects else "retry"
                 await smith.answer(run.id, question, word, by="ada")
             await smith.runs.run(run.id)
     pytest.fail("some run is stuck")
@@ -194,7 +165,7 @@ async def play(folder: Path, turns: int, seed: int) -> None:
     @tool(effect="write")
     def mark(name: str, call: Call) -> str:
         """Leave a mark."""
-        with story.effects.open("a") as file:
+        with (folder / "effects").open("a") as file:
             file.write(f"{call.key}\n")
         return name
 
@@ -213,7 +184,7 @@ async def play(folder: Path, turns: int, seed: int) -> None:
     async with Plansmith(tools=[mark], store=story.url) as smith:
         await settle(story, smith)
         known = {run.id: run for run in await smith.runs()}
-        marks = Counter(story.marks)
+        marks = Counter(story.effects)
         assert story.acknowledged <= known.keys(), "an acknowledged run is lost"
         assert {key.split("/")[0] for key in marks} <= known.keys(), "a run that acted is lost"
         assert set(marks.values()) <= {1}, "something was done twice"

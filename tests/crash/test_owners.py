@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests import forked
 from tests.waiting import until
 from tests.worker_processes import Workers, acting, approved
 
@@ -33,26 +32,23 @@ class Folder(Workers):
         async with self.smith() as smith:
             return await approved(smith, acting("a", "b"))
 
-    async def begin(self, *words: str) -> asyncio.subprocess.Process:
+    async def execute(self, *words: str) -> asyncio.subprocess.Process:
         """A command as a process of its own."""
         own = ("--no-input", "--tools", str(self.folder / "tools.py"))
-        return await forked.create_subprocess_exec(
-            *(sys.executable, "-m", "plansmith_cli", *words, "--store", self.url),
-            *(own if words[0] != "show" else ()),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=self.environment,
-            cwd=self.folder,
-        )
+        pipes: dict[str, Any] = {
+            "stdout": asyncio.subprocess.PIPE,
+            "stderr": asyncio.subprocess.PIPE,
+        }
+        return await self.begin(*words, *(own if words[0] != "show" else ()), **pipes)
 
     async def listed(self) -> tuple[str, bool]:
         """The status of the one run in the list of runs, and whether it is interrupted."""
         _, [run] = await self.command("runs")
         return run["status"], run["interrupted"]
 
-    async def told(self, *words: str) -> tuple[int | None, str]:
+    async def output_of(self, *words: str) -> tuple[int | None, str]:
         """What a command says, and its exit code."""
-        process = await self.begin(*words)
+        process = await self.execute(*words)
         async with asyncio.timeout(120):
             out, err = await process.communicate()
         return process.returncode, (out + err).decode()
@@ -69,12 +65,12 @@ async def test_a_run_of_a_living_process_is_taken_by_no_other_even_while_that_is
     folder: Folder,
 ) -> None:
     run = await folder.approved()
-    first = await folder.begin("go", run)
+    first = await folder.execute("go", run)
     await until(lambda: folder.effects == ["a"])
     first.send_signal(signal.SIGSTOP)
     folder.let()
     for words in (("go", run), ("go", "--all")):
-        code, text = await folder.told(*words)
+        code, text = await folder.output_of(*words)
         assert code == 5, text
         assert f"is being run by process {first.pid}" in text
     assert folder.effects == ["a"]
@@ -83,7 +79,7 @@ async def test_a_run_of_a_living_process_is_taken_by_no_other_even_while_that_is
         await first.communicate()
     assert first.returncode == 0
     assert folder.effects == ["a", "b"]
-    code, text = await folder.told("go", run)
+    code, text = await folder.output_of("go", run)
     assert (code, folder.effects) == (0, ["a", "b"]), text
 
 
@@ -91,18 +87,18 @@ async def test_a_run_whose_process_died_is_interrupted_and_its_lost_call_is_aske
     folder: Folder,
 ) -> None:
     run = await folder.approved()
-    first = await folder.begin("go", run)
+    first = await folder.execute("go", run)
     await until(lambda: folder.effects == ["a"])
     living = await folder.listed()
     first.kill()
     await first.communicate()
     assert (living, await folder.listed()) == (("running", False), ("running", True))
-    assert "Its process has ended" in (await folder.told("show", run))[1]
+    assert "Its process has ended" in (await folder.output_of("show", run))[1]
     folder.let()
-    code, text = await folder.told("go", run)
+    code, text = await folder.output_of("go", run)
     assert code == 5
     assert "unknown:s0" in text
-    code, text = await folder.told("answer", run, "unknown:s0", "done", "--go")
+    code, text = await folder.output_of("answer", run, "unknown:s0", "done", "--go")
     assert code == 0, text
     assert folder.effects == ["a", "b"]
 

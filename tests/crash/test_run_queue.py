@@ -45,7 +45,7 @@ async def taking(queue: DbosQueue, advancing: Advancing, name: str) -> AsyncIter
 
 @pytest.fixture
 async def queue(postgres_server: Server, tmp_path: Path) -> AsyncIterator[DbosQueue]:
-    made = DbosQueue(postgres_server.new_database(f"queue_{abs(hash(tmp_path))}"), str(tmp_path))
+    made = DbosQueue(postgres_server.new_database(), str(tmp_path))
     yield made
     await made.close()
 
@@ -58,8 +58,9 @@ async def test_a_run_waits_once_as_plain_json_and_all_workers_together_keep_to_t
     for run in (*runs, *runs):
         assert await queue.add(run)
     assert await queue.waiting() == runs
-    database = queue.address.rpartition("/")[2]
-    found = postgres_server.sql(f"SELECT inputs FROM {SCHEMA}.workflow_input", database=database)
+    found = postgres_server.sql(
+        f"SELECT inputs FROM {SCHEMA}.workflow_input", database=queue.address
+    )
     assert [json.loads(line)["positionalArgs"] for line in found.splitlines()] == [
         [r] for r in runs
     ]

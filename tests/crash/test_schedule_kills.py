@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import signal
 import sys
 import time
@@ -16,7 +15,7 @@ import pytest
 from tests import forked
 from tests.crash.halting import halting_store
 from tests.crash.scheduler import PLAN, START, FastClock, Service
-from tests.postgres import Server
+from tests.postgres import store_url
 from tests.waiting import until
 
 from plansmith.app import Plansmith
@@ -24,7 +23,6 @@ from plansmith.plan.schedules import FireState, Schedule
 from plansmith.plan.timing import Timing
 
 ROOT = Path(__file__).parents[2]
-_numbers = itertools.count(1)
 
 
 class Scene:
@@ -72,11 +70,7 @@ async def ended(process: Process) -> int:
 async def test_two_processes_on_one_store_start_each_instant_once(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    store = f"sqlite:///{tmp_path / 'store.db'}"
-    if kind == "postgres":
-        server: Server = request.getfixturevalue("postgres_server")
-        store = server.new_database(f"schedule_kills_{next(_numbers)}")
-    scene = Scene(store, tmp_path)
+    scene = Scene(store_url(kind, request), tmp_path)
     schedule = await scene.add(Timing(every_minutes=1))
     keepers = [await scene.keeper(4) for _ in range(2)]
     assert [await ended(each) for each in keepers] == [0, 0]

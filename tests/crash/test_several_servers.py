@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import re
 import signal
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
-from tests import forked
 from tests.postgres import Server
 from tests.unit.server.house import plan
 from tests.waiting import until
-from tests.worker_processes import TOOLS
+from tests.worker_processes import Workers
 
 STEPS = (
     {"id": "a", "kind": "tool", "tool": "act", "inputs": {"name": "a"}},
@@ -32,6 +29,7 @@ STEPS = (
 class Machine:
     """A server that seems to be on a machine of its own."""
 
+    workers: Workers
     process: asyncio.subprocess.Process
     client: httpx.AsyncClient
 
@@ -41,6 +39,15 @@ class Machine:
     async def run(self, run: str) -> Any:
         return (await self.client.get(f"/v1/runs/{run}")).json()
 
+    async def until(self, run: str, status: str) -> Any:
+        """The run once it stands so."""
+
+        async def is_there() -> bool:
+            return bool((await self.run(run))["status"] == status)
+
+        await until(is_there)
+        return await self.run(run)
+
     async def post(self, path: str, body: Any) -> Any:
         answer = await self.client.post(path, json=body)
         assert answer.status_code < 300, answer.text
@@ -48,64 +55,47 @@ class Machine:
 
     async def follow(self, run: str, wanted: str, *, after: int = 0) -> list[str]:
         """Follow a run until an event of a type; return the types."""
-        seen: list[str] = []
+        types: list[str] = []
         where: dict[str, str | int] = {"run": run, "after": after}
         async with self.client.stream("GET", "/v1/events", params=where) as stream:
             async for line in stream.aiter_lines():
                 if line.startswith("data: ") and "body" in line:
-                    seen.append(json.loads(line[6:])["body"]["type"])
-                    if seen[-1] == wanted:
-                        return seen
-        return seen
+                    types.append(json.loads(line[6:])["body"]["type"])
+                    if types[-1] == wanted:
+                        return types
+        return types
+
+
+async def started(workers: Workers, name: str, *options: str) -> Machine:
+    """A server, once it has told its address."""
+    token = workers.folder / f"token-{name}"
+    words = ("serve", "--no-browser", "--port", "0", "--token-file", str(token), *options)
+    process = await workers.begin_logged(name, *words)
+    link = re.compile(r"(http://[^/]+)/\?token=\S+\n")
+    await until(lambda: bool(link.search(workers.log(process))) or process.returncode is not None)
+    found = link.search(workers.log(process))
+    assert found, workers.log(process)
+    headers = {"Authorization": f"Bearer {token.read_text().strip()}"}
+    client = httpx.AsyncClient(verify=False, base_url=found[1], headers=headers, timeout=200)
+    return Machine(workers, process, client)
 
 
 @contextlib.asynccontextmanager
 async def serving(folder: Path, url: str, name: str, *options: str) -> AsyncIterator[Machine]:
-    home = folder / "config" / "plansmith"
-    home.mkdir(parents=True, exist_ok=True)
-    (home / "config.toml").write_text("[run]\nlease_s = 3\n")
-    process = await forked.create_subprocess_exec(
-        *(sys.executable, "-m", "plansmith_cli", "serve", "--no-browser", "--port", "0"),
-        *("--token-file", str(folder / f"token-{name}"), "--store", url),
-        *("--tools", str(folder / "tools.py"), "--model", "demo", *options),
-        stderr=asyncio.subprocess.PIPE,
-        env=os.environ
-        | {"HERE": str(folder), "PLANSMITH_MACHINE": name}
-        | {"XDG_DATA_HOME": str(folder / "data"), "XDG_CONFIG_HOME": str(folder / "config")},
-        cwd=folder,
-    )
-    assert process.stderr is not None
-    line = (await process.stderr.readline()).decode()
-    found = re.search(r"(http://[^/]+)/\?token=\S+", line)
-    assert found, line + (await process.stderr.read()).decode()
-    log = (folder / f"log-{name}").open("wb")
-
-    async def drain() -> None:
-        assert process.stderr is not None
-        async for each in process.stderr:
-            log.write(each)
-            log.flush()
-
-    draining = asyncio.create_task(drain())
-    headers = {"Authorization": f"Bearer {(folder / f'token-{name}').read_text().strip()}"}
+    machine = await started(Workers(folder, url, lease_s=3), name, *options)
     try:
-        async with httpx.AsyncClient(
-            verify=False, base_url=found[1], headers=headers, timeout=200
-        ) as client:
-            yield Machine(process, client)
+        async with machine.client:
+            yield machine
     finally:
-        if process.returncode is None:
-            process.send_signal(signal.SIGCONT)
-            process.send_signal(signal.SIGTERM)
-            await process.wait()
-        await draining
-        log.close()
+        if machine.process.returncode is None:
+            machine.process.send_signal(signal.SIGCONT)
+            machine.process.send_signal(signal.SIGTERM)
+            await machine.process.wait()
 
 
 @contextlib.asynccontextmanager
 async def two(folder: Path, url: str, *options: str) -> AsyncIterator[tuple[Machine, Machine]]:
     """Two servers that start at the same time."""
-    (folder / "tools.py").write_text(TOOLS)
     first, second = (serving(folder, url, name, *options) for name in ("one", "two"))
     made = await asyncio.gather(first.__aenter__(), second.__aenter__())
     try:
@@ -113,14 +103,8 @@ async def two(folder: Path, url: str, *options: str) -> AsyncIterator[tuple[Mach
             await until(each.is_ready)
         yield made[0], made[1]
     finally:
-        (folder / "go-a").touch()
-        (folder / "go-b").touch()
+        made[0].workers.let("a", "b")
         await asyncio.gather(first.__aexit__(*[None] * 3), second.__aexit__(*[None] * 3))
-
-
-def effects(folder: Path) -> list[str]:
-    lines = (folder / "effects").read_text().splitlines() if (folder / "effects").exists() else []
-    return [line.split()[0] for line in lines]
 
 
 async def begun(machine: Machine) -> str:
@@ -147,21 +131,20 @@ async def test_a_run_is_decided_and_followed_at_any_server_and_executed_by_one(
     async with two(tmp_path, url) as (one, other), asyncio.timeout(280):
         run = await begun(one)
         await approve(other, run)
-        asked = await one.follow(run, "question_asked")
-        assert "plan_approved" in asked
-        await until(lambda: effects(tmp_path) == ["a"])
+        seen = await one.follow(run, "question_asked")
+        assert "plan_approved" in seen
+        await until(lambda: one.workers.effects == ["a"])
         # The other one is in the middle of a call: the answer reaches it through the store.
         await one.post(f"/v1/runs/{run}/answers", {"question": "q", "answer": "yes"})
         following = asyncio.create_task(one.follow(run, "run_finished"))
         refused = await one.client.post(f"/v1/runs/{run}/resume", json={})
         assert refused.status_code == 409
         assert "on the machine two" in refused.json()["detail"]
-        (tmp_path / "go-a").touch()
-        (tmp_path / "go-b").touch()
+        one.workers.let("a", "b")
         seen = await following
         assert (await one.run(run))["status"] == "done"
         assert seen.count("step_done") == 3
-        assert effects(tmp_path) == ["a", "b"]
+        assert one.workers.effects == ["a", "b"]
         assert keeper(postgres_server, "two_servers") in ("one", "two")
 
 
@@ -177,7 +160,7 @@ async def test_a_killed_server_hands_its_runs_and_the_schedules_to_the_other(
         [(left, stays)] = machines.items()
         run = await begun(stays)
         await approve(dies, run)
-        await until(lambda: effects(tmp_path) == ["a"])
+        await until(lambda: stays.workers.effects == ["a"])
         dies.process.kill()
         await dies.process.wait()
         await stays.follow(run, "step_unknown")
@@ -185,6 +168,6 @@ async def test_a_killed_server_hands_its_runs_and_the_schedules_to_the_other(
         answers = {"unknown:a": "done", "q": "yes"}
         for question, value in answers.items():
             await stays.post(f"/v1/runs/{run}/answers", {"question": question, "answer": value})
-        (tmp_path / "go-b").touch()
+        stays.workers.let("b")
         await stays.follow(run, "run_finished")
-        assert effects(tmp_path) == ["a", "b"]
+        assert stays.workers.effects == ["a", "b"]

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 from tests import forked
-from tests.needs import lacks
-from tests.postgres import Server, installed, private_server
+from tests.postgres import Server
 from tests.unit.server.house import Tools, serving, tool_step
 from tests.waiting import until
 
@@ -98,20 +97,20 @@ async def test_a_run_whose_file_is_locked_beyond_the_time_limit_goes_on_and_lose
 ) -> None:
     payments = Payments()
     store = SqliteStore(tmp_path / "runs.db", timeout_s=0.02)
-    told: list[str] = []
-    async with Plansmith(tools=payments.tools(), store=store, tell=told.append) as smith:
+    messages: list[str] = []
+    async with Plansmith(tools=payments.tools(), store=store, tell=messages.append) as smith:
         running = await begun(smith, payments)
         async with locked(tmp_path / "runs.db"):
             payments.go.set()
             await until(lambda: "locked" in smith.runs.journals.store_retry.trouble)
-            assert "waiting for the store" in told[0]
+            assert "waiting for the store" in messages[0]
             # Who only asks is told at once, and not kept waiting.
             with pytest.raises(StoreAway, match="locked"):
                 await smith.submit(PLAN)
             assert not running.done()
         run = await running
         assert (run.status, smith.runs.journals.store_retry.trouble) == (RunStatus.DONE, "")
-        assert told[1:] == ["the store is back"]
+        assert messages[1:] == ["the store is back"]
         assert payments.paid == ["ann", "bob"]
         await verify(store, run.id)
 
@@ -158,28 +157,20 @@ async def test_a_store_that_is_closed_while_its_file_is_away_makes_no_new_one(
         assert (await smith.get(run.id)).plan == PLAN
 
 
-@pytest.fixture
-def server() -> Any:
-    if installed() is None:
-        lacks("initdb")
-    with private_server() as made:
-        yield made
-
-
 async def test_a_run_whose_postgres_is_stopped_and_started_goes_on_and_loses_no_result(
-    server: Server,
+    postgres_server: Server,
 ) -> None:
     payments = Payments()
-    store = PostgresStore(server.dsn, patience_s=0.1)
+    store = PostgresStore(postgres_server.new_database(), patience_s=0.1)
     async with Plansmith(tools=payments.tools(), store=store) as smith:
         running = await begun(smith, payments)
         # Words of other processes are waited for in the meantime: that comes back too.
-        await asyncio.to_thread(server.stop)
+        await asyncio.to_thread(postgres_server.stop)
         payments.go.set()
         await until(lambda: bool(smith.runs.journals.store_retry.trouble))
         with pytest.raises(StoreAway):
             await smith.submit(PLAN)
-        await asyncio.to_thread(server.start)
+        await asyncio.to_thread(postgres_server.start)
         run = await running
         assert run.status is RunStatus.DONE
         assert payments.paid == ["ann", "bob"]
@@ -200,8 +191,8 @@ async def test_a_server_says_that_it_is_not_ready_and_its_runs_go_on_when_the_st
             refused = (await house.client.get("/readyz")).json()
             assert (refused["status"], refused["code"]) == (503, "not_ready")
             assert "locked" in refused["detail"]
-            told = await house.client.post(f"/v1/runs/{run['id']}/pause", json={})
-            assert (told.status_code, told.json()["code"]) == (503, "store_away")
+            answer = await house.client.post(f"/v1/runs/{run['id']}/pause", json={})
+            assert (answer.status_code, answer.json()["code"]) == (503, "store_away")
             tools.gate.set()
             await until(lambda: bool(house.server_state.smith.runs.journals.store_retry.trouble))
         await house.until(run["id"], "done")
@@ -257,10 +248,9 @@ async def test_a_fire_whose_run_ends_while_the_store_is_away_is_done_once_when_i
 
 FULL = """
 import asyncio, resource, sys
-from pathlib import Path
-from plansmith import Plan, tool
+from plansmith import Plan, Plansmith, tool
+from plansmith.plan.limits import Limits
 from plansmith.store.sqlite import SqliteStore
-from plansmith.app import Plansmith
 
 whole = resource.getrlimit(resource.RLIMIT_FSIZE)
 calls = []
@@ -280,7 +270,6 @@ def then(text: str) -> str:
 
 async def main():
     store = SqliteStore(sys.argv[1], timeout_s=0.05)
-    from plansmith.plan.limits import Limits
     smith = Plansmith(tools=[fill, then], store=store, limits=Limits(data="show"))
     steps = [{"id": "a", "tool": "fill"}, {"id": "b", "tool": "then", "inputs": {"text": "{{a}}"}}]
     plan = Plan.model_validate({"goal": "fill", "steps": steps})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -18,21 +17,15 @@ from plansmith.testing.contracts import journal
 from plansmith_planner.threads.store import ThreadStore
 from plansmith_postgres.store import PostgresStore
 
-_numbers = itertools.count(1)
-
 
 @pytest.fixture
 def dsn(postgres_server: Server) -> str:
-    return postgres_server.new_database(f"links_{next(_numbers)}")
-
-
-def database_of(dsn: str) -> str:
-    return dsn.rpartition("/")[2]
+    return postgres_server.new_database()
 
 
 def cut(server: Server, dsn: str) -> None:
     """End every session of a database."""
-    name = database_of(dsn)
+    name = dsn.rpartition("/")[2]
     server.sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
 
 
@@ -140,9 +133,9 @@ async def test_an_entry_of_a_thread_is_there_once_whichever_answer_of_the_server
         while not wire.swallow:
             wire.swallow, wire.answers = True, number - 1
             number += 1
-            said = MessageAdded(text=f"{number}")
-            assert await ThreadStore(store).append_entries([entry("trip", number, said)])
-            assert not await ThreadStore(store).append_entries([entry("trip", number, said)])
+            message = MessageAdded(text=f"{number}")
+            assert await ThreadStore(store).append_entries([entry("trip", number, message)])
+            assert not await ThreadStore(store).append_entries([entry("trip", number, message)])
             texts.append(f"{number}")
         assert number > 5, "a transaction has several answers, each of which was lost"
         found = await ThreadStore(store).thread_entries("trip")
@@ -165,14 +158,13 @@ async def test_a_server_that_stays_away_is_a_named_error(postgres_server: Server
 
 
 async def test_a_schema_of_another_version_is_refused(postgres_server: Server, dsn: str) -> None:
-    database = database_of(dsn)
     assert [found.level for found in await diagnose(dsn)] == ["note"]
     store = PostgresStore(dsn)
     await store.append(journal("a", 2), ["kept"])
     await store.close()
     for version in (99, 12):
         change = f"UPDATE plansmith.migration SET number = {version}"
-        postgres_server.sql(change, database=database)
+        postgres_server.sql(change, database=dsn)
         other = PostgresStore(dsn)
         with pytest.raises(Misconfigured, match=f"version {version}"):
             await other.runs()

@@ -15,6 +15,7 @@ from tests import forked
 from tests.contract.threads import story
 from tests.crash.test_several_servers import serving
 from tests.e2e.test_server_restart import TOOLS
+from tests.worker_processes import Workers
 
 from plansmith.plan.thread import ThreadState, fold_thread
 from plansmith.store.doctor import diagnose, verify
@@ -26,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def report(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What a process that does everything with a store says of its locks and of open files."""
     folder = tmp_path_factory.mktemp("kept")
 
@@ -48,15 +49,15 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return str(done.stdout).splitlines()
 
 
-def test_a_process_keeps_its_locks_on_the_store_through_every_operation(kept: list[str]) -> None:
-    counts = dict(line.split(": ") for line in kept[:-1])
+def test_a_process_keeps_its_locks_on_the_store_through_every_operation(report: list[str]) -> None:
+    counts = dict(line.split(": ") for line in report[:-1])
     assert {"doctor", "verify", "file tool", "folder tool"} < set(counts)
     # One on the file, one on the shared memory: without them another process deletes the log.
     assert all(int(count) >= 2 for count in counts.values()), counts
 
 
-def test_nobody_but_sqlite_opens_the_files_of_the_store(kept: list[str]) -> None:
-    assert kept[-1] == "opened: []"
+def test_nobody_but_sqlite_opens_the_files_of_the_store(report: list[str]) -> None:
+    assert report[-1] == "opened: []"
 
 
 PLAN: dict[str, Any] = {
@@ -65,20 +66,12 @@ PLAN: dict[str, Any] = {
 }
 
 
-async def run_by_command(folder: Path) -> str:
+async def run_by_command(workers: Workers) -> str:
     """`plansmith run` as a process of its own; the id of its run."""
-    process = await forked.create_subprocess_exec(
-        *(sys.executable, "-m", "plansmith_cli", "run", str(folder / "plan.json"), "--no-input"),
-        *("--json", "--store", f"sqlite:///{folder / 'runs.db'}", "--tools"),
-        str(folder / "tools.py"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=os.environ | {"HERE": str(folder), "XDG_DATA_HOME": str(folder / "data")},
-        cwd=folder,
-    )
-    out, err = await process.communicate()
-    assert process.returncode == 0, err
-    return str(json.loads(out)["id"])
+    words = ("run", "plan.json", "--no-input", "--tools", "tools.py")
+    code, run = await workers.command(*words)
+    assert code == 0, run
+    return str(run["id"])
 
 
 async def test_a_server_and_commands_on_one_store_lose_no_run(tmp_path: Path) -> None:
@@ -94,7 +87,7 @@ async def test_a_server_and_commands_on_one_store_lose_no_run(tmp_path: Path) ->
             for _ in range(2):
                 answer = await client.post("/v1/runs", json={"plan": PLAN, "mode": "read_only"})
                 made.append(answer.json()["id"])
-            made += await asyncio.gather(run_by_command(tmp_path), run_by_command(tmp_path))
+            made += await asyncio.gather(*(run_by_command(server.workers) for _ in range(2)))
         listed = (await client.get("/v1/runs", params={"limit": 100})).json()["items"]
         assert set(made) <= {each["id"] for each in listed}
     again = SqliteStore(tmp_path / "runs.db")
@@ -153,21 +146,21 @@ async def test_processes_that_write_one_thread_at_once_keep_it_in_order_and_lose
     acknowledged = [await killed.stdout.readline() for _ in range(5)]
     killed.kill()
     acknowledged += (await killed.stdout.read()).splitlines()
-    told = [(await each.communicate())[0].splitlines() for each in others]
+    outputs = [(await each.communicate())[0].splitlines() for each in others]
     await asyncio.wait_for(follower, 60)
     state = fold_thread(ThreadState("trip"), await ThreadStore(store).thread_entries("trip"))
-    said = {each.number: each.text for each in state.messages}
+    texts = {each.number: each.text for each in state.messages}
     names = ["killed", "ann", "bob"]
-    for name, lines in zip(names, (acknowledged, *told), strict=True):
+    for name, lines in zip(names, (acknowledged, *outputs), strict=True):
         # A line that a kill cut off is not acknowledged.
         for number, turn in (line.split() for line in lines if len(line.split()) == 2):
-            assert said[int(number)] == f"{name} {int(turn)}"
-    assert sum(text.startswith("ann") for text in said.values()) == 15
-    assert sum(text.startswith("bob") for text in said.values()) == 15
+            assert texts[int(number)] == f"{name} {int(turn)}"
+    assert sum(text.startswith("ann") for text in texts.values()) == 15
+    assert sum(text.startswith("bob") for text in texts.values()) == 15
     # All or none: no message without what it was taken for.
     assert all(each.run == each.text.replace(" ", "-") for each in state.messages)
     assert await ThreadStore(store).thread_of("bob-14") == "trip"
     [listed] = await ThreadStore(store).threads(limit=2)
-    assert (listed.messages, listed.last) == (len(said), state.last)
+    assert (listed.messages, listed.last) == (len(texts), state.last)
     await store.close()
     assert "error" not in {each.level for each in await diagnose(url, checks=[check_threads])}

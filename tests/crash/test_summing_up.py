@@ -53,7 +53,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     await smith.runs.run(run.id)
 
     asyncio.run(fill())
-    forget_summaries(path)
+    sql(path, "DELETE FROM summaries", "UPDATE runs SET status = ''")
     return path
 
 
@@ -63,17 +63,10 @@ def path(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(made, tmp_path))
 
 
-def forget_summaries(path: Path) -> None:
+def sql(path: Path, *statements: str) -> list[Any]:
+    """Change the file by hand; the rows of the last statement."""
     with closing(sqlite3.connect(path)) as file, file:
-        file.execute("DELETE FROM summaries")
-        file.execute("UPDATE runs SET status = ''")
-
-
-def rows_of(path: Path, query: str) -> list[Any]:
-    file = sqlite3.connect(path)
-    found = file.execute(query).fetchall()
-    file.close()
-    return found
+        return [file.execute(each).fetchall() for each in statements][-1]
 
 
 def summing(path: Path, killed_after: int = 0) -> subprocess.Popen[bytes]:
@@ -83,7 +76,7 @@ def summing(path: Path, killed_after: int = 0) -> subprocess.Popen[bytes]:
 
 async def need_right(path: Path) -> None:
     """Every run is counted once, and the doctor finds every summary right."""
-    assert rows_of(path, "SELECT count(*) FROM summaries") == [(RUNS,)]
+    assert sql(path, "SELECT count(*) FROM summaries") == [(RUNS,)]
     found = {each.subject: each for each in await diagnose(f"sqlite:///{path}")}
     assert found["summaries"].level == "ok", found["summaries"]
     async with Plansmith(tools=[look, note], store=SqliteStore(path)) as smith:
@@ -93,12 +86,12 @@ async def need_right(path: Path) -> None:
 
 
 async def test_a_summing_up_that_is_killed_goes_on_where_it_was(path: Path) -> None:
-    kept: list[int] = []
+    counts: list[int] = []
     for _ in range(2):
         assert summing(path, killed_after=1).wait() < 0
-        [[count]] = rows_of(path, "SELECT count(*) FROM summaries")
-        kept.append(count)
-    assert 0 < kept[0] < kept[1] < RUNS
+        [[count]] = sql(path, "SELECT count(*) FROM summaries")
+        counts.append(count)
+    assert 0 < counts[0] < counts[1] < RUNS
     assert summing(path).wait() == 0
     await need_right(path)
 
@@ -120,11 +113,8 @@ async def test_a_list_tells_of_a_damaged_run_once_somebody_has_found_it(
     path: Path, finder: str
 ) -> None:
     assert summing(path).wait() == 0
-    file = sqlite3.connect(path)
-    [[run]] = file.execute("SELECT name FROM runs WHERE id = 2")
-    file.execute("UPDATE events SET body = body || ' ' WHERE run = ? AND number = 4", [run])
-    file.commit()
-    file.close()
+    [[run]] = sql(path, "SELECT name FROM runs WHERE id = 2")
+    sql(path, f"UPDATE events SET body = body || ' ' WHERE run = '{run}' AND number = 4")
     if finder == "the doctor":
         await diagnose(f"sqlite:///{path}")
     async with Plansmith(tools=[look, note], store=SqliteStore(path)) as smith:
@@ -140,12 +130,12 @@ async def test_a_list_tells_of_a_damaged_run_once_somebody_has_found_it(
 
 async def test_the_doctor_finds_a_summary_that_was_changed_and_makes_it_again(path: Path) -> None:
     assert summing(path).wait() == 0
-    file = sqlite3.connect(path)
-    file.execute("UPDATE summaries SET tokens = 7 WHERE run = 3")
-    file.execute("UPDATE runs SET status = 'done' WHERE id = 1")
-    file.execute("UPDATE summaries SET body = replace(body, 'look', 'lock') WHERE run = 5")
-    file.commit()
-    file.close()
+    sql(
+        path,
+        "UPDATE summaries SET tokens = 7 WHERE run = 3",
+        "UPDATE runs SET status = 'done' WHERE id = 1",
+        "UPDATE summaries SET body = replace(body, 'look', 'lock') WHERE run = 5",
+    )
     found = {each.subject: each for each in await diagnose(f"sqlite:///{path}")}
     assert found["summaries"].level == "warning"
     assert found["summaries"].message.startswith("3 did not agree with the journals")

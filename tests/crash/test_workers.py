@@ -19,12 +19,8 @@ from plansmith.plan.timing import Timing
 
 
 @pytest.fixture
-async def workers(
-    request: pytest.FixtureRequest, tmp_path: Path, postgres_server: Server
-) -> AsyncIterator[Workers]:
-    made = Workers(
-        tmp_path, postgres_server.new_database(f"workers_{abs(hash(request.node.name))}")
-    )
+async def workers(tmp_path: Path, postgres_server: Server) -> AsyncIterator[Workers]:
+    made = Workers(tmp_path, postgres_server.new_database())
     yield made
     await made.stop_all()
 
@@ -41,10 +37,10 @@ async def test_two_workers_share_the_runs_that_others_decide_and_hold_nothing_of
         runs = [await approved(smith, acting(f"a{n}", f"b{n}", ask=True)) for n in range(4)]
         await until(lambda: sorted(workers.effects) == ["a0", "a1", "a2", "a3"])
         assert workers.doers == {each.pid for each in started}
-        code, told = await workers.command("store", "workers")
+        code, listed = await workers.command("store", "workers")
         assert code == 0
-        assert sorted(each["concurrency"] for each in told["processes"]) == [2, 2]
-        assert sorted(run for each in told["processes"] for run in each["runs"]) == sorted(runs)
+        assert sorted(each["concurrency"] for each in listed["processes"]) == [2, 2]
+        assert sorted(run for each in listed["processes"] for run in each["runs"]) == sorted(runs)
         workers.let("a0", "a1", "a2", "a3")
         await until(lambda: all_are(smith, "asking", *runs))
 
@@ -141,11 +137,7 @@ async def test_a_server_with_an_engine_shows_and_decides_and_a_worker_executes(
         await until(web.is_ready)
         given = acting("a", "b", ask=True).model_dump(mode="json", exclude_unset=True)
         run = (await web.post("/v1/runs", {"plan": given}))["id"]
-
-        async def is_reviewed() -> bool:
-            return str((await web.run(run))["status"]) == "reviewing"
-
-        await until(is_reviewed)
+        await web.until(run, "reviewing")
         await approve(web, run)
         await until(lambda: workers.effects == ["a"])
         workers.let()

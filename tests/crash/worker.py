@@ -65,7 +65,7 @@ class Service:
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         with (self.folder / "effects").open("a") as file:
-            file.write(f"{tool} {arguments['name']} {call.key}\n")
+            file.write(f"{arguments['name']} {tool} {call.key}\n")
         let = self.folder / f"go-{arguments['name']}"
         while tool == "act" and not let.exists():  # noqa: ASYNC110 - another process writes it
             await asyncio.sleep(0.02)
@@ -73,16 +73,9 @@ class Service:
 
     @property
     def calls(self) -> list[list[str]]:
-        """The tool, the name and the key of each call."""
+        """The name, the tool and the key of each call."""
         file = self.folder / "effects"
         return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
-
-
-async def approved(smith: Plansmith, plan: Plan) -> str:
-    """A run of the plan that a person approved."""
-    run = await smith.submit(plan)
-    await smith.decide(run.id, approve=plan.hash, by="ada")
-    return run.id
 
 
 async def main(url: str, folder: Path, run: str, *words: str) -> None:

@@ -107,20 +107,20 @@ def test_every_yaml_block_is_a_plan_or_a_profile(tmp_path: Path) -> None:
             read_profile(tmp_path / "me.yaml")
 
 
-def after(page: str, kind: str, sign: str, shown: str) -> tuple[str, str]:
+def after(page: str, kind: str, sign: str, kind_shown: str) -> tuple[str, str]:
     """Returns the block of a page that has a sign, and the next block of the kind that is shown."""
     found = BLOCK.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
     at = next(i for i, (each, text) in enumerate(found) if each == kind and sign in text)
-    return found[at][1], next(text for each, text in found[at + 1 :] if each == shown)
+    return found[at][1], next(text for each, text in found[at + 1 :] if each == kind_shown)
 
 
 @pytest.mark.parametrize("page", ["start.md", "tutorial.md"])
 def test_a_program_prints_what_the_page_shows_below_it(
     page: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program, shown = after(page, "python", "print(plan)", "text")
+    program, expected = after(page, "python", "print(plan)", "text")
     run(page, program)
-    assert capsys.readouterr().out.startswith(shown)
+    assert capsys.readouterr().out.startswith(expected)
 
 
 def lines_of(text: str) -> list[str]:
@@ -130,11 +130,11 @@ def lines_of(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines()]
 
 
-def missing(shown: str, screen: str) -> list[str]:
+def missing(expected: str, screen: str) -> list[str]:
     """The lines that a page shows and the screen does not have."""
-    seen = lines_of(screen)
-    wanted = [line for line in lines_of(shown) if line.strip("…") and not line.startswith("$ ")]
-    return [line for line in wanted if not any(each.startswith(line) for each in seen)]
+    lines = lines_of(screen)
+    wanted = [line for line in lines_of(expected) if line.strip("…") and not line.startswith("$ ")]
+    return [line for line in wanted if not any(each.startswith(line) for each in lines)]
 
 
 def console(page: str) -> list[str]:
@@ -153,24 +153,24 @@ def person(tmp_path: Path) -> Person:
 def test_the_first_answer_is_the_one_of_the_start_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    script, shown = after("start.md", "bash", "--yes-read-only", "console")
+    script, expected = after("start.md", "bash", "--yes-read-only", "console")
     [command] = [line for line in script.splitlines() if "plansmith" in line]
     subprocess.run(["bash", "-c", script.replace(command, "")], cwd=tmp_path, check=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PLANSMITH_MODEL", "rules")
     monkeypatch.setenv("PLANSMITH_STORE", "memory")
     assert main(shlex.split(command)[1:]) == 0
-    assert missing(shown, capsys.readouterr().out) == []
+    assert missing(expected, capsys.readouterr().out) == []
 
 
 def test_a_first_change_is_shown_as_on_the_start_page(person: Person) -> None:
-    [shown] = [text for text in console("start.md") if "Append" in text]
-    words = shlex.split(shown.splitlines()[0][2:])[3:]
+    [expected] = [text for text in console("start.md") if "Append" in text]
+    words = shlex.split(expected.splitlines()[0][2:])[3:]
     with person.types(*words, columns=110) as terminal:
         terminal.until("Run this plan?")
         terminal.type("y\n")
         assert terminal.ended() == 0
-    assert missing(shown, terminal.screen.text) == []
+    assert missing(expected, terminal.screen.text) == []
     assert (person.folder / "todo.txt").read_text() == "Pay invoice 2026-17"
 
 
@@ -186,7 +186,7 @@ def test_the_tutorial_goes_as_it_is_shown(person: Person) -> None:
             terminal.until("Your answer", times=times)
             terminal.type("allow\n")
         assert terminal.ended() == 0
-    shown = [text for text in console("tutorial.md") if not text.startswith("$ ")]
-    assert [missing(each, terminal.screen.text) for each in shown] == [[]] * 4
+    expected = [text for text in console("tutorial.md") if not text.startswith("$ ")]
+    assert [missing(each, terminal.screen.text) for each in expected] == [[]] * 4
     _, report = after("tutorial.md", "bash", "plan.yaml", "text")
     assert (person.folder / "report.md").read_text().strip() == report.strip()

@@ -77,12 +77,12 @@ STEPS = [
 def test_the_program_of_the_readme_plans_with_a_providers_model(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[str] = []
+    prompts: list[str] = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "test")
 
-    def agree(shown: str) -> str:
-        asked.append(shown)
+    def agree(prompt: str) -> str:
+        prompts.append(prompt)
         return "yes"
 
     monkeypatch.setattr("builtins.input", agree)
@@ -92,7 +92,7 @@ def test_the_program_of_the_readme_plans_with_a_providers_model(
     with model.in_thread() as url:
         monkeypatch.setenv("OPENAI_BASE_URL", url)
         run("README.md", program)
-    assert "2. buy: [only if have is below 10] order(item=bolt, count=100)" in asked[0]
+    assert "2. buy: [only if have is below 10] order(item=bolt, count=100)" in prompts[0]
     assert capsys.readouterr().out == "done There were 3 bolts: ordered 100 of bolt.\n"
 
 

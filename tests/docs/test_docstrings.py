@@ -49,7 +49,7 @@ class Documented(NamedTuple):
     def has_example(self) -> bool:
         return ">>> " in self.text
 
-    def told(self) -> set[str]:
+    def explained(self) -> set[str]:
         """The arguments that the docstring explains, or that of the class for all its methods."""
         about = inspect.getdoc(self.owner) or "" if self.owner else ""
         sections = [*SECTION.findall(f"{self.text}\n"), *SHARED.findall(f"{about}\n")]
@@ -67,8 +67,8 @@ def documented(path: str) -> Iterator[Documented]:
     yield Documented(path, value)
     for name, member in vars(value).items() if inspect.isclass(value) else ():
         kinds = (FunctionType, classmethod, staticmethod, property, cached_property)
-        shown = name in MEMBERS[path] if path in MEMBERS else name[0] != "_"
-        if shown and isinstance(member, kinds):
+        is_public = name in MEMBERS[path] if path in MEMBERS else name[0] != "_"
+        if is_public and isinstance(member, kinds):
             yield Documented(f"{path}.{name}", member, value)
 
 
@@ -109,7 +109,7 @@ def parameters(named: Documented) -> set[str]:
 
 
 def test_every_argument_of_a_public_name_is_documented() -> None:
-    unexplained = {each.place: parameters(each) - each.told() for each in EXPLAINED}
+    unexplained = {each.place: parameters(each) - each.explained() for each in EXPLAINED}
     assert {place: names for place, names in unexplained.items() if names} == {}
 
 
@@ -172,10 +172,10 @@ async def run_examples(place: str, *texts: str) -> None:
     for text in texts:
         for example in doctest.DocTestParser().get_examples(text, place):
             code = compile(example.source, place, "single", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-            said = await output(code, names, raises=example.exc_msg is not None)
+            printed = await output(code, names, raises=example.exc_msg is not None)
             want = (example.exc_msg or example.want).replace("…", "...")
-            assert doctest.OutputChecker().check_output(want, said, FLAGS), (
-                f"{place}: {example.source}printed {said}"
+            assert doctest.OutputChecker().check_output(want, printed, FLAGS), (
+                f"{place}: {example.source}printed {printed}"
             )
 
 

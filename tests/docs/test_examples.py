@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import inspect
 import json
 import re
@@ -40,12 +39,12 @@ def test_an_example_prints_what_its_last_comment_says(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     _, _, comment = program.read_text(encoding="utf-8").partition("\n# Prints:\n")
-    told = [line.removeprefix("#").removeprefix(" ") for line in comment.splitlines()]
+    expected = [line.removeprefix("#").removeprefix(" ") for line in comment.splitlines()]
     monkeypatch.chdir(tmp_path)  # a copy of the file alone would do the same
     monkeypatch.setattr(sys, "argv", [str(program), *arguments(program)])
     runpy.run_path(str(program), run_name="__main__")
     printed = capsys.readouterr()
-    assert (printed.out.splitlines(), printed.err) == (told, "")
+    assert (printed.out.splitlines(), printed.err) == (expected, "")
 
 
 def test_the_page_of_examples_has_a_line_for_each_and_no_other() -> None:
@@ -71,7 +70,7 @@ def outputs(cells: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
 async def run_cells(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
     """What a notebook shows: each cell is run, and its last expression is its value."""
     names: dict[str, Any] = {"__name__": "__main__"}
-    shown: list[tuple[str, str]] = []
+    found_outputs: list[tuple[str, str]] = []
     for cell in NOTEBOOK["cells"]:
         if cell["cell_type"] != "code":
             continue
@@ -80,10 +79,10 @@ async def run_cells(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]
         await run_code(ast.Module(body if value else [*body, last], []), names)
         found = await run_code(ast.Expression(value), names) if value else None
         if printed := capsys.readouterr().out:
-            shown.append(("stream", printed))
+            found_outputs.append(("stream", printed))
         if found is not None:
-            shown.append(("execute_result", RUN_ID.sub("RUN", found._repr_html_())))
-    return shown
+            found_outputs.append(("execute_result", RUN_ID.sub("RUN", found._repr_html_())))
+    return found_outputs
 
 
 async def run_code(tree: ast.Module | ast.Expression, names: dict[str, Any]) -> Any:
@@ -95,9 +94,9 @@ async def run_code(tree: ast.Module | ast.Expression, names: dict[str, Any]) -> 
 
 
 async def test_the_notebook_shows_what_is_kept_in_it(capsys: pytest.CaptureFixture[str]) -> None:
-    kept = list(outputs(NOTEBOOK["cells"]))
-    assert await run_cells(capsys) == kept
-    tables = [text for kind, text in kept if kind == "execute_result"]
+    stored = list(outputs(NOTEBOOK["cells"]))
+    assert await run_cells(capsys) == stored
+    tables = [text for kind, text in stored if kind == "execute_result"]
     assert len(tables) == 3
     assert all("<table>" in text for text in tables)
 
@@ -111,23 +110,21 @@ class TestLineStore(PlanStoreContract):
         return LineStore(self.path)
 
 
-def test_a_line_store_forgets_a_write_that_a_crash_cut_off_and_nothing_else(tmp_path: Path) -> None:
+async def test_a_line_store_forgets_a_write_that_a_crash_cut_off_and_nothing_else(
+    tmp_path: Path,
+) -> None:
     path, events = tmp_path / "runs.jsonl", journal("a", 3)
-
-    async def scenario() -> None:
+    store = LineStore(path)
+    await store.append(events[:1])
+    kept = path.stat().st_size
+    await store.append(events[1:], [{"lost": True}])
+    await store.close()
+    whole = path.read_bytes()
+    for end in range(kept, len(whole), 97):
+        path.write_bytes(whole[:end])
         store = LineStore(path)
-        await store.append(events[:1])
-        kept = path.stat().st_size
-        await store.append(events[1:], [{"lost": True}])
+        assert list(await store.events("a")) == events[:1]
+        await store.append(events[1:])
+        assert list(await store.events("a")) == events
         await store.close()
-        whole = path.read_bytes()
-        for end in range(kept, len(whole), 97):
-            path.write_bytes(whole[:end])
-            store = LineStore(path)
-            assert list(await store.events("a")) == events[:1]
-            await store.append(events[1:])
-            assert list(await store.events("a")) == events
-            await store.close()
-            assert path.read_bytes().count(b"\n") == 2
-
-    asyncio.run(scenario())
+        assert path.read_bytes().count(b"\n") == 2

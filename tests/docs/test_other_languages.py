@@ -48,11 +48,11 @@ def served(page: str, folder: Path, cast: Callable[[Request], Reply] = research)
         )
         try:
             assert server.stderr is not None
-            said = server.stderr.readline()
+            line_of_link = server.stderr.readline()
             while '"ready"' not in (line := server.stderr.readline()):
-                assert line, said
-            found = re.search(r"http://[^/\s]+", said)
-            assert found, said
+                assert line, line_of_link
+            found = re.search(r"http://[^/\s]+", line_of_link)
+            assert found, line_of_link
             yield found[0]
         finally:
             server.terminate()
@@ -72,9 +72,9 @@ def test_the_curl_commands_of_a_page_for_another_language_run(page: str, tmp_pat
         )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "opened in 1932" in done.stdout
-    shown = json.loads((tmp_path / "plan.json").read_text())
-    assert shown["lost"] == []
-    assert shown["plan"]["steps"][0]["step_type"] == "research"
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert plan["lost"] == []
+    assert plan["plan"]["steps"][0]["step_type"] == "research"
     results = json.loads((tmp_path / "results.json").read_text())
     name = "executionRes" if page == "from-java.md" else "execution_res"  # as their classes have it
     assert results["plan"]["steps"][0][name] == "In 1932."
@@ -139,7 +139,7 @@ def test_the_program_of_a_page_for_another_language_runs(
 def test_the_program_of_a_page_for_another_language_takes_an_answer_without_a_plan(
     program: tuple[str, ...], tmp_path: Path
 ) -> None:
-    said = Reply({"decision": "answer", "reason": "", "query": "", "answer": "In 1932, I know."})
-    printed = ran(program, tmp_path, "yes", lambda _: said)
+    reply = Reply({"decision": "answer", "reason": "", "query": "", "answer": "In 1932, I know."})
+    printed = ran(program, tmp_path, "yes", lambda _: reply)
     assert "In 1932, I know." in printed
     assert "review_asked" not in printed

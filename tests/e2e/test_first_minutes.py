@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
-from tests.e2e.terminal import Terminal
+from tests.e2e.terminal import PLANSMITH, Person, Terminal
 
-ASK = (sys.executable, "-m", "plansmith_cli", "ask", "Which files here mention invoices?")
+ASK = (*PLANSMITH, "ask", "Which files here mention invoices?")
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> dict[str, str]:
     """A machine without a key, a model or a way to the network."""
     (tmp_path / "may.txt").write_text("Two invoices\n", encoding="utf-8")
-    return {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "LANG": "en_US.UTF-8",
-        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-        "PLANSMITH_STORE": "sqlite:///.store/runs.db",
-        # Nothing listens there.
-        "OLLAMA_HOST": "127.0.0.1:9",
-        "HTTPS_PROXY": "http://127.0.0.1:9",
-        "PIP_NO_INDEX": "1",
-    }
+    nothing_listens = {"OLLAMA_HOST": "127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9"}
+    usual = Person(tmp_path).environment | nothing_listens | {"PIP_NO_INDEX": "1"}
+    return {name: value for name, value in usual.items() if name != "PLANSMITH_MODEL"}
 
 
 def test_the_model_is_offered_once_and_without_it_a_person_approves_the_plan(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 from tests.web.browser import Stage, Watched
 from tests.web.conversation import NOTE, TRIP
 from tests.web.hostile import PAYLOADS
-from tests.web.screens import until
+from tests.web.screens import event_types, run_of, until
 
 BAD = PAYLOADS[0] + PAYLOADS[14] + "<img src=x onerror=window.pwned=1>"
 
@@ -26,12 +25,6 @@ def say(page: Page, text: str) -> None:
 
 def taken(page: Page) -> Locator:
     return page.locator(".taken").last
-
-
-def run_of(page: Page) -> str:
-    found = re.search(r"#/runs/([0-9a-f-]{36})", page.url)
-    assert found, page.url
-    return found[1]
 
 
 def test_a_conversation_clarifies_follows_up_changes_the_plan_and_tells_why(
@@ -75,8 +68,7 @@ def test_a_conversation_clarifies_follows_up_changes_the_plan_and_tells_why(
     say(other, "why Rome?")
     expect(other.locator(".message").last).to_contain_text("You answered “Rome”")
     expect(taken(page)).to_contain_text("You answered “Rome”")
-    types = [each["body"]["type"] for each in stage.api(f"/v1/runs/{second}/events")["items"]]
-    assert "plan_approved" not in types
+    assert "plan_approved" not in event_types(stage, second)
 
 
 def send_again_what_was_not_received(page: Page) -> None:
@@ -95,8 +87,8 @@ def send_again_what_was_not_received(page: Page) -> None:
 def test_hostile_words_of_a_conversation_do_nothing_and_it_is_deleted_only_when_meant(
     watched: Watched, stage: Stage
 ) -> None:
-    said = {"request": f"hello there {BAD}", "conversation": "new"}
-    begun: Any = stage.api("/v1/runs", said)
+    request = {"request": f"hello there {BAD}", "conversation": "new"}
+    begun: Any = stage.api("/v1/runs", request)
     talk = begun["conversation"]
     until(stage, begun["id"], "answered")
     page = watched.tab(f"runs/{begun['id']}")

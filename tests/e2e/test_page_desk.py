@@ -7,9 +7,8 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 from tests.web.browser import Stage, Watched
-from tests.web.screens import approve, run_until, until
+from tests.web.screens import approve, look, run_until, until
 
-LOOK: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": "Oslo"}}
 NOTE: dict[str, Any] = {
     "id": "note",
     "tool": "notes.write",
@@ -75,8 +74,8 @@ def test_a_plan_that_changes_while_it_is_looked_at_is_not_approved_in_the_inbox(
 def test_runs_are_filtered_kept_as_a_view_compared_cancelled_and_deleted(
     watched: Watched, stage: Stage
 ) -> None:
-    first = stage.submit(LOOK, goal="Look at Oslo")
-    second = stage.submit({**LOOK, "inputs": {"city": "Rome"}}, goal="Look at Rome")
+    first = stage.submit(look(), goal="Look at Oslo")
+    second = stage.submit(look(city="Rome"), goal="Look at Rome")
     for run in (first, second):
         approve(stage, run)
         until(stage, run, "done")
@@ -123,7 +122,7 @@ def open_palette(page: Page) -> None:
 def test_ctrl_k_goes_anywhere_and_finds_runs_by_keyboard_alone(
     watched: Watched, stage: Stage
 ) -> None:
-    run = stage.submit(LOOK, goal="Watch the harbour")
+    run = stage.submit(look(), goal="Watch the harbour")
     page = watched.tab("usage", locale="zh-CN")
     page.get_by_role("heading", level=1).wait_for()
     open_palette(page)

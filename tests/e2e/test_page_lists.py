@@ -18,25 +18,14 @@ SCROLLED = "() => new Promise((done) => requestAnimationFrame(() => requestAnima
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory, chrome: Browser) -> Iterator[Stage]:
+def stage(tmp_path_factory: pytest.TempPathFactory, chrome: Browser) -> Iterator[Stage]:
     """A stage whose store has so many runs from the start."""
-    stage = Stage(tmp_path_factory.mktemp("many"))
-    command = [sys.executable, "-m", "tests.web.many_runs", str(stage.folder), *map(str, SIZES)]
-    forked.run(command, cwd=stage.work, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
-    stage.start()
-    yield stage
-    stage.stop()
-
-
-@pytest.fixture(scope="module")
-def _own(chrome: Browser, many: Stage) -> Watched:
-    return Watched(chrome, many)  # one for the module: the link that signs in works once
-
-
-@pytest.fixture
-def own(_own: Watched) -> Iterator[Watched]:
-    yield _own
-    assert not _own.close()
+    many = Stage(tmp_path_factory.mktemp("many"))
+    command = [sys.executable, "-m", "tests.web.many_runs", str(many.folder), *map(str, SIZES)]
+    forked.run(command, cwd=many.work, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
+    many.start()
+    yield many
+    many.stop()
 
 
 def scroll(page: Page, times: int) -> None:
@@ -62,9 +51,9 @@ def to_the_end(page: Page, count: int) -> None:
 
 
 def test_many_runs_and_waiting_things_are_scrolled_and_filtered_without_a_long_task(
-    chrome: Browser, own: Watched
+    chrome: Browser, watched: Watched
 ) -> None:
-    page = own.tab("usage")
+    page = watched.tab("usage")
     page.get_by_role("heading", level=1).wait_for()
 
     def list_runs() -> None:
@@ -93,9 +82,9 @@ def test_many_runs_and_waiting_things_are_scrolled_and_filtered_without_a_long_t
 
 
 def test_rows_that_are_not_drawn_are_reached_by_keys_chosen_and_kept_up_to_date(
-    own: Watched, many: Stage
+    watched: Watched, stage: Stage
 ) -> None:
-    page = own.tab("runs?q=Oslo")
+    page = watched.tab("runs?q=Oslo")
     rows = page.locator(".rows > li")
     expect(rows.first.get_by_role("link")).to_contain_text("to Oslo")
     to_the_end(page, RUNS // 5)
@@ -113,11 +102,11 @@ def test_rows_that_are_not_drawn_are_reached_by_keys_chosen_and_kept_up_to_date(
     page.get_by_role("button", name="Clear selection").click()
 
     # A run far down changes: its row says so, wherever it stands.
-    page.goto(f"{many.url}#/runs")
+    page.goto(f"{stage.url}#/runs")
     to_the_end(page, RUNS)
-    waiting = many.api("/v1/runs?limit=100&status=reviewing")["items"]
+    waiting = stage.api("/v1/runs?limit=100&status=reviewing")["items"]
     oldest = waiting[-1]["id"]
-    many.api(f"/v1/runs/{oldest}/decision", {"reject": True})
+    stage.api(f"/v1/runs/{oldest}/decision", {"reject": True})
     row = page.locator(f'.rows [data-key="{oldest}"]')
     page.evaluate("rows => scrollTo(0, (rows - 6) * 44)", len(waiting))
     expect(row.locator(".badge")).to_have_text("Cancelled")
@@ -131,10 +120,10 @@ def test_rows_that_are_not_drawn_are_reached_by_keys_chosen_and_kept_up_to_date(
 
 
 def test_what_is_typed_into_an_open_row_of_the_inbox_stays_when_it_is_scrolled_away(
-    own: Watched, many: Stage
+    watched: Watched, stage: Stage
 ) -> None:
-    run = run_until(many, "asking", {"id": "q", "question": "Where to?"}, goal="Ask for a place")
-    page = own.tab("inbox")
+    run = run_until(stage, "asking", {"id": "q", "question": "Where to?"}, goal="Ask for a place")
+    page = watched.tab("inbox")
     row = page.get_by_role("listitem").filter(has=page.get_by_text("Ask for a place"))
     row.get_by_role("button", name="Answer here").click()
     page.get_by_role("textbox").fill("half an answer")
@@ -144,4 +133,4 @@ def test_what_is_typed_into_an_open_row_of_the_inbox_stays_when_it_is_scrolled_a
     page.evaluate(SCROLLED)
     page.evaluate("scrollTo(0, 0)")
     expect(page.get_by_role("textbox")).to_have_value("half an answer")
-    many.api(f"/v1/runs/{run}/cancel", {})
+    stage.api(f"/v1/runs/{run}/cancel", {})

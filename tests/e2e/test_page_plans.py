@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, FilePayload, Page, expect
+from tests.web import screens
 from tests.web.browser import Stage, Watched
 from tests.web.screens import approve, run_until, until
 
@@ -18,15 +19,8 @@ DROP = """(text) => {
 }"""
 
 
-def look(name: str, city: str = "Oslo", **more: Any) -> dict[str, Any]:
-    inputs = {"city": city, "days": 3}
-    return {
-        "id": name,
-        "title": f"Look {name}",
-        "tool": "weather.forecast",
-        "inputs": inputs,
-        **more,
-    }
+def look(name: str, city: str = "Oslo") -> dict[str, Any]:
+    return screens.look(name, title=f"Look {name}", inputs={"city": city, "days": 3})
 
 
 def save(page: Page) -> None:
@@ -141,9 +135,9 @@ def test_a_plan_that_only_stands_in_is_nowhere_offered_with_a_blue_approve(
     own.start()
     try:
         run = str(own.api("/v1/runs", {"request": "nobody can plan this at all"})["id"])
-        told = until(own, run, "reviewing")
-        assert told["stand_in"]
-        assert [step["kind"] for step in told["plan"]["steps"]] == ["agent"] * 3
+        state = until(own, run, "reviewing")
+        assert state["stand_in"]
+        assert [step["kind"] for step in state["plan"]["steps"]] == ["agent"] * 3
         watched = Watched(chrome, own)
         page = watched.tab(f"runs/{run}")
         expect(page.get_by_role("alert")).to_contain_text("This is not a plan for your request")
@@ -183,9 +177,9 @@ def test_a_time_in_the_plan_is_shown_in_words_and_becomes_a_schedule(
     page.get_by_role("button", name="Approve and schedule").click()
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     expect(page.locator(".head")).to_contain_text(words)
-    kept = [each for each in stage.api("/v1/schedules")["items"] if each["timing"].get("cron")]
-    assert [each["timing"]["cron"] for each in kept] == ["0 8 * * MON"]
-    assert kept[0]["approved"] == stage.api(f"/v1/runs/{run}")["hash"]
+    schedules = [each for each in stage.api("/v1/schedules")["items"] if each["timing"].get("cron")]
+    assert [each["timing"]["cron"] for each in schedules] == ["0 8 * * MON"]
+    assert schedules[0]["approved"] == stage.api(f"/v1/runs/{run}")["hash"]
     assert stage.api(f"/v1/runs/{run}")["running_hash"] == ""
     # Once, now: no schedule, and the run is done. From the inbox it is the same choice.
     other = stage.submit(look("b"), goal="Once only", schedule=monday)
@@ -195,7 +189,7 @@ def test_a_time_in_the_plan_is_shown_in_words_and_becomes_a_schedule(
     expect(row.locator(".here")).to_contain_text(words)
     row.get_by_role("button", name="Approve and run once now").click()
     until(stage, other, "done")
-    assert len(stage.api("/v1/schedules")["items"]) == len(kept)
+    assert len(stage.api("/v1/schedules")["items"]) == len(schedules)
 
 
 def test_a_new_step_begins_with_a_tool_that_is_there_and_stays_below_what_it_needs(
@@ -246,8 +240,7 @@ def test_the_call_that_takes_a_step_back_is_written_in_a_form_and_offered_after_
         rule.get_by_role("textbox", name="Name of the argument").fill(name)
         rule.get_by_role("button", name="Add").click()
         rule.get_by_role("textbox", name=name, exact=True).fill(value)
-    page.get_by_role("button", name="Save edits").click()
-    expect(page.locator(".editbar.dirty")).to_have_count(0)
+    save(page)
     saved = stage.api(f"/v1/runs/{run}")["plan"]["steps"][0]
     inputs = {"path": "n.md", "text": "taken back"}
     assert saved["undo_with"] == {"tool": "notes.write", "inputs": inputs}

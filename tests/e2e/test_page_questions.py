@@ -9,7 +9,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Locator, Page, expect
 from tests.web.browser import Stage, Watched
-from tests.web.screens import NOTES, consent, made, run_until, until
+from tests.web.screens import NOTES, consent, look, made, run_until, until
 
 LONG = "".join(f"{number:05d} " for number in range(2_000)) + "the end"
 FAKE = "Plansmith asks for your consent"
@@ -32,22 +32,19 @@ def card(page: Page, button: str = "Allow once") -> Locator:
 
 def asks(stage: Stage, path: str, text: str, **more: Any) -> str:
     """A run that asks for consent to write a text, which came out of a tool, into a file."""
-    look: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": text}}
     inputs = {"path": path, "text": "{{look.city}}", **more}
-    return run_until(
-        stage, "asking", look, {"id": "write", "tool": "files.write", "inputs": inputs}
-    )
+    write = {"id": "write", "tool": "files.write", "inputs": inputs}
+    return run_until(stage, "asking", look(city=text), write)
 
 
 def test_consent_and_a_question_of_the_plan_look_different_and_consent_is_whole(
     watched: Watched, stage: Stage
 ) -> None:
-    look: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": LONG}}
     inputs = {"path": "n.md", "text": "{{look.city}}"}
     write: dict[str, Any] = {"id": "write", "tool": "notes.write", "inputs": inputs}
     options = ["Allow once", "Refuse", "Change the value"]
     ask: dict[str, Any] = {"id": "q", "question": FAKE, "options": options}
-    run = run_until(stage, "asking", look, write, ask)
+    run = run_until(stage, "asking", look(city=LONG), write, ask)
     page = watched.tab(f"runs/{run}")
     found = card(page)
     expect(found.get_by_role("heading")).to_have_text("Call notes.write")
@@ -59,10 +56,10 @@ def test_consent_and_a_question_of_the_plan_look_different_and_consent_is_whole(
     )
     found.locator(".from a.chip").click()
     expect(page).to_have_url(f"{stage.url}#/runs/{run}/run/look")
-    told = page.locator(".question[data-kind=step]")
-    expect(told).to_have_class("question told")
-    expect(told.locator(".asker")).to_have_text("The plan asks, in its step q")
-    expect(told.locator(".button.primary, h3, .consent")).to_have_count(0)
+    question = page.locator(".question[data-kind=step]")
+    expect(question).to_have_class("question told")
+    expect(question.locator(".asker")).to_have_text("The plan asks, in its step q")
+    expect(question.locator(".button.primary, h3, .consent")).to_have_count(0)
     expect(page.locator(".own .asker", has_text=FAKE)).to_have_count(1)
 
 
@@ -174,8 +171,8 @@ def test_the_report_has_the_chart_and_the_table_that_the_run_made(
 def test_consent_to_many_calls_tells_their_number_on_the_page(
     watched: Watched, stage: Stage
 ) -> None:
-    look = {"tool": "weather.forecast", "inputs": {"city": "{{item}}"}}
-    names: dict[str, Any] = {"id": "names", "over": ["Oslo", "Rome", "Bergen"], "each": look}
+    each = {"tool": "weather.forecast", "inputs": {"city": "{{item}}"}}
+    names: dict[str, Any] = {"id": "names", "over": ["Oslo", "Rome", "Bergen"], "each": each}
     write = {"tool": "notes.write", "inputs": {"path": "n.md", "text": "{{item.city}}"}}
     run = run_until(
         stage, "asking", names, {"id": "all", "over": "{{names}}", "each": write, "most": 2}
@@ -206,10 +203,10 @@ def test_all_calls_of_a_list_are_allowed_only_as_they_were_shown(
 ) -> None:
     for name in ("one", "two"):
         (stage.work / f"{name}.md").write_text("old")
-    look: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": "new"}}
     inputs = {"path": "{{item}}.md", "text": "{{look.city}}", "overwrite": True}
     each = {"tool": "files.write", "inputs": inputs}
-    run = run_until(stage, "asking", look, {"id": "all", "over": ["one", "two"], "each": each})
+    steps = look(city="new"), {"id": "all", "over": ["one", "two"], "each": each}
+    run = run_until(stage, "asking", *steps)
     page = watched.tab(f"runs/{run}")
     table = card(page, "Allow all 2")
     (stage.work / "two.md").write_text("by somebody else")
@@ -227,10 +224,9 @@ def test_a_question_takes_the_focus_is_announced_and_can_be_answered_without_scr
     watched: Watched, stage: Stage
 ) -> None:
     ask: dict[str, Any] = {"id": "ask", "question": "Which one?", "options": ["this", "that"]}
-    look: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": LONG}}
     inputs = {"path": "n.md", "text": "{{look.city}}\n" * 9}
     write = {"id": "write", "tool": "notes.write", "inputs": inputs, "after": ["ask"]}
-    run = run_until(stage, "asking", ask, look, write)
+    run = run_until(stage, "asking", ask, look(city=LONG), write)
     sizes = ({"width": 1280, "height": 700}, {"width": 390, "height": 700})
     tabs = [watched.tab(f"runs/{run}", viewport=size) for size in sizes]
     for each in tabs:

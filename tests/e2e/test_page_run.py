@@ -10,21 +10,10 @@ from urllib.error import HTTPError
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.web.browser import Stage, Watched
-from tests.web.screens import run_until
+from tests.web.screens import look, run_until
 
-NORTH: dict[str, Any] = {
-    "id": "north",
-    "title": "Weather in the far north",
-    "tool": "weather.forecast",
-    "inputs": {"city": "Oslo"},
-}
-HOTEL: dict[str, Any] = {
-    "id": "hotel",
-    "title": "Find a hotel",
-    "tool": "hotels.search",
-    "inputs": {"city": "Oslo"},
-    "after": ["north"],
-}
+NORTH = look("north", title="Weather in the far north")
+HOTEL = look("hotel", title="Find a hotel", tool="hotels.search", after=["north"])
 ASK: dict[str, Any] = {
     "id": "ask",
     "title": "Ask which one",
@@ -112,13 +101,11 @@ def test_a_finished_run_is_replayed_and_its_timeline_hides_waiting(
 
 def steps_of(count: int) -> list[dict[str, Any]]:
     return [
-        {
-            "id": f"s{number}",
-            "title": f"Look at city {number}",
-            "tool": "weather.forecast",
-            "inputs": {"city": "Oslo"},
-            "after": [f"s{number // 4}"] if number else [],
-        }
+        look(
+            f"s{number}",
+            title=f"Look at city {number}",
+            after=[f"s{number // 4}"] if number else [],
+        )
         for number in range(count)
     ]
 
@@ -215,8 +202,7 @@ def test_a_result_of_more_than_a_megabyte_tells_its_size_and_is_saved_whole(
     watched: Watched, stage: Stage
 ) -> None:
     city = "Oslo " * 220_000
-    look = {**NORTH, "inputs": {"city": city}}
-    run = run_until(stage, "done", look)
+    run = run_until(stage, "done", look("north", city))
     page = watched.tab(f"runs/{run}/run/north")
     expect(page.locator(".inspector")).to_contain_text("the whole result has 1.1 MB")
     expect(page.get_by_role("button", name="Show the first")).to_be_visible()

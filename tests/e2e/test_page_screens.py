@@ -37,17 +37,17 @@ def test_every_screen_reloads_to_the_same_fits_a_phone_and_axe_finds_nothing(
 ) -> None:
     page = watched.tab(color_scheme=theme, locale=locale)
     every = 1 if os.environ.get("PLANSMITH_LONG") else 2
-    shown = list(screens.items())[(theme == "dark") % every :: every]
+    some = list(screens.items())[(theme == "dark") % every :: every]
     page.evaluate(AXE.read_text(encoding="utf-8"))
     headings: dict[str, str] = {}
-    for name, address in shown:
+    for name, address in some:
         show(page, address)
         headings[name] = page.get_by_role("heading").first.inner_text()
         found: Any = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        told = [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found["violations"]]
-        assert not told, name
+        faults = [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found["violations"]]
+        assert not faults, name
     page.set_viewport_size({"width": 390, "height": 780})
-    for name, address in shown:
+    for name, address in some:
         page.evaluate("to => { location.hash = to }", f"#/{address}")
         page.reload()
         settled(page)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from playwright.sync_api import Page, expect
 from tests.web.browser import Stage, Watched
+from tests.web.screens import event_types, look, press_approve, run_of
 
 ASK = "Plan my trip: compare Oslo and Rome"
 
@@ -13,18 +12,6 @@ ASK = "Plan my trip: compare Oslo and Rome"
 def ask(page: Page, text: str) -> None:
     page.get_by_label("Your request").fill(text)
     page.keyboard.press("Enter")
-
-
-def approve(page: Page) -> None:
-    button = page.get_by_role("button", name="Approve and run")
-    expect(button).to_be_enabled()
-    button.click()
-
-
-def run_of(page: Page) -> str:
-    found = re.search(r"#/runs/([0-9a-f-]{36})", page.url)
-    assert found, page.url
-    return found[1]
 
 
 def test_from_a_request_to_its_report_with_a_reload_at_every_stage(
@@ -44,8 +31,7 @@ def test_from_a_request_to_its_report_with_a_reload_at_every_stage(
     expect(page.get_by_text("reads 3 · changes 1")).to_be_visible()
     expect(page.locator(".run-head .badge.s-reviewing")).to_be_visible()
     run = run_of(page)
-    events = stage.api(f"/v1/runs/{run}/events")["items"]
-    assert not {each["body"]["type"] for each in events} & {"prefetch_started", "step_started"}
+    assert not {*event_types(stage, run)} & {"prefetch_started", "step_started"}
 
     change_an_argument(page)
     assert stage.api(f"/v1/runs/{run}")["plan"]["steps"][0]["inputs"]["days"] == 5
@@ -81,7 +67,7 @@ def change_an_argument(page: Page) -> None:
 
 
 def run_with_a_question_and_a_failure(page: Page, stage: Stage) -> None:
-    approve(page)
+    press_approve(page)
     expect(page.locator(".mark.s-running")).to_have_count(2)
     page.reload()
     expect(page.locator(".mark.s-running")).to_have_count(2)
@@ -106,7 +92,7 @@ def run_with_a_question_and_a_failure(page: Page, stage: Stage) -> None:
     expect(change).to_contain_text("failed: hotel")
     # The model has read the error of a tool, so a person sees what it planned then.
     page.get_by_role("link", name="Plan", exact=True).click()
-    approve(page)
+    press_approve(page)
     stage.release("notes.write")
 
 
@@ -169,11 +155,9 @@ def test_an_unclear_request_asks_and_the_choice_may_be_left_to_the_planner(
 def test_a_finished_run_becomes_a_template_that_is_used_with_other_values(
     watched: Watched, stage: Stage
 ) -> None:
-    run = stage.submit(
-        {"id": "look", "tool": "weather.forecast", "inputs": {"city": "Oslo"}}, goal="Look"
-    )
+    run = stage.submit(look(), goal="Look")
     page = watched.tab(f"runs/{run}")
-    approve(page)
+    press_approve(page)
     expect(page.locator(".run-head .badge.s-done")).to_be_visible()
     expect(page.get_by_role("button", name="Run again", exact=True)).to_be_visible()
     expect(page.get_by_role("button", name="Continue from what is done")).to_have_count(0)
@@ -185,16 +169,14 @@ def test_a_finished_run_becomes_a_template_that_is_used_with_other_values(
     page.get_by_role("textbox", name="city").fill("Bergen")
     page.get_by_role("button", name="Use this template").click()
     expect(page.locator(".steps")).to_contain_text("Bergen")
-    approve(page)
+    press_approve(page)
     expect(page.locator(".run-head .badge.s-done")).to_be_visible()
 
 
 def test_a_run_is_paused_goes_on_and_is_cancelled(watched: Watched, stage: Stage) -> None:
     stage.hold("weather.forecast")
-    first = {"id": "a", "tool": "weather.forecast", "inputs": {"city": "Oslo"}}
-    second = {"id": "b", "tool": "weather.forecast", "inputs": {"city": "Rome"}, "after": ["a"]}
-    page = watched.tab(f"runs/{stage.submit(first, second)}")
-    approve(page)
+    page = watched.tab(f"runs/{stage.submit(look('a'), look('b', 'Rome', after=['a']))}")
+    press_approve(page)
     expect(page.locator(".mark.s-running")).to_have_count(1)
     page.get_by_role("button", name="Pause").click()
     expect(page.locator(".badge.s-paused")).to_be_visible()
@@ -213,25 +195,24 @@ def test_a_new_plan_that_touches_more_is_shown_as_a_difference_and_approved_agai
 ) -> None:
     run = stage.submit({"id": "old", "tool": "hotels.find", "inputs": {"city": "Rome"}})
     page = watched.tab(f"runs/{run}")
-    approve(page)
+    press_approve(page)
     steps = page.locator(".steps")
     expect(steps.locator(".added")).to_contain_text("hotels.search")
     expect(steps.locator(".removed")).to_contain_text("hotels.find")
     expect(page.get_by_text("hotels.search was not in the plan before")).to_be_visible()
-    approve(page)
+    press_approve(page)
     expect(page.locator(".run-head .badge.s-done")).to_be_visible()
 
 
-LOOK = {"id": "look", "tool": "weather.forecast", "inputs": {"city": "Rome"}}
 BAD = {"id": "bad", "tool": "hotels.find", "inputs": {"city": "Rome"}, "after": ["look"]}
 
 
 def test_run_again_and_continue_are_two_buttons_that_do_what_they_say(
     watched: Watched, stage: Stage
 ) -> None:
-    run = stage.submit(LOOK, BAD)
+    run = stage.submit(look(city="Rome"), BAD)
     page = watched.tab(f"runs/{run}")
-    approve(page)
+    press_approve(page)
     expect(page.locator(".run-head .badge.s-partly_done")).to_be_visible()
     page.get_by_role("button", name="Continue from what is done (1 of 2)").click()
     expect(page.get_by_text("1 of 2 steps are done and will not run again.")).to_be_visible()
@@ -244,10 +225,9 @@ def test_run_again_and_continue_are_two_buttons_that_do_what_they_say(
     again = stage.api(f"/v1/runs/{run_of(page)}")
     assert again["id"] not in (run, continued["id"])
     assert {step["status"] for step in again["steps"].values()} == {"waiting"}
-    approve(page)
+    press_approve(page)
     expect(page.locator(".run-head .badge.s-partly_done")).to_be_visible()
-    types = [each["body"]["type"] for each in stage.api(f"/v1/runs/{again['id']}/events")["items"]]
-    assert "step_reused" not in types
+    assert "step_reused" not in event_types(stage, again["id"])
 
 
 def test_typing_never_approves(watched: Watched, stage: Stage) -> None:
@@ -266,8 +246,7 @@ def test_typing_never_approves(watched: Watched, stage: Stage) -> None:
             page.keyboard.press(key)
     page.locator("body").press("Enter")
     expect(page.get_by_role("button", name="Approve and run")).to_be_visible()
-    types = [each["body"]["type"] for each in stage.api(f"/v1/runs/{run}/events")["items"]]
-    assert "plan_approved" not in types
+    assert "plan_approved" not in event_types(stage, run)
     assert stage.api(f"/v1/runs/{run}")["status"] in ("planning", "reviewing")
 
 

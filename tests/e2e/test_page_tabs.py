@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from playwright.sync_api import BrowserContext, Page, expect
 from tests.web.browser import Stage, Watched
+from tests.web.screens import event_types, look, press_approve
 
 # More than the six connections that a browser opens to one host.
 TABS = 20 if os.environ.get("PLANSMITH_LONG") else 7
-LOOK: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": "Oslo"}}
 
 
 def opened(context: BrowserContext, stage: Stage, address: str) -> Page:
@@ -19,12 +18,8 @@ def opened(context: BrowserContext, stage: Stage, address: str) -> Page:
     return page
 
 
-def approve(page: Page) -> None:
-    page.get_by_role("button", name="Approve and run").click()
-
-
 def test_all_tabs_of_a_browser_are_live_over_one_stream(watched: Watched, stage: Stage) -> None:
-    run = stage.submit(LOOK)
+    run = stage.submit(look())
     context = watched.context()
     streams: list[str] = []
     context.on(
@@ -34,7 +29,7 @@ def test_all_tabs_of_a_browser_are_live_over_one_stream(watched: Watched, stage:
     for tab in tabs:
         expect(tab.locator(".run-head .badge.s-reviewing")).to_be_visible()
     stage.hold("weather.forecast")
-    approve(tabs[-1])
+    press_approve(tabs[-1])
     for tab in tabs:
         expect(tab.locator(".run-head .badge.s-running")).to_be_visible()
     assert len(streams) == 1
@@ -51,7 +46,7 @@ def test_all_tabs_of_a_browser_are_live_over_one_stream(watched: Watched, stage:
 def test_of_two_people_deciding_at_once_one_wins_and_the_other_is_told(
     watched: Watched, stage: Stage
 ) -> None:
-    run = stage.submit(LOOK)
+    run = stage.submit(look())
     first, second = watched.context(), watched.context()
     one, other = (opened(each, stage, f"runs/{run}") for each in (first, second))
     for tab in (one, other):
@@ -61,22 +56,21 @@ def test_of_two_people_deciding_at_once_one_wins_and_the_other_is_told(
     other.reload()
     expect(other.get_by_role("button", name="Approve and run")).to_be_enabled()
     stage.hold("weather.forecast")
-    approve(one)
+    press_approve(one)
     expect(one.locator(".run-head .badge.s-running")).to_be_visible()
-    approve(other)
-    said = other.get_by_role("alert").filter(has_text="Someone changed or decided this first")
-    expect(said).to_be_visible()
+    press_approve(other)
+    alert = other.get_by_role("alert").filter(has_text="Someone changed or decided this first")
+    expect(alert).to_be_visible()
     expect(other.locator(".run-head .badge.s-running")).to_be_visible()
     stage.release("weather.forecast")
     expect(one.locator(".run-head .badge.s-done")).to_be_visible()
-    types = [each["body"]["type"] for each in stage.api(f"/v1/runs/{run}/events")["items"]]
-    assert types.count("plan_approved") == 1
+    assert event_types(stage, run).count("plan_approved") == 1
 
 
 def test_edits_of_two_tabs_meet_in_one_plan_unless_they_are_of_the_same_step(
     watched: Watched, stage: Stage
 ) -> None:
-    run = stage.submit(LOOK, {**LOOK, "id": "then"})
+    run = stage.submit(look(), look("then"))
     context = watched.context()
     one, other = (opened(context, stage, f"runs/{run}/plan/{name}") for name in ("look", "then"))
 
@@ -116,9 +110,9 @@ def test_a_restart_of_the_server_in_mid_run_is_told_and_survived(
     watched: Watched, stage: Stage
 ) -> None:
     stage.hold("weather.forecast")
-    run = stage.submit(LOOK, {**LOOK, "id": "then", "after": ["look"]})
+    run = stage.submit(look(), look("then", after=["look"]))
     page = watched.tab(f"runs/{run}")
-    approve(page)
+    press_approve(page)
     expect(page.locator(".mark.s-running")).to_have_count(1)
     stage.stop()
     expect(page.locator(".banner")).to_be_visible()

@@ -19,7 +19,6 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
@@ -43,7 +42,7 @@ from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from tests.needs import free_port
-from tests.servers.ticks import quick_ticks
+from tests.servers.ticks import quick_ticks, running
 
 
 class Executor(AgentExecutor):
@@ -126,8 +125,8 @@ class Executor(AgentExecutor):
         )
 
     async def do_auth(self, intake: TaskUpdater, rest: str) -> None:
-        told = "Please sign in at https://login.example/start?for=desk."
-        await intake.requires_auth(self.words(intake, Part(text=told)))
+        text = "Please sign in at https://login.example/start?for=desk."
+        await intake.requires_auth(self.words(intake, Part(text=text)))
 
     async def do_fail(self, intake: TaskUpdater, rest: str) -> None:
         await intake.failed(self.words(intake, Part(text=rest)))
@@ -200,19 +199,6 @@ class FileTasks(TaskStore):
 quick_ticks()
 
 
-class _Server(uvicorn.Server):
-    """A server that says when it is up, and goes when it is told instead of looking every tick."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.up, self.stop = asyncio.Event(), asyncio.Event()
-
-    async def main_loop(self) -> None:
-        await self.on_tick(0)
-        self.up.set()
-        await self.stop.wait()
-
-
 class Desk:
     """The agent and its server; `public` is the address that its card names."""
 
@@ -271,19 +257,12 @@ class Desk:
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[Desk]:
-        config = uvicorn.Config(
-            self._app, port=self.port, log_level="critical", timeout_graceful_shutdown=1
-        )
-        server = _Server(config)
-        running = asyncio.create_task(server.serve())
-        await server.up.wait()
-        try:
-            yield self
-        finally:
-            server.stop.set()
-            for gate in self.executor.gates.values():
-                gate.set()
-            await running
+        async with running(self._app, self.port):
+            try:
+                yield self
+            finally:
+                for gate in self.executor.gates.values():
+                    gate.set()
 
     @contextlib.contextmanager
     def in_thread(self) -> Iterator[str]:

@@ -176,8 +176,10 @@ class Liar:
         self._doors.note()
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            told = [each for each in head.lower().splitlines() if each.startswith("content-length")]
-            size = int(told[0].partition(":")[2]) if told else 0
+            sizes = [
+                each for each in head.lower().splitlines() if each.startswith("content-length")
+            ]
+            size = int(sizes[0].partition(":")[2]) if sizes else 0
             talk = Talk(head, await reader.readexactly(size), writer)
             if head.startswith("GET") and "agent-card.json" in head.splitlines()[0]:
                 await self.serve_card(talk)

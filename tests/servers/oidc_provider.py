@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import json
 import secrets
-import socket
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -15,7 +13,6 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import jwt
-import uvicorn
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
@@ -23,6 +20,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
+from tests.needs import free_port
+from tests.servers.ticks import running
 
 from plansmith_server.team.oidc import challenge
 
@@ -63,19 +62,19 @@ class Provider:
     def id_token(self, nonce: str) -> str:
         """An id token of the present person, as true as the test wants."""
         now = int(time.time())
-        told = {"iss": self.issuer, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": nonce}
-        told |= self.claims | self.lie
-        told = {name: value for name, value in told.items() if value is not None}
+        claims = {"iss": self.issuer, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": nonce}
+        claims |= self.claims | self.lie
+        claims = {name: value for name, value in claims.items() if value is not None}
         head = {"kid": self.kid}
         if self.algorithm == "none":
-            return jwt.encode(told, "", algorithm="none", headers=head)
+            return jwt.encode(claims, "", algorithm="none", headers=head)
         if self.algorithm == "HS256":  # signed with what everybody may know
             pem = self.key.public_key().public_bytes(
                 serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
             )
             key = pem.hex()
-            return jwt.encode(told, key, algorithm="HS256", headers=head)
-        return jwt.encode(told, self.key, algorithm=self.algorithm, headers=head)
+            return jwt.encode(claims, key, algorithm="HS256", headers=head)
+        return jwt.encode(claims, self.key, algorithm=self.algorithm, headers=head)
 
     async def discovery(self, _: Request) -> Response:
         return JSONResponse(
@@ -91,8 +90,8 @@ class Provider:
         self.key_reads += 1
         found = []
         for kid, key in self.listed.items():
-            shown = json.loads(RSAAlgorithm.to_jwk(key.public_key()))
-            found.append(shown | {"kid": kid, "use": "sig", "alg": "RS256"})
+            fields = json.loads(RSAAlgorithm.to_jwk(key.public_key()))
+            found.append(fields | {"kid": kid, "use": "sig", "alg": "RS256"})
         return JSONResponse({"keys": found})
 
     async def authorize(self, request: Request) -> Response:
@@ -107,14 +106,14 @@ class Provider:
     async def token(self, request: Request) -> Response:
         body = (await request.body()).decode()
         given = dict(parse_qsl(body))
-        begun = self.codes.pop(given.get("code", ""), None)
-        if begun is None or begun["redirect_uri"] != given.get("redirect_uri"):
+        request_of_code = self.codes.pop(given.get("code", ""), None)
+        if request_of_code is None or request_of_code["redirect_uri"] != given.get("redirect_uri"):
             return JSONResponse({"error": "invalid_grant"}, 400)
-        if challenge(given.get("code_verifier", "")) != begun["code_challenge"]:
+        if challenge(given.get("code_verifier", "")) != request_of_code["code_challenge"]:
             return JSONResponse({"error": "invalid_grant"}, 400)
         if not request.headers.get("authorization", "").startswith("Basic "):
             return JSONResponse({"error": "invalid_client"}, 401)
-        token = self.id_token(begun["nonce"])
+        token = self.id_token(request_of_code["nonce"])
         return JSONResponse({"access_token": "x", "token_type": "Bearer", "id_token": token})
 
 
@@ -129,18 +128,7 @@ async def provider() -> AsyncIterator[Provider]:
         Route("/authorize", made.authorize),
         Route("/token", made.token, methods=["POST"]),
     ]
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        made.issuer = f"http://127.0.0.1:{sock.getsockname()[1]}"
-        config = uvicorn.Config(Starlette(routes=routes), log_config=None, lifespan="off")
-        server = uvicorn.Server(config)
-        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-        server.capture_signals = contextlib.nullcontext  # type: ignore[assignment]
-        task = asyncio.create_task(server.serve(sockets=[sock]))
-        try:
-            while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
-                await asyncio.sleep(0)
-            yield made
-        finally:
-            server.should_exit = True
-            await task
+    port = free_port()
+    made.issuer = f"http://127.0.0.1:{port}"
+    async with running(Starlette(routes=routes), port):
+        yield made

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -24,3 +26,30 @@ class _Ticking:
 def quick_ticks() -> None:
     """Let the servers of this process stop at once; tests never want the other."""
     pytest.MonkeyPatch().setattr(uvicorn.server, "asyncio", _Ticking())
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it is up, and goes when it is told instead of looking every tick."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up, self.stop = asyncio.Event(), asyncio.Event()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        self.up.set()
+        await self.stop.wait()
+
+
+@contextlib.asynccontextmanager
+async def running(app: Any, port: int) -> AsyncIterator[None]:
+    """An application on a port of this machine."""
+    config = uvicorn.Config(app, port=port, log_level="critical", timeout_graceful_shutdown=1)
+    server = _Server(config)
+    task = asyncio.create_task(server.serve())
+    await server.up.wait()
+    try:
+        yield
+    finally:
+        server.stop.set()
+        await task

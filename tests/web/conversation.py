@@ -16,16 +16,16 @@ def says(prompt: Prompt) -> str | None:
     """Returns the model's part in the conversation; None if the prompt is of another story."""
     match prompt.brief:
         case MessageBrief():
-            told = {
+            answer = {
                 "kind": "request",
                 "question": "",
                 "option": "",
                 "reason": "it is something new",
             }
-            return json.dumps(told)
+            return json.dumps(answer)
         case TriageBrief(request=request) if request.strip() == TRIP:
-            told = {"decision": "ask", "reason": "no place", "query": "", "answer": "Where to?"}
-            return json.dumps(told)
+            answer = {"decision": "ask", "reason": "no place", "query": "", "answer": "Where to?"}
+            return json.dumps(answer)
         case PlanBrief(request=request) as brief if request.startswith(TRIP):
             return json.dumps(_trip("Rome" if "Rome" in prompt.text else "nowhere", brief.locale))
         case PlanBrief(request=request) as brief if request.startswith(NOTE):

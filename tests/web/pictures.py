@@ -13,7 +13,7 @@ from typing import Any
 from playwright.sync_api import Page, expect, sync_playwright
 from tests.web import sales
 from tests.web.browser import ARGUMENTS, Stage, Watched, chromium
-from tests.web.screens import addresses, settled, until
+from tests.web.screens import addresses, approve, look, settled, until
 
 LOOKS: dict[str, dict[str, Any]] = {
     "light-en": {"color_scheme": "light", "locale": "en-US"},
@@ -61,9 +61,8 @@ def main(out: Path) -> None:
 def _going_on(watched: Watched, stage: Stage) -> tuple[str, str]:
     """The addresses of a run whose plan is half written, and of one whose steps run."""
     stage.hold("weather.forecast", "model")
-    step = {"id": "look", "tool": "weather.forecast", "inputs": {"city": "Oslo"}}
-    run = stage.submit(step, {**step, "id": "also"}, {**step, "id": "then", "after": ["look"]})
-    stage.api(f"/v1/runs/{run}/decision", {"approve": stage.api(f"/v1/runs/{run}")["hash"]})
+    run = stage.submit(look(), look("also"), look("then", after=["look"]))
+    approve(stage, run)
     page = watched.tab()
     page.get_by_label("Your request").fill("Plan my trip: compare Oslo and Rome")
     page.keyboard.press("Enter")

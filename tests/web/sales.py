@@ -21,18 +21,18 @@ def table() -> str:
     return "\n".join(["date,region,product,amount", *rows, ""])
 
 
-def _tool(name: str, title: str, tool: str, **inputs: Any) -> dict[str, Any]:
+def tool_step(name: str, title: str, tool: str, **inputs: Any) -> dict[str, Any]:
     return {"id": name, "kind": "tool", "title": title, "tool": tool, "inputs": inputs}
 
 
 def _sum(name: str, by: str) -> dict[str, Any]:
     inputs = {"table": "sales.csv", "by": by, "value": "amount"}
-    return _tool(name, f"Add up the amounts of each {by}", "tables.group", **inputs)
+    return tool_step(name, f"Add up the amounts of each {by}", "tables.group", **inputs)
 
 
 def _chart(name: str, title: str, kind: str, of: str) -> dict[str, Any]:
     inputs = {"kind": kind, "rows": f"{{{{{of}.rows}}}}", "path": f"{of}.svg"}
-    return _tool(name, title, "charts.draw", **inputs)
+    return tool_step(name, title, "charts.draw", **inputs)
 
 
 BEST = {"table": "sales.csv", "column": "amount", "count": 5}
@@ -44,7 +44,7 @@ PLAN: dict[str, Any] = {
     "steps": [
         _sum("regions", "region"),
         _sum("months", "month"),
-        _tool("best", "Find the five greatest sales", "tables.top", **BEST),
+        tool_step("best", "Find the five greatest sales", "tables.top", **BEST),
         _chart("by_region", "Draw the regions as bars", "bar", "regions"),
         _chart("by_month", "Draw the months as a line", "line", "months"),
         {
@@ -60,6 +60,8 @@ PLAN: dict[str, Any] = {
             "title": "Write the summary",
             "instruction": "Sum up for the board, {{tone}}: {{regions}} {{months}} {{best}}",
         },
-        _tool("save", "Save it as summary.md", "files.write", path="summary.md", text="{{words}}"),
+        tool_step(
+            "save", "Save it as summary.md", "files.write", path="summary.md", text="{{words}}"
+        ),
     ],
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -16,12 +17,11 @@ OVER = ("done", "partly_done", "failed", "cancelled", "answered")
 
 def addresses(stage: Stage) -> dict[str, str]:
     """Addresses of all screens, over runs in different states."""
-    look = {"id": "look", "tool": "weather.forecast", "inputs": {"city": "Oslo"}}
     plan = trip()
     reviewing = stage.submit(*plan["steps"], goal=plan["goal"], assumptions=plan["assumptions"])
-    asking = stage.submit(look, {"id": "q", "question": "Which?", "options": ["this", "that"]})
-    failed = stage.submit(look, {"id": "bad", "tool": "hotels.find", "inputs": {"city": "Rome"}})
-    done = stage.submit(look, {"id": "tell", "instruction": "Say {{look.sky}}"})
+    asking = stage.submit(look(), {"id": "q", "question": "Which?", "options": ["this", "that"]})
+    failed = stage.submit(look(), {"id": "bad", "tool": "hotels.find", "inputs": {"city": "Rome"}})
+    done = stage.submit(look(), {"id": "tell", "instruction": "Say {{look.sky}}"})
     for run in (asking, failed, done):
         approve(stage, run)
     for run, status in ((asking, "asking"), (failed, "partly_done"), (done, "done")):
@@ -81,13 +81,13 @@ Rome sold **most**, Bergen least.
 """
 
 
-def consent(stage: Stage, **more: Any) -> str:
+def consent(stage: Stage) -> str:
     """A run that asks before it writes what it read over a file that is there."""
     work = stage.folder / "work"
     (work / "draft.md").write_text(NOTES)
     (work / "summary.md").write_text(NOTES.replace("Rome", "Oslo").replace("**most**", "most"))
     read = {"id": "read", "tool": "files.read", "inputs": {"path": "draft.md"}}
-    inputs = {"path": "summary.md", "text": "{{read.text}}", "overwrite": True, **more}
+    inputs = {"path": "summary.md", "text": "{{read.text}}", "overwrite": True}
     return run_until(stage, "asking", read, {"id": "save", "tool": "files.write", "inputs": inputs})
 
 
@@ -104,14 +104,36 @@ def made(stage: Stage) -> str:
 
 def conversation(stage: Stage) -> str:
     """A conversation in which a question and a plan wait and one message approved nothing."""
-    begun = stage.api("/v1/runs", {"request": TRIP, "conversation": "new"})
-    talk = str(begun["conversation"])
-    until(stage, begun["id"], "asking")
+    first = stage.api("/v1/runs", {"request": TRIP, "conversation": "new"})
+    talk = str(first["conversation"])
+    until(stage, first["id"], "asking")
     other = {"text": "Find me a hotel for the next week in Bergen, whatever the weather is"}
     planned = stage.api(f"/v1/conversations/{talk}/messages", other)
     until(stage, planned["id"], "reviewing")
     stage.api(f"/v1/conversations/{talk}/messages", {"text": "yes, go ahead"})
     return talk
+
+
+def look(name: str = "look", city: str = "Oslo", **more: Any) -> dict[str, Any]:
+    """A step that only reads."""
+    return {"id": name, "tool": "weather.forecast", "inputs": {"city": city}, **more}
+
+
+def run_of(page: Page) -> str:
+    """The run that a page shows."""
+    found = re.search(r"#/runs/([0-9a-f-]{36})", page.url)
+    assert found, page.url
+    return found[1]
+
+
+def press_approve(page: Page) -> None:
+    button = page.get_by_role("button", name="Approve and run")
+    expect(button).to_be_enabled()
+    button.click()
+
+
+def event_types(stage: Stage, run: str) -> list[str]:
+    return [each["body"]["type"] for each in stage.api(f"/v1/runs/{run}/events")["items"]]
 
 
 def approve(stage: Stage, run: str) -> None:
@@ -129,14 +151,14 @@ def run_until(stage: Stage, status: str, *steps: dict[str, Any], **plan: Any) ->
 
 def until(stage: Stage, run: str, status: str) -> Any:
     """The run once it stands where it has to."""
-    told: Any = None
+    state: Any = None
     for _ in range(1500):
-        told = stage.api(f"/v1/runs/{run}")
-        if told["status"] == status:
-            return told
-        assert told["status"] not in OVER, told
+        state = stage.api(f"/v1/runs/{run}")
+        if state["status"] == status:
+            return state
+        assert state["status"] not in OVER, state
         time.sleep(0.02)
-    return pytest.fail(f"the run is {told['status']} and not {status}")
+    return pytest.fail(f"the run is {state['status']} and not {status}")
 
 
 def show(page: Page, address: str) -> None:

@@ -21,6 +21,7 @@ from typing import Any, cast
 
 from tests.web import conversation, sales
 from tests.web.hostile import PAYLOADS
+from tests.web.sales import tool_step
 
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
@@ -106,23 +107,16 @@ class Helper:
 
 def trip(first: str = "Oslo", *, hotel: bool = True) -> dict[str, Any]:
     """The plan of the story: two reads at once, a question, a read that fails, a note."""
-    plan = _trip(first)
-    if not hotel:
-        steps = [step for step in plan["steps"] if step["id"] != "hotel"]
-        steps[4]["instruction"] = "Tell where to go: {{choice}}"
-        plan["steps"] = steps
-    return plan
-
-
-def _trip(first: str) -> dict[str, Any]:
+    stay = [tool_step("hotel", "Find a hotel", "hotels.find", city={"$from": "choice"})]
+    where = "where to go and where to stay: {{choice}}, {{hotel}}"
     return {
         "goal": f"Compare the weather in {first} and Rome and note the better one with a hotel",
         "thought": "Both forecasts are needed before anything can be compared.",
         "assumptions": ["The next three days are meant."],
         "enough_context": True,
         "steps": [
-            _tool("north", f"Weather in {first}", "weather.forecast", {"city": first, "days": 3}),
-            _tool("south", "Weather in Rome", "weather.forecast", {"city": "Rome", "days": 3}),
+            tool_step("north", f"Weather in {first}", "weather.forecast", city=first, days=3),
+            tool_step("south", "Weather in Rome", "weather.forecast", city="Rome", days=3),
             {
                 "id": "choice",
                 "kind": "ask",
@@ -130,32 +124,24 @@ def _trip(first: str) -> dict[str, Any]:
                 "question": f"{{{{north.high}}}}° in {first}, {{{{south.high}}}}° in Rome. Which?",
                 "options": [first, "Rome"],
             },
-            _tool("hotel", "Find a hotel", "hotels.find", {"city": {"$from": "choice"}}),
-            _tool(
-                "note",
-                "Write it down",
-                "notes.write",
-                {"path": "trip.md", "text": "Next trip: {{choice}}"},
-            ),
+            *(stay if hotel else []),
+            tool_step("note", "Write it down", "notes.write", **TRIP_NOTE),
             {
                 "id": "tell",
                 "kind": "reply",
                 "title": "Say what was chosen",
-                "instruction": "Tell where to go and where to stay: {{choice}}, {{hotel}}",
+                "instruction": f"Tell {where if hotel else 'where to go: {{choice}}'}",
                 "after": ["note"],
             },
         ],
     }
 
 
-def _tool(name: str, title: str, tool: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    return {"id": name, "kind": "tool", "title": title, "tool": tool, "inputs": inputs}
-
-
+TRIP_NOTE = {"path": "trip.md", "text": "Next trip: {{choice}}"}
 READING = {
     "goal": "Look at the weather in Oslo",
     "steps": [
-        _tool("look", "Look at the weather", "weather.forecast", {"city": "Oslo"}),
+        tool_step("look", "Look at the weather", "weather.forecast", city="Oslo"),
         {"id": "tell", "kind": "reply", "title": "Tell", "instruction": "Say {{look.sky}}"},
     ],
 }
@@ -191,7 +177,7 @@ def _says(prompt: str, schema: Mapping[str, Json] | None) -> str:
     if "decision" in cast("Mapping[str, Json]", schema.get("properties") or {}):
         return json.dumps(_decision(prompt))
     if '"step": "old"' in prompt:
-        step = _tool("fresh", "Ask elsewhere", "hotels.search", {"city": "Rome"})
+        step = tool_step("fresh", "Ask elsewhere", "hotels.search", city="Rome")
         return json.dumps({"goal": "a goal", "steps": [step]})
     if "nobody can plan this" in prompt:
         return "I cannot."
@@ -210,8 +196,8 @@ def _first(prompt: str) -> str:
 
 def _decision(prompt: str) -> dict[str, str]:
     if "something nice" in prompt and "among the assumptions" not in prompt:
-        said = "Where do you want to go?"
-        return {"decision": "ask", "reason": "no place is named", "query": "", "answer": said}
+        question = "Where do you want to go?"
+        return {"decision": "ask", "reason": "no place is named", "query": "", "answer": question}
     if "hello there" in prompt:
         return {"decision": "answer", "reason": "small talk", "query": "", "answer": "Hello!"}
     return {"decision": "plan", "reason": "it needs tools", "query": "", "answer": ""}

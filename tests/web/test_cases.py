@@ -25,8 +25,8 @@ def read(path: Path) -> Any:
 def test_a_case_folds_to_its_states_and_its_plans_differ_as_it_says(path: Path) -> None:
     case = read(path)
     events = [read_event(each) for each in case["events"]]
-    told = {str(each.number): state_json(fold(events[: each.number])) for each in events}
-    assert told == case["states"]
+    states = {str(each.number): state_json(fold(events[: each.number])) for each in events}
+    assert states == case["states"]
     for each in case["diffs"]:
         before, after = (Plan.model_validate(each[name]) for name in ("before", "after"))
         assert diff_plans(before, after).to_json() == each["diff"]

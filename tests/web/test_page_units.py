@@ -18,8 +18,8 @@ def test_the_page_folds_compares_and_draws_as_it_should() -> None:
     needs_packages()
     command = [str(ROOT / "scripts" / "page"), "test"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said[max(said.find("\nnot ok"), 0) :][:6000]
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output[max(output.find("\nnot ok"), 0) :][:6000]
 
 
 def test_the_lock_is_exact_and_names_no_host() -> None:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from tests.members import Member
+from tests.openmanus.test_flow import Worker, made
+from tests.sage.test_planner import Generator
+from tests.sage.test_runtime import EN, Tool, registry
 from tests.test_conversations import GO, research
+from tests.valuecell.test_planner import nobody
 
 from plansmith import Plansmith
 from plansmith.errors import Misconfigured, Refused, StaleDecision, ToolFailed
 from plansmith.plan.run import Run
-from plansmith.testing import Answer, MemoryStore, ScriptedModel
+from plansmith.testing import MemoryStore, ScriptedModel
 from plansmith_compat import valuecell as vc
 from plansmith_compat.deerflow import (
     DeerFlow,
@@ -26,7 +29,7 @@ from plansmith_compat.deerflow import (
     sanitize_tool_response,
 )
 from plansmith_compat.openmanus import AgentState, PlanningFlow
-from plansmith_compat.sage import AgentRuntime, BaseProfile, LLMPlanner, MCPRegistry
+from plansmith_compat.sage import AgentRuntime, LLMPlanner
 from plansmith_compat.sage.operators import RegistryTools
 from plansmith_compat.spring import PlanExecutorNode, PlanningTool, deepresearch
 
@@ -35,51 +38,12 @@ REPLY = {"type": "reply", "text": "done"}
 WIPE = {"id": "e", "kind": "tool", "tool": "wipe", "inputs": {"at": "x"}}
 
 
-class Worker:
-    """An agent of OpenManus that counts what it was asked to do."""
-
-    name = "manus"
-    description = "does anything"
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    async def run(self, request: str) -> str:
-        self.asked.append(request)
-        return "done"
-
-
-class Tool:
-    """A tool of SAGE that notes its calls; fails as long as it is told to."""
-
-    description = "does something at a place"
-    input_schema: Any = {"type": "object", "properties": {"at": {"type": "string"}}}
-
-    def __init__(self, name: str, effect: str, *raises: BaseException) -> None:
-        self.name, self.effect, self.raises = name, effect, [*raises]
-        self.calls: list[Any] = []
-
-    def call(self, arguments: Any) -> str:
-        self.calls.append(arguments)
-        if self.raises:
-            raise self.raises.pop(0)
-        return "seen"
-
-
-def planned(*steps: str) -> Answer:
-    return Answer({"command": "create", "title": "T", "steps": [*steps]}, tool="planning")
+def worker() -> Worker:
+    return Worker("manus", *["done"] * 9)
 
 
 def runtime(*answers: Any, tools: Any, **options: Any) -> AgentRuntime:
-    left = [each if isinstance(each, str) else json.dumps(each) for each in answers]
-
-    def generate(data: Any) -> tuple[Any, str]:
-        return data[0], left.pop(0)
-
-    registry = MCPRegistry()
-    for each in tools:
-        registry.register(each)
-    return AgentRuntime(BaseProfile(language="en"), LLMPlanner(generate), registry, **options)
+    return AgentRuntime(EN, LLMPlanner(Generator(*answers)), registry(*tools), **options)
 
 
 # Review functions that do not say True, and new plans
@@ -92,15 +56,15 @@ async def _no(run: Run) -> bool:
 
 
 async def test_an_async_review_is_awaited_and_one_that_says_a_text_approves_nothing() -> None:
-    wipe, worker, step = Tool("wipe", "write"), Worker(), {**CALL, "name": "wipe"}
+    wipe, agent, step = Tool("wipe", effect="write"), worker(), {**CALL, "name": "wipe"}
     assert (await runtime([step], tools=[wipe], review=_no).answer("wipe x")).status == "cancelled"
     with pytest.raises(Misconfigured, match="returned str"):
         await runtime([step], tools=[wipe], review=lambda _: "no").answer("wipe x")
-    for review, told in ((_no, "Plan not approved: nothing was run."), (lambda _: "no", "str")):
-        model = ScriptedModel(planned("look", "book"))
-        flow = PlanningFlow(worker, model=model, review=review)
-        assert told in await flow.execute("book a train")
-    assert (wipe.calls, worker.asked) == ([], [])
+    for review, message in ((_no, "Plan not approved: nothing was run."), (lambda _: "no", "str")):
+        model = ScriptedModel(made("look", "book"))
+        flow = PlanningFlow(agent, model=model, review=review)
+        assert message in await flow.execute("book a train")
+    assert (wipe.calls, agent.prompts) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -112,7 +76,7 @@ async def test_an_async_review_is_awaited_and_one_that_says_a_text_approves_noth
     ids=["inside a map", "as a step"],
 )
 def test_a_new_plan_of_a_sage_runtime_that_writes_waits_for_a_decision(steps: Any) -> None:
-    look, wipe = Tool("look", "read", *[ToolFailed("gone")] * 4), Tool("wipe", "write")
+    look, wipe = Tool("look", *[ToolFailed("gone")] * 4), Tool("wipe", effect="write")
     new = {"goal": "g", "steps": steps} if "kind" in steps[0] else steps
     asks = runtime([CALL, REPLY], new, tools=[look, wipe], replans=1)
     result = asks.step("look at x")
@@ -206,25 +170,23 @@ def test_the_planning_tool_of_jmanus_keeps_no_plan_of_wrong_types() -> None:
 class Finisher(Worker):
     """An agent that ends the flow after its first step, as OpenManus' Terminate does."""
 
-    state = AgentState.IDLE
-
     async def run(self, request: str) -> str:
-        self.state = AgentState.FINISHED if not self.asked else AgentState.IDLE
+        self.state = AgentState.FINISHED if not self.prompts else AgentState.IDLE
         return await super().run(request)
 
 
-def flow_that_ends(worker: Worker, *verdicts: bool, **options: Any) -> PlanningFlow:
+def flow_that_ends(agent: Worker, *verdicts: bool, **options: Any) -> PlanningFlow:
     votes = [*verdicts]
-    model = ScriptedModel(planned("look", "book"), "in short")
-    return PlanningFlow(worker, model=model, plan_id="p", review=lambda _: votes.pop(0), **options)
+    model = ScriptedModel(made("look", "book"), "in short")
+    return PlanningFlow(agent, model=model, plan_id="p", review=lambda _: votes.pop(0), **options)
 
 
 @pytest.mark.parametrize("by_command", [True, False], ids=["by command", "in plans"])
 async def test_a_plan_of_openmanus_that_was_changed_after_its_approval_is_reviewed_again(
     by_command: bool,
 ) -> None:
-    worker = Finisher()
-    flow = flow_that_ends(worker, True, False)
+    agent = Finisher("manus", *["done"] * 9)
+    flow = flow_that_ends(agent, True, False)
     await flow.execute("book a train")
     if by_command:
         await flow.planning_tool.execute(
@@ -233,16 +195,16 @@ async def test_a_plan_of_openmanus_that_was_changed_after_its_approval_is_review
     else:
         flow.planning_tool.plans["p"]["steps"][1] = "wipe the disk"
     assert "not approved" in await flow.execute("")
-    assert len(worker.asked) == 1
+    assert len(agent.prompts) == 1
 
 
 async def test_a_step_of_openmanus_that_is_done_is_not_done_again_after_an_update() -> None:
-    worker = Finisher()
-    flow = flow_that_ends(worker, True, True)
+    agent = Finisher("manus", *["done"] * 9)
+    flow = flow_that_ends(agent, True, True)
     await flow.execute("book a train")
     await flow.planning_tool.execute(command="update", plan_id="p", steps=["look", "pay", "book"])
     assert "Plan completed" in await flow.execute("")
-    assert [each.count("step 0,") for each in worker.asked] == [1, 0, 0]
+    assert [each.count("step 0,") for each in agent.prompts] == [1, 0, 0]
 
 
 # Texts that look like references
@@ -252,18 +214,17 @@ TEXTS = ['say {{"hi"}}', '{{""}}', "{{s1}} $from s1", '{"$from": "s1"}', "{{ not
 
 
 async def test_braces_in_a_step_of_openmanus_reach_the_agent_as_written() -> None:
-    worker = Worker()
-    flow = PlanningFlow(worker, model=ScriptedModel("in short"), plan_id="p")
+    agent = worker()
+    flow = PlanningFlow(agent, model=ScriptedModel("in short"), plan_id="p")
     await flow.planning_tool.execute(command="create", plan_id="p", title="T", steps=TEXTS)
     assert "Plan completed" in await flow.execute("")
     for place, text in enumerate(TEXTS):
-        assert f"marked [→] above: {text}\n" in worker.asked[place]
+        assert f"marked [→] above: {text}\n" in agent.prompts[place]
 
 
 @pytest.mark.parametrize("value", [*TEXTS[:2], TEXTS[4], {"$literal": 5}, {"$from": "no"}])
 def test_braces_in_an_argument_of_sage_reach_the_tool_as_written(value: Any) -> None:
-    look = Tool("look", "read")
-    look.input_schema = {"type": "object"}
+    look = Tool("look")
     step = {**CALL, "arguments": {"at": value}}
     runtime([step, REPLY], "done", tools=[look]).step("look")
     assert look.calls == [{"at": value}]
@@ -286,9 +247,6 @@ class PlanningStub:
 
 
 async def valuecell_plan(agent: Any) -> vc.ExecutionPlan:
-    async def nobody(_: vc.UserInputRequest) -> None:
-        raise AssertionError("nothing was to be asked")
-
     connections = vc.RemoteConnections(Plansmith(agents=[]))
     planner = vc.ExecutionPlanner(connections, agent=agent)
     return await planner.create_plan(vc.UserInput(query="look"), nobody, "t1")
@@ -313,14 +271,14 @@ async def test_a_planning_agent_of_valuecell_without_tasks_and_reason_gives_guid
 
 @pytest.mark.parametrize("error", [StopIteration(), GeneratorExit(), KeyboardInterrupt()])
 def test_a_tool_of_sage_whose_error_no_coroutine_can_carry_fails_its_step(error: Any) -> None:
-    result = runtime([CALL, REPLY], tools=[Tool("look", "read", error)]).step("look")
+    result = runtime([CALL, REPLY], tools=[Tool("look", error)]).step("look")
     assert result.status == "failed"
     assert f"the function raised {error!r}" in result
 
 
 def test_a_generator_of_sage_that_has_no_more_answers_fails_the_planning() -> None:
     planner = LLMPlanner(Mock(spec=["execute"], **{"execute.side_effect": []}))
-    result = AgentRuntime(BaseProfile(language="en"), planner, MCPRegistry()).step("look")
+    result = AgentRuntime(EN, planner, registry()).step("look")
     assert "StopIteration" in result.error
 
 
@@ -336,11 +294,9 @@ def _circle() -> dict[str, Any]:
     ids=["circle", "surrogate", "bytes"],
 )
 def test_an_entry_of_a_planner_of_sage_that_is_no_data_drops_only_itself(entry: Any) -> None:
-    look = Tool("look", "read")
-    tools = MCPRegistry()
-    tools.register(look)
+    look = Tool("look")
     planner: Any = SimpleNamespace(plan=lambda **_: [entry, CALL])
-    result = AgentRuntime(BaseProfile(language="en"), planner, tools).step("look")
+    result = AgentRuntime(EN, planner, registry(look)).step("look")
     assert (result.status, look.calls) == ("done", [{"at": "x"}])
 
 
@@ -360,7 +316,7 @@ async def test_the_acceptance_of_a_deerflow_plan_does_not_count_for_one_nobody_h
 
 
 async def test_a_decision_on_a_plan_of_a_sage_runtime_does_not_count_for_another_one() -> None:
-    look, wipe = Tool("look", "read", *[ToolFailed("gone")] * 4), Tool("wipe", "write")
+    look, wipe = Tool("look", *[ToolFailed("gone")] * 4), Tool("wipe", effect="write")
     store = MemoryStore()
     new = [{**CALL, "name": "wipe", "arguments": {"at": "a"}}, REPLY]
     asks = runtime([CALL, REPLY], new, tools=[look, wipe], replans=1, store=store)

@@ -68,7 +68,7 @@ class TestChatModels(ChatModelContract):
     def _kind(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
         self.kind, self.path = request.param, tmp_path / "calls.jsonl"
         if self.kind == "recorded":
-            asyncio.run(said(RecordingModel(ScriptedModel(WORDS), self.path)))
+            asyncio.run(deltas_of(RecordingModel(ScriptedModel(WORDS), self.path)))
         with ExitStack() as self.open, override_allow_model_requests(True):
             yield
 
@@ -83,7 +83,7 @@ class TestChatModels(ChatModelContract):
         return MODELS[self.kind]()
 
 
-async def said(model: ChatModel, schema: dict[str, Json] | None = None) -> list[Delta]:
+async def deltas_of(model: ChatModel, schema: dict[str, Json] | None = None) -> list[Delta]:
     return [delta async for delta in model.stream(Prompt(HELLO, schema=schema))]
 
 
@@ -94,22 +94,22 @@ async def test_a_recorded_provider_model_is_played_back_byte_for_byte(tmp_path: 
     with override_allow_model_requests(True):
         async with ModelServer(reply, json_mode=False) as server:
             live = RecordingModel(ProviderModel("openai:test", base_url=server.url), first)
-            heard = await said(live, schema)
-    replayed = await said(RecordingModel(RecordedModel(first), second), schema)
-    assert replayed == heard
+            answer = await deltas_of(live, schema)
+    replayed = await deltas_of(RecordingModel(RecordedModel(first), second), schema)
+    assert replayed == answer
     assert second.read_bytes() == first.read_bytes()
-    assert isinstance(heard[-1], ModelDone)
+    assert isinstance(answer[-1], ModelDone)
 
 
 async def test_wrappers_pass_an_answer_on_unchanged() -> None:
     usage = Usage(input_tokens=3, output_tokens=2)
     clock = FakeClock()
-    plain = await said(ScriptedModel(Answer("good day to you all", chunk=4, usage=usage)))
+    plain = await deltas_of(ScriptedModel(Answer("good day to you all", chunk=4, usage=usage)))
     inner = ScriptedModel(Answer("good day to you all", chunk=4, usage=usage))
     timed = TimedModel(inner, clock=clock, silence_s=5)
     wrapped = LimitedModel(RetryingModel(timed, clock=clock), context_tokens=8000)
     assert wrapped.name == "scripted"
-    assert await said(wrapped) == plain
+    assert await deltas_of(wrapped) == plain
 
 
 class Keeps:
@@ -153,7 +153,7 @@ async def test_every_wrapper_passes_the_prompt_on_as_it_is(tmp_path: Path) -> No
 
 async def test_a_recorded_call_is_found_by_its_messages_whatever_the_brief(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
-    await said(RecordingModel(ScriptedModel("good day"), path))
+    await deltas_of(RecordingModel(ScriptedModel("good day"), path))
     assert json.loads(path.read_text())["request"].keys() == {"messages", "schema", "tools"}
     prompt = Prompt(HELLO, max_tokens=5, brief=ports.TriageBrief("hello"))
     assert (await read_answer(RecordedModel(path).stream(prompt))).text == "good day"

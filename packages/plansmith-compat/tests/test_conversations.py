@@ -8,8 +8,16 @@ from typing import Any
 
 import pytest
 from tests.members import Member
-from tests.valuecell.test_conversations import HAND, HELLO, orchestrator, said
-from tests.valuecell.test_planner import NO_TRIAGE, answer, asked, smith_of, task
+from tests.valuecell.test_conversations import HAND, HELLO
+from tests.valuecell.test_planner import (
+    NO_TRIAGE,
+    answer,
+    asked,
+    orchestrator,
+    send,
+    smith_of,
+    task,
+)
 
 from plansmith import AgentSpec, Effect, Plansmith, RunStatus
 from plansmith.errors import InputNeeded, Refused
@@ -156,14 +164,14 @@ async def test_a_later_task_of_a_valuecell_conversation_uses_a_result_after_a_re
 ) -> None:
     url, worker = f"sqlite:///{tmp_path / 'runs.db'}", Member("Research", "Apple is at 190")
     first = smith_of(scripted(answer(task())), worker, store=url)
-    assert ("task_completed", "") in await said(orchestrator(first), asked("look at it"))
+    assert ("task_completed", "") in await send(orchestrator(first), asked("look at it"))
     [name] = [step for run in await first.runs() for step in run.steps]
     await first.close()
 
     plan = answer(task(query=f"compare {{{{{name}}}}} with Tesla"))
     model = scripted(Answer(plan, expects="Apple is at 190"))
     second = smith_of(model, worker, store=url)
-    assert ("task_completed", "") in await said(orchestrator(second), asked("and Tesla?"))
+    assert ("task_completed", "") in await send(orchestrator(second), asked("and Tesla?"))
     assert worker.calls[1] == ("compare earlier_1 with Tesla", {"earlier_1": "Apple is at 190"})
     assert kinds(await messages(second, "c1")) == [
         ("look at it", "request"),
@@ -183,10 +191,10 @@ async def test_a_valuecell_conversation_keeps_what_everybody_said_in_order(
     smith = smith_of(model, settings=PlannerSettings())
     desk = orchestrator(smith)
     for words in ("look at it", "Apple", "look at it again"):
-        await said(desk, asked(words))
+        await send(desk, asked(words))
     desk = orchestrator(smith, SuperAgent(scripted(HELLO)))
-    await said(desk, asked("who are you?"))
-    await said(desk, asked("look at it", target="Nobody"))
+    await send(desk, asked("who are you?"))
+    await send(desk, asked("look at it", target="Nobody"))
     found = await messages(smith, "c1")
     assert kinds(found) == [
         ("look at it", "request"),
@@ -207,7 +215,7 @@ async def test_the_words_of_the_person_and_not_those_of_the_super_agent_are_the_
 ) -> None:
     smith = smith_of(scripted(answer(task())))
     desk = orchestrator(smith, SuperAgent(scripted({**HAND, "query": "look at AAPL"})))
-    await said(desk, asked("look at it"))
+    await send(desk, asked("look at it"))
     [only] = await messages(smith, "c1")
     assert (only.text, (await smith.get(only.run)).request) == ("look at it", "look at AAPL")
 
@@ -235,9 +243,9 @@ async def test_no_message_of_a_valuecell_conversation_approves_its_plan(
     model = scripted(answer(task()), answer(task()))
     smith = smith_of(model, worker)
     desk = orchestrator(smith)
-    told = await said(desk, asked())
-    assert told[-2][1].startswith("approve the plan ")
-    await said(desk, asked(words))
+    events = await send(desk, asked())
+    assert events[-2][1].startswith("approve the plan ")
+    await send(desk, asked(words))
     assert worker.tasks == []
     assert [run.status for run in await smith.runs()] == [RunStatus.REVIEWING] * 2
 
@@ -251,9 +259,9 @@ async def test_no_message_of_a_valuecell_conversation_consents_to_what_old_data_
     model = scripted(answer(task()), use)
     smith = smith_of(model, reader, writer)
     desk = orchestrator(smith)
-    await said(desk, asked())
-    told = await said(desk, asked("buy it"))
-    assert told[-2][1].startswith("approve the plan ")
+    await send(desk, asked())
+    events = await send(desk, asked("buy it"))
+    assert events[-2][1].startswith("approve the plan ")
     run = (await smith.runs())[-1]
     assert run.plan is not None
     await smith.decide(run.id, approve=run.plan.hash, by="ada")
@@ -261,9 +269,9 @@ async def test_no_message_of_a_valuecell_conversation_consents_to_what_old_data_
     [question] = run.questions.values()
     assert question.kind == "consent"
     for words in (*question.options, "yes", "I consent"):
-        told = await said(desk, asked(words))
-        assert told[-2][0] == "plan_require_user_input"
-        assert run.id in told[-2][1]
+        events = await send(desk, asked(words))
+        assert events[-2][0] == "plan_require_user_input"
+        assert run.id in events[-2][1]
     assert writer.tasks == []
     assert list((await smith.get(run.id)).questions) == [question.question]
 
@@ -274,22 +282,22 @@ async def test_the_next_message_answers_an_agent_and_one_that_is_no_option_is_ke
     worker = Consulting()
     smith = smith_of(scripted(answer(task())), worker)
     desk = orchestrator(smith)
-    told = await said(desk, asked())
+    events = await send(desk, asked())
     [run] = await smith.runs()
     assert run.plan is not None
     await smith.decide(run.id, approve=run.plan.hash, by="ada")
     await smith.run(run.id)
     plan = await desk.plan_service.planner.plan_of(await smith.get(run.id))
     assert plan.tasks[0].is_waiting_input()
-    told = await said(desk, asked("the moon"))
-    assert told[-2][0] == "plan_require_user_input"
-    assert "Which market?" in told[-2][1]
+    events = await send(desk, asked("the moon"))
+    assert events[-2][0] == "plan_require_user_input"
+    assert "Which market?" in events[-2][1]
     [_, moon] = await messages(smith, "c1")
     assert (moon.kind, moon.reply is not None) == ("answer", True)
     eve = UserInput(query="Oslo", meta=UserInputMetadata(conversation_id="c1", user_id="eve"))
-    assert (await said(desk, eve))[-2][0] == "system_failed"
+    assert (await send(desk, eve))[-2][0] == "system_failed"
     assert worker.tasks == []
-    assert ("task_completed", "") in await said(desk, asked("Oslo"))
+    assert ("task_completed", "") in await send(desk, asked("Oslo"))
     assert worker.tasks == ["look at Apple"]
 
 

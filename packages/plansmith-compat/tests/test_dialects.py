@@ -155,8 +155,8 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
             code = main(list(words))
         except SystemExit as stop:
             code = int(stop.code or 0)
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        output = capsys.readouterr()
+        return code, output.out, output.err
 
     return run
 
@@ -199,10 +199,10 @@ def test_a_run_is_exported_with_what_came_of_it(cli: Cli) -> None:
     write("plan.json", NATIVE)
     assert cli("run", "plan.json", "--tools", "tools.py", "--no-input")[0] == 0
     code, out, _ = cli("convert", "last", "--to", "sage")
-    told = json.loads(out)
+    exported = json.loads(out)
     assert code == 0
-    assert told["observations"][0]["result"] == {"name": "Oslo"}
-    assert "Oslo" in told["answer"]
+    assert exported["observations"][0]["result"] == {"name": "Oslo"}
+    assert "Oslo" in exported["answer"]
     code, out, _ = cli("convert", "last", "--to", "openmanus")
     assert json.loads(out)["step_statuses"] == ["completed", "completed"]
 

@@ -287,8 +287,8 @@ async def test_spring_a_stored_plan_of_jmanus_runs_agent_by_agent() -> None:
     intake = JManus(Plansmith(agents=workers))
     run = await intake.execute((await intake.create(**STOCK)).id)
     assert run.status is RunStatus.DONE
-    shown: Any = await intake.status(run.id)
-    assert [each["status"] for each in shown["steps"]] == ["completed", "completed"]
+    status: Any = await intake.status(run.id)
+    assert [each["status"] for each in status["steps"]] == ["completed", "completed"]
     assert workers[1].tasks == ["Save what was found"]
     assert {each.code for each in dialect("jmanus").read(STOCK).problems} == {"PS013"}
 

@@ -23,12 +23,12 @@ ALL = (*COUNTS, ".")  # what users of several systems wish for is beside them
 _TEST = re.compile(r"^(?:async )?def (test_\w+)", re.MULTILINE)
 
 
-def told(system: str) -> dict[str, list[dict[str, Any]]]:
+def facts_of(system: str) -> dict[str, list[dict[str, Any]]]:
     return tomllib.loads((HERE / system / "facts.toml").read_text(encoding="utf-8"))
 
 
 def rows(system: str) -> list[dict[str, Any]]:
-    return [row for kind in told(system).values() for row in kind]
+    return [row for kind in facts_of(system).values() for row in kind]
 
 
 def named(*systems: str) -> set[str]:
@@ -48,7 +48,7 @@ def tests() -> set[str]:
 
 @pytest.mark.parametrize("system", ALL)
 def test_every_row_is_whole_and_has_a_test_or_a_decision(system: str, tests: set[str]) -> None:
-    assert told(system).keys() <= KINDS
+    assert facts_of(system).keys() <= KINDS
     found = rows(system)
     assert [row for row in found if row.keys() - {"decision"} != {"says", "tests"}] == []
     assert [row for row in found if not (row["tests"] or row.get("decision"))] == []
@@ -60,7 +60,7 @@ def test_every_row_is_whole_and_has_a_test_or_a_decision(system: str, tests: set
 def test_every_fact_of_a_system_has_a_test_and_no_test_of_it_stands_alone(
     system: str, count: int
 ) -> None:
-    kinds = told(system)
+    kinds = facts_of(system)
     assert KINDS - kinds.keys() <= {"wish"}
     assert len(kinds["fact"]) == count
     assert [row for row in kinds["fact"] if not row["tests"]] == []

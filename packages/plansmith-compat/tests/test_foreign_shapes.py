@@ -58,10 +58,10 @@ def test_whatever_does_not_come_back_was_told(shape: str, plan: Plan) -> None:
     if not written.lost and plan.steps:
         assert found.plan == plan.replace(revision=1)
     assert all(each.code == "PS017" and each.message and each.hint for each in written.lost)
-    told = {each.step for each in written.lost}
+    lost = {each.step for each in written.lost}
     count = len(found.plan.steps) if found.plan else 0
     # A report at the end goes without saying in the shapes of research.
-    assert count >= len([step for step in plan.steps if step.id not in told])
+    assert count >= len([step for step in plan.steps if step.id not in lost])
 
 
 @pytest.mark.parametrize("shape", SHAPES)

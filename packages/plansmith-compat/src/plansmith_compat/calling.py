@@ -20,9 +20,9 @@ _T = TypeVar("_T")
 Tell = Callable[[dict[str, Any]], None]
 
 
-async def awaited(given: Any) -> Any:
+async def await_value(value: Any) -> Any:
     """Returns what a program's function gave, also where that has to be awaited."""
-    return await given if inspect.isawaitable(given) else given
+    return await value if inspect.isawaitable(value) else value
 
 
 async def verdict_of(answer: Any) -> bool | None:
@@ -30,19 +30,19 @@ async def verdict_of(answer: Any) -> bool | None:
 
     Every coroutine and every text counts as true in Python, also one that says no.
     """
-    said: object = await awaited(answer)
-    if said is None or isinstance(said, bool):
-        return said
+    verdict: object = await await_value(answer)
+    if verdict is None or isinstance(verdict, bool):
+        return verdict
     hint = "return True to approve the plan, False to reject it"
-    raise Misconfigured(f"the review function returned {type(said).__name__}", hint=hint)
+    raise Misconfigured(f"the review function returned {type(verdict).__name__}", hint=hint)
 
 
-async def in_thread(work: Callable[..., _T], *given: Any) -> _T:
+async def in_thread(work: Callable[..., _T], *arguments: Any) -> _T:
     """Calls a program's function in a thread; what no coroutine can carry fails as an error."""
 
     def call() -> _T:
         try:
-            return work(*given)
+            return work(*arguments)
         # A mock without a further answer raises the first; asyncio would wait for ever.
         except (StopIteration, GeneratorExit, KeyboardInterrupt) as raised:
             raise RuntimeError(f"the function raised {raised!r}") from raised
@@ -52,17 +52,17 @@ async def in_thread(work: Callable[..., _T], *given: Any) -> _T:
 
 def in_own_loop(work: Coroutine[Any, Any, _T]) -> _T:
     """Runs a coroutine to its end in a thread, also where an event loop is running already."""
-    ended: list[_T] = []
+    results: list[_T] = []
 
     async def run(_: Tell) -> None:
-        ended.append(await work)
+        results.append(await work)
 
-    for _ in told_by(run):
+    for _ in stream_events(run):
         pass
-    return ended[0]
+    return results[0]
 
 
-def told_by(work: Callable[[Tell], Coroutine[Any, Any, None]]) -> Iterator[dict[str, Any]]:
+def stream_events(work: Callable[[Tell], Coroutine[Any, Any, None]]) -> Iterator[dict[str, Any]]:
     """Yields what a coroutine tells, as it tells it; raises what it raises."""
     events: queue.SimpleQueue[dict[str, Any] | BaseException | None] = queue.SimpleQueue()
 
@@ -81,7 +81,7 @@ def told_by(work: Callable[[Tell], Coroutine[Any, Any, None]]) -> Iterator[dict[
         yield event
 
 
-async def heard(stream: AsyncIterator[Delta]) -> tuple[str, dict[str, str]]:
+async def read_stream(stream: AsyncIterator[Delta]) -> tuple[str, dict[str, str]]:
     """Reads a model's whole answer: its text, and the arguments of its calls by tool."""
     text, calls = "", dict[str, str]()
     async with closing(stream):
@@ -98,26 +98,26 @@ async def events_during(
 ) -> AsyncIterator[Event]:
     """Yields the events of a run, from the first after a number, until the work on it ends."""
     while True:
-        ended = work.done()
+        is_over = work.done()
         for event in await store.events(run_id, after=after):
             after = event.number
             yield event
-        if ended:
+        if is_over:
             return
-        news = asyncio.ensure_future(store.wait(run_id, after=after))
-        either: set[asyncio.Future[Any]] = {work, news}
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        news.cancel()
-        await asyncio.gather(news, return_exceptions=True)
+        waiting = asyncio.ensure_future(store.wait(run_id, after=after))
+        pending: set[asyncio.Future[Any]] = {work, waiting}
+        await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownContext:
     """What a program knows already, as context for the planner: data, never instructions."""
 
     blocks: Callable[[], Any]  # returns blocks, at once or when awaited
 
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
         del query, token_limit
-        found: Sequence[ContextBlock] = await awaited(self.blocks())
-        return found
+        blocks: Sequence[ContextBlock] = await await_value(self.blocks())
+        return blocks

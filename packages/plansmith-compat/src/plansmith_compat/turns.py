@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from plansmith_planner.threads.thread import Thread, Turn
 
 
-async def planned(
+async def plan(
     smith: Plansmith, text: str, *, thread_id: str = "", by: str = "", **options: Any
 ) -> Run:
     """Returns the run whose question a message answers, or else a new one; with its plan.
@@ -27,10 +27,10 @@ async def planned(
         return await smith.plan(text, by=by, **options)
     thread: Thread = await smith.thread(thread_id)
     reading = await thread.in_turn(text, by=by)
-    return await _acted(thread, text, reading, by=by, **options)
+    return await _record(thread, text, reading, by=by, **options)
 
 
-async def begun(
+async def begin(
     smith: Plansmith,
     thread: Thread,
     text: str,
@@ -46,10 +46,10 @@ async def begun(
     `query` is the request that the message was made into.
     """
 
-    async def make(said: ThreadMessage) -> Run:
-        options = said.options.replace(thread=thread.id, message=said.number)
+    async def make(message: ThreadMessage) -> Run:
+        options = message.options.replace(thread=thread.id, message=message.number)
         source = origin or OWN_REQUEST
-        new = NewRun(query, options=options, origin=source, run_id=said.run, by=by, **run)
+        new = NewRun(query, options=options, origin=source, run_id=message.run, by=by, **run)
         journal = await smith.runs.create(new)
         return await smith.runs.journals.whole(journal)
 
@@ -58,23 +58,23 @@ async def begun(
     )
 
 
-async def answered(smith: Plansmith, run: Run, question: str, value: Json, *, by: str = "") -> Run:
+async def answer(smith: Plansmith, run: Run, question: str, value: Json, *, by: str = "") -> Run:
     """Answers a question of a run; in a conversation, words are a message of it."""
     if not run.options.thread or not isinstance(value, str) or not value.strip():
         return await smith.answer(run.id, question, value, by=by)
     thread: Thread = await smith.thread(run.options.thread)
-    return await _acted(thread, value, Reading("answer", run.id, question, value), by=by)
+    return await _record(thread, value, Reading("answer", run.id, question, value), by=by)
 
 
-async def changed(smith: Plansmith, run: Run, words: str, *, by: str = "") -> Run:
+async def change(smith: Plansmith, run: Run, words: str, *, by: str = "") -> Run:
     """Has a plan changed as the words say; in a conversation, they are a message of it."""
     if not run.options.thread:
         return await smith.request_changes(run.id, words, by=by)
     thread: Thread = await smith.thread(run.options.thread)
-    return await _acted(thread, words, Reading("change", run.id), by=by)
+    return await _record(thread, words, Reading("change", run.id), by=by)
 
 
-async def _acted(thread: Thread, text: str, reading: Reading, *, by: str, **options: Any) -> Run:
+async def _record(thread: Thread, text: str, reading: Reading, *, by: str, **options: Any) -> Run:
     turn = await thread.plan(await thread.record(text, reading, by=by, **options))
     assert turn.run is not None  # noqa: S101 - only a reply that is given with a message has none
     return turn.run

@@ -84,9 +84,9 @@ def flow_of(
 async def test_the_coordinator_answers_small_talk_refuses_the_unsafe_and_asks_back(
     scripted: Script, decision: str
 ) -> None:
-    said = {"decision": decision, "reason": "", "query": "", "answer": "Which market?"}
+    decision_json = {"decision": decision, "reason": "", "query": "", "answer": "Which market?"}
     asks = [PLAN_DECISION, drafted(FIND)] if decision == "ask" else []
-    flow = flow_of(scripted(said, *asks))
+    flow = flow_of(scripted(decision_json, *asks))
     state = await flow.start("hi")
     assert state.plan is None
     if not asks:
@@ -100,17 +100,17 @@ async def test_the_coordinator_answers_small_talk_refuses_the_unsafe_and_asks_ba
 async def test_coordinator_and_planner_are_told_limits_time_locale_and_history_as_data(
     scripted: Script,
 ) -> None:
-    said = [Message("user", "only look at Europe"), Message("assistant", "At which market?")]
+    history = [Message("user", "only look at Europe"), Message("assistant", "At which market?")]
     coordinator, planner = scripted(PLAN_DECISION), scripted(drafted(FIND, locale="zh-CN"))
     options = deerflow.Configuration(max_step_num=2, max_plan_iterations=4)
     given: dict[str, Any] = {"triage_model": coordinator, "configuration": options}
     team = [Member("researcher"), Member("coder")]
     flow = DeerFlow(model=planner, agents=team, **given)  # the planner has a model of its own
-    state = await flow.start("人工智能市场有多大", history=said)
+    state = await flow.start("人工智能市场有多大", history=history)
     assert (state.goto, state.locale) == (Goto.HUMAN_FEEDBACK, "zh-CN")
     system, user = planner.prompts[0]
-    for told in (coordinator.prompts[0][-1].text, user.text):
-        assert told.index("<data-") < told.index("only look at Europe") < told.rindex("</data-")
+    for text in (coordinator.prompts[0][-1].text, user.text):
+        assert text.index("<data-") < text.index("only look at Europe") < text.rindex("</data-")
     assert "max_plan_iterations is 4" in user.text
     assert '"has_enough_context"' in system.text
     assert "At most 2 steps. Language: zh-CN" in user.text
@@ -140,13 +140,13 @@ async def test_a_search_before_planning_reaches_the_planner_under_its_heading(
     model = scripted(PLAN_DECISION, drafted(FIND))
     flow = flow_of(model, tools=[search], enable_background_investigation=True)
     await flow.start("the AI market")
-    told = model.prompts[1][1].text
+    prompt = model.prompts[1][1].text
     assert HEADING == "background investigation results of user query:"
-    assert HEADING.removesuffix(":") in told
-    assert f'source="{name}"' in told
+    assert HEADING.removesuffix(":") in prompt
+    assert f'source="{name}"' in prompt
     assert [each.arguments for each in search.calls] == [{"query": "the AI market"}]
     # Pasted into no template: what the search said stands there word for word, fenced.
-    block = re.search(r'<data-(\w+) title="background[^>]*>\n(.*?)\n</data-\1>', told, re.DOTALL)
+    block = re.search(r'<data-(\w+) title="background[^>]*>\n(.*?)\n</data-\1>', prompt, re.DOTALL)
     assert block is not None
     assert block[2] == found
 
@@ -360,12 +360,12 @@ def test_the_router_takes_a_text_a_table_a_plan_and_the_state(answer: Any) -> No
 
 
 def test_an_edited_plan_at_the_limit_is_the_one_that_goes_to_the_team() -> None:
-    shown, edited = plan_of(FIND), drafted(FIND, SUM)
-    route = route_plan(edited, plan_iterations=1, max_plan_iterations=1, current_plan=shown)
+    old, edited = plan_of(FIND), drafted(FIND, SUM)
+    route = route_plan(edited, plan_iterations=1, max_plan_iterations=1, current_plan=old)
     assert route == (Goto.RESEARCH_TEAM, Plan.model_validate(edited), 2)
     # Nothing that the planner says there leads to another plan or to another question.
-    for answer in (edited, "{broken", shown, json.dumps(edited), drafted(DONE), drafted(), None):
-        for current in (shown, plan_of(DONE), plan_of(), None):
+    for answer in (edited, "{broken", old, json.dumps(edited), drafted(DONE), drafted(), None):
+        for current in (old, plan_of(DONE), plan_of(), None):
             found = route_plan(answer, 1, 1, current)
             assert found.goto in (Goto.RESEARCH_TEAM, Goto.REPORTER, Goto.END)
             opened = found.plan.open_steps if found.plan else []
@@ -638,8 +638,8 @@ def test_the_research_of_the_page_runs_in_an_empty_folder(tmp_path: Path) -> Non
     asked: list[str] = []
 
     def answer(request: Request) -> Reply:
-        said = json.dumps(request.json["messages"])
-        asked.append(next(name for name in answers if name in said))
+        messages = json.dumps(request.json["messages"])
+        asked.append(next(name for name in answers if name in messages))
         return answers[asked[-1]]
 
     typed = "How large is the AI market?\nnot accepted\n[ACCEPTED]\n"

@@ -55,8 +55,8 @@ def test_the_planner_node_gives_the_plan_to_the_person(scripted: Script) -> None
     assert isinstance(found, deerflow.Command)
     assert found.goto == "human_feedback"
     assert json.loads(found.update["current_plan"])["steps"] == [step()]
-    [said] = found.update["messages"]
-    assert (said.name, said.content) == ("planner", found.update["current_plan"])
+    [message] = found.update["messages"]
+    assert (message.name, message.content) == ("planner", found.update["current_plan"])
     assert found.update["research_topic"] == "the AI market"
 
 
@@ -128,8 +128,8 @@ def test_an_accepted_plan_goes_to_the_team_and_other_words_to_the_planner(words:
     found = human_feedback_node(proposed(interrupt_feedback=words))
     assert found.update["interrupt_feedback"] == ""
     if "EDIT" in words:
-        [said] = found.update["messages"]
-        assert (found.goto, said.name, said.content) == ("planner", "feedback", words)
+        [message] = found.update["messages"]
+        assert (found.goto, message.name, message.content) == ("planner", "feedback", words)
     else:
         assert (found.goto, found.update["plan_iterations"]) == ("research_team", 1)
         assert found.update["current_plan"].steps[0].step_type == "research"
@@ -159,8 +159,8 @@ def test_in_a_program_with_langgraph_the_nodes_speak_its_commands(
     found = human_feedback_node(proposed())
     assert type(found) is dict
     assert found["goto"] == "planner"
-    [said] = found["update"]["messages"]
-    assert said == {
+    [message] = found["update"]["messages"]
+    assert message == {
         "role": "user",
         "content": "[EDIT_PLAN] after Please review the plan.",
         "name": "feedback",
@@ -210,8 +210,8 @@ def test_the_coordinator_node_hands_over_with_topic_and_locale(scripted: Script)
 
 
 def test_the_coordinator_node_answers_small_talk_itself(scripted: Script) -> None:
-    said = Answer({"message": "Hello!", "locale": "en-US"}, tool="direct_response")
-    for answer in ("Hello!", said):
+    reply = Answer({"message": "Hello!", "locale": "en-US"}, tool="direct_response")
+    for answer in ("Hello!", reply):
         found = coordinator_node(asked(), config_of(scripted(answer)))
         assert (found.goto, found.update["messages"][-1].content) == (END, "Hello!")
 
@@ -275,9 +275,9 @@ def test_the_reporter_node_reports_on_observations_as_data(scripted: Script) -> 
     model = scripted("It is large.", Answer("Nothing is known.", expects="no results"))
     state = {"current_plan": Plan(title="AI market", thought="t"), "observations": [evil]}
     assert deerflow.reporter_node(state, config_of(model)) == {"final_report": "It is large."}
-    told = model.prompts[0][-1].text
-    assert told.startswith("<data-")
-    assert evil in told
+    prompt = model.prompts[0][-1].text
+    assert prompt.startswith("<data-")
+    assert evil in prompt
     assert "AI market" in model.prompts[0][1].text
     assert deerflow.reporter_node({}, config_of(model))["final_report"] == "Nothing is known."
 

@@ -49,7 +49,7 @@ def person(*answers: str) -> Callable[[str], str]:
 
 
 async def test_the_workflow_in_one_call_reports_and_returns_the_state() -> None:
-    shown: list[str] = []
+    lines: list[str] = []
     async with ModelServer(Reply(DECISION), Reply(PLAN), Reply(REPORT)) as server:
         state = await run_agent_workflow_async(
             user_input="How large is the market?",
@@ -59,7 +59,7 @@ async def test_the_workflow_in_one_call_reports_and_returns_the_state() -> None:
             enable_background_investigation=False,
             model=model("openai:test", base_url=server.url, api_key="any"),
             agents=[Member("researcher", "42")],
-            show=shown.append,
+            show=lines.append,
         )
         server.finish()
     assert "It is large" in state["final_report"]
@@ -67,7 +67,7 @@ async def test_the_workflow_in_one_call_reports_and_returns_the_state() -> None:
     assert state["current_plan"].steps[0].execution_res == "42"
     assert [each.get("name") for each in state["messages"]] == [None, "planner", "reporter"]
     assert json.loads(state["messages"][1]["content"])["title"] == "The market"
-    assert [line.partition(":")[0] for line in shown] == ["user", "planner", "reporter"]
+    assert [line.partition(":")[0] for line in lines] == ["user", "planner", "reporter"]
 
 
 async def test_the_workflow_never_accepts_a_plan_that_changes_something(

@@ -63,8 +63,8 @@ class Logged(PlanningTool):
 
 async def test_a_subclass_of_the_planning_tool_overrides_its_private_methods() -> None:
     tool = Logged()
-    said = await done(tool, "create", plan_id="p", title="T", steps=["a", "b"])
-    assert said == "Plan created successfully with ID: p\n\n<T: a, b>"
+    output = await done(tool, "create", plan_id="p", title="T", steps=["a", "b"])
+    assert output == "Plan created successfully with ID: p\n\n<T: a, b>"
     assert tool.description == "created p"
     assert await done(tool, "get") == "<T: a, b>"
     assert (await done(tool, "mark_step", step_index=0, step_status="completed")).startswith(
@@ -81,9 +81,9 @@ async def test_plans_are_listed_activated_deleted_and_found_again_after_a_restar
 
     async def again(command: str, **given: Any) -> str:
         tool = PlanningTool(store=url)
-        told = await tool.execute(command=command, **given)
+        result = await tool.execute(command=command, **given)
         await tool.close()
-        return str(told)
+        return str(result)
 
     none = "No plans available. Create a plan with the 'create' command."
     assert await again("list") == none
@@ -93,8 +93,8 @@ async def test_plans_are_listed_activated_deleted_and_found_again_after_a_restar
         await again("create", plan_id=name, title=name.upper(), steps=["a", "b"])
     rows = "• p: P - 0/2 steps completed\n• q (active): Q - 0/2 steps completed\n"
     assert await again("list") == f"Available plans:\n{rows}"
-    shown = await again("set_active", plan_id="p")
-    assert shown.startswith("Plan 'p' is now the active plan.\n\nPlan: P (ID: p)\n")
+    output = await again("set_active", plan_id="p")
+    assert output.startswith("Plan 'p' is now the active plan.\n\nPlan: P (ID: p)\n")
     one, two = PlanningTool(store=url), PlanningTool(store=url)
     assert two._current_plan_id == "p"
     await done(one, "mark_step", step_index=0, step_status="completed", step_notes="n0")
@@ -122,7 +122,7 @@ COMMANDS = "create, update, list, get, set_active, mark_step, delete"
 
 
 @pytest.mark.parametrize(
-    ("command", "given", "told"),
+    ("command", "given", "text"),
     [
         ("create", {}, NEEDED.format("plan_id", "create")),
         ("create", {"plan_id": "q"}, NEEDED.format("title", "create")),
@@ -154,9 +154,9 @@ COMMANDS = "create, update, list, get, set_active, mark_step, delete"
         ("nope", {}, f"Unrecognized command: nope. Allowed commands are: {COMMANDS}"),
     ],
 )
-async def test_a_command_says_what_is_wrong(command: str, given: dict[str, Any], told: str) -> None:
+async def test_a_command_says_what_is_wrong(command: str, given: dict[str, Any], text: str) -> None:
     tool = await tool_with("a", "b", "c")
-    assert await refused(tool, command, **given) == told
+    assert await refused(tool, command, **given) == text
     assert list(tool.plans) == ["p"]
     assert "step_name" in await refused(tool, "list", step_name="x")
 
@@ -198,11 +198,11 @@ async def test_update_keeps_status_and_notes_by_text() -> None:
 @example(["", " ", "[X] b", "ask [CODER] b", "[primary] b", "[a] [a] b", "{{s1}}"], "long " * 999)
 async def test_steps_and_notes_come_back_word_for_word(steps: list[str], notes: str) -> None:
     usable = [step.encode("utf-8", "replace").decode() for step in steps]
-    tool, kept = await tool_with(*usable), notes.encode("utf-8", "replace").decode()
-    shown = (await done(tool, "get")).split("Steps:\n", 1)[1]
-    assert shown == "".join(f"{place}. [ ] {text}\n" for place, text in enumerate(usable))
-    await done(tool, "mark_step", step_index=0, step_notes=kept)
-    assert tool.plans["p"]["step_notes"][0] == kept
+    tool, stored = await tool_with(*usable), notes.encode("utf-8", "replace").decode()
+    plan_text = (await done(tool, "get")).split("Steps:\n", 1)[1]
+    assert plan_text == "".join(f"{place}. [ ] {text}\n" for place, text in enumerate(usable))
+    await done(tool, "mark_step", step_index=0, step_notes=stored)
+    assert tool.plans["p"]["step_notes"][0] == stored
 
 
 # The planning flow
@@ -281,8 +281,8 @@ async def test_a_tag_in_any_case_picks_the_agent_and_other_steps_go_to_the_first
     assert "[SEARCH] a kind of step" in coder.prompts[2]
     assert flow.get_executor("FINDER") is finder
     assert flow.get_executor(None) is flow.get_executor("nobody") is coder
-    shown = await flow.plan_text()
-    assert all(f"{place}. [✓] {text}\n" in shown for place, text in enumerate(texts))
+    plan_text = await flow.plan_text()
+    assert all(f"{place}. [✓] {text}\n" in plan_text for place, text in enumerate(texts))
     assert flow.planning_tool.plans[flow.active_plan_id]["steps"] == texts
 
 
@@ -296,14 +296,14 @@ async def test_without_a_usable_call_the_default_plan_runs_marked_degraded(
     answers = [says] if isinstance(says, ModelRefused) else [says, says, says]
     worker = Worker("manus", "1", "2", "3")
     flow = PlanningFlow(worker, model=scripted(*answers, "fine"))
-    told = await flow.execute(REQUEST)
-    assert told.startswith("1\n2\n3\nThe default plan was run, since no plan could be made (")
-    assert told.endswith("):\n\nfine")
-    assert "Plan completed" not in told
-    shown = await flow.plan_text()
-    assert f"Plan: Plan for: {REQUEST[:50]}... (ID:" in shown
+    output = await flow.execute(REQUEST)
+    assert output.startswith("1\n2\n3\nThe default plan was run, since no plan could be made (")
+    assert output.endswith("):\n\nfine")
+    assert "Plan completed" not in output
+    plan_text = await flow.plan_text()
+    assert f"Plan: Plan for: {REQUEST[:50]}... (ID:" in plan_text
     for place, step in enumerate(("Analyze request", "Execute task", "Verify results")):
-        assert f"{place}. [✓] {step}\n" in shown
+        assert f"{place}. [✓] {step}\n" in plan_text
     assert REQUEST in worker.prompts[0]
     failed = PlanningFlow(Worker("manus", ToolFailed("boom")), model=scripted(*answers), tries=1)
     was = "Error executing step 0: boom\nThe default plan was not completed, since no plan could "
@@ -315,10 +315,10 @@ async def test_without_a_usable_call_the_default_plan_runs_marked_degraded(
 
 async def test_without_a_model_there_is_the_default_plan_too() -> None:
     flow = PlanningFlow(Worker("manus", "1", "2", "3", "all in all"), model="rules")
-    told = await flow.execute("hello")
+    output = await flow.execute("hello")
     why = "there is no language model: give llm=… or model=…"
     head = f"The default plan was run, since no plan could be made ({why})"
-    assert told == f"1\n2\n3\n{head}:\n\nall in all"
+    assert output == f"1\n2\n3\n{head}:\n\nall in all"
 
 
 async def test_each_agent_is_told_the_whole_plan_and_its_own_step(scripted: Script) -> None:
@@ -352,10 +352,10 @@ async def test_ids_are_unique_and_a_callers_own_is_kept(scripted: Script) -> Non
 async def test_a_flow_past_its_limit_of_tokens_says_so(scripted: Script) -> None:
     worker = Worker("a")
     flow = PlanningFlow(worker, model=scripted(), max_input_tokens=10)
-    told = await flow.execute("do it")
-    assert told.startswith("Execution failed: Request may exceed input token limit (Current: 0, ")
-    assert "Max: 10" in told
-    assert "used up" in told
+    output = await flow.execute("do it")
+    assert output.startswith("Execution failed: Request may exceed input token limit (Current: 0, ")
+    assert "Max: 10" in output
+    assert "used up" in output
     assert worker.prompts == []
     assert flow.planning_tool.plans == {}
     assert flow.llm.total_input_tokens == 0
@@ -366,8 +366,8 @@ async def test_defect_a_step_whose_agent_raises_is_not_retried_for_ever(scripted
     for new, tries in (([down], 3), ([made("look elsewhere")], 6)):
         worker = Worker("a", *[ToolFailed("boom")] * tries, "what is missing")
         model = scripted(made("look", "write"), *new, down)
-        told = await PlanningFlow(worker, model=model).execute("do it")
-        assert told == "Error executing step 0: boom\nPlan not completed:\n\nwhat is missing"
+        output = await PlanningFlow(worker, model=model).execute("do it")
+        assert output == "Error executing step 0: boom\nPlan not completed:\n\nwhat is missing"
         assert len(worker.prompts) == tries + 1
 
 
@@ -376,8 +376,8 @@ async def test_a_step_that_may_not_be_repeated_is_asked_about_when_its_agent_bre
 ) -> None:
     worker = Worker("a", ValueError("boom"))
     flow = PlanningFlow(worker, model=scripted(made("look", "write")), repeatable=False)
-    told = await flow.execute("do it")
-    assert "Error executing step 0: ValueError: boom\nPlan waits for an answer" in told
+    output = await flow.execute("do it")
+    assert "Error executing step 0: ValueError: boom\nPlan waits for an answer" in output
     assert len(worker.prompts) == 1
 
 
@@ -402,8 +402,8 @@ async def test_defect_a_flow_is_kept_on_disk_and_gone_on_with(
     await flow.close()
     later = PlanningFlow(Worker("a"), plan_id="p", store=url, model=scripted("as it stands"))
     assert await later.execute("") == "x\nPlan completed:\n\nas it stands"
-    told = await later.planning_tool.execute(command="delete", plan_id="p")
-    assert told.error == "Plan 'p' is run by a flow: only its run changes it."
+    result = await later.planning_tool.execute(command="delete", plan_id="p")
+    assert result.error == "Plan 'p' is run by a flow: only its run changes it."
     await later.close()
 
 
@@ -489,5 +489,5 @@ def test_calls_are_words_in_which_data_stays_data() -> None:
         "steps": [{"id": "a", "tool": "weather"}, {"id": "b", "tool": "mail", "inputs": inputs}]
     }
     written: Any = DIALECT.write(Plan.model_validate(value), None).value
-    told = 'Call mail with {"city": "Oslo", "body": {"$literal": "{{s1}}"}, "all": [1]}'
-    assert written["steps"][1] == told
+    text = 'Call mail with {"city": "Oslo", "body": {"$literal": "{{s1}}"}, "all": [1]}'
+    assert written["steps"][1] == text

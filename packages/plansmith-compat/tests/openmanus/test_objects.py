@@ -108,17 +108,17 @@ async def test_what_a_program_writes_into_plans_is_stored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "told"),
+    ("plan", "message"),
     [
         ({"title": "X"}, "must be a list of strings"),
         ({"title": "X", "steps": [1]}, "must be a list of strings"),
         ({"title": "X", "steps": ["a"], "step_statuses": ["done"]}, "unknown status: done"),
     ],
 )
-async def test_what_cannot_be_stored_of_plans_is_told(plan: dict[str, Any], told: str) -> None:
+async def test_what_cannot_be_stored_of_plans_is_told(plan: dict[str, Any], message: str) -> None:
     tool = await tool_with("a")
     tool.plans["x"] = plan
-    assert told in ((await tool.execute(command="list")).error or "")
+    assert message in ((await tool.execute(command="list")).error or "")
     del tool.plans["x"]
     assert (await tool.execute(command="list")).error is None
 
@@ -152,19 +152,19 @@ async def test_tools_and_results_are_used_as_in_openmanus() -> None:
 
 
 def test_messages_are_made_added_and_written() -> None:
-    asked, told = Message.user_message("hi"), Message.system_message("be kind")
-    assert told + asked + Message.assistant_message("hello") == [
-        told,
-        asked,
+    user, system = Message.user_message("hi"), Message.system_message("be kind")
+    assert system + user + Message.assistant_message("hello") == [
+        system,
+        user,
         Message(role=openmanus.Role.ASSISTANT, content="hello"),
     ]
-    listed = [told]
-    assert asked + listed == [asked, told]
-    assert asked.to_dict() == {"role": "user", "content": "hi"}
+    listed = [system]
+    assert user + listed == [user, system]
+    assert user.to_dict() == {"role": "user", "content": "hi"}
     call = openmanus.ToolCall(id="1", function=openmanus.Function(name="planning", arguments="{}"))
-    said = Message.from_tool_calls(tool_calls=[call], content=["a", "b"])
-    assert said.to_dict()["tool_calls"][0]["function"]["name"] == "planning"
-    assert said.content == "a\nb"
+    message = Message.from_tool_calls(tool_calls=[call], content=["a", "b"])
+    assert message.to_dict()["tool_calls"][0]["function"]["name"] == "planning"
+    assert message.content == "a\nb"
     result = Message.tool_message("r", name="planning", tool_call_id="1")
     assert (result.role, openmanus.ToolChoice.AUTO, openmanus.AgentState.FINISHED) == (
         "tool",
@@ -172,10 +172,10 @@ def test_messages_are_made_added_and_written() -> None:
         "FINISHED",
     )
     memory = openmanus.Memory(max_messages=2)
-    memory.add_messages([asked, told, result])
-    memory.add_message(said)
-    assert memory.get_recent_messages(1) == [said]
-    assert memory.to_dict_list() == [result.to_dict(), said.to_dict()]
+    memory.add_messages([user, system, result])
+    memory.add_message(message)
+    assert memory.get_recent_messages(1) == [message]
+    assert memory.to_dict_list() == [result.to_dict(), message.to_dict()]
     memory.clear()
     assert memory.messages == []
 
@@ -205,8 +205,8 @@ def test_messages_are_formatted_and_wrong_ones_refused() -> None:
 
 async def test_the_llm_is_asked_and_counts_its_tokens(scripted: Script) -> None:
     llm = LLM(model=scripted(" hello ", ""))
-    told = await llm.ask([Message.user_message("hi")], [Message.system_message("be kind")])
-    assert (told, llm.model) == ("hello", "scripted")
+    answer = await llm.ask([Message.user_message("hi")], [Message.system_message("be kind")])
+    assert (answer, llm.model) == ("hello", "scripted")
     assert llm.total_input_tokens > 0 < llm.total_completion_tokens
     assert llm.count_message_tokens([Message.user_message("hi")]) > llm.count_tokens("hi") > 0
     with pytest.raises(ValueError, match="Empty response"):
@@ -217,13 +217,13 @@ async def test_the_llm_calls_tools(scripted: Script) -> None:
     tools = [PlanningTool().to_param()]
     call = Answer({"command": "list"}, tool="planning")
     llm = LLM(model=scripted(call, "no tool needed", "", "none", Answer("x", expects="<data-")))
-    said = await llm.ask_tool([Message.user_message("plans?")], tools=tools)
-    assert said is not None
-    [made] = said.tool_calls or []
+    answer = await llm.ask_tool([Message.user_message("plans?")], tools=tools)
+    assert answer is not None
+    [made] = answer.tool_calls or []
     assert (made.function.name, made.function.arguments) == ("planning", '{"command": "list"}')
-    said = await llm.ask_tool([Message.user_message("hi")], tools=tools)
-    assert said is not None
-    assert (said.content, said.tool_calls) == ("no tool needed", None)
+    answer = await llm.ask_tool([Message.user_message("hi")], tools=tools)
+    assert answer is not None
+    assert (answer.content, answer.tool_calls) == ("no tool needed", None)
     assert await llm.ask_tool([Message.user_message("hi")]) is None
     with pytest.raises(ModelFailed, match="called no tool"):
         await llm.ask_tool(
@@ -278,7 +278,7 @@ def test_the_program_of_the_migration_page_runs_in_an_empty_folder(tmp_path: Pat
     plan: Any = {"command": "create", "title": "Oslo to Bergen", "steps": ["trains", "buses"]}
     replies = [Reply(plan), Reply("7 hours"), Reply("9 hours"), Reply("Take the train.")]
     with ModelServer(*replies).in_thread() as url:
-        told = run_page("openmanus", tmp_path, url)
+        output = run_page("openmanus", tmp_path, url)
     head = "7 hours\n9 hours\nPlan completed:\n\nTake the train.\nRequest processed in "
-    assert told.startswith(head)
+    assert output.startswith(head)
     assert (tmp_path / "runs.db").is_file()

@@ -231,7 +231,7 @@ def test_the_helper_reads_the_array_in_a_text(text: str, steps: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("given", "expected"),
     [
         ([CALL, REPLY], [CALL, REPLY]),
         ([{"type": "reply", "text": " hi "}], [{"type": "reply", "text": "hi"}]),
@@ -241,15 +241,15 @@ def test_the_helper_reads_the_array_in_a_text(text: str, steps: Any) -> None:
         ([], NO_PLAN),
     ],
 )
-def test_the_helper_keeps_the_steps_that_sage_could_run(given: Any, kept: Any) -> None:
-    assert _validate_steps(given, TOOLS) == kept
+def test_the_helper_keeps_the_steps_that_sage_could_run(given: Any, expected: Any) -> None:
+    assert _validate_steps(given, TOOLS) == expected
 
 
 def test_the_helpers_show_at_most_k_tools_in_a_prompt() -> None:
     made = LLMPlanner(Generator(GOOD))
-    shown = made._top_k_tools("weather", MANY, 2)
-    prompt = made._build_prompt("You help.", "weather in Oslo", shown)
-    assert len(shown) == 2
+    offered = made._top_k_tools("weather", MANY, 2)
+    prompt = made._build_prompt("You help.", "weather in Oslo", offered)
+    assert len(offered) == 2
     assert prompt.count('"name": "weather_') == 2
     assert "You help." in prompt
     assert "weather in Oslo" in prompt

@@ -211,9 +211,9 @@ def test_the_list_is_never_longer_than_max_steps(most: int) -> None:
 def test_defect_the_repair_knows_the_tools_and_what_was_wrong() -> None:
     generator = Generator([UNKNOWN], GOOD)
     assert LLMPlanner(generator).plan("p", "weather in Oslo", TOOLS) == GOOD
-    told = "\n".join(message["content"] for message in generator.messages(1))
-    assert "The weather in a city" in told
-    assert "PS101" in told
+    prompt = "\n".join(message["content"] for message in generator.messages(1))
+    assert "The weather in a city" in prompt
+    assert "PS101" in prompt
 
 
 def test_the_shape_is_read_with_its_order_also_where_it_is_sloppy() -> None:
@@ -249,8 +249,8 @@ def test_what_sage_cannot_hold_is_told_when_a_plan_is_written() -> None:
         }
     )
     writing = DIALECT.write(native, None)
-    told = {each.step: each.message for each in writing.lost}
-    assert {"look", "other", "think", "off", "send", "note", None} <= told.keys()
+    losses = {each.step: each.message for each in writing.lost}
+    assert {"look", "other", "think", "off", "send", "note", None} <= losses.keys()
     assert [step["type"] for step in _list(writing.value)] == ["tool", "tool", "tool", "reply"]
     again = DIALECT.read(writing.value)
     assert again.plan is not None

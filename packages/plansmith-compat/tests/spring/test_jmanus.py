@@ -89,20 +89,20 @@ def manus(*agents: Any, **options: Any) -> JManus:
 
 
 def test_the_planning_tool_has_the_four_methods_of_its_interface_and_keeps_the_plan() -> None:
-    held: PlanningToolInterface = PlanningTool()
-    assert isinstance(held, PlanningToolInterface)
+    tool: PlanningToolInterface = PlanningTool()
+    assert isinstance(tool, PlanningToolInterface)
     assert not isinstance("a text", PlanningToolInterface)
-    assert held.get_current_plan() is None
-    assert held.get_current_plan_id() is None
+    assert tool.get_current_plan() is None
+    assert tool.get_current_plan_id() is None
     call = {"command": "create", "title": "Prices", "steps": [LOOK, "compare"]}
-    said = held.apply(json.dumps(call | {"terminateColumns": "name, price"}))
-    assert said.getOutput().startswith("Plan created successfully")
-    plan = held.get_current_plan()
+    result = tool.apply(json.dumps(call | {"terminateColumns": "name, price"}))
+    assert result.getOutput().startswith("Plan created successfully")
+    plan = tool.get_current_plan()
     assert plan is not None
     assert (plan.title, plan.getSteps()[1].getStepRequirement()) == ("Prices", "compare")
     assert [each.terminateColumns for each in plan.steps] == ["name, price"] * 2
     java = PlanningTool()
-    again = held.get_function_tool_callback(java)
+    again = tool.get_function_tool_callback(java)
     assert "Plan created" in again.call(call)
     java.setCurrentPlanId("plan-7")
     assert java.getCurrentPlanId() == "plan-7"
@@ -121,8 +121,8 @@ def test_the_callback_of_the_planning_tool_describes_every_parameter() -> None:
 
 
 def test_the_planning_tool_refuses_what_is_no_call_of_create_and_keeps_its_plan() -> None:
-    held = PlanningTool()
-    held.createPlan("t", ["a"])
+    tool = PlanningTool()
+    tool.createPlan("t", ["a"])
     wrong: list[tuple[Any, str]] = [("no json", "not JSON"), ("[1]", "not an object")]
     call = {"title": "Prices", "steps": [{"stepRequirement": "[A] look"}]}
     for word in ("delete", "update", "", None):
@@ -131,11 +131,11 @@ def test_the_planning_tool_refuses_what_is_no_call_of_create_and_keeps_its_plan(
             plan_from(call | {"command": word})
     for arguments, why in wrong:
         with pytest.raises(Refused, match=why):
-            held.apply(arguments)
-    assert held.apply({"command": "create", "title": "t", "steps": []}).output.startswith("Req")
-    kept = held.get_current_plan()
-    assert kept is not None
-    assert kept.title == "t"
+            tool.apply(arguments)
+    assert tool.apply({"command": "create", "title": "t", "steps": []}).output.startswith("Req")
+    plan = tool.get_current_plan()
+    assert plan is not None
+    assert plan.title == "t"
     assert len(plan_from(call).steps) == len(plan_from(call | {"command": "create"}).steps) == 1
 
 
@@ -186,9 +186,9 @@ async def test_the_planning_function_is_offered_to_the_model_and_its_call_is_the
     [offered] = prompt.tools
     assert (offered.name, prompt.schema) == ("planning", None)
     assert '"stepRequirement"' in prompt.messages[0].text
-    held = jmanus.planning_tool.get_current_plan()
-    assert held is not None
-    assert held.steps[0].step_requirement == LOOK
+    plan = jmanus.planning_tool.get_current_plan()
+    assert plan is not None
+    assert plan.steps[0].step_requirement == LOOK
     await jmanus.execute(run.id)
     assert looks.calls == [("look", {"terminate_columns": "name, price"})]
     with pytest.raises(Misconfigured, match="not both"):
@@ -204,14 +204,14 @@ async def test_a_direct_response_keeps_its_words_and_small_talk_is_answered(
     jmanus = JManus(model=scripted(), settings=NO_TRIAGE)
     run = await jmanus.create(title="hi", steps=[], directResponse="Hello {{you}}!")
     assert (run.status, run.steps["s1"].result) == (RunStatus.DONE, "Hello {{you}}!")
-    shown: Any = await jmanus.status(run.id)
-    assert shown["directResponse"] == "Hello {{you}}!"
-    said = {"decision": "answer", "reason": "", "query": "", "answer": "Hello!"}
-    jmanus = manus(model=scripted(said), settings=PlannerSettings())
+    status: Any = await jmanus.status(run.id)
+    assert status["directResponse"] == "Hello {{you}}!"
+    triage = {"decision": "answer", "reason": "", "query": "", "answer": "Hello!"}
+    jmanus = manus(model=scripted(triage), settings=PlannerSettings())
     run = await jmanus.request("hi")
     assert (run.status, run.report) == (RunStatus.ANSWERED, "Hello!")
-    shown = await jmanus.status(run.id)
-    assert (shown["steps"], shown["summary"]) == ([], "Hello!")
+    status = await jmanus.status(run.id)
+    assert (status["steps"], status["summary"]) == ([], "Hello!")
 
 
 async def test_a_direct_response_without_words_answers_the_request_itself(scripted: Script) -> None:

@@ -116,27 +116,27 @@ async def test_the_information_node_decides_where_a_research_plan_goes(
         assert (step.title, step.execution_status, step.isNeedWebSearch()) == ("t1", None, True)
 
 
-async def told(**state: Any) -> dict[str, Any]:
+async def decide(**state: Any) -> dict[str, Any]:
     return await deepresearch.HumanFeedbackNode().apply(state)
 
 
 async def test_research_feedback_approves_sends_back_or_ends() -> None:
-    yes = await told(feedback=True)
+    yes = await decide(feedback=True)
     assert (yes["human_next_node"], yes["plan_iterations"]) == ("research_team", 1)
     old = {"human_feedback": {"feed_back": False, "feed_back_content": "prices"}}
-    for said in ({"feedback": False, "feedback_content": "prices"}, old):
-        no = await told(**said)
+    for feedback in ({"feedback": False, "feedback_content": "prices"}, old):
+        no = await decide(**feedback)
         assert (no["human_next_node"], no["feedback_content"]) == ("planner", "prices")
-    assert (await told(terminate=True))["human_next_node"] == "END"
+    assert (await decide(terminate=True))["human_next_node"] == "END"
 
 
 async def test_a_research_plan_at_the_limit_of_iterations_asks_and_is_never_taken() -> None:
     limit = {"plan_iterations": 3, "max_plan_iterations": 3}
-    asked = limit | await told(feedback=False, **limit)
+    asked = limit | await decide(feedback=False, **limit)
     assert asked["human_next_node"] == keys.WAIT_FOR_FEEDBACK
     answers: Any = ({"decision": "go_on"}, {"decision": "stop"}, {"feedback": True}, {})
     nodes = [
-        (await told(**asked | {"human_feedback": each}))["human_next_node"] for each in answers
+        (await decide(**asked | {"human_feedback": each}))["human_next_node"] for each in answers
     ]
     assert nodes == ["planner", "END", "research_team", keys.WAIT_FOR_FEEDBACK]
 

@@ -12,10 +12,19 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from tests.members import Member, run_page
-from tests.valuecell import test_planner
-from tests.valuecell.test_planner import Script, answer, asked, planned, smith_of, task
+from tests.valuecell.test_planner import (
+    Script,
+    answer,
+    asked,
+    nobody,
+    orchestrator,
+    planned,
+    send,
+    smith_of,
+    task,
+)
 
-from plansmith import Effect, Plansmith, RunStatus, tool
+from plansmith import Effect, RunStatus, tool
 from plansmith.errors import ModelRefused, PlansmithError
 from plansmith.plan.events import PlanProposed
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
@@ -31,19 +40,6 @@ FIELDS = [
 PAUSED = answer(adequate=False, reason="two facts are missing", user_input=FIELDS)
 HELLO = {"decision": "answer", "reason": "", "query": "", "answer": "I am a broker."}
 HAND = {"decision": "plan", "reason": "", "query": "look at AAPL", "answer": ""}
-
-
-def orchestrator(smith: Plansmith, agent: SuperAgent | None = None) -> vc.AgentOrchestrator:
-    return vc.AgentOrchestrator(vc.PlanService(RemoteConnections(smith)), agent)
-
-
-async def said(desk: vc.AgentOrchestrator, request: vc.UserInput) -> list[tuple[str, str]]:
-    """Returns all responses to a message; a stream that does not end fails the test."""
-
-    async def everything() -> list[tuple[str, str]]:
-        return [(each.event, each.content) async for each in desk.process_user_input(request)]
-
-    return await asyncio.wait_for(everything(), timeout=30)
 
 
 # The planner pauses for fields
@@ -69,19 +65,19 @@ async def test_the_planner_pauses_for_each_field_and_goes_on_with_the_answers() 
 async def test_a_field_that_was_answered_is_not_asked_again_after_a_restart(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     first = smith_of(ScriptedModel(PAUSED), store=url)
-    told = await said(orchestrator(first), asked("look at it"))
-    assert told[-2:] == [("plan_require_user_input", "Which ticker?"), ("done", "")]
+    events = await send(orchestrator(first), asked("look at it"))
+    assert events[-2:] == [("plan_require_user_input", "Which ticker?"), ("done", "")]
     await first.close()
 
     second = smith_of(ScriptedModel(), store=url)
-    told = await said(orchestrator(second), asked("AAPL"))
-    assert told[-2:] == [("plan_require_user_input", "Which market?"), ("done", "")]
+    events = await send(orchestrator(second), asked("AAPL"))
+    assert events[-2:] == [("plan_require_user_input", "Which market?"), ("done", "")]
     await second.close()
 
     model = ScriptedModel(Answer(answer(task()), expects="Which ticker?\nAAPL"))
     third = smith_of(model, store=url)
-    told = await said(orchestrator(third), asked("Nasdaq"))
-    assert [name for name, _ in told][-3:] == ["task_completed", "message", "done"]
+    events = await send(orchestrator(third), asked("Nasdaq"))
+    assert [name for name, _ in events][-3:] == ["task_completed", "message", "done"]
     await third.close()
 
 
@@ -104,7 +100,8 @@ class Paused:
     model = SimpleNamespace(id="their-model", provider="their-provider")
 
     def __init__(self, content: Any) -> None:
-        self.content = content
+        is_answer = isinstance(content, dict)
+        self.content = vc.PlannerResponse.model_validate(content) if is_answer else content
         self.field = SimpleNamespace(description="Which ticker?", value=None)
         self.tools = [SimpleNamespace(user_input_schema=[self.field])]
 
@@ -126,7 +123,7 @@ async def ticker(request: vc.UserInputRequest) -> None:
 async def test_a_planning_agent_of_the_program_pauses_and_its_plan_runs_like_any_other() -> None:
     worker = Member("Research")
     smith = smith_of(None, worker)
-    agent = Paused(vc.PlannerResponse.model_validate(answer(task())))
+    agent = Paused(answer(task()))
     planner = ExecutionPlanner(RemoteConnections(smith), agent=agent)
     plan = await planner.create_plan(asked("look at it"), ticker, "t1")
     assert agent.field.value == "AAPL"
@@ -140,16 +137,11 @@ async def test_a_planning_agent_of_the_program_pauses_and_its_plan_runs_like_any
     [
         (RuntimeError("it broke"), "it broke"),
         ("no plan", "malformed response: no plan"),
-        (vc.PlannerResponse.model_validate(answer(task("Hidden"))), "unsupported agents"),
-        (vc.PlannerResponse.model_validate(answer(task("Made up"))), "their-model"),
+        (answer(task("Hidden")), "unsupported agents"),
+        (answer(task("Made up")), "their-model"),
+        (answer(adequate=False, reason="too vague"), "too vague"),
         (
-            vc.PlannerResponse.model_validate(answer(adequate=False, reason="too vague")),
-            "too vague",
-        ),
-        (
-            vc.PlannerResponse.model_validate(
-                answer(task(pattern="recurring", schedule_config={"daily_time": "noon"}))
-            ),
+            answer(task(pattern="recurring", schedule_config={"daily_time": "noon"})),
             "When should it run, such as daily at 09:30",
         ),
     ],
@@ -169,13 +161,13 @@ async def test_what_a_hostile_planning_agent_gives_is_guidance_and_runs_nothing(
 async def test_a_plan_of_a_program_that_changes_something_still_waits_for_its_approval() -> None:
     worker = Member("Research", effect=Effect.WRITE)
     smith = smith_of(None, worker)
-    agent = Paused(vc.PlannerResponse.model_validate(answer(task())))
+    agent = Paused(answer(task()))
     planner = ExecutionPlanner(RemoteConnections(smith), agent=agent)
     desk = vc.AgentOrchestrator(vc.PlanService(RemoteConnections(smith), planner))
-    told = await said(desk, asked())
-    assert told[-2] == ("plan_require_user_input", "Which ticker?")
-    told = await said(desk, asked("AAPL"))
-    assert told[-2][1].startswith("approve the plan ")
+    events = await send(desk, asked())
+    assert events[-2] == ("plan_require_user_input", "Which ticker?")
+    events = await send(desk, asked("AAPL"))
+    assert events[-2][1].startswith("approve the plan ")
     assert worker.tasks == []
 
 
@@ -190,9 +182,9 @@ async def test_a_planner_is_replaceable_and_what_it_raises_is_told() -> None:
     connections = RemoteConnections(smith_of(None))
     desk = vc.AgentOrchestrator(vc.PlanService(connections, Raising(connections)))
     assert isinstance(desk.plan_service.planner, Raising)
-    for words, told in (("disk", "full"), ("plan", "(Error) broke")):
-        events = await said(desk, asked(words))
-        assert events[-2:] == [("system_failed", told), ("done", "")]
+    for words, message in (("disk", "full"), ("plan", "(Error) broke")):
+        events = await send(desk, asked(words))
+        assert events[-2:] == [("system_failed", message), ("done", "")]
 
 
 async def test_the_journal_has_every_prompt_and_answer_of_planning_without_a_debug_mode(
@@ -214,7 +206,7 @@ async def test_a_conversation_starts_once() -> None:
     store = MemoryStore()
     for number in range(3):  # the third message after a restart
         smith = smith_of(ScriptedModel(answer(task())), Member("Research"), store=store)
-        events = [event for event, _ in await said(orchestrator(smith), asked("read it"))]
+        events = [event for event, _ in await send(orchestrator(smith), asked("read it"))]
         assert events[0] == ("thread_started" if number else "conversation_started")
         assert events.count("conversation_started") == (not number)
 
@@ -223,12 +215,12 @@ async def test_the_next_message_answers_the_pending_question(scripted: Script) -
     ask = {"decision": "ask", "reason": "", "query": "", "answer": "Which stock?"}
     model = scripted(ask, HAND, answer(task()))
     desk = orchestrator(smith_of(model, settings=PlannerSettings()))
-    told = await said(desk, asked("look at it"))
-    assert told[-2:] == [("plan_require_user_input", "Which stock?"), ("done", "")]
+    events = await send(desk, asked("look at it"))
+    assert events[-2:] == [("plan_require_user_input", "Which stock?"), ("done", "")]
     await asyncio.wait_for(desk.settled(), timeout=30)
-    told = await said(desk, asked("Apple"))
-    assert told[0][0] == "thread_started"
-    assert [name for name, _ in told][-3:] == ["task_completed", "message", "done"]
+    events = await send(desk, asked("Apple"))
+    assert events[0][0] == "thread_started"
+    assert [name for name, _ in events][-3:] == ["task_completed", "message", "done"]
     assert not desk.plan_service.has_pending_request("c1")
 
 
@@ -236,15 +228,15 @@ async def test_a_question_of_planning_is_answered_in_another_process(scripted: S
     ask = {"decision": "ask", "reason": "", "query": "", "answer": "Which stock?"}
     store = MemoryStore()
     first = orchestrator(smith_of(scripted(ask), store=store, settings=PlannerSettings()))
-    await said(first, asked("look at it"))
+    await send(first, asked("look at it"))
     model = scripted(HAND, answer(task()))
     second = orchestrator(smith_of(model, store=store, settings=PlannerSettings()))
     resumed = await second.plan_service.resume()
     assert list(resumed) == ["c1"]
     assert second.plan_service.get_request_prompt("c1") == "Which stock?"
-    told = await said(second, asked("Apple"))
-    assert [name for name, _ in told][-3:] == ["task_completed", "message", "done"]
-    late = await said(first, asked("Tesla"))
+    events = await send(second, asked("Apple"))
+    assert [name for name, _ in events][-3:] == ["task_completed", "message", "done"]
+    late = await send(first, asked("Tesla"))
     assert late[-1] == ("done", "")
     assert "task_completed" not in [name for name, _ in late]
 
@@ -253,14 +245,14 @@ async def test_a_message_of_another_user_is_no_answer_to_a_question(scripted: Sc
     ask = {"decision": "ask", "reason": "", "query": "", "answer": "Which stock?"}
     store = MemoryStore()
     desk = orchestrator(smith_of(scripted(ask), store=store, settings=PlannerSettings()))
-    await said(desk, asked("look at it"))
+    await send(desk, asked("look at it"))
     eve = vc.UserInput(query="x", meta=vc.UserInputMetadata(conversation_id="c1", user_id="eve"))
-    told = await said(desk, eve)
-    assert [name for name, _ in told] == ["system_failed", "done"]
+    events = await send(desk, eve)
+    assert [name for name, _ in events] == ["system_failed", "done"]
     assert desk.plan_service.has_pending_request("c1")
     later = orchestrator(smith_of(scripted(), store=store, settings=PlannerSettings()))
-    told = await said(later, eve)
-    assert [name for name, _ in told][-2:] == ["system_failed", "done"]
+    events = await send(later, eve)
+    assert [name for name, _ in events][-2:] == ["system_failed", "done"]
 
 
 # The super agent
@@ -290,15 +282,15 @@ async def test_the_super_agent_and_the_planner_see_what_was_said_before_a_restar
     guided = answer(adequate=False, guidance_message="Shall I look every hour?")
     first = smith_of(scripted(guided), store=url)
     desk = orchestrator(first, SuperAgent(scripted(HELLO, HAND)))
-    assert ("message", "I am a broker.") in await said(desk, asked("who are you?"))
-    assert ("plan_failed", "Shall I look every hour?") in await said(desk, asked("look at it"))
+    assert ("message", "I am a broker.") in await send(desk, asked("who are you?"))
+    assert ("plan_failed", "Shall I look every hour?") in await send(desk, asked("look at it"))
     await first.close()
 
     triage = scripted(Answer(HAND, expects="Shall I look every hour?"))
     model = scripted(Answer(answer(task()), expects="I am a broker."))
     second = smith_of(model, store=url)
-    told = await said(orchestrator(second, SuperAgent(triage)), asked("yes"))
-    assert ("task_completed", "") in told
+    events = await send(orchestrator(second, SuperAgent(triage)), asked("yes"))
+    assert ("task_completed", "") in events
     assert "I am a broker." in triage.prompts[0][-1].text
     await second.close()
 
@@ -319,10 +311,10 @@ async def test_a_super_agent_cannot_confirm_a_schedule_and_loses_no_confirmation
     recurring["schedule_config"] = {"interval_minutes": 60}
     smith = smith_of(scripted(answer(task(**recurring))))
     desk = orchestrator(smith, SuperAgent(scripted({**HAND, "query": enriched})))
-    told = await said(desk, asked(words))
+    events = await send(desk, asked(words))
     wanted = "plan_require_user_input" if confirmed else "plan_failed"
-    assert told[-2][0] == wanted
-    assert "every hour" in told[-2][1]
+    assert events[-2][0] == wanted
+    assert "every hour" in events[-2][1]
 
 
 async def test_a_super_agent_without_a_model_takes_that_of_the_orchestrator(
@@ -330,17 +322,17 @@ async def test_a_super_agent_without_a_model_takes_that_of_the_orchestrator(
 ) -> None:
     desk = orchestrator(smith_of(scripted(HELLO)), SuperAgent())
     named = asked("who are you?", target=SuperAgent.name)
-    assert (await said(desk, named))[2:] == [("message", "I am a broker."), ("done", "")]
+    assert (await send(desk, named))[2:] == [("message", "I am a broker."), ("done", "")]
     broken = orchestrator(
         smith_of(scripted(answer(task()))), SuperAgent(scripted(ModelRefused("x")))
     )
-    assert ("task_completed", "") in await said(broken, asked())
+    assert ("task_completed", "") in await send(broken, asked())
 
 
 async def test_a_request_that_the_super_agent_hands_over_is_triaged_once(scripted: Script) -> None:
     model = scripted(HAND, Answer(answer(task()), expects="look at AAPL"))
     desk = orchestrator(smith_of(model, settings=PlannerSettings()), SuperAgent())
-    assert ("task_completed", "") in await said(desk, asked())
+    assert ("task_completed", "") in await send(desk, asked())
     assert len(model.prompts) == 2
 
 
@@ -350,9 +342,9 @@ async def test_what_triage_says_without_a_super_agent_is_a_message_and_no_failed
 ) -> None:
     model = scripted({**HELLO, "decision": decision}, HAND, answer(adequate=False, reason="closed"))
     desk = orchestrator(smith_of(model, settings=PlannerSettings()))
-    told = await said(desk, asked("who are you?"))
-    assert told[-2:] == [("message", "I am a broker."), ("done", "")]
-    assert ("plan_failed", "closed") in await said(desk, asked())
+    events = await send(desk, asked("who are you?"))
+    assert events[-2:] == [("message", "I am a broker."), ("done", "")]
+    assert ("plan_failed", "closed") in await send(desk, asked())
 
 
 def test_user_input_without_a_conversation_begins_one_and_an_unknown_name_is_refused() -> None:
@@ -383,8 +375,8 @@ async def test_the_super_agent_service_passes_on_what_its_agent_says(scripted: S
         vc.PlanService(RemoteConnections(smith_of(None))),
         super_agent_service=vc.SuperAgentService(Streaming()),
     )
-    told = await said(desk, asked("life", target="Mine"))
-    assert told[2:] == [("message", "about life: "), ("message", "42"), ("done", "")]
+    events = await send(desk, asked("life", target="Mine"))
+    assert events[2:] == [("message", "about life: "), ("message", "42"), ("done", "")]
 
 
 # The planner's agents
@@ -410,7 +402,7 @@ async def test_connections_are_made_of_a_model_and_agents(scripted: Script) -> N
     connections = RemoteConnections(
         model=scripted(HAND, answer(task())), agents=[Member("Research")]
     )
-    plan = await ExecutionPlanner(connections).create_plan(asked(), test_planner.nobody, "t1")
+    plan = await ExecutionPlanner(connections).create_plan(asked(), nobody, "t1")
     assert [each.agent_name for each in plan.tasks] == ["Research"]
 
 
@@ -424,10 +416,7 @@ def kept(**fields: Any) -> vc.Task:
 
 @pytest.mark.parametrize("end", ["complete", "fail", "cancel"])
 async def test_the_task_manager_changes_tasks_only_as_their_status_allows(end: str) -> None:
-    service, why = (
-        vc.TaskService(vc.TaskManager(vc.InMemoryTaskStore())),
-        ["broken"] * (end == "fail"),
-    )
+    service, why = vc.TaskService(vc.TaskManager()), ["broken"] * (end == "fail")
     task = kept(task_id="t1", remote_task_ids=["r1"])
     await service.update_task(task)
     assert await service.get_task("t1") == task
@@ -451,9 +440,8 @@ async def test_the_task_manager_cancels_the_open_tasks_of_one_conversation() -> 
         await service.update_task(each)
     assert await service.cancel_conversation_tasks("c1") == 1
     assert await service.cancel_conversation_tasks("c1") == 0
-    assert [each.task_id for each in await store.list_tasks(status=vc.TaskStatus.CANCELLED)] == [
-        "a"
-    ]
+    [cancelled] = await store.list_tasks(status=vc.TaskStatus.CANCELLED)
+    assert cancelled.task_id == "a"
     assert len(await store.list_tasks(conversation_id="c2", user_id="u", limit=5)) == 1
     assert await store.delete_task("a") is True
     assert await store.task_exists("a") is False
@@ -471,19 +459,19 @@ def broker(folder: Path, typed: str, *answers: dict[str, Any]) -> str:
         return Reply({**HAND, "query": ""} if triage else left.pop(0))
 
     with ModelServer(then=reply).in_thread() as url:
-        told = run_page("valuecell", folder, url, typed)
+        output = run_page("valuecell", folder, url, typed)
     assert left == []
-    return told
+    return output
 
 
 def test_the_program_of_the_page_talks_across_restarts_in_an_empty_folder(tmp_path: Path) -> None:
     pause = answer(adequate=False, reason="", user_input=[{"name": "c", "description": "Whose?"}])
     read = answer(task("ResearchAgent", query="read Apple's filing"))
     assert "[plan_require_user_input] Whose?" in broker(tmp_path, "read the filing\n\n", pause)
-    said = broker(tmp_path, "Apple\n\n", read)
-    assert "No service is asked yet for: read Apple's filing" in said
+    output = broker(tmp_path, "Apple\n\n", read)
+    assert "No service is asked yet for: read Apple's filing" in output
     config = {"pattern": "recurring", "schedule_config": {"interval_minutes": 60}}
     again = answer(task("ResearchAgent", **config), read["tasks"][0])
-    said = broker(tmp_path, "watch Apple every hour, confirmed\nyes\n\n", again)
-    assert "to set up its schedule: Look at Apple every hour" in said
-    assert said.count("No service is asked yet for: read Apple's filing") == 1
+    output = broker(tmp_path, "watch Apple every hour, confirmed\nyes\n\n", again)
+    assert "to set up its schedule: Look at Apple every hour" in output
+    assert output.count("No service is asked yet for: read Apple's filing") == 1

@@ -62,6 +62,19 @@ async def planned(smith: Plansmith, request: vc.UserInput, thread: str = "t1") -
     return await ExecutionPlanner(RemoteConnections(smith)).create_plan(request, nobody, thread)
 
 
+def orchestrator(smith: Plansmith, agent: vc.SuperAgent | None = None) -> vc.AgentOrchestrator:
+    return vc.AgentOrchestrator(vc.PlanService(RemoteConnections(smith)), agent)
+
+
+async def send(desk: vc.AgentOrchestrator, request: vc.UserInput) -> list[tuple[str, str]]:
+    """Returns all responses to a message; a stream that does not end fails the test."""
+
+    async def everything() -> list[tuple[str, str]]:
+        return [(each.event, each.content) async for each in desk.process_user_input(request)]
+
+    return await asyncio.wait_for(everything(), timeout=30)
+
+
 # Triage
 
 
@@ -188,8 +201,8 @@ def test_the_tasks_of_an_inadequate_plan_wait_for_an_answer_in_any_dialect_reade
 
 
 async def test_an_inadequate_plan_is_its_guidance(scripted: Script) -> None:
-    said = answer(adequate=False, reason="no stock named", guidance_message="Name a stock.")
-    plan = await planned(smith_of(scripted(said)), asked("analyse"))
+    draft = answer(adequate=False, reason="no stock named", guidance_message="Name a stock.")
+    plan = await planned(smith_of(scripted(draft)), asked("analyse"))
     assert (plan.tasks, plan.guidance_message) == ([], "Name a stock.")
 
 
@@ -329,8 +342,8 @@ NO += ["不要，先别确认"]
 
 
 def test_words_of_confirmation_count_inline_in_english_and_chinese() -> None:
-    assert [said for said in YES if not is_confirmed(said)] == []
-    assert [said for said in NO if is_confirmed(said)] == []
+    assert [draft for draft in YES if not is_confirmed(draft)] == []
+    assert [draft for draft in NO if is_confirmed(draft)] == []
 
 
 def recurring(**fields: Any) -> dict[str, Any]:
@@ -423,15 +436,10 @@ async def test_a_recurring_task_resumes_after_a_restart_and_a_failed_run_does_no
 # Running
 
 
-async def events(orchestrator: AgentOrchestrator, request: vc.UserInput) -> list[tuple[str, str]]:
-    said = orchestrator.process_user_input(request, "t1")
-    return [(each.event, each.content) async for each in said]
-
-
 async def test_a_request_runs_through_and_done_is_the_last_event(scripted: Script) -> None:
     smith = smith_of(scripted(answer(task())))
-    told = await events(AgentOrchestrator(PlanService(RemoteConnections(smith))), asked())
-    names = [name for name, _ in told]
+    events = await send(orchestrator(smith), asked())
+    names = [name for name, _ in events]
     assert names == [
         *("conversation_started", "thread_started", "task_started", "task_completed"),
         *("message", "done"),
@@ -442,11 +450,11 @@ async def test_a_failed_task_is_told_as_failed_and_never_as_completed(scripted: 
     broken = Member("Research", ToolFailed("no data"))
     model = scripted(answer(task()))
     smith = smith_of(model, broken, limits=Limits(max_replans=0))
-    told = await events(AgentOrchestrator(PlanService(RemoteConnections(smith))), asked())
-    names = [name for name, _ in told]
+    events = await send(orchestrator(smith), asked())
+    names = [name for name, _ in events]
     assert "task_failed" in names
     assert "task_completed" not in names
-    assert ("task_failed", "no data") in told
+    assert ("task_failed", "no data") in events
     assert names[-1] == "done"
 
 
@@ -525,7 +533,7 @@ def test_the_dialect_reads_sloppy_plans_and_notes_what_it_guessed(value: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("value", "code", "told"),
+    ("value", "code", "message"),
     [
         ("words", "PS001", ""),
         ({"tasks": "words"}, "PS001", ""),
@@ -536,11 +544,11 @@ def test_the_dialect_reads_sloppy_plans_and_notes_what_it_guessed(value: Any) ->
         (answer(task(schedule_config={"interval_minutes": 5})), "PS005", "neither 'once'"),
     ],
 )
-def test_what_the_dialect_cannot_read_is_an_error(value: Any, code: str, told: str) -> None:
+def test_what_the_dialect_cannot_read_is_an_error(value: Any, code: str, message: str) -> None:
     found = dialect("valuecell").read(value)
     flaws = [each for each in found.problems if each.severity == "error"]
     assert [each.code for each in flaws] == [code]
-    assert told in flaws[0].message
+    assert message in flaws[0].message
     assert found.plan is None or found.plan.schedule is None
 
 
@@ -575,8 +583,8 @@ def test_what_belongs_to_a_run_is_told_when_a_plan_is_read() -> None:
     assert found.plan is not None
     assert (found.plan.id, found.plan.goal) == ("p1", "look at Apple")
     assert [step.id for step in found.plan.steps] == ["task-1"]
-    told = " ".join(each.message for each in found.problems)
-    assert all(name in told for name in ("conversation_id", "user_id", "status", "thread_id"))
+    messages = " ".join(each.message for each in found.problems)
+    assert all(name in messages for name in ("conversation_id", "user_id", "status", "thread_id"))
 
 
 async def test_a_run_is_written_with_its_statuses(scripted: Script) -> None:

@@ -9,8 +9,19 @@ from typing import Any
 
 import pytest
 from tests.members import Member
-from tests.valuecell import test_planner
-from tests.valuecell.test_planner import Script, answer, asked, planned, smith_of, task, watcher
+from tests.valuecell.test_planner import (
+    NO_TRIAGE,
+    Script,
+    answer,
+    asked,
+    nobody,
+    orchestrator,
+    planned,
+    send,
+    smith_of,
+    task,
+    watcher,
+)
 
 from plansmith import Effect, Plansmith, RunStatus
 from plansmith.errors import PlansmithError, Refused, StaleDecision
@@ -47,10 +58,6 @@ async def mixed(
     return smith, plan, made.hash
 
 
-def orchestrator(smith: Plansmith) -> vc.AgentOrchestrator:
-    return vc.AgentOrchestrator(PlanService(RemoteConnections(smith)))
-
-
 @pytest.mark.parametrize("request_", ["watch Tesla", "盯着特斯拉"])
 @pytest.mark.parametrize("own", ["Which market do you mean?", ""])
 async def test_guidance_on_a_time_that_nobody_can_read_is_in_words_of_people(
@@ -60,12 +67,12 @@ async def test_guidance_on_a_time_that_nobody_can_read_is_in_words_of_people(
     asks = {"adequate": False, "reason": "unclear", "guidance_message": own} if own else {}
     given = answer(task("Watcher", **bad), **asks)
     plan = await planned(smith_of(ScriptedModel(*[given] * 3), watcher()), asked(request_))
-    told = plan.guidance_message or ""
+    guidance = plan.guidance_message or ""
     assert plan.tasks == []
     for field in ("every_minutes", "interval_minutes", "cron", "plansmith", "schedule_config"):
-        assert field not in told
+        assert field not in guidance
     time = "When should it run" if request_.startswith("watch") else "何时运行"
-    assert told == own if own else time in told
+    assert guidance == own if own else time in guidance
 
 
 async def test_every_task_keeps_its_own_pattern_and_schedule() -> None:
@@ -89,12 +96,12 @@ async def test_the_schedule_of_every_task_is_shown_and_must_be_confirmed(scripte
 async def test_the_schedules_of_a_plan_are_told_with_the_hash_that_approves_them() -> None:
     workers = crew()
     smith = smith_of(ScriptedModel(MIXED), *workers)
-    told = [each async for each in orchestrator(smith).process_user_input(asked(REQUEST))]
+    events = await send(orchestrator(smith), asked(REQUEST))
     [run] = await smith.runs()
     assert run.plan is not None
-    assert told[-2].event == "plan_require_user_input"
+    assert events[-2][0] == "plan_require_user_input"
     for part in (run.plan.hash, "Tesla every hour", "Apple daily at 09:30"):
-        assert part in told[-2].content
+        assert part in events[-2][1]
     assert [each.tasks for each in workers] == [[], []]
 
 
@@ -230,11 +237,11 @@ async def test_a_schedule_whose_time_cannot_be_read_is_asked_and_runs_nothing(
     query: str, config: dict[str, Any] | None
 ) -> None:
     worker, when = watcher(), {} if config is None else HOURLY | {"schedule_config": config}
-    said = answer(task("Watcher", query="look at Apple", **when))
-    smith = smith_of(ScriptedModel(said, said, said), worker)
-    told = [each async for each in orchestrator(smith).process_user_input(asked(query))]
-    assert [each.event for each in told][-2:] == ["plan_failed", "done"]
-    assert any(word in told[-2].content for word in ("When should it run", "何时运行"))
+    draft = answer(task("Watcher", query="look at Apple", **when))
+    smith = smith_of(ScriptedModel(draft, draft, draft), worker)
+    events = await send(orchestrator(smith), asked(query))
+    assert [name for name, _ in events][-2:] == ["plan_failed", "done"]
+    assert any(word in events[-2][1] for word in ("When should it run", "何时运行"))
     assert worker.tasks == []
 
 
@@ -244,8 +251,8 @@ async def test_a_weekly_schedule_is_recurring_although_valuecell_has_no_such_con
     worker = watcher()
     smith = smith_of(scripted(answer(task("Watcher", query="look at Apple"))), worker)
     query = "look at Apple every monday at 9:00, confirmed"
-    told = [each async for each in orchestrator(smith).process_user_input(asked(query))]
-    assert told[-2].event == "plan_require_user_input"
+    events = await send(orchestrator(smith), asked(query))
+    assert events[-2][0] == "plan_require_user_input"
     [run] = await smith.runs()
     plan = await PlanService(RemoteConnections(smith)).planner.plan_of(await smith.get(run.id))
     assert [(each.pattern, each.schedule_config) for each in plan.tasks] == [
@@ -255,13 +262,13 @@ async def test_a_weekly_schedule_is_recurring_although_valuecell_has_no_such_con
 
 
 async def test_a_hostile_model_cannot_schedule_what_nobody_confirmed() -> None:
-    said = answer(
+    draft = answer(
         task("Watcher", title="confirmed 确认 yes", **HOURLY), reason="the person confirmed it"
     )
     worker = watcher()
-    smith = smith_of(ScriptedModel(said), worker, settings=test_planner.NO_TRIAGE)
+    smith = smith_of(ScriptedModel(draft), worker, settings=NO_TRIAGE)
     service = PlanService(RemoteConnections(smith))
-    plan = await service.start_planning_task(asked("look at Apple"), "t1", test_planner.nobody)
+    plan = await service.start_planning_task(asked("look at Apple"), "t1", nobody)
     assert plan.tasks == []
     assert "confirm the schedule" in (plan.guidance_message or "")
     assert await smith.schedules.all() == []

@@ -38,7 +38,6 @@ class Configuration(Record):
 
     @property
     def enforces_search(self) -> bool:
-        """Whether every plan gets a step that searches."""
         return self.enforce_web_search and self.enable_web_search
 
     @classmethod
@@ -47,15 +46,15 @@ class Configuration(Record):
 
         What is None, empty or zero counts as not given, and so do names that are no options.
         """
-        given: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         for name in cls.model_fields:
-            value, told = configured(config).get(name), os.environ.get(name.upper())
-            if told and name not in ("resources", "mcp_settings", "interrupt_before_tools"):
-                words = {"true": True, "false": False}.get(told.lower(), told)
-                value = int(told) if told.isdecimal() else words
+            value, setting = configured(config).get(name), os.environ.get(name.upper())
+            if setting and name not in ("resources", "mcp_settings", "interrupt_before_tools"):
+                flag = {"true": True, "false": False}.get(setting.lower(), setting)
+                value = int(setting) if setting.isdecimal() else flag
             if value is False or value not in (None, "", 0):
-                given[name] = value
-        return cls.model_validate(given)
+                options[name] = value
+        return cls.model_validate(options)
 
 
 def configured(config: Mapping[str, Any] | None) -> Mapping[str, Any]:

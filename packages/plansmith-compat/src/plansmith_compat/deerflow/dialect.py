@@ -8,22 +8,15 @@ from functools import partial
 from importlib.resources import files
 from typing import Final
 
-from plansmith.formats.dialect import (
-    Dialect,
-    Reading,
-    closed,
-    id_losses,
-    in_order,
-    place_id,
-    plan_schema,
-)
+from plansmith.formats import dialect
+from plansmith.formats.dialect import Dialect, Reading
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
-from plansmith_compat.reading import names_of, not_a_step
+from plansmith_compat.reading import drop_entry, names_of
 from plansmith_planner.parse import habits
 from plansmith_planner.parse.habits import Notes, raw_text
 
@@ -130,9 +123,9 @@ def _steps(given: Sequence[Json], manner: Manner, notes: Notes) -> list[dict[str
             each = {"description": each}  # noqa: PLW2901 - the same step, written out
         if not isinstance(each, dict):
             hint = Sentence("write each step as an object with a title and a description")
-            not_a_step(each, place, notes, hint)
+            drop_entry(each, place, notes, hint)
             continue
-        name = place_id(place)
+        name = dialect.place_id(place)
         fields = notes.fields(each, _STEP_FIELDS, aliases=_ALIASES, step=name)
         title, words = raw_text(fields.get("title")), raw_text(fields.get("description"))
         if not (title or words):
@@ -161,30 +154,30 @@ def _agent(fields: Mapping[str, Json], step: str, manner: Manner, notes: Notes) 
     search = notes.flag(fields.get("need_web_search"), "need_web_search", step=step)
     if kind not in agents:
         guess = "research" if search else "processing"
-        told = Sentence("there is no step type: it is read as '{known}'", known=guess)
+        note = Sentence("there is no step type: it is read as '{known}'", known=guess)
         if kind:
-            told = Sentence("the step type '{type}' is read as '{known}'", type=kind, known=guess)
-        notes.say(told, step=step, path=("step_type",))
+            note = Sentence("the step type '{type}' is read as '{known}'", type=kind, known=guess)
+        notes.say(note, step=step, path=("step_type",))
         return agents[guess]
     if kind == "analysis" and manner.analyst == CODER:
-        told = Sentence("a step of analysis is done by the coder")
-        notes.say(told, step=step, path=("step_type",))
+        note = Sentence("a step of analysis is done by the coder")
+        notes.say(note, step=step, path=("step_type",))
     if search is not None and search is not (kind == "research"):
-        told = Sentence(
+        note = Sentence(
             "need_web_search is {search}, and the type '{kind}' decides", search=search, kind=kind
         )
-        notes.say(told, step=step, path=("need_web_search",))
+        notes.say(note, step=step, path=("need_web_search",))
     return agents[kind]
 
 
 def write_research(manner: Manner, plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     """Writes the research and processing steps; the final report is implied."""
-    held = ("goal", "locale", "thought", "enough_context")
-    habits.losses(plan, held, title=manner.title, notes=notes)
-    ordered = in_order(plan)
+    fields = ("goal", "locale", "thought", "enough_context")
+    habits.losses(plan, fields, title=manner.title, notes=notes)
+    ordered = dialect.in_order(plan)
     work = [step for step in ordered if is_work(step)]
     names = [step.id for step in work]
-    notes.problems += id_losses(work, title=manner.title)
+    notes.problems += dialect.id_losses(work, title=manner.title)
     steps: list[Json] = []
     for step in ordered:
         if isinstance(step, AgentStep) and is_work(step):
@@ -192,8 +185,8 @@ def write_research(manner: Manner, plan: Plan, run: Run | None, notes: Notes) ->
         elif not _is_report(step, plan, names):
             habits.no_such_step(step, title=manner.title, notes=notes)
     if not any(_is_report(step, plan, names) for step in ordered):
-        told = Sentence("{title} ends every plan with a report of its own", title=manner.title)
-        notes.lose(told, path=("steps",))
+        message = Sentence("{title} ends every plan with a report of its own", title=manner.title)
+        notes.lose(message, path=("steps",))
     return {
         "locale": plan.locale,
         "has_enough_context": plan.enough_context,
@@ -221,10 +214,10 @@ def _written(
     habits.step_losses(step, ("title", "agent", "task", "inputs"), title=manner.title, notes=notes)
     state = run.steps.get(step.id) if run else None
     if state is not None and state.status is StepStatus.FAILED:
-        told = Sentence(
+        message = Sentence(
             "{title} has no place for its error: {error}", title=manner.title, error=state.error
         )
-        notes.lose(told, step=step.id)
+        notes.lose(message, step=step.id)
     return {
         "need_web_search": step.agent == RESEARCHER,
         "title": step.title,
@@ -253,9 +246,9 @@ def schema() -> dict[str, Json]:
         "has_enough_context": {"type": "boolean"},
         "thought": text,
         "title": text,
-        "steps": {"type": "array", "items": closed(step)},
+        "steps": {"type": "array", "items": dialect.closed(step)},
     }
-    return plan_schema("DeerFlow plan", fields)
+    return dialect.plan_schema("DeerFlow plan", fields)
 
 
 _PROMPT: Final = files("plansmith_compat.deerflow") / "prompts" / "planner.md"

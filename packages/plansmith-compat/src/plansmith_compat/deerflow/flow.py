@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Unpack
+from types import SimpleNamespace
+from typing import Any, Final, Unpack, cast
 
 from plansmith import plugins
 from plansmith.app import Plansmith
 from plansmith.arguments import ToolLike
 from plansmith.plan import next_move as moves
-from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.diff import rename_steps
 from plansmith.plan.events import Actor
@@ -21,16 +21,16 @@ from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStep
-from plansmith.ports import Agent, Call, ChatModel, ContextBlock, Message, PlanStore, ToolSource
+from plansmith.ports import Agent, ChatModel, ContextBlock, Message, PlanStore, ToolSource
 from plansmith.runs.options import Options
 from plansmith.runs.replan import Rounds
-from plansmith_compat.calling import Known
+from plansmith_compat import turns
+from plansmith_compat.calling import KnownContext
 from plansmith_compat.deerflow import models
 from plansmith_compat.deerflow.configuration import TURNS, Configuration
 from plansmith_compat.deerflow.dialect import ANALYST, CODER, is_work, report_instruction
 from plansmith_compat.deerflow.models import Feedback, Goto, Plan
 from plansmith_compat.deerflow.plan_fixes import with_search
-from plansmith_compat.turns import answered, changed, planned
 from plansmith_planner.agent_cards import ANALYST as ANALYST_CARD
 from plansmith_planner.make import model_of
 from plansmith_planner.parse.habits import Ids, result_text
@@ -78,25 +78,14 @@ def not_enough_context(plan: CorePlan) -> Sequence[str]:
     return [Sentence("review.no_context")] if not plan.enough_context else []
 
 
-@dataclass(frozen=True, slots=True)
-class StandIn:
-    """An agent that works under another name, for a member that the team does not have."""
-
-    spec: AgentSpec
-    agent: Agent
-
-    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        return await self.agent.work(task, inputs, call)
-
-
 def _team(agents: Sequence[Agent]) -> list[Agent]:
     """Returns the agents; without an analyst the coder does the analysis too."""
     named = {agent.spec.name: agent for agent in agents}
     if ANALYST in named or CODER not in named:
         return [*agents]
-    coder_ = named[CODER]
-    card = coder_.spec.replace(name=ANALYST, description=ANALYST_CARD.description)
-    return [*agents, StandIn(card, coder_)]
+    coder = named[CODER]
+    card = coder.spec.replace(name=ANALYST, description=ANALYST_CARD.description)
+    return [*agents, cast("Agent", SimpleNamespace(spec=card, work=coder.work))]
 
 
 class DeerFlow:
@@ -125,11 +114,11 @@ class DeerFlow:
         given["limits"] = given.get("limits", Limits()).replace(max_iterations=most)
         if not self.configuration.auto_accepted_plan:
             given["ask_also"] = not_enough_context
-        given["context"] = [*given.get("context", ()), Known(self._rules)]
-        self._found: list[str] = []
-        self._shown: dict[str, str] = {}  # the plan of each run that a state showed last
+        given["context"] = [*given.get("context", ()), KnownContext(self._rules)]
+        self._model_notes: list[str] = []
+        self._hashes: dict[str, str] = {}  # the plan of each run that a state showed last
         self.smith = Plansmith(
-            model=model_of(model, tell=self._found.append),
+            model=model_of(model, tell=self._model_notes.append),
             agents=_team(agents),
             tools=tools,
             store=store,
@@ -152,7 +141,7 @@ class DeerFlow:
         the question that is open there.
         """
         given: dict[str, Any] = {"locale": locale, "history": history, "dialect": "deerflow"}
-        run = await planned(self.smith, request, thread_id=thread_id, by=by, **given)
+        run = await turns.plan(self.smith, request, thread_id=thread_id, by=by, **given)
         return await self._execute(run)
 
     def _rules(self) -> list[ContextBlock]:
@@ -193,16 +182,16 @@ class DeerFlow:
     ) -> ResearchState:
         """Takes a person's decision on the plan; asks again if the words are no decision."""
         word = models.read_feedback(words) if isinstance(words, str) else words
-        run = await self._with_search(seen := await self.smith.get(run_id))
+        run = await self._with_search(before := await self.smith.get(run_id))
         goto = models.route_feedback(word.feedback, word.text)
         move = next_move(run)
         if not isinstance(move, AwaitReview) or goto is Goto.HUMAN_FEEDBACK:
             return self.state(run)
         # Words on a plan that was changed since, here or elsewhere, are not about this one.
-        if run is not seen or self._shown.get(run_id, move.hash) != move.hash:
+        if run is not before or self._hashes.get(run_id, move.hash) != move.hash:
             return self.state(run)
         if word.feedback is Feedback.EDIT_PLAN:
-            return await self._execute(await changed(self.smith, run, word.text, by=by))
+            return await self._execute(await turns.change(self.smith, run, word.text, by=by))
         await self.smith.decide(run_id, approve=move.hash, by=by)
         return self.state(await self.smith.runs.run(run_id))
 
@@ -210,7 +199,7 @@ class DeerFlow:
         self, run_id: str, question: str, value: Json, *, by: str = ""
     ) -> ResearchState:
         run = await self.smith.get(run_id)
-        return await self._execute(await answered(self.smith, run, question, value, by=by))
+        return await self._execute(await turns.answer(self.smith, run, question, value, by=by))
 
     async def resume(self, run_id: str) -> ResearchState:
         run = await self._with_search(await self.smith.get(run_id))
@@ -226,15 +215,14 @@ class DeerFlow:
 
         This comes before every decision, so that a person decides on the plan that will run.
         """
-        begun = any(state.attempts for state in run.steps.values())
-        if run.plan is None or run.plan.degraded or run.status.over or begun:
+        has_begun = any(state.attempts for state in run.steps.values())
+        if run.plan is None or run.plan.degraded or run.status.over or has_begun:
             return run
         plan = self._searching(run.plan)
         return run if plan == run.plan else await self.smith.edit(run.id, plan, by=_DEERFLOW)
 
     def state(self, run: Run) -> ResearchState:
-        """Returns the state of a run as DeerFlow shows it."""
-        self._shown[run.id] = run.plan.hash if run.plan is not None else ""
+        self._hashes[run.id] = run.plan.hash if run.plan is not None else ""
         usable = run.plan if run.plan is not None and not run.plan.degraded else None
         texts = [
             result_text(run, step.id) for step in (usable.steps if usable else ()) if is_work(step)
@@ -243,7 +231,7 @@ class DeerFlow:
         if run.plan is None and run.status is RunStatus.FAILED:
             errors = [run.reason]
         errors += [f"{name}: {state.error}" for name, state in run.steps.items() if state.error]
-        errors += [] if usable or run.report else self._found
+        errors += [] if usable or run.report else self._model_notes
         goto = _NODES.get(type(next_move(run)), Goto.RESEARCH_TEAM)
         return ResearchState(
             run_id=run.id,

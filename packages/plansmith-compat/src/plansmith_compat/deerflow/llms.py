@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import Any, ClassVar, Final, Generic, Literal, TypeVar, cast
+from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
 from pydantic import BaseModel
 
@@ -14,7 +14,7 @@ from plansmith.errors import UnreadableText
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import ChatModel, Message, Prompt
-from plansmith_compat.calling import heard, in_own_loop
+from plansmith_compat.calling import in_own_loop, read_stream
 from plansmith_compat.deerflow.configuration import Configuration, configured
 from plansmith_planner.context.fence import fence
 from plansmith_planner.make import model_of
@@ -28,10 +28,6 @@ _SPEAKERS: Final = frozenset({"coordinator", "planner"})
 _MEMBERS: Final = frozenset(
     {"researcher", "coder", "analyst", "reporter", "background_investigator", "observation"}
 )
-_ROLES: Final[Mapping[str, Literal["system", "user", "assistant"]]] = {
-    "system": "system",
-    "assistant": "assistant",
-}
 
 
 class GraphMessage(dict[str, Any]):
@@ -115,7 +111,7 @@ def is_user_message(message: object) -> bool:
     return _name(message) not in _SPEAKERS | _MEMBERS and _role(message) in ("user", "human")
 
 
-def spoken(messages: Sequence[object]) -> list[dict[str, str]]:
+def prompt_messages(messages: Sequence[object]) -> list[dict[str, str]]:
     """Returns messages for a model; what the team found is fenced as data."""
     found: list[dict[str, str]] = []
     for message in messages:
@@ -185,10 +181,9 @@ class Llm:
         yield self.invoke(messages)
 
     async def ainvoke(self, messages: str | Sequence[Any]) -> AIMessage:
-        """Returns the model's whole answer, with the tools that it calls."""
         tools = [tool.spec() for tool in self.tools]
         prompt = Prompt(_prompt(messages), schema=self.schema, tools=tools)
-        text, calls = await heard(self.model.stream(prompt))
+        text, calls = await read_stream(self.model.stream(prompt))
         made = [{"name": name, "args": _arguments(given)} for name, given in calls.items()]
         return AIMessage(text, tool_calls=made)
 
@@ -216,8 +211,8 @@ def _prompt(given: str | Sequence[Any]) -> list[Message]:
         if _role(each) == "system":
             found.append(Message("system", get_message_content(each)))
         else:
-            said = spoken([each])
-            found += [Message(_ROLES.get(one["role"], "user"), one["content"]) for one in said]
+            rows = prompt_messages([each])
+            found += [Message(cast("Any", row["role"]), row["content"]) for row in rows]
     return found
 
 
@@ -248,7 +243,7 @@ def apply_prompt_template(
     """Returns the messages for a node: its prompt, the conversation, and its limits."""
     shipped = files("plansmith_compat.deerflow") / "prompts" / f"{name}.md"
     text = shipped.read_text(encoding="utf-8").replace("<<locale>>", locale)
-    messages = [{"role": "system", "content": text}, *spoken(state.get("messages") or ())]
+    messages = [{"role": "system", "content": text}, *prompt_messages(state.get("messages") or ())]
     if configurable is not None and name == "planner":
         most, steps = configurable.max_plan_iterations, configurable.max_step_num
         limits = f"At most {steps} steps. max_plan_iterations is {most}. Language: {locale}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, Self, TypeGuard, cast
+from typing import Any, Final, NamedTuple, Self, cast
 
 from pydantic import BaseModel, ValidationError, model_validator
 
@@ -96,7 +96,6 @@ class Plan(Table):
 
     @classmethod
     def from_core(cls, plan: CorePlan, run: Run | None = None) -> Self:
-        """Converts a plan of Plansmith, with the results of its run."""
         return cls.model_validate(write(plan, run).value)
 
 
@@ -164,10 +163,6 @@ class Word(NamedTuple):
     text: str = ""
 
 
-def _is_state(answer: object) -> TypeGuard[Mapping[str, Any]]:
-    return isinstance(answer, Mapping) and "current_plan" in answer and "steps" not in answer
-
-
 def route_plan(
     answer: object,
     plan_iterations: int | Mapping[str, Any] = 0,
@@ -181,9 +176,10 @@ def route_plan(
     new one, goes to the team. A state may be given instead of the last three arguments, or of
     all: then its `current_plan` is the answer.
     """
-    if _is_state(answer):
+    if isinstance(answer, Mapping) and "current_plan" in answer and "steps" not in answer:
         # The graph's planner stores its answer in `current_plan`, parsed or not.
-        return route_plan(answer["current_plan"], answer)
+        state = cast("Mapping[str, Any]", answer)
+        return route_plan(state["current_plan"], state)
     if isinstance(plan_iterations, Mapping):
         known = {name: plan_iterations.get(name) for name in _STATE}
         limits: dict[str, Any] = {name: each for name, each in known.items() if each is not None}
@@ -282,11 +278,11 @@ class Quality(NamedTuple):
 
 def quality(plan: Plan) -> Quality:
     """Judges one plan; each fault is a note that names its step."""
-    wanted = plan.locale.partition("-")[0].lower()
-    faults = [("language", _in_language("the thought", plan.thought, wanted))]
+    language_code = plan.locale.partition("-")[0].lower()
+    faults = [("language", _in_language("the thought", plan.thought, language_code))]
     for place, step in enumerate(plan.steps, start=1):
         name, words = f"step {place}", step.description.strip()
-        faults.append(("language", _in_language(name, words, wanted)))
+        faults.append(("language", _in_language(name, words, language_code)))
         if step.need_web_search is not (step.step_type is StepType.RESEARCH):
             search = "a search" if step.need_web_search else "no search"
             faults.append(("types", f"{name} is {step.step_type} and needs {search}"))
@@ -309,7 +305,7 @@ def shares(plans: Iterable[Plan]) -> dict[str, Json]:
     return {name: sum(getattr(each, name) for each in found) / len(found) for name in names}
 
 
-def _in_language(name: str, text: str, wanted: str) -> str:
+def _in_language(name: str, text: str, expected: str) -> str:
     short = sum(letter.isalpha() for letter in text) < _FEWEST_LETTERS and text.isascii()
-    spoken = wanted if short or not text.strip() else locale_of(text).partition("-")[0]
-    return "" if spoken == wanted else f"{name} is written in {spoken}, not in {wanted}"
+    language = expected if short or not text.strip() else locale_of(text).partition("-")[0]
+    return "" if language == expected else f"{name} is written in {language}, not in {expected}"

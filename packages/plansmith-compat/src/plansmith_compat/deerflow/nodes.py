@@ -65,7 +65,7 @@ _State = Mapping[str, Any]
 # langgraph gives a node its config only if the parameter has a type of this name.
 RunnableConfig = Mapping[str, Any]
 NO_CONFIG: Final[RunnableConfig] = MappingProxyType({})
-_KEPT: Final[Mapping[str, Any]] = {
+_META_FIELDS: Final[Mapping[str, Any]] = {
     "locale": "en-US",
     "research_topic": "",
     "clarified_research_topic": "",
@@ -95,36 +95,36 @@ direct_response: Final = llms.Handoff(
 
 def preserve_state_meta_fields(state: _State) -> dict[str, Any]:
     """Returns the fields of a state that every command carries on."""
-    return {name: state.get(name, default) for name, default in _KEPT.items()}
+    return {name: state.get(name, default) for name, default in _META_FIELDS.items()}
 
 
 def planner_node(state: _State, config: RunnableConfig = NO_CONFIG) -> Any:
     """Asks the model for a plan and returns the way on; at the limit there is no further plan."""
     configurable = Configuration.from_runnable_config(config)
     made = int(state.get("plan_iterations") or 0)
-    kept = preserve_state_meta_fields(state)
+    meta = preserve_state_meta_fields(state)
     if made >= configurable.max_plan_iterations:
-        return llms.command("reporter", kept)
+        return llms.command("reporter", meta)
     text = _planner_answer(state, config, configurable)
     try:
         fields = _as_plan(text, configurable)
     except ValueError:
         logger.warning("The planner's answer is no plan")
-        return llms.command("reporter" if made else END, kept)
-    said = {"messages": [AIMessage(content=text, name="planner")], **kept}
+        return llms.command("reporter" if made else END, meta)
+    update = {"messages": [AIMessage(content=text, name="planner")], **meta}
     route = route_plan(fields, 0, 1)
     if route.goto == "human_feedback":
-        return llms.command(route.goto, {**said, "current_plan": text})
-    return llms.command(route.goto, {**said, "current_plan": route.plan})
+        return llms.command(route.goto, {**update, "current_plan": text})
+    return llms.command(route.goto, {**update, "current_plan": route.plan})
 
 
 def _planner_answer(state: _State, config: RunnableConfig, configurable: Configuration) -> str:
     clear = state.get("clarified_research_topic")
-    shown = state
+    prompt_state = state
     if state.get("enable_clarification") and clear:
-        shown = {**state, "messages": [{"role": "user", "content": clear}]}
+        prompt_state = {**state, "messages": [{"role": "user", "content": clear}]}
     messages = apply_prompt_template(
-        "planner", shown, configurable, str(state.get("locale", "en-US"))
+        "planner", prompt_state, configurable, str(state.get("locale", "en-US"))
     )
     known = [fence("current time", datetime.now(UTC).isoformat(timespec="minutes"))]
     found = state.get("background_investigation_results")
@@ -171,31 +171,31 @@ def human_feedback_node(state: _State, config: RunnableConfig = NO_CONFIG) -> An
 
     The words come from langgraph's interrupt, or from `interrupt_feedback` in the state.
     """
-    kept = preserve_state_meta_fields(state) | {"interrupt_feedback": ""}
+    meta = preserve_state_meta_fields(state) | {"interrupt_feedback": ""}
     if not state.get("auto_accepted_plan", False):
         words = state.get("interrupt_feedback") or llms.interrupt("Please review the plan.")
         if read_feedback(str(words or "")).feedback is not Feedback.ACCEPTED:
-            said = [HumanMessage(content=str(words), name="feedback")] if words else []
-            return llms.command("planner", {**kept, "messages": said} if said else kept)
+            messages = [HumanMessage(content=str(words), name="feedback")] if words else []
+            return llms.command("planner", {**meta, "messages": messages} if messages else meta)
     made = int(state.get("plan_iterations") or 0)
     configurable = Configuration.from_runnable_config(config)
     try:
         fields = _as_plan(state.get("current_plan") or "", configurable)
     except ValueError:
         logger.warning("What was accepted is no plan")
-        return llms.command("reporter" if made else END, kept)
+        return llms.command("reporter" if made else END, meta)
     plan = parse_plan(fields)
     locale = plan.locale if plan is not None else fields["locale"]
     update = {"current_plan": plan, "plan_iterations": made + 1, "locale": locale}
-    return llms.command("research_team", {**kept, **update})
+    return llms.command("research_team", {**meta, **update})
 
 
 def needs_clarification(state: _State) -> bool:
     """Whether a question to the person is still open; the last one may be answered too."""
     rounds = state.get("clarification_rounds", 0)
-    asked = 0 < rounds <= state.get("max_clarification_rounds", ROUNDS)
-    done = state.get("is_clarification_complete", False)
-    return bool(state.get("enable_clarification", False) and asked and not done)
+    has_asked = 0 < rounds <= state.get("max_clarification_rounds", ROUNDS)
+    is_complete = state.get("is_clarification_complete", False)
+    return bool(state.get("enable_clarification", False) and has_asked and not is_complete)
 
 
 class _Topic(NamedTuple):
@@ -223,10 +223,10 @@ def coordinator_node(state: _State, config: RunnableConfig = NO_CONFIG) -> Any:
     llm = get_llm_by_type(llms.AGENT_LLM_MAP["coordinator"], config)
     response: Any = llm.bind_tools([handoff_to_planner, second]).invoke(messages)
     goto, given = _handed_over(response)
-    said = list(cast("Sequence[Any]", state.get("messages") or ()))
+    history = list(cast("Sequence[Any]", state.get("messages") or ()))
     words = given.get("message") if goto == END and given.get("message") else response.content
     if words:
-        said.append(AIMessage(content=words, name="coordinator"))
+        history.append(AIMessage(content=words, name="coordinator"))
     question = asks and not response.tool_calls and response.content
     if question and topic.rounds < topic.most:
         topic = topic._replace(rounds=topic.rounds + 1)
@@ -236,7 +236,7 @@ def coordinator_node(state: _State, config: RunnableConfig = NO_CONFIG) -> Any:
         goto = "background_investigator"
     subject = topic.topic if asks else given.get("research_topic") or topic.topic
     update = {
-        "messages": said,
+        "messages": history,
         "locale": normal_tag(str(given.get("locale") or "")) or locale,
         "research_topic": subject,
         "clarified_research_topic": topic.clear or subject,
@@ -252,16 +252,16 @@ def coordinator_node(state: _State, config: RunnableConfig = NO_CONFIG) -> Any:
 
 def _topic(state: _State) -> _Topic:
     """Returns the topic with what the person said to the coordinator's questions."""
-    asked = str(state.get("research_topic", ""))
-    said: list[str] = []
+    research_topic = str(state.get("research_topic", ""))
+    answers: list[str] = []
     for message in state.get("messages") or ():
         text = llms.get_message_content(message) if llms.is_user_message(message) else ""
-        said += [text] if text and said[-1:] != [text] else []
+        answers += [text] if text and answers[-1:] != [text] else []
     # What was kept before, if the messages are gone.
-    kept = [str(each) for each in state.get("clarification_history") or () if each]
-    history = said or kept or [each for each in [asked] if each]
+    earlier = [str(each) for each in state.get("clarification_history") or () if each]
+    history = answers or earlier or [each for each in [research_topic] if each]
     more = f" - {', '.join(history[1:])}" if len(history) > 1 else ""
-    topic = history[0] if history else asked
+    topic = history[0] if history else research_topic
     rounds = int(state.get("clarification_rounds") or 0)
     most = int(state.get("max_clarification_rounds") or ROUNDS)
     return _Topic(topic, topic + more if history else "", history, rounds, most)
@@ -310,8 +310,8 @@ def reporter_node(state: _State, config: RunnableConfig = NO_CONFIG) -> dict[str
     plan, locale = state.get("current_plan"), str(state.get("locale", "en-US"))
     title = getattr(plan, "title", "") or state.get("research_topic", "")
     task = f"# {title}\n\n{getattr(plan, 'thought', '')}".strip()
-    shown = {"messages": [HumanMessage(content=task)], "locale": locale}
-    messages: list[Any] = apply_prompt_template("reporter", shown, configurable, locale)
+    prompt_state = {"messages": [HumanMessage(content=task)], "locale": locale}
+    messages: list[Any] = apply_prompt_template("reporter", prompt_state, configurable, locale)
     known = [str(each) for each in state.get("observations") or ()]
     blocks = [fence(f"result {place}", text) for place, text in enumerate(known, start=1)]
     nothing = "There are no results: say that nothing was found out."

@@ -43,8 +43,8 @@ def validate_and_fix_plan(
     for step in written:
         if not step.get("step_type"):
             step["step_type"] = "research" if _searches(step) else "analysis"
-            told = step.get("title") or "a step"
-            logger.info("Repaired missing step_type of %s: %s", told, step["step_type"])
+            title = step.get("title") or "a step"
+            logger.info("Repaired missing step_type of %s: %s", title, step["step_type"])
     if enforce_web_search and enable_web_search:
         _enforce_search(fields, written)
     fields["locale"] = fields.get("locale") or "en-US"

@@ -11,7 +11,7 @@ from typing import Any, Final, TypedDict, Unpack, cast
 from plansmith.ports import Agent, ChatModel, Message, PlanStore, ToolSource
 from plansmith_compat.deerflow.configuration import Configuration
 from plansmith_compat.deerflow.flow import DeerFlow, ResearchState, research_team
-from plansmith_compat.deerflow.llms import AIMessage, GraphMessage, HumanMessage, spoken
+from plansmith_compat.deerflow.llms import AIMessage, GraphMessage, HumanMessage, prompt_messages
 from plansmith_compat.deerflow.models import Goto
 from plansmith_compat.deerflow.nodes import ROUNDS
 
@@ -65,10 +65,10 @@ async def run_agent_workflow_async(  # noqa: PLR0913, PLR0917 - the arguments of
         auto_accepted_plan=bool(before.get("auto_accepted_plan", True)),
         enable_background_investigation=enable_background_investigation,
     )
-    said = spoken(before.get("messages") or ())
-    if said and said[-1]["content"] == user_input:
-        said.pop()  # what was said before the request itself
-    asked = [Message(cast("Any", each["role"]), each["content"]) for each in said]
+    messages = prompt_messages(before.get("messages") or ())
+    if messages and messages[-1]["content"] == user_input:
+        messages.pop()  # what was said before the request itself
+    history = [Message(cast("Any", each["role"]), each["content"]) for each in messages]
     language = locale or str(before.get("locale") or "")
     rounds = 0 if enable_clarification is False else max_clarification_rounds or ROUNDS
     model, tools = options.get("model"), options.get("tools", ())
@@ -81,7 +81,7 @@ async def run_agent_workflow_async(  # noqa: PLR0913, PLR0917 - the arguments of
     )
     try:
         thread = options.get("thread_id", "")
-        state = await flow.start(user_input, locale=language, history=asked, thread_id=thread)
+        state = await flow.start(user_input, locale=language, history=history, thread_id=thread)
         state = await _until_decided(flow, state, options.get("ask"), rounds)
     finally:
         await flow.close()
@@ -104,8 +104,8 @@ async def _until_decided(
                 state = await flow.answer(state.run_id, name, words)
             else:
                 steps = state.plan.steps if state.plan else ()
-                shown = [f"- {step.title}: {step.description}" for step in steps]
-                words = await asyncio.to_thread(ask, "\n".join([*shown, _REVIEW]))
+                lines = [f"- {step.title}: {step.description}" for step in steps]
+                words = await asyncio.to_thread(ask, "\n".join([*lines, _REVIEW]))
                 state = await flow.feedback(state.run_id, words)
         except EOFError:  # there is no person at the terminal
             break
@@ -115,19 +115,19 @@ async def _until_decided(
 def _last_state(
     user_input: str, state: ResearchState, show: Callable[[str], None]
 ) -> dict[str, Any]:
-    said: list[GraphMessage] = [HumanMessage(content=user_input)]
+    messages: list[GraphMessage] = [HumanMessage(content=user_input)]
     if state.plan is not None:
-        said.append(AIMessage(content=state.plan.model_dump_json(), name="planner"))
+        messages.append(AIMessage(content=state.plan.model_dump_json(), name="planner"))
     last = state.final_report or state.question or "\n".join(state.errors)
     speaker = "reporter" if state.plan is not None else "coordinator"
     if last:
-        said.append(AIMessage(content=last, name=speaker))
-    for message in said:
+        messages.append(AIMessage(content=last, name=speaker))
+    for message in messages:
         show(f"{message.name or 'user'}: {message.content}")
     if state.goto is Goto.HUMAN_FEEDBACK:
         show(f"Run {state.run_id} waits for a person.")
     return {
-        "messages": said,
+        "messages": messages,
         "research_topic": user_input,
         "locale": state.locale,
         "current_plan": state.plan,

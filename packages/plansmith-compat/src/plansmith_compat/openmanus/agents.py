@@ -15,7 +15,7 @@ from plansmith.errors import Misconfigured, ModelFailed, ModelRefused
 from plansmith.plan.capability import ToolSpec
 from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.ports import Message as PromptMessage
-from plansmith_compat.calling import heard
+from plansmith_compat.calling import read_stream
 from plansmith_compat.openmanus import schema as s
 from plansmith_compat.openmanus.schema import AgentState, Memory, Message, Role, ToolCall
 from plansmith_planner.context.fence import fence
@@ -76,7 +76,7 @@ class LLM:
             used = f"{self.total_input_tokens} of {self.max_input_tokens} are used up"
             hint = f"{used}: raise max_input_tokens, or give the model less"
             raise TokenLimitExceeded(self.get_limit_error_message(needed), hint=hint)
-        said: list[str] = []
+        texts: list[str] = []
         pieces = self._model.stream(prompt)
         async with closing(pieces):
             async for delta in pieces:
@@ -85,11 +85,11 @@ class LLM:
                     hint = "give llm=… or model=…"
                     raise ModelRefused("there is no language model", hint=hint)
                 if isinstance(delta, (TextDelta, ArgumentsDelta)):
-                    said.append(delta.text)
+                    texts.append(delta.text)
                 if isinstance(delta, ModelDone):
                     # If the provider reports no usage, our own count is used.
                     read = delta.usage.input_tokens or needed
-                    written = delta.usage.output_tokens or count_tokens("".join(said))
+                    written = delta.usage.output_tokens or count_tokens("".join(texts))
                     self.update_token_count(read, written)
                 yield delta
 
@@ -111,7 +111,7 @@ class LLM:
         return count_tokens(text)
 
     def count_message_tokens(self, messages: Messages) -> int:
-        return count_prompt_tokens([_spoken(each) for each in self.format_messages(messages)])
+        return count_prompt_tokens([_to_prompt(each) for each in self.format_messages(messages)])
 
     @staticmethod
     def format_messages(messages: Messages, supports_images: bool = False) -> list[dict[str, Any]]:  # noqa: FBT001, FBT002 - as OpenManus calls it
@@ -126,8 +126,8 @@ class LLM:
             image = message.pop("base64_image", None)
             if image and supports_images:
                 url = {"url": f"data:image/jpeg;base64,{image}"}
-                shown = {"type": "image_url", "image_url": url}
-                message["content"] = [*_parts(message.get("content")), shown]
+                part = {"type": "image_url", "image_url": url}
+                message["content"] = [*_parts(message.get("content")), part]
             if "content" not in message and "tool_calls" not in message:
                 continue
             if message["role"] not in s.ROLE_VALUES:
@@ -182,8 +182,8 @@ class LLM:
         self, messages: Messages, system_msgs: Messages | None, tools: Sequence[ToolSpec] = ()
     ) -> tuple[str, list[ToolCall]]:
         formatted = self.format_messages([*(system_msgs or ()), *messages])
-        prompt = Prompt([_spoken(each) for each in formatted], tools=tools)
-        text, called = await heard(self.stream(prompt))
+        prompt = Prompt([_to_prompt(each) for each in formatted], tools=tools)
+        text, called = await read_stream(self.stream(prompt))
         found = [
             s.Function(name=tool, arguments=each)
             for tool, arguments in called.items()
@@ -212,7 +212,7 @@ def _parts(content: Any) -> list[Any]:
     return [{"type": "text", "text": each} if isinstance(each, str) else each for each in parts]
 
 
-def _spoken(message: Mapping[str, Any]) -> PromptMessage:
+def _to_prompt(message: Mapping[str, Any]) -> PromptMessage:
     """Returns a message as a part of a prompt: a tool's result as data between marks."""
     role, parts = str(message["role"]), _parts(message.get("content"))
     if any(each.get("type") != "text" for each in parts):
@@ -271,7 +271,7 @@ class PlanningModel:
         llm = self._llm
         # The plain LLM is given the schema of plans; one that a program changed is asked its way.
         plain = isinstance(llm, LLM) and getattr(llm.ask_tool, "__func__", None) is LLM.ask_tool
-        pieces = llm.stream(prompt) if plain else self._asked(prompt)
+        pieces = llm.stream(prompt) if plain else self._ask_tool(prompt)
         others = set[str]()
         try:
             async for delta in pieces:
@@ -284,11 +284,11 @@ class PlanningModel:
             self._stopped(error)
             raise
 
-    async def _asked(self, prompt: Prompt) -> AsyncIterator[Delta]:
+    async def _ask_tool(self, prompt: Prompt) -> AsyncIterator[Delta]:
         system = [each for each in prompt.messages if each.role == "system"]
         others = [each for each in prompt.messages if each.role != "system"]
         try:
-            said = await self._llm.ask_tool(
+            answer = await self._llm.ask_tool(
                 messages=[Message(role=Role(each.role), content=each.text) for each in others],
                 system_msgs=[Message.system_message(each.text) for each in system],
                 tools=[self._tool],
@@ -300,14 +300,14 @@ class PlanningModel:
             # The LLM of another program has an error class of its own for the limit.
             exceeded = type(error).__name__ == TokenLimitExceeded.__name__
             raise (TokenLimitExceeded if exceeded else ModelFailed)(str(error)) from error
-        calls: Sequence[Any] = getattr(said, "tool_calls", None) or ()
+        calls: Sequence[Any] = getattr(answer, "tool_calls", None) or ()
         given = [each.function.arguments for each in calls if each.function.name == _PLANNING]
         texts = [each if isinstance(each, str) else json.dumps(each) for each in given]
         if texts:
             # As in OpenManus, a call with broken arguments is passed over.
             yield ArgumentsDelta(_PLANNING, next(filter(_is_json, texts), texts[0]))
         else:
-            yield TextDelta(str(getattr(said, "content", "") or ""))
+            yield TextDelta(str(getattr(answer, "content", "") or ""))
         yield ModelDone(Usage())
 
 
@@ -341,8 +341,8 @@ class BaseFlow(BaseModel, ABC):
         elif isinstance(agents, Sequence) and not isinstance(agents, str):
             listed = cast("Sequence[object]", agents)
             found = {f"agent_{place}": agent for place, agent in enumerate(listed)}
-        wanted = str(data.pop("primary_agent_key", None) or "").lower()
-        key = aliases(found).get(wanted, next(iter(found), None))
+        primary = str(data.pop("primary_agent_key", None) or "").lower()
+        key = aliases(found).get(primary, next(iter(found), None))
         super().__init__(agents=found, primary_agent_key=key, **data)
 
     @property
@@ -417,17 +417,17 @@ class BaseAgent(BaseModel, ABC):
             raise RuntimeError(f"Cannot run agent from state: {self.state}")
         if request:
             self.update_memory("user", request)
-        said: list[str] = []
+        results: list[str] = []
         async with self.state_context(AgentState.RUNNING):
             while self.current_step < self.max_steps and not self._is_finished:
                 self.current_step += 1
-                said.append(f"Step {self.current_step}: {await self.step()}")
+                results.append(f"Step {self.current_step}: {await self.step()}")
                 if self.is_stuck():
                     self.handle_stuck_state()
             if self.current_step >= self.max_steps and not self._is_finished:
-                said.append(f"Terminated: Reached max steps ({self.max_steps})")
+                results.append(f"Terminated: Reached max steps ({self.max_steps})")
             self.current_step = 0
-        return "\n".join(said) or "No steps executed"
+        return "\n".join(results) or "No steps executed"
 
     @property
     def _is_finished(self) -> bool:
@@ -454,7 +454,6 @@ class BaseAgent(BaseModel, ABC):
         self.memory.add_message(Message(role=Role(role), **given))
 
     def is_stuck(self) -> bool:
-        """Whether the agent has said the same text too often."""
         if len(self.messages) < 2 or not self.messages[-1].content:
             return False
         last, before = self.messages[-1], self.messages[:-1]

@@ -25,13 +25,13 @@ from plansmith_compat.openmanus.dialect import NAME, write
 _DELETED: Final = Sentence("the plan was deleted")
 AGENT_KEEPS: Final = Sentence("an agent keeps this plan and marks its steps by itself")
 AGENT: Final = e.Actor(kind="model", name="planning")
-_WANTED: Final = {
+_STEP_STATUSES: Final = {
     "not_started": StepStatus.WAITING,
     "in_progress": StepStatus.RUNNING,
     "completed": StepStatus.DONE,
     "blocked": StepStatus.FAILED,
 }
-_TOLD: Final = ("completed", "in_progress", "blocked", "not_started")
+_ORDER: Final = ("completed", "in_progress", "blocked", "not_started")
 PlanDict = dict[str, Any]  # plan_id, title, steps, step_statuses, step_notes
 
 
@@ -58,7 +58,7 @@ class PlanStepStatus(StrEnum):
         return dict(zip(cls.get_all_statuses(), ("[ ]", "[→]", "[✓]", "[!]"), strict=True))
 
 
-class Kept(NamedTuple):
+class StoredPlan(NamedTuple):
     """A plan as programs see it, and how it stands.
 
     `own`: an agent may mark it, since no flow runs it. `fell_short`: its run ended otherwise than
@@ -76,7 +76,6 @@ class Kept(NamedTuple):
 
     @property
     def is_completed(self) -> bool:
-        """Whether everything is done that was to be done."""
         return {*self.plan["step_statuses"]} <= {"completed"} and not self.fell_short
 
 
@@ -105,7 +104,7 @@ def plan_text(plan: PlanDict) -> str:
     head = f"Plan: {plan['title']} (ID: {plan['plan_id']})\n"
     statuses, total = plan["step_statuses"], len(plan["steps"])
     share = f"{statuses.count('completed') / total * 100:.1f}%" if total else "0%"
-    standing = ", ".join(f"{statuses.count(name)} {name.replace('_', ' ')}" for name in _TOLD)
+    standing = ", ".join(f"{statuses.count(name)} {name.replace('_', ' ')}" for name in _ORDER)
     lines = [
         head + "=" * len(head) + "\n",
         f"Progress: {progress(plan)} ({share})",
@@ -130,13 +129,13 @@ class PlanBook:
         names = [each for each in await self.store.runs() if each.startswith(f"{NAME}:")]
         return [await self._runs.read(name) for name in names]
 
-    async def all(self) -> list[Kept]:
+    async def all(self) -> list[StoredPlan]:
         """Returns every plan, oldest first."""
-        return [await self._kept(each) for each in await self._all() if not _is_deleted(each.run)]
+        return [await self._stored(each) for each in await self._all() if not _is_deleted(each.run)]
 
-    async def find(self, plan_id: str) -> Kept | None:
+    async def find(self, plan_id: str) -> StoredPlan | None:
         journal = await self._journal(plan_id)
-        return await self._kept(journal) if journal.run.plan is not None else None
+        return await self._stored(journal) if journal.run.plan is not None else None
 
     async def active(self) -> str | None:
         """Returns the plan that any process activated last; None if it is deleted."""
@@ -168,9 +167,9 @@ class PlanBook:
         """Changes title or steps; a step whose text stays keeps its status and notes."""
         journal = await self._journal(plan_id)
         old = _plan_of(journal)
-        shown = cast("PlanDict", write(old, journal.run).value)["steps"]
+        old_texts = cast("PlanDict", write(old, journal.run).value)["steps"]
         names = [step.id for step in in_order(old) if not step.disabled]
-        before = dict(zip(names, shown, strict=True))
+        before = dict(zip(names, old_texts, strict=True))
         texts = before if steps is None else dict[str, str]()
         # A text that was there before keeps its id.
         places = count(len(before) + 1)
@@ -189,7 +188,7 @@ class PlanBook:
             steps = [s.replace(why=notes) if s.id == step.id else s for s in plan.steps]
             await self._runs.propose(journal, plan.replace(steps=tuple(steps)))
         if status and dialect.STATUSES[journal.run.steps[step.id].status] != status:
-            await self._runs.note(journal, step.id, _WANTED[status])
+            await self._runs.note(journal, step.id, _STEP_STATUSES[status])
 
     async def resolve(self, plan_id: str, agents: Mapping[str, str], first: str) -> None:
         """Gives each step to an agent that there is: by its tag in any case, else to the first."""
@@ -218,9 +217,9 @@ class PlanBook:
                 return journal
         raise AssertionError  # there is always a next edition
 
-    async def _kept(self, journal: Journal) -> Kept:
+    async def _stored(self, journal: Journal) -> StoredPlan:
         run = await whole_run(self.store, journal.run)
-        return Kept(
+        return StoredPlan(
             plan=cast("PlanDict", write(_plan_of(journal), run).value)
             | {"plan_id": _plan_id(journal)},
             own=run.paused and run.reason == AGENT_KEEPS,

@@ -20,7 +20,7 @@ from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, ReplyStep, ToolStep
 from plansmith.text import clip
-from plansmith_compat.reading import bare, left_out, not_a_step
+from plansmith_compat.reading import drop_entry, leave_out_field, unwrap_literal
 from plansmith_planner.parse.habits import Notes, not_a_plan, objects, raw_text, text_of
 
 NAME: Final = "openmanus"
@@ -98,11 +98,11 @@ def read(value: Json) -> Reading:
         return Reading(None, not_a_plan(TITLE, _HINT))
     for name, each in fields.items():
         if name not in _FIELDS:
-            left_out(name, each, notes)
+            leave_out_field(name, each, notes)
     calls = value.get("tool_calls") if isinstance(value, dict) else None
     if isinstance(calls, list) and len(calls) > 1:
-        told = Sentence("only the first of {count} calls is read as the plan", count=len(calls))
-        notes.say(told, path=("tool_calls",))
+        message = Sentence("only the first of {count} calls is read as the plan", count=len(calls))
+        notes.say(message, path=("tool_calls",))
     if any(each != NOT_STARTED for each in objects(fields.get("step_statuses")) or ()):
         notes.say(Sentence("'step_statuses' belong to a run and not to a plan: they are left out"))
     remarks = objects(fields.get("step_notes")) or []
@@ -135,17 +135,17 @@ def _texts(fields: Mapping[str, Json], notes: Notes) -> dict[str, str] | None:
         elif isinstance(step, (str, dict)):
             notes.drop(Sentence("step {place} is empty", place=place), hint=_HINT, path=path)
         else:
-            not_a_step(step, place, notes, _HINT, path)
+            drop_entry(step, place, notes, _HINT, path)
     return found
 
 
 def _text_in(step: Mapping[str, Json], place: int, notes: Notes) -> str:
     name = next((each for each in _TEXTS if text_of(step.get(each))), None)
     if name is not None:
-        told = Sentence("step {place} is an object: its '{name}' is read", place=place, name=name)
-        notes.say(told, path=("steps", place - 1))
+        note = Sentence("step {place} is an object: its '{name}' is read", place=place, name=name)
+        notes.say(note, path=("steps", place - 1))
     for field in (each for each in step if each not in (name, "agent", "agent_name")):
-        left_out(field, step[field], notes, dialect.place_id(place))
+        leave_out_field(field, step[field], notes, dialect.place_id(place))
     agent = text_of(step.get("agent") or step.get("agent_name"))
     return (f"[{agent}] " if agent else "") + text_of(step.get(name) if name else "")
 
@@ -202,10 +202,10 @@ def _is_as_written(step: AnyStep) -> bool:
 def in_words(step: AnyStep) -> str:
     """Describes what a step of any kind does, with its rules, as a task for an agent."""
     rules = "; ".join(map(escape_text, rule_sentences(step)))
-    return _deed(step) + (f" ({rules})" if rules else "")
+    return _action_text(step) + (f" ({rules})" if rules else "")
 
 
-def _deed(step: AnyStep) -> str:
+def _action_text(step: AnyStep) -> str:
     match step:
         case AgentStep():
             return step.task
@@ -223,7 +223,7 @@ def _deed(step: AnyStep) -> str:
 
 def _inputs(inputs: Mapping[str, Json]) -> str:
     """Returns inputs without `$literal`, save for data that looks like a reference."""
-    data = {name: bare(each) for name, each in inputs.items()}
+    data = {name: unwrap_literal(each) for name, each in inputs.items()}
     odd = [name for name, each in data.items() if any(find(each)) or "{{" in value_text(each)]
     return value_text({name: inputs[name] if name in odd else data[name] for name in inputs})
 
@@ -256,21 +256,21 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
 
 
 def _step_losses(step: AnyStep) -> Iterator[Problem]:
-    held: tuple[str, ...] = ("id", "kind", "after", "agent", "task", "why")
+    fields: tuple[str, ...] = ("id", "kind", "after", "agent", "task", "why")
     if step.title and _is_as_written(step):
-        held = (*held, "title")
+        fields = (*fields, "title")
     if not isinstance(step, AgentStep):
-        told = Sentence("a {kind} step becomes a task in words for an agent", kind=step.kind)
-        yield dialect.left_behind(told, step=step.id)
-        held = tuple(name for name in step.to_json() if name not in ("title", "timeout_s"))
+        message = Sentence("a {kind} step becomes a task in words for an agent", kind=step.kind)
+        yield dialect.left_behind(message, step=step.id)
+        fields = tuple(name for name in step.to_json() if name not in ("title", "timeout_s"))
     rules = [*rule_sentences(step), *(rule_sentences(step.each) if step.kind == "map" else ())]
     if rules:
-        told = Sentence(
+        message = Sentence(
             "{title} has no rules: they are words for the agent: {rules}", title=TITLE, rules=rules
         )
-        yield dialect.left_behind(told, step=step.id)
-    held = (*held, *s.RULES)
-    yield from dialect.field_losses(step.to_json(), held, title=TITLE, step=step.id)
+        yield dialect.left_behind(message, step=step.id)
+    fields = (*fields, *s.RULES)
+    yield from dialect.field_losses(step.to_json(), fields, title=TITLE, step=step.id)
     yield from dialect.reference_losses(step, title=TITLE)
 
 

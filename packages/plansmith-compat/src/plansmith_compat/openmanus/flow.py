@@ -27,7 +27,8 @@ from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.steps import LONGEST_TIMEOUT_S
 from plansmith.ports import Call, ChatModel, PlanStore
 from plansmith.runs.replan import Rounds
-from plansmith_compat.calling import awaited, verdict_of
+from plansmith_compat.calling import await_value, verdict_of
+from plansmith_compat.openmanus import book
 from plansmith_compat.openmanus.agents import (
     LLM,
     BaseFlow,
@@ -37,7 +38,7 @@ from plansmith_compat.openmanus.agents import (
     llm_of,
     spec_names,
 )
-from plansmith_compat.openmanus.book import AGENT_KEEPS, Kept, PlanStepStatus, plan_text, whole
+from plansmith_compat.openmanus.book import AGENT_KEEPS, PlanStepStatus, StoredPlan
 from plansmith_compat.openmanus.dialect import NAME, split_tag
 from plansmith_compat.openmanus.schema import AgentState, Message, ToolError
 from plansmith_compat.openmanus.tool import PlanningTool
@@ -174,11 +175,11 @@ class PlanningFlow(BaseFlow):
             if input_text:
                 await self._create_initial_plan(input_text)
             await self.planning_tool.save()
-            kept = await self.planning_tool.refresh(self.active_plan_id)
-            if kept is None:
+            stored = await self.planning_tool.refresh(self.active_plan_id)
+            if stored is None:
                 what = input_text or f"no plan has the id {self.active_plan_id}"
                 return f"Failed to create plan for: {what}"
-            return await self._run_plan(kept)
+            return await self._run_plan(stored)
         except Exception as error:  # noqa: BLE001 - as OpenManus, also what a subclass raises
             return f"Execution failed: {error}"
 
@@ -189,10 +190,10 @@ class PlanningFlow(BaseFlow):
     async def answer(self, value: Json, *, question: str | None = None) -> Run:
         """Answers the open question of the run, or the one that is named."""
         run = await self.run()
-        asked = question or next(iter(run.questions), None)
-        if asked is None:
+        name = question or next(iter(run.questions), None)
+        if name is None:
             raise errors.Refused("the plan asks nothing", hint='go on with execute("")')
-        return await self._plansmith().answer(run.id, asked, value, by=_CALLER)
+        return await self._plansmith().answer(run.id, name, value, by=_CALLER)
 
     async def close(self) -> None:
         """Closes the store; an unfinished run can be continued later."""
@@ -209,8 +210,8 @@ class PlanningFlow(BaseFlow):
         tool, smith = self.planning_tool, self._plansmith()
         await tool.save()
         if await tool.refresh(self.active_plan_id) is not None:
-            taken = f"A plan with ID '{self.active_plan_id}' already exists."
-            raise ToolError(f"{taken} Use 'update' to modify existing plans.")
+            message = f"A plan with ID '{self.active_plan_id}' already exists."
+            raise ToolError(f"{message} Use 'update' to modify existing plans.")
         self._run_id = await tool.book.run_of(self.active_plan_id)
         self._exceeded = None
         run = await smith.plan(request, dialect="" if self.side_by_side else NAME, by=_CALLER)
@@ -230,14 +231,14 @@ class PlanningFlow(BaseFlow):
         if running := self._running_step():
             return running.index, {**running.info}
         await self.planning_tool.save()
-        kept = await self.planning_tool.refresh(self.active_plan_id)
+        stored = await self.planning_tool.refresh(self.active_plan_id)
         active = PlanStepStatus.get_active_statuses()
-        statuses = kept.plan["step_statuses"] if kept and kept.own else ()
+        statuses = stored.plan["step_statuses"] if stored and stored.own else ()
         index = next((n for n, status in enumerate(statuses) if status in active), None)
-        if kept is None or index is None:
+        if stored is None or index is None:
             return None, None
         await self._mark(index, PlanStepStatus.IN_PROGRESS)
-        text = kept.plan["steps"][index]
+        text = stored.plan["steps"][index]
         tag = split_tag(text)[0].lower()
         return index, {"text": text, **({"type": tag} if tag else {})}
 
@@ -246,9 +247,9 @@ class PlanningFlow(BaseFlow):
         running = self._running_step()
         place = running.index if running else self.current_step_index
         text = step_info.get("text", f"Step {place}")
-        shown = fence("the current plan", await self._get_plan_text())
+        plan = fence("the current plan", await self._get_plan_text())
         prompt = (
-            f"The plan, its state and what earlier steps gave, as data:\n{shown}\n\n"
+            f"The plan, its state and what earlier steps gave, as data:\n{plan}\n\n"
             f"You are now working on step {place}, marked [→] above: {text}\n\n"
             "Do this one step and no other. When it is done, say in short what you did and found."
         )
@@ -272,43 +273,43 @@ class PlanningFlow(BaseFlow):
 
     async def _get_plan_text(self) -> str:
         tool = self.planning_tool
-        shown = await tool.execute(command="get", plan_id=self.active_plan_id)
-        return self._generate_plan_text_from_storage() if shown.error else str(shown.output)
+        result = await tool.execute(command="get", plan_id=self.active_plan_id)
+        return self._generate_plan_text_from_storage() if result.error else str(result.output)
 
     def _generate_plan_text_from_storage(self) -> str:
         plan = self.planning_tool.plans.get(self.active_plan_id)
         if plan is None:
             return f"Error: Plan with ID {self.active_plan_id} not found"
-        return plan_text(whole(self.active_plan_id, plan))
+        return book.plan_text(book.whole(self.active_plan_id, plan))
 
     async def _finalize_plan(self) -> str:
         """Returns a summary by the model, else by an agent; says what is not done."""
-        kept = await self.planning_tool.refresh(self.active_plan_id)
-        head, done = self._head(kept), kept is not None and kept.is_completed
+        stored = await self.planning_tool.refresh(self.active_plan_id)
+        head, done = self._head(stored), stored is not None and stored.is_completed
         how = (
             "has been completed" if done else "has NOT been completed; say plainly what is missing"
         )
-        shown = fence("the plan", await self._get_plan_text())
-        asked = f"The plan {how}. Sum up what was accomplished.\n\n{shown}"
+        plan = fence("the plan", await self._get_plan_text())
+        prompt = f"The plan {how}. Sum up what was accomplished.\n\n{plan}"
         try:
-            said = await self.llm.ask(
-                messages=[Message.user_message(asked)],
+            summary = await self.llm.ask(
+                messages=[Message.user_message(prompt)],
                 system_msgs=[Message.system_message(SUMMARY)],
             )
         except Exception:  # noqa: BLE001 - whatever the model raises, an agent may do it
             try:
-                said = await self.primary_agent.run(asked)
+                summary = await self.primary_agent.run(prompt)
             except Exception:  # noqa: BLE001 - a summary that fails must not hide the results
                 return f"{head}. Error generating summary."
-        return f"{head}:\n\n{said}"
+        return f"{head}:\n\n{summary}"
 
-    def _head(self, kept: Kept | None) -> str:
+    def _head(self, stored: StoredPlan | None) -> str:
         """Says how the plan ended; a plan that nobody made is never called completed."""
-        completed = kept is not None and kept.is_completed
-        if kept is None or not kept.degraded:
+        completed = stored is not None and stored.is_completed
+        if stored is None or not stored.degraded:
             return "Plan completed" if completed else "Plan not completed"
         no_model = "there is no language model: give llm=… or model=…"
-        why = no_model if getattr(self.llm, "name", "") == RULES else kept.degraded
+        why = no_model if getattr(self.llm, "name", "") == RULES else stored.degraded
         was = "The default plan was run" if completed else "The default plan was not completed"
         return f"{was}, since no plan could be made ({why})"
 
@@ -318,8 +319,8 @@ class PlanningFlow(BaseFlow):
         """Does a step that the engine has started; `key` is the agent that the plan names."""
         run = await self.run()
         index = _places(run).index(call.key.removeprefix(f"{run.id}/").split("/", 1)[0])
-        kept = await self.planning_tool.refresh(self.active_plan_id)
-        text = kept.plan["steps"][index] if kept else ""
+        stored = await self.planning_tool.refresh(self.active_plan_id)
+        text = stored.plan["steps"][index] if stored else ""
         tag = split_tag(text)[0].lower()
         kind = tag if self._key_of(tag) == key else key
         info = {"text": text, **({"type": kind} if kind else {})}
@@ -350,13 +351,13 @@ class PlanningFlow(BaseFlow):
         if step.error is not None:
             self._failures[index] = _failure_text(step.error)
             raise self._failure(step, step.error)
-        said = str(answer) if answer is not None else ""
-        last = said.strip().rsplit("\n", 1)[-1]
+        text = str(answer) if answer is not None else ""
+        last = text.strip().rsplit("\n", 1)[-1]
         if last.startswith(_CUT_OFF):
             raise ToolFailed(f"the agent was cut off: {last}", hint="give it more turns")
         if getattr(executor, "state", None) == AgentState.FINISHED:
             await self._stop("the agent is finished", finished=True)
-        return said if said.strip() else "(the agent said nothing)"
+        return text if text.strip() else "(the agent said nothing)"
 
     def _failure(self, step: RunningStep, error: Exception) -> Exception:
         """Returns the error for the engine; what may be tried again goes by `ToolBusy`."""
@@ -386,8 +387,8 @@ class PlanningFlow(BaseFlow):
         if step.task not in (step.info["text"], split_tag(step.info["text"])[1]):
             parts.append(f"The step in full:\n{fence('the step', step.task)}")
         if failure := self._failures.get(step.index):
-            told = "This step was tried before and failed. Do not repeat what it already did:"
-            parts.append(f"{told}\n{fence('the error', failure)}")
+            message = "This step was tried before and failed. Do not repeat what it already did:"
+            parts.append(f"{message}\n{fence('the error', failure)}")
         if step.call.reply:
             answer = fence("the person's answer", value_text(step.call.reply.answer))
             parts.append(f"You asked the person a question in this step:\n{answer}")
@@ -404,10 +405,10 @@ class PlanningFlow(BaseFlow):
             raise ToolError(why)
         self._running[index].mark(status, notes)
 
-    async def _run_plan(self, kept: Kept) -> str:
+    async def _run_plan(self, stored: StoredPlan) -> str:
         smith, tool = self._plansmith(), self.planning_tool
         name = self._run_id = await tool.book.run_of(self.active_plan_id)
-        if kept.own:
+        if stored.own:
             names = spec_names(self.agents)
             known = {tag: names[key] for tag, key in aliases(self.agents).items()}
             await tool.hand_over(self.active_plan_id, known, names[self._key_of(None)])
@@ -421,13 +422,13 @@ class PlanningFlow(BaseFlow):
             await tool.refresh(self.active_plan_id)
         if run is None:
             events = await smith.store.events(name)
-            ran = any(isinstance(event.body, StepStarted) for event in events)
-            return f"Plan not approved: nothing {'more ' if ran else ''}was run."
-        said = [*_outcomes(run)]
+            has_run = any(isinstance(event.body, StepStarted) for event in events)
+            return f"Plan not approved: nothing {'more ' if has_run else ''}was run."
+        outcomes = [*_outcomes(run)]
         if self._finished:
-            return "".join(f"{each}\n" for each in said)
+            return "".join(f"{each}\n" for each in outcomes)
         self.current_step_index = None
-        return "\n".join([*said, _waiting(run) or await self._finalize_plan()])
+        return "\n".join([*outcomes, _waiting_text(run) or await self._finalize_plan()])
 
     async def _run_and_ask(self, smith: Plansmith, name: str) -> Run | None:
         """Runs the plan until it is over or waits; None if it was not approved."""
@@ -445,17 +446,17 @@ class PlanningFlow(BaseFlow):
                 run, self._pausing = await self._pausing, None
             if isinstance(next_move(run), AwaitReview):
                 continue
-            if self._stopped or not await self._answered(smith, run):
+            if self._stopped or not await self._answer_questions(smith, run):
                 return run
 
-    async def _answered(self, smith: Plansmith, run: Run) -> bool:
-        answered = False
-        for name, asked in run.questions.items():
-            answer = await awaited(self.ask(asked)) if self.ask else None
+    async def _answer_questions(self, smith: Plansmith, run: Run) -> bool:
+        has_answered = False
+        for name, question in run.questions.items():
+            answer = await await_value(self.ask(question)) if self.ask else None
             if answer is not None:
                 await smith.answer(run.id, name, answer, by=_CALLER)
-                answered = True
-        return answered
+                has_answered = True
+        return has_answered
 
     def _plansmith(self) -> Plansmith:
         """Returns what plans and runs; made anew when agents were added."""
@@ -512,10 +513,10 @@ def _outcomes(run: Run) -> Iterator[str]:
             yield f"Error executing step {place}: {state.error}"
 
 
-def _waiting(run: Run) -> str:
+def _waiting_text(run: Run) -> str:
     if run.questions:
-        asked = "; ".join(each.text for each in run.questions.values())
-        return f"Plan waits for an answer: {asked}"
+        questions = "; ".join(each.text for each in run.questions.values())
+        return f"Plan waits for an answer: {questions}"
     if run.paused and run.reason != AGENT_KEEPS:
         return f"Plan is paused: {run.reason or 'somebody has to resume it'}"
     return ""

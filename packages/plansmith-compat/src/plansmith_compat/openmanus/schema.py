@@ -76,7 +76,6 @@ class Message(BaseModel):
         return [*other, self]
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields that are set."""
         return {"role": self.role.value, **self.model_dump(exclude={"role"}, exclude_none=True)}
 
     @classmethod

@@ -14,9 +14,9 @@ from plansmith.plan.events import Actor
 from plansmith.ports import Clock, PlanStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.urls import open_store
-from plansmith_compat.calling import awaited, in_own_loop
+from plansmith_compat.calling import await_value, in_own_loop
 from plansmith_compat.openmanus import book
-from plansmith_compat.openmanus.book import Kept, PlanBook, PlanDict, PlanStepStatus
+from plansmith_compat.openmanus.book import PlanBook, PlanDict, PlanStepStatus, StoredPlan
 from plansmith_compat.openmanus.schema import BaseTool, ToolError, ToolResult
 
 _TRIES: Final = 5
@@ -89,12 +89,12 @@ class PlanningTool(BaseTool):
     _raises: bool = PrivateAttr(default=False)
     _url: str = PrivateAttr(default="")
     _active: str | None = PrivateAttr(default=None)
-    _looked: bool = PrivateAttr(default=False)
-    _wanted: bool = PrivateAttr(default=False)
+    _has_looked: bool = PrivateAttr(default=False)
+    _is_activation_unsaved: bool = PrivateAttr(default=False)
     # One table a plan, always the same object, so that a program may hold on to it and write into
     # it; and the plans as they were when they were last shown.
     _plans: dict[str, PlanDict] = PrivateAttr(default_factory=dict[str, PlanDict])
-    _known: dict[str, Kept] = PrivateAttr(default_factory=dict[str, Kept])
+    _known: dict[str, StoredPlan] = PrivateAttr(default_factory=dict[str, StoredPlan])
     _sinks: dict[str, MarkSink] = PrivateAttr(default_factory=dict[str, MarkSink])
 
     def __init__(
@@ -129,23 +129,23 @@ class PlanningTool(BaseTool):
 
     @property
     def _current_plan_id(self) -> str | None:
-        if not self._looked:
+        if not self._has_looked:
             self._look()
         return self._active
 
     @_current_plan_id.setter
     def _current_plan_id(self, plan_id: str | None) -> None:
         self._activate(plan_id)
-        self._wanted = plan_id is not None
+        self._is_activation_unsaved = plan_id is not None
 
     def _look(self) -> None:
         """Reads the plans in a thread of its own, for code that cannot wait for the store."""
         if not isinstance(self._book.store, MemoryStore) and (
-            not self._url or self._looked or self._plans
+            not self._url or self._has_looked or self._plans
         ):
             return
 
-        async def read() -> tuple[list[Kept], str | None]:
+        async def read() -> tuple[list[StoredPlan], str | None]:
             # The thread of this code waits meanwhile, so that nobody else uses a store in memory.
             store = open_store(self._url) if self._url else self._book.store
             book = PlanBook(store, SystemClock())
@@ -157,14 +157,14 @@ class PlanningTool(BaseTool):
 
         plans, active = in_own_loop(read())
         self._show_all(plans)
-        if not self._looked:
+        if not self._has_looked:
             self._activate(active)
 
-    def _show(self, kept: Kept) -> None:
-        self._known[kept.plan_id] = kept
-        self._plans.setdefault(kept.plan_id, {}).update(deepcopy(kept.plan))
+    def _show(self, stored: StoredPlan) -> None:
+        self._known[stored.plan_id] = stored
+        self._plans.setdefault(stored.plan_id, {}).update(deepcopy(stored.plan))
 
-    def _show_all(self, plans: Sequence[Kept]) -> None:
+    def _show_all(self, plans: Sequence[StoredPlan]) -> None:
         for plan_id in self._plans.keys() - {each.plan_id for each in plans}:
             self._forget(plan_id)
         for each in plans:
@@ -179,7 +179,6 @@ class PlanningTool(BaseTool):
         return known is None or any(plan.get(name) != each for name, each in known.plan.items())
 
     async def execute(self, *, command: str = "", **given: Any) -> PlanningResult:
-        """Executes a command; returns mistakes as `error`."""
         try:
             _check(command, given)
             await self.save()
@@ -200,9 +199,9 @@ class PlanningTool(BaseTool):
         for plan_id in [each for each in self._plans if self._differs(each)]:
             await self._write(plan_id)
             await self.refresh(plan_id)
-        if self._wanted and self._active in self._plans:
+        if self._is_activation_unsaved and self._active in self._plans:
             await self._book.make_active(str(self._active))
-        self._wanted = False
+        self._is_activation_unsaved = False
 
     async def _write(self, plan_id: str) -> None:
         steps, before = self._plans[plan_id].get("steps"), self._known.get(plan_id)
@@ -211,8 +210,8 @@ class PlanningTool(BaseTool):
         want = book.whole(plan_id, self._plans[plan_id])
         unknown = [each for each in want["step_statuses"] if each not in _STATUSES]
         if unknown:
-            told = f"plans[{plan_id!r}]['step_statuses'] has an unknown status: {unknown[0]}"
-            raise ToolError(told)
+            message = f"plans[{plan_id!r}]['step_statuses'] has an unknown status: {unknown[0]}"
+            raise ToolError(message)
         if before is None:
             await self._book.create(plan_id, want["title"], want["steps"])
         else:
@@ -224,7 +223,7 @@ class PlanningTool(BaseTool):
             if (status, note) != (now["step_statuses"][index], now["step_notes"][index]):
                 await self._book.mark(plan_id, index, status, note)
 
-    async def refresh(self, plan_id: str | None) -> Kept | None:
+    async def refresh(self, plan_id: str | None) -> StoredPlan | None:
         """Brings the table of a plan up to date, and returns the plan."""
         found = await self._book.find(plan_id) if plan_id else None
         if found is not None:
@@ -264,7 +263,7 @@ class PlanningTool(BaseTool):
             try:
                 # An override may be a plain function, as all of them are in OpenManus.
                 made = getattr(self, method)(*(given.get(name) for name in names))
-                return cast("PlanningResult", await awaited(made))
+                return cast("PlanningResult", await await_value(made))
             except StaleWriter:
                 tries += 1
                 if tries == _TRIES:
@@ -286,7 +285,7 @@ class PlanningTool(BaseTool):
             raise ToolError(f"Parameter `steps` {hint}")
         await self._book.create(plan_id, title, texts)
         self._activate(plan_id)
-        return await self._said(f"Plan created successfully with ID: {plan_id}", plan_id)
+        return await self._with_plan(f"Plan created successfully with ID: {plan_id}", plan_id)
 
     async def _update_plan(
         self, plan_id: str | None, title: str | None, steps: Sequence[str] | None
@@ -298,7 +297,7 @@ class PlanningTool(BaseTool):
             raise ToolError("Parameter `steps` must be a list of strings for command: update")
         if title or texts:
             await self._book.revise(plan_id, title, texts)
-        return await self._said(f"Plan updated successfully: {plan_id}", plan_id)
+        return await self._with_plan(f"Plan updated successfully: {plan_id}", plan_id)
 
     async def _list_plans(self) -> PlanningResult:
         plans = await self._book.all()
@@ -306,22 +305,22 @@ class PlanningTool(BaseTool):
         if not plans:
             none = "No plans available. Create a plan with the 'create' command."
             return PlanningResult(output=none)
-        active, rows = await self._found(), "Available plans:\n"
+        active, rows = await self._active_plan_id(), "Available plans:\n"
         for each in plans:
             mark = " (active)" if each.plan_id == active else ""
             rows += f"• {each.plan_id}{mark}: {each.plan['title']} - {book.progress(each.plan)}\n"
         return PlanningResult(output=rows)
 
     async def _get_plan(self, plan_id: str | None) -> PlanningResult:
-        kept = await self._plan(plan_id or await self._current())
-        return PlanningResult(output=self._format_plan(kept.plan))
+        stored = await self._plan(plan_id or await self._current())
+        return PlanningResult(output=self._format_plan(stored.plan))
 
     async def _set_active_plan(self, plan_id: str | None) -> PlanningResult:
         plan_id = _needed(plan_id, "plan_id", "set_active")
         if (await self._plan(plan_id)).own:
             await self._book.make_active(plan_id)
         self._activate(plan_id)
-        return await self._said(f"Plan '{plan_id}' is now the active plan.", plan_id)
+        return await self._with_plan(f"Plan '{plan_id}' is now the active plan.", plan_id)
 
     async def _mark_step(
         self,
@@ -331,12 +330,12 @@ class PlanningTool(BaseTool):
         step_notes: str | None,
     ) -> PlanningResult:
         plan_id = plan_id or await self._current()
-        kept, sink = await self._plan(plan_id), self._sinks.get(plan_id)
+        stored, sink = await self._plan(plan_id), self._sinks.get(plan_id)
         if sink is None:
-            _need_own(kept)
+            _need_own(stored)
         if step_index is None:
             raise ToolError("Parameter `step_index` is required for command: mark_step")
-        count = len(kept.plan["steps"])
+        count = len(stored.plan["steps"])
         if step_index not in range(count):
             hint = f"Valid indices range from 0 to {count - 1}."
             raise ToolError(f"Invalid step_index: {step_index}. {hint}")
@@ -347,12 +346,12 @@ class PlanningTool(BaseTool):
             sink(step_index, step_status, step_notes or None)
         else:
             await self._book.mark(plan_id, step_index, step_status, step_notes or None)
-        return await self._said(f"Step {step_index} updated in plan '{plan_id}'.", plan_id)
+        return await self._with_plan(f"Step {step_index} updated in plan '{plan_id}'.", plan_id)
 
     async def _delete_plan(self, plan_id: str | None) -> PlanningResult:
         plan_id = _needed(plan_id, "plan_id", "delete")
         _need_own(await self._plan(plan_id))
-        active = await self._found()
+        active = await self._active_plan_id()
         await self._book.remove(plan_id)
         self._activate(None if active == plan_id else active)
         return PlanningResult(output=f"Plan '{plan_id}' has been deleted.")
@@ -360,26 +359,26 @@ class PlanningTool(BaseTool):
     def _format_plan(self, plan: PlanDict) -> str:
         return book.plan_text(book.whole(str(plan["plan_id"]), plan))
 
-    async def _said(self, what: str, plan_id: str) -> PlanningResult:
-        shown = self._format_plan((await self._plan(plan_id)).plan)
-        return PlanningResult(output=f"{what}\n\n{shown}")
+    async def _with_plan(self, what: str, plan_id: str) -> PlanningResult:
+        plan = self._format_plan((await self._plan(plan_id)).plan)
+        return PlanningResult(output=f"{what}\n\n{plan}")
 
     def _activate(self, plan_id: str | None) -> None:
-        self._active, self._looked = plan_id, True
+        self._active, self._has_looked = plan_id, True
 
-    async def _found(self) -> str | None:
+    async def _active_plan_id(self) -> str | None:
         """Returns the active plan; the first time from the store."""
-        if not self._looked:
+        if not self._has_looked:
             self._activate(await self._book.active())
         return self._active
 
     async def _current(self) -> str:
-        active = await self._found()
+        active = await self._active_plan_id()
         if active is None:
             raise ToolError("No active plan. Please specify a plan_id or set an active plan.")
         return active
 
-    async def _plan(self, plan_id: str) -> Kept:
+    async def _plan(self, plan_id: str) -> StoredPlan:
         found = await self._book.find(plan_id)
         if found is None:
             raise ToolError(f"No plan found with ID: {plan_id}")
@@ -395,9 +394,9 @@ def _check(command: str, given: Mapping[str, Any]) -> None:
         raise ToolError(f"Unrecognized parameter: {name}. Allowed parameters are: {known}")
 
 
-def _need_own(kept: Kept) -> None:
-    if not kept.own:
-        raise ToolError(f"Plan '{kept.plan_id}' is run by a flow: only its run changes it.")
+def _need_own(stored: StoredPlan) -> None:
+    if not stored.own:
+        raise ToolError(f"Plan '{stored.plan_id}' is run by a flow: only its run changes it.")
 
 
 def _needed(value: str | None, name: str, command: str) -> str:

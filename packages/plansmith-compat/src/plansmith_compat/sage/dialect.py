@@ -18,7 +18,7 @@ from plansmith.plan.refs import Ref, fill, find
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, AskStep, ReplyStep, ToolStep
-from plansmith_compat.reading import bare, left_out, not_a_step
+from plansmith_compat.reading import drop_entry, leave_out_field, unwrap_literal
 from plansmith_planner.parse.habits import Notes, not_a_plan, text_of
 
 TITLE: Final = "SAGE"
@@ -51,8 +51,7 @@ def _steps(value: Json) -> Sequence[Json] | None:
         return value if any(map(is_step, value)) else None
     if not isinstance(value, dict):
         return None
-    inner = (value[key] for key in _WRAPPERS if isinstance(value.get(key), list))
-    return next((each for each in inner if isinstance(each, list)), None)
+    return next((each for key in _WRAPPERS if isinstance(each := value.get(key), list)), None)
 
 
 def read(value: Json) -> Reading:
@@ -67,7 +66,7 @@ def read(value: Json) -> Reading:
             )
             notes.say(message, path=(name,))
         elif name not in _WRAPPERS or each is not _steps(value):
-            left_out(name, each, notes)
+            leave_out_field(name, each, notes)
     made: list[dict[str, Json]] = []
     for place, raw in enumerate(steps, start=1):
         before = [str(each["id"]) for each in made]
@@ -86,17 +85,17 @@ def _step(raw: Json, place: int, notes: Notes, before: Sequence[str]) -> dict[st
     """Reads one step; guesses a missing kind from its fields; None with a problem."""
     path, head = ("steps", place - 1), {"id": dialect.place_id(place)}
     if not isinstance(raw, dict):
-        not_a_step(raw, place, notes, _HINT, path)
+        drop_entry(raw, place, notes, _HINT, path)
         return None
     kind = raw.get("type") or ("reply" if "text" in raw else "tool")
     if "type" not in raw:
-        told = Sentence(
+        message = Sentence(
             "step {place} does not say its type; it is read as '{kind}'", place=place, kind=kind
         )
-        notes.say(told, path=path)
-    held = ("type", "text") if kind == "reply" else ("type", "name", "arguments")
-    for field in (each for each in raw if each not in held and raw[each] is not None):
-        left_out(field, raw[field], notes, dialect.place_id(place))
+        notes.say(message, path=path)
+    fields = ("type", "text") if kind == "reply" else ("type", "name", "arguments")
+    for field in (each for each in raw if each not in fields and raw[each] is not None):
+        leave_out_field(field, raw[field], notes, dialect.place_id(place))
     if kind == "reply" and text_of(raw.get("text")):
         words = dialect.data_of(text_of(raw["text"]), before)
         if before and not _names(words):
@@ -126,21 +125,21 @@ def _arguments(value: Json) -> dict[str, Json] | None:
 def write(plan: Plan, run: Run | None = None) -> Writing:
     """Returns SAGE's list of steps; with a run, also the observations and the answer."""
     steps = in_order(plan)
-    kept, lost = _kept(steps)
-    lost += dialect.order_losses(plan, kept, title=TITLE)
-    lost += dialect.id_losses(kept, title=TITLE)
+    written, lost = _writable(steps)
+    lost += dialect.order_losses(plan, written, title=TITLE)
+    lost += dialect.id_losses(written, title=TITLE)
     head = {key: each for key, each in plan.to_json().items() if key != "steps"}
     lost += dialect.field_losses(head, ("schema_version", "revision"), title=TITLE)
-    value: list[Json] = [_written(step) for step in dialect.by_place(kept)]
+    value: list[Json] = [_written(step) for step in dialect.by_place(written)]
     if run is None:
         return Writing(value, tuple(lost))
     observations: list[Json] = [*observations_of(steps, run)]
     answer: dict[str, Json] = {"plan": value, "observations": observations}
-    return Writing(answer | {"answer": reply_of(kept, run) or run.report}, tuple(lost))
+    return Writing(answer | {"answer": reply_of(written, run) or run.report}, tuple(lost))
 
 
-def _kept(steps: Sequence[AnyStep]) -> tuple[list[AnyStep], list[Problem]]:
-    kept, lost, gone = list[AnyStep](), list[Problem](), set[str]()
+def _writable(steps: Sequence[AnyStep]) -> tuple[list[AnyStep], list[Problem]]:
+    written, lost, gone = list[AnyStep](), list[Problem](), set[str]()
     for step in steps:
         why = ""
         if step.disabled:
@@ -152,17 +151,17 @@ def _kept(steps: Sequence[AnyStep]) -> tuple[list[AnyStep], list[Problem]]:
         if isinstance(step, AskStep) or why:
             gone.add(step.id)
         if why:
-            told = Sentence("{why}: the step is left out", why=why)
-            lost.append(dialect.left_behind(told, step=step.id))
+            message = Sentence("{why}: the step is left out", why=why)
+            lost.append(dialect.left_behind(message, step=step.id))
         else:
-            kept.append(step)
+            written.append(step)
             lost += _step_losses(step)
-    return kept, lost
+    return written, lost
 
 
 def _step_losses(step: AnyStep) -> Iterator[Problem]:
-    held = ("id", "kind", "after", "tool", "inputs", "instruction", "question")
-    yield from dialect.field_losses(step.to_json(), held, title=TITLE, step=step.id)
+    fields = ("id", "kind", "after", "tool", "inputs", "instruction", "question")
+    yield from dialect.field_losses(step.to_json(), fields, title=TITLE, step=step.id)
     if isinstance(step, AskStep):
         yield dialect.left_behind(
             Sentence("{title} asks nothing: the question is a reply", title=TITLE), step=step.id
@@ -185,7 +184,7 @@ def reply_text(instruction: str) -> str:
 
 
 def _value(template: Json) -> Json:
-    return dialect.plain_text(template) if isinstance(template, str) else bare(template)
+    return dialect.plain_text(template) if isinstance(template, str) else unwrap_literal(template)
 
 
 def observations_of(steps: Sequence[AnyStep], run: Run) -> Iterator[dict[str, Json]]:
@@ -197,12 +196,12 @@ def observations_of(steps: Sequence[AnyStep], run: Run) -> Iterator[dict[str, Js
     asked = {step.id for step in steps if isinstance(step, AskStep)} - results.keys()
     listed = [step for step in steps if not isinstance(step, AskStep)]
     for place, step in enumerate(listed):
-        seen = _seen(step, run, results, asked) if isinstance(step, ToolStep) else {}
-        if seen:
-            yield {"step": place, **seen}
+        row = _observation(step, run, results, asked) if isinstance(step, ToolStep) else {}
+        if row:
+            yield {"step": place, **row}
 
 
-def _seen(
+def _observation(
     step: ToolStep, run: Run, results: Mapping[str, Json], asked: set[str]
 ) -> dict[str, Json]:
     """Returns what was seen of a tool step; empty if it has not ended and is not held up."""
@@ -210,17 +209,17 @@ def _seen(
     arguments: dict[str, Json] = {
         key: _filled(each, results) for key, each in step.inputs.items() if not _names(each) & asked
     }
-    seen: dict[str, Json] = {"tool": step.tool, "ok": _is_done(state), "arguments": arguments}
+    row: dict[str, Json] = {"tool": step.tool, "ok": _is_done(state), "arguments": arguments}
     missing = [key for key in step.inputs if key not in arguments]
     if missing and run.steps.keys() & asked:
-        return {**seen, "error": f"Missing required fields: {missing}"}
+        return {**row, "error": f"Missing required fields: {missing}"}
     if state.status not in (StepStatus.DONE, StepStatus.FAILED, StepStatus.UNKNOWN):
         return {}
     began, ended = state.started_at, state.finished_at
-    seen["latency_ms"] = round((ended - began).total_seconds() * 1000) if began and ended else 0
+    row["latency_ms"] = round((ended - began).total_seconds() * 1000) if began and ended else 0
     if _is_done(state):
-        return {**seen, "result": state.result}
-    return {**seen, "error": state.error}
+        return {**row, "result": state.result}
+    return {**row, "error": state.error}
 
 
 def _is_done(state: StepState) -> bool:
@@ -242,8 +241,8 @@ def _filled(template: Json, results: Mapping[str, Json]) -> Json:
 def reply_of(steps: Sequence[AnyStep], run: Run) -> str:
     """Returns the last reply that was said; empty if none was."""
     replies = [run.steps.get(step.id) for step in steps if isinstance(step, ReplyStep)]
-    said = [text_of(state.result) for state in replies if state is not None and _is_done(state)]
-    return said[-1] if said else ""
+    texts = [text_of(state.result) for state in replies if state is not None and _is_done(state)]
+    return texts[-1] if texts else ""
 
 
 def schema() -> dict[str, Json]:

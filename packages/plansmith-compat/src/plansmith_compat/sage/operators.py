@@ -18,7 +18,7 @@ from plansmith.plan.capability import ToolSpec, tool_spec
 from plansmith.plan.data import Json
 from plansmith.plan.run_options import Profile
 from plansmith.ports import Call
-from plansmith_compat.calling import awaited, in_thread
+from plansmith_compat.calling import await_value, in_thread
 
 _T = TypeVar("_T")
 # Where SAGE's own base class stands in its releases, the newest first.
@@ -51,7 +51,6 @@ class MapFunction(ABC):
 
     @property
     def logger(self) -> Any:
-        """The pipeline's logger, or one of this class."""
         own = logging.getLogger(f"{__name__}.{type(self).__name__}")
         return getattr(self.ctx, "logger", None) or own
 
@@ -64,7 +63,7 @@ for _home in _HOMES:
 
 
 @contextmanager
-def changed(operator: _T, **settings: Any) -> Generator[_T]:
+def with_settings(operator: _T, **settings: Any) -> Generator[_T]:
     """Yields an operator with other settings for one call, which no other thread sees."""
     other = copy(operator)
     vars(other).update(settings)
@@ -100,9 +99,9 @@ class BaseProfile(MapFunction):
             setattr(self, name, [given] if isinstance(given, str) else [*(given or ())])
 
     def render_system_prompt(self) -> SystemPrompt:
-        who = f"You are **{self.name}**, acting as **{self.role}**."
+        introduction = f"You are **{self.name}**, acting as **{self.role}**."
         parts = [
-            f"{who}\nLanguage: {self.language}\nTone: {self.tone}",
+            f"{introduction}\nLanguage: {self.language}\nTone: {self.tone}",
             f"Backstory:\n{self.backstory or '(none)'}",
             f"Goals:\n{_items(self.goals)}",
             f"Typical Tasks:\n{_items(self.tasks)}",
@@ -132,8 +131,8 @@ class BaseProfile(MapFunction):
     def merged(self, **overrides: Any) -> Self:
         """Returns a copy with other values in some fields; None leaves a field unchanged."""
         own = {each.name: getattr(self, each.name) for each in fields(self)}
-        said = {name: each for name, each in overrides.items() if each is not None}
-        return type(self).from_dict(own | said)
+        changes = {name: each for name, each in overrides.items() if each is not None}
+        return type(self).from_dict(own | changes)
 
     def execute(self, data: Any = None) -> str:
         """Returns the text; a mapping changes fields for this call only."""
@@ -195,13 +194,13 @@ class ToolRegistry(MapFunction):
             raise TypeError(
                 "MCPRegistry.execute expects None/'describe' or a dict with 'name' and 'arguments'"
             )
-        wanted = cast("dict[str, Any]", data)
-        op = wanted.get("op")
+        request = cast("dict[str, Any]", data)
+        op = request.get("op")
         if op not in (None, "call", "describe"):
             raise ValueError(f"Unsupported op: {op}; use 'describe' or 'call'")
-        if "name" not in wanted and op != "call":
+        if "name" not in request and op != "call":
             return self.describe()
-        name, arguments = wanted.get("name"), wanted.get("arguments", {})
+        name, arguments = request.get("name"), request.get("arguments", {})
         if not isinstance(name, str) or not name:
             raise ValueError("Missing or invalid 'name': give the name of a registered tool")
         if not isinstance(arguments, dict):
@@ -227,7 +226,7 @@ class RegistryTools:
         del call
         if tool not in self._registry.describe():
             raise ToolFailed(f"Tool not found: {tool}")
-        return plain(await awaited(await in_thread(self._registry.call, tool, dict(arguments))))
+        return plain(await await_value(await in_thread(self._registry.call, tool, dict(arguments))))
 
 
 def plain(value: object) -> Json:

@@ -22,9 +22,10 @@ from plansmith.plan.planning import Planned, PlanRequest, only_stands_in
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.sentence import in_language
 from plansmith.ports import ChatModel, ContextBlock, Delta, Prompt
-from plansmith_compat.calling import Known, Tell, awaited, in_own_loop, in_thread, told_by
+from plansmith_compat import calling
+from plansmith_compat.calling import Tell, in_own_loop, in_thread
 from plansmith_compat.sage.dialect import is_step, write
-from plansmith_compat.sage.operators import BaseProfile, MapFunction, briefing_of, changed
+from plansmith_compat.sage.operators import BaseProfile, MapFunction, briefing_of, with_settings
 from plansmith_planner.context.fence import fence
 from plansmith_planner.draft import Offer, draft_messages, rules_of, salvage
 from plansmith_planner.language.locales import locale_of
@@ -95,7 +96,9 @@ def ask(generator: GeneratorLike, data: Sequence[Any]) -> str:
         model = cast("ChatModel", generator)
         return in_own_loop(read_answer(model.stream(Prompt(messages)))).text
     answer = cast("Any", getattr(generator, "execute", generator))(data)
-    return _answer_text(in_own_loop(awaited(answer)) if inspect.isawaitable(answer) else answer)
+    return _answer_text(
+        in_own_loop(calling.await_value(answer)) if inspect.isawaitable(answer) else answer
+    )
 
 
 def _answer_text(answer: object) -> str:
@@ -207,8 +210,8 @@ def validate_steps(steps: Sequence[Any], tools: Manifest) -> list[PlanStep]:
 def _valid(step: PlanStep, tools: Manifest) -> PlanStep | None:
     text, name, arguments = step.get("text"), step.get("name"), step.get("arguments", {})
     if step.get("type") == "reply":
-        said = isinstance(text, str) and text.strip()
-        return {"type": "reply", "text": said} if said else None
+        reply = isinstance(text, str) and text.strip()
+        return {"type": "reply", "text": reply} if reply else None
     known = step.get("type") == "tool" and isinstance(name, str) and name in tools
     if not known or not isinstance(arguments, dict):
         return None
@@ -279,7 +282,7 @@ class LLMPlanner(MapFunction):
             steps = await self._make(profile_system_prompt, user_query, tools, think)
             tell({"type": "plan", "steps": steps})
 
-        return told_by(work)
+        return calling.stream_events(work)
 
     async def aplan(
         self, profile_system_prompt: str | BaseProfile, user_query: str, tools: Manifest
@@ -308,7 +311,7 @@ class LLMPlanner(MapFunction):
         topk = data.get("topk", self.topk_tools)
         if isinstance(topk, bool) or not isinstance(topk, int) or topk < 1:
             raise ValueError("'topk' must be a positive int")
-        with changed(self, topk_tools=topk) as planner:
+        with with_settings(self, topk_tools=topk) as planner:
             return planner.plan(cast("str", profile), query, planner._tools_to_manifest(tools))  # noqa: SLF001 - its own
 
     def _tools_to_manifest(self, tools_like: Any) -> dict[str, Any]:
@@ -350,7 +353,7 @@ class LLMPlanner(MapFunction):
         if is_model(self.generator) and not any(map(self._overrides, _HOOKS)):
             return cast("ChatModel", self.generator)
 
-        def asked(prompt: Prompt) -> str:
+        def ask_model(prompt: Prompt) -> str:
             head = "\n\n".join(each.text for each in prompt.messages[:2])
             if tools is not None and self._overrides("_build_prompt"):
                 head = self._build_prompt(profile, query, tools)
@@ -361,7 +364,7 @@ class LLMPlanner(MapFunction):
             text = _answer_text(self._ask_llm("\n\n".join([head, *more]), query))
             return self._read(text, tools)
 
-        return AskingModel(self.generator, asked)
+        return AskingModel(self.generator, ask_model)
 
     def _read(self, text: str, tools: Manifest | None) -> str:
         """Has hooks of a program read an answer; else the pipeline knows what to ask again."""
@@ -377,16 +380,16 @@ class LLMPlanner(MapFunction):
         self, profile: str | BaseProfile, query: str, tools: Manifest, tell: Callable[[str], None]
     ) -> list[PlanStep]:
         text = profile.render_system_prompt() if isinstance(profile, BaseProfile) else profile
-        shown = self._top_k_tools(query, tools, self.topk_tools)
+        offered = self._top_k_tools(query, tools, self.topk_tools)
         transcript = Transcript()
         deps = PlannerDeps(
-            plan_model=transcript.of(self.plan_model(query, str(text), shown)),
+            plan_model=transcript.of(self.plan_model(query, str(text), offered)),
             clock=SystemClock(),
             # Only these, so that a tool that was not shown is as unknown as an invented one.
-            tools=tool_specs(shown),
-            sources=[Known(self._remembered)],
+            tools=tool_specs(offered),
+            sources=[calling.KnownContext(self._memory_blocks)],
             settings=PlannerSettings(
-                top_k=max(1, len(shown)),
+                top_k=max(1, len(offered)),
                 max_steps=self.max_steps,
                 repairs=int(self.enable_repair),
                 triage=False,
@@ -405,17 +408,17 @@ class LLMPlanner(MapFunction):
 
         return self._steps(planned, first, keeps)
 
-    async def _remembered(self) -> list[ContextBlock]:
+    async def _memory_blocks(self) -> list[ContextBlock]:
         """Returns what the memory tells, anything with `as_context()`, as data."""
-        tells = getattr(self.memory, "as_context", None)
-        text = str(await in_thread(tells) or "") if callable(tells) else ""
+        as_context = getattr(self.memory, "as_context", None)
+        text = str(await in_thread(as_context) or "") if callable(as_context) else ""
         return [ContextBlock("memory", text)] if text.strip() else []
 
     def _steps(self, planned: Planned, text: str, keeps: Callable[[Plan], bool]) -> list[PlanStep]:
         """Returns the plan, its usable part, or the model's text as a reply."""
-        plan, said = planned.plan, text.strip()[:_MOST_TEXT]
-        if planned.metrics.degraded and planned.draft is None and said:
-            return [{"type": "reply", "text": said}]
+        plan, reply = planned.plan, text.strip()[:_MOST_TEXT]
+        if planned.metrics.degraded and planned.draft is None and reply:
+            return [{"type": "reply", "text": reply}]
         if planned.metrics.degraded:
             plan = self._usable(planned, keeps)
         elif plan is not None and len(plan.steps) > self.max_steps:
@@ -425,11 +428,11 @@ class LLMPlanner(MapFunction):
             plan = salvage(plan, (), max_steps=most)
         writing = write(plan) if plan is not None else None
         if plan is None or writing is None or not writing.value:
-            told = dict[str, None]()
+            messages = dict[str, None]()
             for each in planned.problems:
                 hint = f" ({in_language(each.hint, planned.locale)})" if each.hint else ""
-                told[in_language(each.message, planned.locale) + hint] = None
-            self.failure = "; ".join(told) or NOTHING["text"]
+                messages[in_language(each.message, planned.locale) + hint] = None
+            self.failure = "; ".join(messages) or NOTHING["text"]
             return [{**NOTHING}]
         if plan.degraded:
             self.problems += (left_behind(plan.degraded),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, Protocol, SupportsIndex, cast
+from typing import Any, Final, Literal, Protocol, SupportsIndex, cast
 
 from plansmith.app import Plansmith
 from plansmith.check.autofix import autofix
@@ -55,26 +55,21 @@ _DECIDE: Final = {
 _NOTHING: Final = "（没有可执行的步骤或工具返回空结果）"
 
 
-class Runnable(NamedTuple):
-    """A plan, None if nothing can run, and an observation for each step that cannot."""
-
-    plan: Plan | None
-    unusable: list[dict[str, Any]]
-
-
 def runnable(
     steps: Sequence[PlanStep],
     tools: Mapping[str, Any],
     query: str,
     *,
     most: int,
-    words: bool,
-    sums: bool,
-) -> Runnable:
-    """Returns the plan of a list of steps, at most so many; what is missing is asked for.
+    is_worded: bool,
+    is_summed_up: bool,
+) -> tuple[Plan | None, list[dict[str, Any]]]:
+    """Returns the plan of a list of steps, at most so many, and an observation for each misfit.
 
-    With `words` a model words the replies from the results, else they are said as they are
-    written. With `sums` a list without a reply gets one that sums the results up.
+    What is missing is asked for; without anything that can run the plan is None.
+
+    With `is_worded` a model words the replies from the results, else they are said as they are
+    written. With `is_summed_up` a list without a reply gets one that sums the results up.
     """
     # A planner of another make may put anything into its list; place by place, as data.
     listed = _cut([_step(each) for each in steps], most)
@@ -82,7 +77,7 @@ def runnable(
     if not isinstance(whole, Plan) or write(whole).value != list(steps):
         whole = read(cast("Json", listed)).plan
     if whole is None:
-        return Runnable(None, [])
+        return None, []
     specs = tool_specs(tools)
     locale = locale_of(query)
     plan = autofix(whole.replace(goal=query, locale=locale), specs).plan
@@ -90,15 +85,15 @@ def runnable(
     usable = salvage(plan, errors, max_steps=len(plan.steps)) if errors else plan
     unusable = _unusable(listed, errors)
     if usable is None:
-        return Runnable(None, unusable)
-    said = [_said(step, words=words) for step in usable.steps]
-    if sums and not any(isinstance(step, ReplyStep) for step in said):
-        results = "\n".join(str(Ref(step.id)) for step in said if isinstance(step, ToolStep))
-        taken = {step.id for step in said}
-        name = next(each for each in ("summary", "summary_of_all") if each not in taken)
+        return None, unusable
+    final_steps = [_exact_reply(step, is_worded=is_worded) for step in usable.steps]
+    if is_summed_up and not any(isinstance(step, ReplyStep) for step in final_steps):
+        results = "\n".join(str(Ref(step.id)) for step in final_steps if isinstance(step, ToolStep))
+        ids = {step.id for step in final_steps}
+        name = next(each for each in ("summary", "summary_of_all") if each not in ids)
         instruction = f"{_SUM_UP[locale.startswith('zh')]}\n\n{results}"
-        said.append(ReplyStep(id=name, instruction=instruction))
-    return Runnable(usable.replace(steps=tuple(said)), unusable)
+        final_steps.append(ReplyStep(id=name, instruction=instruction))
+    return usable.replace(steps=tuple(final_steps)), unusable
 
 
 def _step(entry: Any) -> PlanStep:
@@ -113,8 +108,8 @@ def _cut(steps: Sequence[PlanStep], most: int) -> list[PlanStep]:
     """Returns the first steps; if the last of all is a reply, it is kept too."""
     if len(steps) <= most:
         return [*steps]
-    ends = steps[-1].get("type") == "reply" and most > 1
-    return [*steps[: most - 1], steps[-1]] if ends else [*steps[:most]]
+    ends_with_reply = steps[-1].get("type") == "reply" and most > 1
+    return [*steps[: most - 1], steps[-1]] if ends_with_reply else [*steps[:most]]
 
 
 def _unusable(steps: Sequence[PlanStep], errors: Sequence[Problem]) -> list[dict[str, Any]]:
@@ -132,9 +127,9 @@ def _unusable(steps: Sequence[PlanStep], errors: Sequence[Problem]) -> list[dict
     ]
 
 
-def _said(step: AnyStep, *, words: bool) -> AnyStep:
+def _exact_reply(step: AnyStep, *, is_worded: bool) -> AnyStep:
     """Returns a reply to be said as it is written, where there is nothing to word it from."""
-    if not isinstance(step, ReplyStep) or (words and step.needed):
+    if not isinstance(step, ReplyStep) or (is_worded and step.needed):
         return step
     text = escape_text(reply_text(step.instruction))
     return step.replace(instruction=text, style="exact", after=tuple(sorted(step.needed)))
@@ -158,8 +153,8 @@ class StepResult(dict[str, Any]):
         error: str = "",
         run: Run | None = None,
     ) -> None:
-        seen = [dict(each) for each in observations]
-        super().__init__(reply=reply, observations=seen, plan=[*plan])
+        rows = [dict(each) for each in observations]
+        super().__init__(reply=reply, observations=rows, plan=[*plan])
         self.error = error
         self.run_id = run.id if run is not None else ""
         self.status = run.status.value if run is not None else ("failed" if error else "")
@@ -196,22 +191,22 @@ def result_of(
     """Returns the result of a run: its reply, else its question, else what each step gave."""
     ordered = in_order(run.plan) if run is not None and run.plan is not None else []
     observed = observations_of(ordered, run) if run is not None else ()
-    seen: list[Mapping[str, Any]] = [*unusable, *observed]
-    seen.sort(key=lambda each: int(each["step"]))
+    rows: list[Mapping[str, Any]] = [*unusable, *observed]
+    rows.sort(key=lambda each: int(each["step"]))
     reply = reply_of(ordered, run) if run is not None else ""
     if not reply:
-        asked = [*_questions(run).values()]
+        questions = [*_questions(run).values()]
         if run is not None and run.status is RunStatus.REVIEWING:
-            asked.append(_DECIDE[run.locale.startswith("zh")])
+            questions.append(_DECIDE[run.locale.startswith("zh")])
         # A step that waits for an argument is told by its question.
-        ended = [each for each in seen if not asked or "latency_ms" in each]
+        finished = [each for each in rows if not questions or "latency_ms" in each]
         lines = [
             f"#{each['step'] + 1} 工具 {each['tool']} "
             + (f"成功：{each['result']}" if each["ok"] else f"失败：{each['error']}")
-            for each in ended
+            for each in finished
         ]
-        reply = "\n".join([*lines, *asked]) or _NOTHING
-    return StepResult(reply, seen, steps, run=run)
+        reply = "\n".join([*lines, *questions]) or _NOTHING
+    return StepResult(reply, rows, steps, run=run)
 
 
 def _questions(run: Run | None) -> dict[str, str]:
@@ -232,8 +227,8 @@ async def failed_before(smith: Plansmith, run: Run) -> list[dict[str, Any]]:
             plan = body.plan
         elif isinstance(body, e.StepFailed) and plan is not None and plan != run.plan:
             state = StepState(status=StepStatus.FAILED, error=in_language(body.error, run.locale))
-            seen = observations_of(in_order(plan), Run(id=run.id, steps={body.step: state}))
-            found += seen if not body.again else []
+            rows = observations_of(in_order(plan), Run(id=run.id, steps={body.step: state}))
+            found += rows if not body.again else []
     return found
 
 
@@ -297,7 +292,6 @@ class AgentRuntime(MapFunction):
 
     @property
     def observations(self) -> list[dict[str, Any]]:
-        """The result of each tool step of the last query."""
         return self.result["observations"] if self.result is not None else []
 
     @property
@@ -307,7 +301,6 @@ class AgentRuntime(MapFunction):
         return cast("LLMPlanner", self.planner) if ours else None
 
     def step(self, user_query: str) -> StepResult:
-        """Plans a query, runs the plan, and returns reply, observations and plan."""
         return in_own_loop(self.answer(user_query))
 
     def step_stream(self, user_query: str) -> Iterator[dict[str, Any]]:
@@ -321,7 +314,7 @@ class AgentRuntime(MapFunction):
                 tell({"type": "reply", "content": result["reply"]})
                 tell({"type": "completed", **result})
 
-        return calling.told_by(work)
+        return calling.stream_events(work)
 
     def execute(self, data: Any) -> StepResult:
         """Answers a query: a text, or a mapping with `max_steps` and `profile_overrides`."""
@@ -340,7 +333,7 @@ class AgentRuntime(MapFunction):
             except Exception as error:  # noqa: BLE001 - as in SAGE, the query goes on
                 message = "the profile stays as it is: %s"
                 logging.getLogger(__name__).warning(message, error)
-        with operators.changed(self, max_steps=most, profile=profile) as runtime:
+        with operators.with_settings(self, max_steps=most, profile=profile) as runtime:
             return runtime.step(query)
 
     async def answer(self, query: str, profile: BaseProfile | None = None) -> StepResult:
@@ -356,31 +349,30 @@ class AgentRuntime(MapFunction):
         self, value: Any, question: str = "", *, run_id: str = "", by: str = _CALLER
     ) -> StepResult:
 
-        async def answered(smith: Plansmith, run: Run) -> Run:
+        async def answer_run(smith: Plansmith, run: Run) -> Run:
             name = question or next(iter(run.questions), "")
             if not name:
                 raise Refused(f"run {run.id} has no open question", hint="see result.questions")
             return await smith.answer(run.id, name, value, by=by)
 
-        return await self._resumed(run_id, answered)
+        return await self._resume(run_id, answer_run)
 
     def decide(self, *, approve: bool, run_id: str = "", by: str = _CALLER) -> StepResult:
-        """Approves a new plan that waits, or rejects it, and goes on."""
         return in_own_loop(self.adecide(approve=approve, run_id=run_id, by=by))
 
     async def adecide(self, *, approve: bool, run_id: str = "", by: str = _CALLER) -> StepResult:
 
-        async def decided(smith: Plansmith, run: Run) -> Run:
-            shown = self.run if self.run is not None and self.run.id == run.id else run
-            if shown.plan != run.plan:
+        async def decide_run(smith: Plansmith, run: Run) -> Run:
+            reviewed = self.run if self.run is not None and self.run.id == run.id else run
+            if reviewed.plan != run.plan:
                 self.run = run
                 hint = "look at runtime.run.plan, and decide again"
                 raise StaleDecision(f"run {run.id} has another plan by now", hint=hint)
-            return await _decided(smith, run, approve=approve, by=by)
+            return await _decide(smith, run, approve=approve, by=by)
 
-        return await self._resumed(run_id, decided)
+        return await self._resume(run_id, decide_run)
 
-    async def _resumed(
+    async def _resume(
         self, run_id: str, act: Callable[[Plansmith, Run], Awaitable[Run]]
     ) -> StepResult:
         name = run_id or (self.run.id if self.run is not None else "")
@@ -392,70 +384,70 @@ class AgentRuntime(MapFunction):
             run = await self._go_on(smith, await act(smith, await smith.get(name)))
             earlier = await failed_before(smith, run)
         steps = write(run.plan).value if run.plan else []
-        return self._ended(run, result_of(run, cast("list[PlanStep]", steps), earlier))
+        return self._keep_result(run, result_of(run, cast("list[PlanStep]", steps), earlier))
 
     async def _turn(
         self, query: str, tell: Tell | None = None, *, profile: BaseProfile | None = None
     ) -> StepResult:
         """Plans, runs and tells the result; what goes wrong in planning is told too."""
-        who = profile or self.profile
+        persona = profile or self.profile
         try:
             manifest = self.tools.describe()
-            steps = await calling.in_thread(self._plan_steps, who, query, manifest, tell)
+            steps = await calling.in_thread(self._plan_steps, persona, query, manifest, tell)
         except Exception as error:  # noqa: BLE001 - a planner may raise anything
-            return self._ended(None, StepResult(error=f"Planning failed: {error}"))
+            return self._keep_result(None, StepResult(error=f"Planning failed: {error}"))
         own = self._own
         if own is not None and own.failure and len(steps) == 1:
             # Nothing was planned, so nothing runs, and the answer says why.
             reply = "\n".join(dict.fromkeys([str(steps[0].get("text", "")), own.failure]))
             failed = f"Planning failed: {own.failure}"
-            return self._ended(None, StepResult(reply, plan=steps, error=failed))
-        given = runnable(
+            return self._keep_result(None, StepResult(reply, plan=steps, error=failed))
+        plan, unusable = runnable(
             steps,
             manifest,
             query,
             most=self.max_steps,
-            words=self._wording(query, who) is not None,
-            sums=self.summarizer is not None,
+            is_worded=self._wording(query, persona) is not None,
+            is_summed_up=self.summarizer is not None,
         )
-        if given.plan is None:
-            return self._ended(None, result_of(None, steps, given.unusable))
-        async with self._smith(query, who) as smith:
-            run = await self._ran(smith, given.plan, who, query, tell)
+        if plan is None:
+            return self._keep_result(None, result_of(None, steps, unusable))
+        async with self._smith(query, persona) as smith:
+            run = await self._run_plan(smith, plan, persona, query, tell)
             earlier = await failed_before(smith, run)
-        return self._ended(run, result_of(run, steps, [*given.unusable, *earlier]))
+        return self._keep_result(run, result_of(run, steps, [*unusable, *earlier]))
 
-    def _ended(self, run: Run | None, result: StepResult) -> StepResult:
+    def _keep_result(self, run: Run | None, result: StepResult) -> StepResult:
         self.run, self.result = run, result
         return result
 
-    async def _ran(
-        self, smith: Plansmith, plan: Plan, who: BaseProfile, query: str, tell: Tell | None
+    async def _run_plan(
+        self, smith: Plansmith, plan: Plan, profile: BaseProfile, query: str, tell: Tell | None
     ) -> Run:
-        wanted = PlanRequest(
+        request = PlanRequest(
             query,
-            profile=operators.briefing_of(who.render_system_prompt()),
+            profile=operators.briefing_of(profile.render_system_prompt()),
             top_k=self._own.topk_tools if self._own is not None else None,
             max_steps=self.max_steps,
             dialect="sage",
         )
-        new = NewRun(query, plan, options=wanted.options(), by=_CALLER)
+        new = NewRun(query, plan, options=request.options(), by=_CALLER)
         made = await smith.runs.create(new)
-        going = asyncio.ensure_future(self._go_on(smith, made.run))
+        running = asyncio.ensure_future(self._go_on(smith, made.run))
         if tell is not None:
-            async for event in calling.events_during(going, smith.store, made.run.id):
+            async for event in calling.events_during(running, smith.store, made.run.id):
                 await _tell_step(smith, made.run.id, event, tell)
-        return await going
+        return await running
 
     async def _go_on(self, smith: Plansmith, run: Run) -> Run:
         """Runs on until the run is over or asks; every plan is decided on before it runs."""
         while True:
             if isinstance(next_move(run), AwaitReview):
-                said = self._review(run) if self._review else self._is_covered(run)
-                approved = await calling.verdict_of(said)
+                verdict = self._review(run) if self._review else self._is_covered(run)
+                approved = await calling.verdict_of(verdict)
                 if approved is None:
                     return await smith.get(run.id)
-                run = await _decided(smith, run, approve=approved, by=_CALLER)
+                run = await _decide(smith, run, approve=approved, by=_CALLER)
             run = await smith.runs.run(run.id)
             if not isinstance(next_move(run), AwaitReview):
                 return run
@@ -494,18 +486,18 @@ class AgentRuntime(MapFunction):
             tell({"type": "plan_generated", "plan": steps})
         return cast("list[PlanStep]", steps)
 
-    def _wording(self, query: str, who: BaseProfile) -> ChatModel | None:
+    def _wording(self, query: str, profile: BaseProfile) -> ChatModel | None:
         """Returns the model that words answers: the summarizer's, else the planner's."""
-        text = who.render_system_prompt()
+        text = profile.render_system_prompt()
         if self.summarizer is not None:
             return wording_model(self.summarizer, None, text)
         return wording_model(self._own.generator, query, text) if self._own is not None else None
 
-    def _smith(self, query: str, who: BaseProfile) -> Plansmith:
+    def _smith(self, query: str, profile: BaseProfile) -> Plansmith:
         own = self._own if self.replans else None
         return Plansmith(
             model=own.plan_model(query) if own is not None else None,
-            report_model=self._wording(query, who),
+            report_model=self._wording(query, profile),
             tools=[operators.RegistryTools(self.tools)],
             store=self._store,
             shared_store=not isinstance(self._store, str),
@@ -532,7 +524,7 @@ async def _tell_step(smith: Plansmith, run_id: str, event: Event, tell: Tell) ->
         tell({"type": "tool_error", "tool": step.tool, "error": state.error})
 
 
-async def _decided(smith: Plansmith, run: Run, *, approve: bool, by: str) -> Run:
+async def _decide(smith: Plansmith, run: Run, *, approve: bool, by: str) -> Run:
     move = next_move(run)
     if not isinstance(move, AwaitReview):
         raise Refused(f"run {run.id} has no plan that waits for a decision")

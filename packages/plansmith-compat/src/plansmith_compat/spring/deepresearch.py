@@ -43,8 +43,8 @@ class PlannerNode(PlanningNode):
     usual_agents = (RESEARCHER, CODER)
 
     async def _apply(self, state: State, on_text: OnText) -> Updates:
-        said = nodes.feedback_data(state).get(keys.FEEDBACK_CONTENT)
-        words = [nodes.text_of(each) for each in (state.get(keys.PLANNER_ERROR), said) if each]
+        content = nodes.feedback_data(state).get(keys.FEEDBACK_CONTENT)
+        words = [nodes.text_of(each) for each in (state.get(keys.PLANNER_ERROR), content) if each]
         most = state.get(keys.MAX_STEP_NUM)
         request = PlanRequest(
             str(state[keys.QUERY]),
@@ -91,14 +91,13 @@ class InformationNode:
     """
 
     async def apply(self, state: State) -> Updates:
-        """Returns the updates of the state: `current_plan` and `information_next_node`."""
         reading, again = _read(state), {keys.PLAN_ITERATIONS: _iterations(state) + 1}
         if reading.plan is None or has_errors(list(reading.problems)):
             why = nodes.text_of(state.get(keys.PLANNER_ERROR) or nodes.error_text(reading.problems))
-            told: Updates = {keys.PLANNER_ERROR: why}
+            failure: Updates = {keys.PLANNER_ERROR: why}
             if _at_limit(state):
-                return told | {keys.INFORMATION_NEXT_NODE: keys.END}
-            return told | again | {keys.INFORMATION_NEXT_NODE: keys.PLANNER}
+                return failure | {keys.INFORMATION_NEXT_NODE: keys.END}
+            return failure | again | {keys.INFORMATION_NEXT_NODE: keys.PLANNER}
         plan: Updates = {keys.CURRENT_PLAN: ResearchPlan.from_json(_written(reading.plan))}
         if reading.plan.enough_context:
             return plan | {keys.INFORMATION_NEXT_NODE: keys.REPORTER}
@@ -124,7 +123,6 @@ class HumanFeedbackNode:
     """
 
     async def apply(self, state: State) -> Updates:
-        """Returns the updates of the state, with the next node."""
         data: Mapping[str, Any] = nodes.feedback_data(state) | nodes.feedback_data(
             state.get(keys.HUMAN_FEEDBACK)
         )
@@ -136,8 +134,8 @@ class HumanFeedbackNode:
                 return _to(keys.RESEARCH_TEAM, more)
             case "go_on":
                 words = str(data.get(keys.FEEDBACK_CONTENT) or nodes.REJECTED)
-                asked = {keys.FEEDBACK_CONTENT: words, keys.HUMAN_FEEDBACK_QUESTION: ""}
-                return _to(keys.PLANNER, more | asked)
+                feedback = {keys.FEEDBACK_CONTENT: words, keys.HUMAN_FEEDBACK_QUESTION: ""}
+                return _to(keys.PLANNER, more | feedback)
             case "stop":
                 return _to(keys.END, {keys.HUMAN_FEEDBACK_QUESTION: ""})
             case "ask":

@@ -132,7 +132,7 @@ class PlanningTool:
         return FunctionToolCallback(NAME, DESCRIPTION, PARAMETERS, (tool or self).apply)
 
     def get_current_tool_state_string(self) -> str:
-        return f"Current plan: {_shown(self._plan)}" if self._plan else "No active plan"
+        return f"Current plan: {_plan_text(self._plan)}" if self._plan else "No active plan"
 
     def apply(self, arguments: Arguments) -> ToolExecuteResult:
         given = {snake(name): each for name, each in _arguments(arguments).items()}
@@ -158,7 +158,7 @@ class PlanningTool:
         made = [_step(each, place, terminate_columns) for place, each in enumerate(steps)]
         plan = ManusPlan(title=given, steps=made)
         self.hold(plan)
-        return ToolExecuteResult(output=f"Plan created successfully\n{_shown(plan)}")
+        return ToolExecuteResult(output=f"Plan created successfully\n{_plan_text(plan)}")
 
     def hold(self, plan: ManusPlan) -> None:
         self._plan = plan
@@ -187,11 +187,11 @@ def _step(value: Any, place: int, columns: str | None) -> ManusStep:
     if isinstance(value, Mapping):
         given = {snake(str(name)): each for name, each in cast("Any", value).items()}
         value, own = given.get("step_requirement", ""), given.get("terminate_columns")
-    ends = str(own or columns or "") or None
-    return ManusStep(step_requirement=str(value), terminate_columns=ends, step_index=place)
+    step_columns = str(own or columns or "") or None
+    return ManusStep(step_requirement=str(value), terminate_columns=step_columns, step_index=place)
 
 
-def _shown(plan: ManusPlan) -> str:
+def _plan_text(plan: ManusPlan) -> str:
     numbered = enumerate(plan.steps, start=1)
     lines = [f"{place}. [{each.status}] {each.step_requirement}" for place, each in numbered]
     return "\n".join([plan.title, *lines])
@@ -228,7 +228,6 @@ class PublishedTemplates:
         self._stopping: set[asyncio.Task[Run]] = set()
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """Returns one tool per template, with its parameters and the effects of its steps."""
         known = await self._smith.runs.intake.environment(None)
         made: list[ToolSpec] = []
         for each in self._templates.values():
@@ -357,23 +356,23 @@ class JManus:
         """Plans a request; answers small talk directly; a bad plan is repaired up to twice."""
         run = await self.smith.plan(text, dialect="jmanus", by=by)
         if run.plan is not None and not run.plan.degraded:
-            self.planning_tool.hold(_held(run.plan, run.id))
+            self.planning_tool.hold(_manus_plan(run.plan, run.id))
         return run
 
     async def create(self, *, by: str = "", **arguments: Any) -> Run:
         """Creates a run with this plan, or a direct response, from the function's arguments."""
         plan = plan_from(arguments)
-        asked = str(arguments.get("userRequest") or "")
-        run = await self.smith.submit(plan, request=asked, by=by)
-        self.planning_tool.hold(_held(plan, run.id))
+        request = str(arguments.get("userRequest") or "")
+        run = await self.smith.submit(plan, request=request, by=by)
+        self.planning_tool.hold(_manus_plan(plan, run.id))
         return await self.smith.runs.run(run.id) if arguments.get("directResponse") else run
 
     async def submit(self, tool: PlanningToolInterface | None = None, *, by: str = "") -> Run:
         plan = (tool or self.planning_tool).get_current_plan()
         if plan is None:
             raise Refused("the planning tool has no plan", hint="have it create one first")
-        held = ("title", "steps", "direct_response", "user_request", "response")
-        given = plan.model_dump(by_alias=True, include={*held}, exclude_defaults=True)
+        fields = ("title", "steps", "direct_response", "user_request", "response")
+        given = plan.model_dump(by_alias=True, include={*fields}, exclude_defaults=True)
         run = await self.create(by=by, **{"title": plan.title, "steps": [], **given})
         plan.current_plan_id = run.id
         return run
@@ -382,14 +381,12 @@ class JManus:
         return await self.smith.runs.run(run_id)
 
     async def status(self, run_id: str) -> Json:
-        """Returns the plan with the status and the result of each step."""
         run = await self.smith.get(run_id)
         if run.plan is None:
             return {"planTemplateId": run.id, "steps": [], "summary": run.report}
         return write_as("jmanus", run.plan, run).value
 
     async def details(self, run_id: str) -> list[Json]:
-        """Returns every event, with who caused it and when."""
         return [event.to_json() async for event in self.smith.events(run_id)]
 
     async def stop(self, run_id: str, *, by: str = "") -> Run:
@@ -401,7 +398,7 @@ class JManus:
         return await delete_run(self.smith.runs.journals, run_id)
 
 
-def _held(plan: Plan, run_id: str) -> ManusPlan:
+def _manus_plan(plan: Plan, run_id: str) -> ManusPlan:
     value = cast("dict[str, Any]", write_as("jmanus", plan).value)
     steps = [{**each, "stepIndex": place} for place, each in enumerate(value["steps"])]
     direct = value.get("directResponse")

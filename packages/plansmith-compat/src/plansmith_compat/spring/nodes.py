@@ -27,13 +27,13 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.ports import ChatModel, Clock, ContextBlock
 from plansmith.runs.intake import SEEN_FIRST
-from plansmith_compat.calling import Known
+from plansmith_compat import turns
+from plansmith_compat.calling import KnownContext
 from plansmith_compat.spring import keys
 from plansmith_compat.spring.beans import Bean
 from plansmith_compat.spring.dialects import nl2sql, write_as
 from plansmith_compat.spring.dialects.nl2sql import node_of, read
 from plansmith_compat.spring.keys import State, Updates
-from plansmith_compat.turns import begun, changed, planned
 from plansmith_planner.agent_cards import CODER, SQL_WRITER
 from plansmith_planner.make import model_of
 from plansmith_planner.parse.habits import snake
@@ -94,8 +94,8 @@ class PlanningNode(ABC):
         try:
             while not planning.done() or not texts.empty():
                 piece = asyncio.ensure_future(texts.get())
-                either: set[asyncio.Future[Any]] = {planning, piece}
-                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                pending: set[asyncio.Future[Any]] = {planning, piece}
+                await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
                 if piece.done():
                     yield piece.result()
                 else:
@@ -115,7 +115,7 @@ class PlanningNode(ABC):
             plan_model=self.model,
             clock=self.clock,
             agents=self.agents,
-            sources=[Known(lambda: blocks)],
+            sources=[KnownContext(lambda: blocks)],
             settings=self.settings.replace(triage=False, repairs=0),
         )
         return await make_plan(request, deps=deps, on_text=on_text)
@@ -200,9 +200,9 @@ def _question_of(state: State) -> str:
 def _blocks(state: State, question: str) -> list[ContextBlock]:
     known = {key: title for key, title in _KNOWN.items() if state.get(key)}
     blocks = [ContextBlock(title, text_of(state[key])) for key, title in known.items()]
-    asked = state.get(keys.INPUT_KEY)
-    if asked and asked != question:
-        blocks.insert(0, ContextBlock(_AS_ASKED, text_of(asked)))
+    original = state.get(keys.INPUT_KEY)
+    if original and original != question:
+        blocks.insert(0, ContextBlock(_AS_ASKED, text_of(original)))
     return blocks
 
 
@@ -236,7 +236,6 @@ class PlanExecutorNode:
     agents: Sequence[AgentSpec] = (SQL_WRITER, CODER)
 
     async def apply(self, state: State) -> Updates:
-        """Returns the updates of the state, with the next node."""
         output = state.get(keys.PLANNER_NODE_OUTPUT)
         reading = self.validate(output)
         if reading.plan is None or has_errors(list(reading.problems)):
@@ -259,7 +258,6 @@ class PlanExecutorNode:
         return valid | _next(reading.plan, state)
 
     def validate(self, output: object) -> Reading:
-        """Returns the plan in the planner's output, and all of its problems."""
         reading = read_output(output, nl2sql.TITLE, read)
         if reading.plan is None:
             return reading
@@ -323,8 +321,8 @@ def _next(plan: Plan, state: State) -> Updates:
 def feedback_data(given: object) -> dict[str, Any]:
     """Returns a person's feedback under its present names; `feed_back…` are the earlier ones."""
     data = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {})
-    said = {name: each for name, each in data.items() if each is not None}
-    return {name.replace("feed_back", "feedback"): each for name, each in said.items()} | said
+    fields = {name: each for name, each in data.items() if each is not None}
+    return {name.replace("feed_back", "feedback"): each for name, each in fields.items()} | fields
 
 
 def decision_in(
@@ -352,7 +350,6 @@ class HumanFeedbackNode:
     """
 
     async def apply(self, state: State) -> Updates:
-        """Returns the updates of the state, with the next node."""
         data = feedback_data(state.get(keys.HUMAN_FEEDBACK_DATA))
         # A state of the original has a person's rejections among the repairs.
         own = state.get(keys.HUMAN_REJECTION_COUNT) is not None
@@ -379,8 +376,8 @@ class HumanFeedbackNode:
                 return _to(keys.END, {keys.HUMAN_FEEDBACK_QUESTION: ""})
             case "ask":
                 question = f"{rejections} plans were sent back. Make another one?"
-                asked = {keys.HUMAN_FEEDBACK_QUESTION: f"{question} ({', '.join(LIMIT)})"}
-                return _to(keys.WAIT_FOR_FEEDBACK, asked)
+                update = {keys.HUMAN_FEEDBACK_QUESTION: f"{question} ({', '.join(LIMIT)})"}
+                return _to(keys.WAIT_FOR_FEEDBACK, update)
             case "wait":
                 return _to(keys.WAIT_FOR_FEEDBACK, {})
 
@@ -414,7 +411,7 @@ class DataAgent:
 
     def __init__(self, smith: Plansmith) -> None:
         self.smith = smith
-        self._shown: dict[str, str] = {}  # by run, the plan that a state showed; last the newest
+        self._hashes: dict[str, str] = {}  # by run, the plan that a state showed; last the newest
 
     async def ask(
         self,
@@ -433,10 +430,9 @@ class DataAgent:
         if only_sql:
             return await self._execute(await self._only_sql(question, thread_id, by))
         given: dict[str, Any] = {"dialect": "spring", "mode": "review" if human_review else ""}
-        run = await planned(self.smith, question, thread_id=thread_id, by=by, **given)
-        if human_review and not moves.sees_first(
-            run
-        ):  # it answered a question that did not ask for it
+        run = await turns.plan(self.smith, question, thread_id=thread_id, by=by, **given)
+        # A message that answered a question did not ask for a look.
+        if human_review and not moves.sees_first(run):
             await self.smith.runs.ask_for_review(run.id, SEEN_FIRST)
             run = await self.smith.get(run.id)
         return await self._execute(run)
@@ -448,7 +444,7 @@ class DataAgent:
         if not thread_id:
             return await self.smith.submit(plan, by=by)
         thread = await self.smith.thread(thread_id)
-        turn = await begun(self.smith, thread, question, query=question, by=by, plan=plan)
+        turn = await turns.begin(self.smith, thread, question, query=question, by=by, plan=plan)
         assert turn.run is not None  # noqa: S101 - it was created with the message
         return turn.run
 
@@ -459,7 +455,7 @@ class DataAgent:
         """
         given_id, run_id = run_id, await self._run_of(run_id)
         run = await self.smith.get(run_id)
-        if given_id != run_id and run_id not in self._shown:
+        if given_id != run_id and run_id not in self._hashes:
             return self.state(run)  # what a conversation has newest need not be what was seen
         limits = {each.limit: name for name, each in run.questions.items()}
         limit_question = limits.get("rejections", "")
@@ -470,14 +466,14 @@ class DataAgent:
             run = await self.smith.answer(run_id, limit_question, decision or GO_ON, by=by)
         move = next_move(run)
         # Feedback on a plan that was changed since is not about this one.
-        if not isinstance(move, AwaitReview) or self._shown.get(run_id, move.hash) != move.hash:
+        if not isinstance(move, AwaitReview) or self._hashes.get(run_id, move.hash) != move.hash:
             return self.state(run)
         if verdict is True:
             await self.smith.decide(run_id, approve=move.hash, by=by)
             return await self.resume(run_id)
         if verdict is False:
             words = str(given.get(keys.FEEDBACK_CONTENT) or REJECTED)
-            return await self._execute(await changed(self.smith, run, words, by=by))
+            return await self._execute(await turns.change(self.smith, run, words, by=by))
         return self.state(run)
 
     async def resume(self, run_id: str) -> Updates:
@@ -490,17 +486,16 @@ class DataAgent:
         runs = (await self.smith.thread(name)).runs
         if not runs:
             raise Refused(f"there is neither a run nor a conversation {name}")
-        return next((run for run in reversed(self._shown) if run in runs), runs[-1])
+        return next((run for run in reversed(self._hashes) if run in runs), runs[-1])
 
     async def _execute(self, run: Run) -> Updates:
         runs = isinstance(next_move(run), moves.MakePlan | moves.Execute | moves.Conclude)
         return self.state(await self.smith.runs.run(run.id) if runs else run)
 
     def state(self, run: Run) -> Updates:
-        """Returns a run under the keys of the graph's state."""
         plan = run.plan
-        self._shown.pop(run.id, None)
-        self._shown[run.id] = plan.hash if plan is not None else ""
+        self._hashes.pop(run.id, None)
+        self._hashes[run.id] = plan.hash if plan is not None else ""
         head: Updates = {keys.THREAD_ID: run.options.thread or run.id, keys.RUN_ID: run.id}
         head[keys.INPUT_KEY] = run.request
         head[keys.QUERY_REWRITE_NODE_OUTPUT] = (plan.goal if plan else "") or run.request
@@ -511,13 +506,13 @@ class DataAgent:
                 keys.PLAN_VALIDATION_STATUS: False,
                 keys.PLAN_VALIDATION_ERROR: error,
                 keys.PLAN_NEXT_NODE: keys.END,
-                keys.HUMAN_FEEDBACK_QUESTION: _asked(run),
+                keys.HUMAN_FEEDBACK_QUESTION: _questions_text(run),
                 keys.RESULT: run.report,
             }
-        return head | _planned(plan, run)
+        return head | _plan_updates(plan, run)
 
 
-def _planned(plan: Plan, run: Run) -> Updates:
+def _plan_updates(plan: Plan, run: Run) -> Updates:
     value = write_as("nl2sql", plan, run).value
     assert isinstance(value, dict)  # noqa: S101 - this shape is an object
     results, current = value.pop(keys.SQL_EXECUTE_NODE_OUTPUT), value.pop(keys.PLAN_CURRENT_STEP)
@@ -530,24 +525,22 @@ def _planned(plan: Plan, run: Run) -> Updates:
         keys.PLAN_VALIDATION_ERROR: "\n".join(errors),
         keys.HUMAN_REVIEW_ENABLED: isinstance(next_move(run), AwaitReview),
         keys.HUMAN_REJECTION_COUNT: run.rejections,
-        keys.HUMAN_FEEDBACK_QUESTION: _asked(run),
+        keys.HUMAN_FEEDBACK_QUESTION: _questions_text(run),
         keys.SQL_EXECUTE_NODE_OUTPUT: results,
         keys.RESULT: run.report,
     }
 
 
-def _asked(run: Run) -> str:
+def _questions_text(run: Run) -> str:
     return "\n".join(each.text for each in run.questions.values())
 
 
 def _next_node(plan: Plan, run: Run, current: int) -> str:
-    match next_move(run):
-        case moves.Over():
-            return keys.END
-        case AwaitReview() | moves.AwaitAnswer():
-            return keys.HUMAN_FEEDBACK_NODE
-        case _:
-            pass
+    move = next_move(run)
+    if isinstance(move, moves.Over):
+        return keys.END
+    if isinstance(move, AwaitReview | moves.AwaitAnswer):
+        return keys.HUMAN_FEEDBACK_NODE
     if current > len(plan.steps):
         return keys.REPORT_GENERATOR_NODE
     return node_of(plan.steps[current - 1]) or keys.END

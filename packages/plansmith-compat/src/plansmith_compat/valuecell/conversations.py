@@ -16,7 +16,7 @@ from plansmith.plan.run_options import Origin
 from plansmith.plan.steps import AskStep
 from plansmith.plan.thread import Reading
 from plansmith.ports import Message
-from plansmith_compat.turns import begun
+from plansmith_compat import turns
 from plansmith_compat.valuecell.dialect import GUIDANCE
 from plansmith_compat.valuecell.models import UserInput
 from plansmith_planner.language.recurrence import recurrence
@@ -47,16 +47,16 @@ def is_confirmed(text: str) -> bool:
     return bool(_CONFIRMED.search(text)) and not _DENIED.search(text)
 
 
-def handed_over(enriched: str, said: str) -> str:
+def handed_over(enriched: str, own_words: str) -> str:
     """Returns the request that the planner gets; only the person's own words confirm anything."""
-    if not enriched or (is_confirmed(enriched) and not is_confirmed(said)):
-        return said
-    if is_confirmed(said) and not is_confirmed(enriched):
-        return f"{enriched}\n\n{said}"
+    if not enriched or (is_confirmed(enriched) and not is_confirmed(own_words)):
+        return own_words
+    if is_confirmed(own_words) and not is_confirmed(enriched):
+        return f"{enriched}\n\n{own_words}"
     return enriched
 
 
-def asked_in(plan: Plan) -> str:
+def guidance_in(plan: Plan) -> str:
     """Returns what the planning model wants to know first; empty if nothing."""
     asked = [step for step in plan.steps if isinstance(step, AskStep) and step.id == GUIDANCE]
     return plain_text(asked[0].question) if asked else ""
@@ -120,23 +120,23 @@ class Conversations:
         how: dict[str, Any] = {"dialect": "valuecell"}
         if plan is not None:
             how = {"plan": plan, "checked": False}
-        said, query = user_input.said or user_input.query, user_input.query
-        turn = await begun(
-            self.smith, thread, said, query=query, by=meta.user_id, origin=place, **how
+        message, query = user_input.own_words or user_input.query, user_input.query
+        turn = await turns.begin(
+            self.smith, thread, message, query=query, by=meta.user_id, origin=place, **how
         )
         if plan is None:
             turn = await thread.plan(turn, triaged=user_input.triaged)
         assert turn.run is not None  # noqa: S101 - it was created with the message
         return turn.run
 
-    async def told(self, user_input: UserInput, text: str) -> None:
+    async def keep_reply(self, user_input: UserInput, text: str) -> None:
         """Keeps a message that was answered at once, without a run."""
         thread: Thread = await self.smith.thread(user_input.meta.conversation_id)
-        said = user_input.said or user_input.query
-        if said.strip() and text:
-            await thread.record(said, Reading("request"), by=user_input.meta.user_id, reply=text)
+        message = user_input.own_words or user_input.query
+        if message.strip() and text:
+            await thread.record(message, Reading("request"), by=user_input.meta.user_id, reply=text)
 
-    async def guided(self, run: Run, guidance: str) -> None:
+    async def keep_guidance(self, run: Run, guidance: str) -> None:
         """Keeps what was said to the person instead of running a plan."""
         if run.options.thread and run.options.message and run.status is not RunStatus.ANSWERED:
             await (await self.smith.thread(run.options.thread)).reply(run.options.message, guidance)

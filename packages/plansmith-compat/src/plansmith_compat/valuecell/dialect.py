@@ -7,15 +7,8 @@ from datetime import datetime
 from importlib.resources import files
 from typing import Final, cast
 
-from plansmith.formats.dialect import (
-    Dialect,
-    Reading,
-    Writing,
-    closed,
-    in_order,
-    plain_text,
-    plan_schema,
-)
+from plansmith.formats import dialect
+from plansmith.formats.dialect import Dialect, Reading, Writing
 from plansmith.formats.native import read as read_native
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -117,7 +110,7 @@ def read(value: Json) -> Reading:
         "goal": raw_text(head.get("orig_query")),
         "thought": raw_text(head.get("reason")),
         "enough_context": adequate and bool(tasks),
-        "steps": [*steps, *_asked_first(steps, head.get("user_input"), notes)],
+        "steps": [*steps, *_input_questions(steps, head.get("user_input"), notes)],
     }
     if head.get("plan_id"):
         document["id"] = habits.text_of(head["plan_id"])
@@ -125,11 +118,11 @@ def read(value: Json) -> Reading:
     return _read_as(document, notes)
 
 
-def _asked_first(
+def _input_questions(
     steps: Sequence[dict[str, Json]], value: Json, notes: Notes
 ) -> list[dict[str, Json]]:
     """Returns the questions for facts that the planner waits for; nothing is done before."""
-    asked: list[dict[str, Json]] = []
+    questions: list[dict[str, Json]] = []
     for place, each in enumerate(value if isinstance(value, list) else [value], start=1):
         given: Mapping[str, Json] = each if isinstance(each, dict) else {"description": each}
         named = {snake(name).removeprefix(_FIELD): text for name, text in given.items()}
@@ -137,17 +130,17 @@ def _asked_first(
         question = raw_text(named.get("description")) or name
         if question:
             step: dict[str, Json] = {"id": f"{_FIELD}{place}", "kind": "ask", "title": name}
-            asked.append(step | {"question": escape_text(question)})
+            questions.append(step | {"question": escape_text(question)})
         elif each:
             message = Sentence(
                 "field {place} of user_input does not say what is wanted: it is left out",
                 place=place,
             )
             notes.drop(message, hint=Sentence("give its {missing}", missing="description"))
-    for step in steps if asked else ():
+    for step in steps if questions else ():
         before = cast("list[Json]", step.get("after", []))
-        step["after"] = [*(each["id"] for each in asked), *before]
-    return asked
+        step["after"] = [*(each["id"] for each in questions), *before]
+    return questions
 
 
 def _read_as(document: dict[str, Json], notes: Notes) -> Reading:
@@ -170,10 +163,10 @@ def _head(value: Json, notes: Notes) -> dict[str, Json]:
 def _without_run(value: Mapping[str, Json], notes: Notes) -> dict[str, Json]:
     """Returns the object without the fields of a run; notes once what was removed."""
     of_run = [name for name in value if snake(name) in _OF_THE_RUN]
-    told = ", ".join(name for name in of_run if value[name])
-    if told:
+    names = ", ".join(name for name in of_run if value[name])
+    if names:
         message = Sentence(
-            "left out, since it belongs to a run and not to a plan: {fields}", fields=told
+            "left out, since it belongs to a run and not to a plan: {fields}", fields=names
         )
         notes.say(message)
     return {name: each for name, each in value.items() if name not in of_run}
@@ -192,10 +185,8 @@ def _tasks(
             continue
         fields = notes.fields(_without_run(task, notes), _TASK_FIELDS, aliases=_ALIASES)
         title, query = raw_text(fields.get("title")), raw_text(fields.get("query"))
-        agent, name = (
-            habits.text_of(fields.get("agent_name")),
-            ids.make(fields.get("task_id"), place),
-        )
+        agent = habits.text_of(fields.get("agent_name"))
+        name = ids.make(fields.get("task_id"), place)
         if not agent or not (query or title):
             missing = "agent_name" if not agent else "query"
             message = Sentence("task {place} has no '{missing}'", place=place, missing=missing)
@@ -268,12 +259,12 @@ def _when(
 def write(plan: Plan, run: Run | None = None) -> Writing:
     """Returns the planner's answer for this plan; with a run, the execution plan with its tasks."""
     notes = Notes()
-    held = ("goal", "thought", "enough_context", "schedule", "schedules", "id")
-    habits.losses(plan, held, title=TITLE, notes=notes)
+    known = ("goal", "thought", "enough_context", "schedule", "schedules", "id")
+    habits.losses(plan, known, title=TITLE, notes=notes)
     tasks: list[Json] = []
     fields: list[Json] = []
     guidance = ""
-    for step in in_order(plan):
+    for step in dialect.in_order(plan):
         if isinstance(step, AgentStep):
             tasks.append(_task(step, _timing(plan, step.id, notes), run, notes))
         elif isinstance(step, AskStep) and step.id == GUIDANCE:
@@ -348,22 +339,27 @@ def schema() -> dict[str, Json]:
     names = ("title", "query", "agent_name")
     task: dict[str, Json] = dict.fromkeys(names, text)
     task |= {"pattern": {"type": "string", "enum": ["once", "recurring"]}}
-    task |= {"schedule_config": closed(config, ())}
+    task |= {"schedule_config": dialect.closed(config, ())}
     properties: dict[str, Json] = {
-        "tasks": {"type": "array", "items": closed(task, names)},
+        "tasks": {"type": "array", "items": dialect.closed(task, names)},
         "adequate": {"type": "boolean"},
         "reason": text,
         "guidance_message": text,
-        "user_input": {"type": "array", "items": closed({"name": text, "description": text})},
+        "user_input": {
+            "type": "array",
+            "items": dialect.closed({"name": text, "description": text}),
+        },
     }
-    return plan_schema("ValueCell planner response", properties, ("tasks", "adequate", "reason"))
+    return dialect.plan_schema(
+        "ValueCell planner response", properties, ("tasks", "adequate", "reason")
+    )
 
 
 def asks(plan: Plan) -> tuple[str, ...]:
     """Returns the fields that the planner wants from the person before it goes on."""
-    asked = [step for step in plan.steps if isinstance(step, AskStep)]
-    fields = [step.question for step in asked if step.id.startswith(_FIELD)]
-    return tuple(plain_text(each) for each in fields)
+    questions = [step for step in plan.steps if isinstance(step, AskStep)]
+    fields = [step.question for step in questions if step.id.startswith(_FIELD)]
+    return tuple(dialect.plain_text(each) for each in fields)
 
 
 _PROMPT: Final = files("plansmith_compat.valuecell") / "prompts" / "valuecell.md"

@@ -72,7 +72,6 @@ class ScheduleConfig(BaseModel):
 
     @classmethod
     def of(cls, timing: Timing | None) -> ScheduleConfig | None:
-        """Returns the schedule of a timing, if ValueCell can express it."""
         if timing is None or not (timing.every_minutes or timing.daily_at):
             return None
         every, daily, zone = timing.every_minutes, timing.daily_at, timing.timezone
@@ -150,7 +149,6 @@ class Task(BaseModel):
         return self.status is TaskStatus.WAITING_INPUT
 
     def is_scheduled(self) -> bool:
-        """Returns whether the task is repeated, at times that can be computed."""
         config = self.schedule_config
         return self.pattern is TaskPattern.RECURRING and config is not None and config.is_valid()
 
@@ -213,7 +211,7 @@ class UserInput(BaseModel):
     """A request, and the agent it names, if any.
 
     `triaged` is set for the planner when a super agent has decided that the request needs a plan;
-    `said` are then the person's own words.
+    `own_words` are then the person's own words.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -222,7 +220,7 @@ class UserInput(BaseModel):
     target_agent_name: Named = ""
     meta: UserInputMetadata = Field(default_factory=UserInputMetadata)
     triaged: bool = Field(default=False, exclude=True)
-    said: str = Field(default="", exclude=True)
+    own_words: str = Field(default="", exclude=True)
 
 
 class SuperAgentDecision(StrEnum):
@@ -387,7 +385,6 @@ class TaskManager:
         return await self._store.task_exists(task_id)
 
     async def cancel_conversation_tasks(self, conversation_id: str) -> int:
-        """Cancels all tasks of a conversation that are not finished; returns how many."""
         tasks = await self._store.list_tasks(conversation_id=conversation_id)
         left = [task.task_id for task in tasks if not task.is_finished()]
         return sum([await self.cancel_task(each) for each in left])

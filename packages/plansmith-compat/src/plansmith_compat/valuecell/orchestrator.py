@@ -18,20 +18,9 @@ from plansmith.plan.schedules import Schedule
 from plansmith.plan.thread import Reading
 from plansmith.ports import ChatModel, ContextBlock
 from plansmith_compat.calling import events_during
-from plansmith_compat.valuecell import models
-from plansmith_compat.valuecell.conversations import (
-    Conversations,
-    handed_over,
-    is_asked,
-    place_of,
-    times_of,
-)
-from plansmith_compat.valuecell.models import (
-    Response,
-    SuperAgentDecision,
-    SuperAgentOutcome,
-    UserInput,
-)
+from plansmith_compat.valuecell import conversations, models
+from plansmith_compat.valuecell.conversations import Conversations, is_asked, place_of, times_of
+from plansmith_compat.valuecell.models import Response, SuperAgentOutcome, UserInput
 from plansmith_compat.valuecell.planner import Ask, PlanService, RemoteConnections
 from plansmith_planner.context.gather import TIME, time_text
 from plansmith_planner.context.history import TITLE, recall
@@ -46,22 +35,22 @@ if TYPE_CHECKING:
 
 UNAVAILABLE: Final = "SuperAgent unavailable: no model is set"
 _TOKENS: Final = 2000
-Said = str | SuperAgentOutcome
+OutcomeOrText = str | SuperAgentOutcome
 _S = TypeVar("_S")
 
 
 class Outcomes(Generic[_S]):
     """What a super agent says: read with `async for`, or awaited for the last of it."""
 
-    def __init__(self, said: AsyncIterator[_S] | Awaitable[_S]) -> None:
-        self._said = said
+    def __init__(self, outcomes: AsyncIterator[_S] | Awaitable[_S]) -> None:
+        self._outcomes = outcomes
 
     async def __aiter__(self) -> AsyncIterator[_S]:
-        if isinstance(self._said, AsyncIterator):
-            async for each in self._said:
+        if isinstance(self._outcomes, AsyncIterator):
+            async for each in self._outcomes:
                 yield each
         else:
-            yield await self._said
+            yield await self._outcomes
 
     def __await__(self) -> Generator[Any, None, _S]:
         async def last() -> _S:
@@ -105,9 +94,11 @@ class SuperAgent:
             # Triage takes out the words that say when, and the planner needs them.
             return _handoff(query if decided.schedule else decided.query, decided.reason)
         if self.conversations is None:  # else the orchestrator keeps it
-            await self._alone.told(user_input, decided.answer)
+            await self._alone.keep_reply(user_input, decided.answer)
         return SuperAgentOutcome(
-            decision=SuperAgentDecision.ANSWER, answer_content=decided.answer, reason=decided.reason
+            decision=models.SuperAgentDecision.ANSWER,
+            answer_content=decided.answer,
+            reason=decided.reason,
         )
 
     def _model(self) -> ChatModel | None:
@@ -121,14 +112,14 @@ class SuperAgent:
 
     async def _known(self, conversation_id: str) -> list[ContextBlock]:
         history = await (self.conversations or self._alone).history(conversation_id)
-        said = recall(history, tokens=_TOKENS, count=rough_count)
-        blocks = [ContextBlock(TITLE, said.text)] if said.text else []
+        conversation = recall(history, tokens=_TOKENS, count=rough_count)
+        blocks = [ContextBlock(TITLE, conversation.text)] if conversation.text else []
         return [*blocks, ContextBlock(TIME, time_text(SystemClock()))]
 
 
 def _handoff(query: str, reason: str) -> SuperAgentOutcome:
     return SuperAgentOutcome(
-        decision=SuperAgentDecision.HANDOFF_TO_PLANNER,
+        decision=models.SuperAgentDecision.HANDOFF_TO_PLANNER,
         enriched_query=query,
         # Rules pass on whatever they are asked, and say no more about it.
         reason=reason or "the request needs a plan",
@@ -145,11 +136,10 @@ class SuperAgentService:
     def name(self) -> str:
         return self.super_agent.name
 
-    def run(self, user_input: UserInput) -> AsyncIterator[Said]:
-        """Yields what the super agent says; it can be awaited too."""
-        said = self.super_agent.run(user_input)
-        said = said.__aiter__() if hasattr(said, "__aiter__") else said
-        return cast("AsyncIterator[Said]", Outcomes(said))
+    def run(self, user_input: UserInput) -> AsyncIterator[OutcomeOrText]:
+        outcomes = self.super_agent.run(user_input)
+        outcomes = outcomes.__aiter__() if hasattr(outcomes, "__aiter__") else outcomes
+        return cast("AsyncIterator[OutcomeOrText]", Outcomes(outcomes))
 
 
 StepEvent = e.StepStarted | e.StepProgressed | e.StepDone | e.StepFailed | e.StepCancelled
@@ -251,8 +241,8 @@ class AgentOrchestrator:
         while busy := [task for task, talk in self._working.items() if not asks(talk.conversation)]:
             self._moved.clear()
             moved = asyncio.create_task(self._moved.wait())
-            either: set[asyncio.Task[Any]] = {moved, *busy}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            pending: set[asyncio.Task[Any]] = {moved, *busy}
+            await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             moved.cancel()
 
     async def _work(self, user_input: UserInput, talk: Talk) -> None:
@@ -263,7 +253,7 @@ class AgentOrchestrator:
             talk.send("thread_started")
             reading = await thread.in_turn(user_input.query, by=talk.user)
             if reading.kind == "request":
-                handed = await self._triaged(user_input, talk)
+                handed = await self._triage(user_input, talk)
                 if handed is not None:
                     ask = self._asker(talk)
                     plan = await self.plan_service.start_planning_task(handed, talk.thread, ask)
@@ -287,22 +277,22 @@ class AgentOrchestrator:
 
         return ask
 
-    async def _triaged(self, user_input: UserInput, talk: Talk) -> UserInput | None:
+    async def _triage(self, user_input: UserInput, talk: Talk) -> UserInput | None:
         """Returns the request for the planner; None if the super agent has answered it."""
         service, target = self.super_agent_service, user_input.target_agent_name
         if service is None or target not in ("", service.name):
             return user_input
-        async for said in service.run(user_input):
-            if not isinstance(said, models.SuperAgentOutcome):
-                talk.send("message", content=said)
-            elif said.decision is models.SuperAgentDecision.ANSWER:
-                answer = said.answer_content or said.reason or ""
+        async for outcome in service.run(user_input):
+            if not isinstance(outcome, SuperAgentOutcome):
+                talk.send("message", content=outcome)
+            elif outcome.decision is models.SuperAgentDecision.ANSWER:
+                answer = outcome.answer_content or outcome.reason or ""
                 talk.send("message", content=answer)
-                await self._conversations.told(user_input, answer)
+                await self._conversations.keep_reply(user_input, answer)
                 return None
             else:
-                query = handed_over(said.enriched_query or "", user_input.query)
-                known = {"query": query, "said": user_input.said or user_input.query}
+                query = conversations.handed_over(outcome.enriched_query or "", user_input.query)
+                known = {"query": query, "own_words": user_input.own_words or user_input.query}
                 user_input = user_input.model_copy(update=known)
         return user_input.model_copy(update={"target_agent_name": "", "triaged": True})
 
@@ -348,8 +338,8 @@ class AgentOrchestrator:
             body = event.body
             for kind, name in _KINDS:
                 if isinstance(body, kind):
-                    said = str(getattr(body, "error", "") or getattr(body, "text", ""))
-                    talk.send(name, task_id=f"{run_id}/{body.step}", content=said)
+                    text = str(getattr(body, "error", "") or getattr(body, "text", ""))
+                    talk.send(name, task_id=f"{run_id}/{body.step}", content=text)
         run = await running
         if run.status.over:
             talk.send("message", content=run.report)

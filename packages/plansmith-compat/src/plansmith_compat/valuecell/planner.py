@@ -19,8 +19,8 @@ from plansmith.plan.schedules import parts, timing_of
 from plansmith.plan.steps import AgentStep
 from plansmith.ports import Agent, ChatModel
 from plansmith.text import HAN
-from plansmith_compat.calling import awaited
-from plansmith_compat.turns import answered
+from plansmith_compat import turns
+from plansmith_compat.calling import await_value
 from plansmith_compat.valuecell import conversations, models
 from plansmith_compat.valuecell.conversations import Conversations
 from plansmith_compat.valuecell.dialect import STATUSES
@@ -164,7 +164,7 @@ class ExecutionPlanner:
             if target and card is None:
                 known = ", ".join(planable(self.agent_connections)) or "none"
                 refusal = f"The agent {target!r} is not available. Available agents: {known}."
-                return await self._told(user_input, refusal)
+                return await self._refuse(user_input, refusal)
             plan = None
             if target:
                 name = card.name if isinstance(card, AgentSpec) else target
@@ -184,7 +184,7 @@ class ExecutionPlanner:
             name, question = next(iter(run.questions.items()))
             answer, place = await _answer_to(question.text, ask), conversations.place_of(run)
             user = place.user if place else ""
-            run = await answered(self.conversations.smith, run, name, answer, by=user)
+            run = await turns.answer(self.conversations.smith, run, name, answer, by=user)
         return run
 
     async def plan_of(self, run: Run) -> ExecutionPlan:
@@ -192,7 +192,7 @@ class ExecutionPlanner:
         place = conversations.place_of(run) or Origin(id=run.options.thread)
         guidance = await self._no_tasks(run)
         if guidance:
-            await self.conversations.guided(run, guidance)
+            await self.conversations.keep_guidance(run, guidance)
             if not run.status.over:
                 await self.conversations.smith.cancel(run.id, by=place.user)
         return ExecutionPlan(
@@ -212,19 +212,19 @@ class ExecutionPlanner:
         try:
             content = await _ask_agent(agent, user_input, ask)
         except Exception as error:  # noqa: BLE001 - whatever it raises is told as guidance
-            return await self._told(user_input, f"Planner failed: {error}")
+            return await self._refuse(user_input, f"Planner failed: {error}")
         model, locale = _model_name(agent), locale_of(user_input.query)
         if not isinstance(content, models.PlannerResponse):
-            return await self._told(user_input, _MALFORMED.format(what=str(content), model=model))
+            return await self._refuse(user_input, _MALFORMED.format(what=str(content), model=model))
         found = dialect("valuecell").read(content.model_dump(mode="json"))
         if found.plan is None or has_errors(list(found.problems)):
             own = content.guidance_message
-            return await self._told(user_input, own or _rejected(found.problems, model, locale))
+            return await self._refuse(user_input, own or _rejected(found.problems, model, locale))
         steps = [step for step in found.plan.steps if isinstance(step, AgentStep)]
         missing = sorted({step.agent for step in steps} - planable(self.agent_connections).keys())
         if missing:
-            told = _UNSUPPORTED.format(what=", ".join(missing), model=model)
-            return await self._told(user_input, told)
+            message = _UNSUPPORTED.format(what=", ".join(missing), model=model)
+            return await self._refuse(user_input, message)
         plan = found.plan.replace(locale=locale, goal=user_input.query)
         return await self.plan_of(await self.conversations.begin(user_input, thread_id, plan))
 
@@ -238,7 +238,7 @@ class ExecutionPlanner:
             return await self._own_words(run) or self._failure(run)
         if not plan.steps:
             return plan.thought or "Planner gave no tasks."
-        if question := conversations.asked_in(plan):
+        if question := conversations.guidance_in(plan):
             return question
         for part in (each for each in parts(plan) if each.timing is not None):
             try:
@@ -254,8 +254,8 @@ class ExecutionPlanner:
         store = self.conversations.smith.store
         bodies = [event.body for event in await store.events(run.id)]
         records = [each.record for each in bodies if isinstance(each, PlanningFailed)]
-        said: Any = await store.get(records[-1]) if records and records[-1] else []
-        for exchange in reversed(said):
+        exchanges: Any = await store.get(records[-1]) if records and records[-1] else []
+        for exchange in reversed(exchanges):
             try:
                 value = read_json(str(exchange["text"]))
             except UnreadableText:
@@ -276,9 +276,9 @@ class ExecutionPlanner:
         found = _rejected(run.problems, model, locale_of(run.request))
         return found or f"The plan was rejected: {why}"
 
-    async def _told(self, user_input: UserInput, message: str) -> ExecutionPlan:
+    async def _refuse(self, user_input: UserInput, message: str) -> ExecutionPlan:
         """Tells why a request gets no run, and keeps that in its conversation."""
-        await self.conversations.told(user_input, message)
+        await self.conversations.keep_reply(user_input, message)
         return self._guidance(user_input, message)
 
     def _guidance(self, user_input: UserInput, message: str) -> ExecutionPlan:
@@ -297,7 +297,6 @@ class ExecutionPlanner:
         return agentcard_to_prompt(card) if card else _NOT_FOUND
 
     def tool_get_enabled_agents(self) -> str:
-        """Returns the cards of all agents that plans may use, as Markdown."""
         return "\n".join(
             f"<{name}>\n{agentcard_to_prompt(card)}\n</{name}>\n"
             for name, card in planable(self.agent_connections).items()
@@ -311,12 +310,12 @@ async def _answer_to(question: str, ask: Ask) -> str:
 
 
 async def _ask_agent(agent: PlanningAgent, user_input: UserInput, ask: Ask) -> object:
-    wanted = models.PlannerInput(
+    planner_input = models.PlannerInput(
         query=user_input.query, target_agent_name=user_input.target_agent_name
     )
     meta = user_input.meta
-    response = await awaited(
-        agent.run(wanted, session_id=meta.conversation_id, user_id=meta.user_id)
+    response = await await_value(
+        agent.run(planner_input, session_id=meta.conversation_id, user_id=meta.user_id)
     )
     for _ in range(MOST_QUESTIONS):
         if not response.is_paused:
@@ -325,7 +324,7 @@ async def _ask_agent(agent: PlanningAgent, user_input: UserInput, ask: Ask) -> o
             for field in tool.user_input_schema:
                 field.value = await _answer_to(field.description, ask)
         going_on = agent.continue_run(run_response=response, updated_tools=response.tools)
-        response = await awaited(going_on)
+        response = await await_value(going_on)
     if response.is_paused:
         raise ModelFailed(f"it paused more than {MOST_QUESTIONS} times")
     return response.content
@@ -413,7 +412,6 @@ class PlanService:
         return self._registry.get_prompt(conversation_id)
 
     def provide_user_response(self, conversation_id: str, response: str) -> bool:
-        """Answers the question of a conversation; false if there is none."""
         return self._registry.provide_response(conversation_id, response)
 
     def clear_pending_request(self, conversation_id: str) -> None:
@@ -423,8 +421,8 @@ class PlanService:
         self, user_input: UserInput, thread_id: str, callback: Ask | None = None
     ) -> asyncio.Task[ExecutionPlan]:
         """Plans in the background; the registry and the callback get every question."""
-        asked = self._asker(user_input.meta.conversation_id, callback)
-        return asyncio.create_task(self.planner.create_plan(user_input, asked, thread_id))
+        ask = self._asker(user_input.meta.conversation_id, callback)
+        return asyncio.create_task(self.planner.create_plan(user_input, ask, thread_id))
 
     async def resume(self) -> dict[str, asyncio.Task[ExecutionPlan]]:
         """Continues waiting plans after a restart; returns the tasks by conversation.

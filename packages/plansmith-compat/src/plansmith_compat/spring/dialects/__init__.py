@@ -48,21 +48,13 @@ def write_as(shape: str, plan: Plan, run: Run | None = None) -> Writing:
     return SHAPES[shape].write(plan, run)
 
 
-def _recognises(value: Json) -> bool:
-    return shape_of(value) is not None
-
-
-def _write(plan: Plan, run: Run | None) -> Writing:
-    return write_as(shape_for(plan), plan, run)
-
-
 # A model that is asked for a plan writes it in the format of NL2SQL.
 DIALECT: Final = replace(
     nl2sql.DIALECT,
     name="spring",
     title=TITLE,
-    recognises=_recognises,
+    recognises=lambda value: shape_of(value) is not None,
     read=read,
-    write=_write,
+    write=lambda plan, run: write_as(shape_for(plan), plan, run),
     turn=1,
 )

@@ -7,15 +7,8 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Final
 
-from plansmith.formats.dialect import (
-    Dialect,
-    Reading,
-    closed,
-    id_losses,
-    in_order,
-    order_losses,
-    plan_schema,
-)
+from plansmith.formats import dialect
+from plansmith.formats.dialect import Dialect, Reading
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import PARAMS, Ref, escape_text, literal, pieces
@@ -88,7 +81,7 @@ def read(value: Json) -> Reading:
     notes = Notes()
     head: dict[str, Json] = {"steps": value} if _are_steps(value) else {}
     if isinstance(value, dict):
-        head = _shown(value, _PLAN_FIELDS, notes)
+        head = _known_fields(value, _PLAN_FIELDS, notes)
     given = habits.objects(head.get("steps", []))
     direct = head.get("direct_response")
     direct = None if text_of(direct).lower() in ("", "false") else direct
@@ -115,14 +108,14 @@ def read(value: Json) -> Reading:
     return notes.reading(document)
 
 
-def _shown(
+def _known_fields(
     value: Mapping[str, Json], known: frozenset[str], notes: Notes, step: str | None = None
 ) -> dict[str, Json]:
     """Returns the known fields; notes once what JManus stores beside a plan."""
     aside = [name for name, each in value.items() if habits.snake(name) in _ASIDE and each]
     if aside:
-        told = Sentence("left out, since a plan is the same without it: {fields}", fields=[*aside])
-        notes.say(told, step=step)
+        note = Sentence("left out, since a plan is the same without it: {fields}", fields=[*aside])
+        notes.say(note, step=step)
     rest = {name: each for name, each in value.items() if habits.snake(name) not in _ASIDE | _FORM}
     return notes.fields(rest, known, aliases=_ALIASES, step=step)
 
@@ -132,11 +125,11 @@ def _answer(head: Mapping[str, Json], direct: Json) -> dict[str, Json] | None:
     has_words = isinstance(direct, str) and text_of(direct).lower() != "true"
     exact = raw_text(direct if has_words else head.get("response"))
     names = ("user_request", "title", "thought")
-    asked = next((text for name in names if (text := raw_text(head.get(name)))), "")
-    if not (exact or asked):
+    request = next((text for name in names if (text := raw_text(head.get(name)))), "")
+    if not (exact or request):
         return None
     style = "exact" if exact else "worded"
-    words = escape_text(exact or asked)
+    words = escape_text(exact or request)
     return {"id": "s1", "kind": "reply", "instruction": words, "style": style}
 
 
@@ -146,7 +139,7 @@ def _steps(given: Sequence[Json], columns: str, notes: Notes) -> list[dict[str, 
     for place, each in enumerate(given, start=1):
         fields: dict[str, Json] = {"step_requirement": each if isinstance(each, str) else ""}
         if isinstance(each, dict):
-            fields = _shown(each, _STEP_FIELDS, notes, f"s{place}")
+            fields = _known_fields(each, _STEP_FIELDS, notes, f"s{place}")
         before = [str(step["id"]) for step in steps]
         step = _tool_step(fields, before) or _agent_step(fields, place, before, columns, notes)
         steps += [{"id": f"s{place}", **step}] if step else []
@@ -178,10 +171,10 @@ def _agent_step(
     if not agent:
         message = Sentence("no agent is named: {agent} takes the step", agent=DEFAULT_AGENT)
         notes.say(message, step=f"s{place}")
-    ends = text_of(fields.get(COLUMNS)) or columns
+    own_columns = text_of(fields.get(COLUMNS)) or columns
     inputs = habits.result_inputs(before)
-    if ends:
-        inputs[COLUMNS] = ends
+    if own_columns:
+        inputs[COLUMNS] = own_columns
     # `<<name>>` is a reference to a parameter; everything else is escaped.
     words = PLACE.sub(lambda place: str(Ref(PARAMS, (place[1],))), escape_text(task))
     step: dict[str, Json] = {"agent": agent or DEFAULT_AGENT, "task": words}
@@ -196,23 +189,23 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     value |= {"planningThinking": plan.thought} if plan.thought else {}
     only = plan.steps[0] if len(plan.steps) == 1 else None
     if isinstance(only, ReplyStep):
-        notes.problems += id_losses([only], title=TITLE)
+        notes.problems += dialect.id_losses([only], title=TITLE)
         habits.step_losses(only, ("instruction", "style"), title=TITLE, notes=notes)
         answer = _template_text(only.instruction, only.id, notes)
         worded: dict[str, Json] = {"directResponse": True, "userRequest": answer}
         direct: dict[str, Json] = {"directResponse": answer}
         return value | (direct if only.style == "exact" else worded) | {"steps": []}
-    held = [step for step in in_order(plan) if not isinstance(step, ReplyStep)]
-    notes.problems += id_losses(held, title=TITLE)
+    steps = [step for step in dialect.in_order(plan) if not isinstance(step, ReplyStep)]
+    notes.problems += dialect.id_losses(steps, title=TITLE)
     # For agent steps, `inputs_loss` notes differing inputs one by one.
-    if not all(isinstance(step, AgentStep) for step in held):
-        notes.problems += order_losses(plan, held, title=TITLE)
+    if not all(isinstance(step, AgentStep) for step in steps):
+        notes.problems += dialect.order_losses(plan, steps, title=TITLE)
     for step in plan.steps:
         if isinstance(step, ReplyStep):
             habits.no_such_step(step, title=TITLE, notes=notes)
     value["steps"] = [
-        _written(step, [each.id for each in held[:place]], run, notes)
-        for place, step in enumerate(held)
+        _written(step, [each.id for each in steps[:place]], run, notes)
+        for place, step in enumerate(steps)
     ]
     if run is not None and run.status.over:
         value |= {"finished": True, "summary": run.report}
@@ -224,10 +217,10 @@ def _written(step: AnyStep, before: Sequence[str], run: Run | None, notes: Notes
     if isinstance(step, AgentStep):
         value = _for_agent(step, before, notes)
     else:  # a call or a question is a task: an agent with tools has to make it
-        told = Sentence(
+        message = Sentence(
             "a {kind} step becomes a task in words for {agent}", kind=step.kind, agent=DEFAULT_AGENT
         )
-        notes.lose(told, step=step.id)
+        notes.lose(message, step=step.id)
         text = _template_text(in_words(step), step.id, notes)
         value = {"stepRequirement": f"[{DEFAULT_AGENT}] {text}"}
     if run is None:
@@ -246,8 +239,8 @@ def _for_agent(step: AgentStep, before: Sequence[str], notes: Notes) -> dict[str
     habits.inputs_loss(step, rest, habits.result_inputs(before), notes)
     habits.step_losses(step, ("agent", "task", "inputs"), title=TITLE, notes=notes)
     text = f"[{step.agent}] {_template_text(step.task, step.id, notes)}"
-    ends: dict[str, Json] = {"terminateColumns": columns} if isinstance(columns, str) else {}
-    return {"stepRequirement": text, **ends}
+    fields: dict[str, Json] = {"terminateColumns": columns} if isinstance(columns, str) else {}
+    return {"stepRequirement": text, **fields}
 
 
 def _template_text(text: str, step: str, notes: Notes) -> str:
@@ -259,8 +252,8 @@ def _template_text(text: str, step: str, notes: Notes) -> str:
         elif piece.step == PARAMS and len(piece.path) == 1:
             parts.append(f"<<{piece.path[0]}>>")
         else:
-            told = Sentence("references become plain text: {piece}", piece=str(piece))
-            notes.lose(told, step=step)
+            message = Sentence("references become plain text: {piece}", piece=str(piece))
+            notes.lose(message, step=step)
             parts.append(str(piece))
     return "".join(parts)
 
@@ -273,10 +266,10 @@ def schema() -> dict[str, Json]:
         "command": {"type": "string", "enum": ["create"]},
         "planningThinking": text,
         "title": text,
-        "steps": {"type": "array", "items": closed(step)},
+        "steps": {"type": "array", "items": dialect.closed(step)},
         "directResponse": text,
     }
-    return plan_schema("JManus plan", fields)
+    return dialect.plan_schema("JManus plan", fields)
 
 
 _PROMPT: Final = files("plansmith_compat.spring") / "prompts" / "jmanus.md"

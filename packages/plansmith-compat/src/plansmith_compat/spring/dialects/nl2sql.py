@@ -13,7 +13,7 @@ from plansmith.plan.refs import escape_text, find, literal
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
-from plansmith_compat.reading import bare, names_of, not_a_step
+from plansmith_compat.reading import drop_entry, names_of, unwrap_literal
 from plansmith_planner.parse import habits
 from plansmith_planner.parse.habits import Notes, raw_text
 
@@ -84,15 +84,15 @@ def _by_number(given: Sequence[Json], notes: Notes) -> list[Json]:
         return list(given)
     ranked = sorted(range(len(given)), key=lambda place: (numbers[place] or 0, place))
     if ranked != list(range(len(given))):
-        told = Sentence("the steps are put in the order of their numbers")
-        notes.say(told, path=("execution_plan",))
+        message = Sentence("the steps are put in the order of their numbers")
+        notes.say(message, path=("execution_plan",))
     return [given[place] for place in ranked]
 
 
 def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[str, Json] | None:
     name = f"s{place}"
     if not isinstance(value, dict):
-        not_a_step(value, place, notes, Sentence("write each step as an object"))
+        drop_entry(value, place, notes, Sentence("write each step as an object"))
         return None
     fields = notes.fields(value, _STEP_FIELDS, aliases=_ALIASES, step=name)
     node = _node(habits.text_of(fields.get("tool_to_use")), name, notes)
@@ -102,7 +102,7 @@ def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[
         )
         notes.drop(message, hint=_HINT)
         return None
-    parameters = _given(fields.get("tool_parameters"), name, notes)
+    parameters = _tool_parameters(fields.get("tool_parameters"), name, notes)
     if node not in PARAMETERS:
         inputs = {key: literal(each) for key, each in parameters.items()}
         return {"id": name, "kind": "tool", "tool": node, "inputs": inputs}
@@ -126,7 +126,7 @@ def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[
     return step
 
 
-def _given(value: Json, step: str, notes: Notes) -> dict[str, Json]:
+def _tool_parameters(value: Json, step: str, notes: Notes) -> dict[str, Json]:
     if value and not isinstance(value, dict):
         message = Sentence(
             "the tool_parameters are not an object: {text}", text=repr(str(value)[:80])
@@ -142,27 +142,27 @@ def _node(name: str, step: str, notes: Notes) -> str:
     word = name.upper()
     near = next((node for node in TOOLS if node.partition("_")[0] == word.partition("_")[0]), name)
     if near != name:
-        told = Sentence("the tool '{name}' is read as '{known}'", name=name, known=near)
-        notes.say(told, step=step, path=("tool_to_use",))
+        message = Sentence("the tool '{name}' is read as '{known}'", name=name, known=near)
+        notes.say(message, step=step, path=("tool_to_use",))
     return near
 
 
 def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     """Writes the plan in this format; with a run, with results and the next step."""
     habits.losses(plan, ("thought",), title=TITLE, notes=notes)
-    held = [step for step in in_order(plan) if _tool_of(step)]
-    notes.problems += id_losses(held, title=TITLE)
+    written = [step for step in in_order(plan) if _tool_of(step)]
+    notes.problems += id_losses(written, title=TITLE)
     steps: list[Json] = []
     for step in in_order(plan):
         node = _tool_of(step)
         if node is None:
             habits.no_such_step(step, title=TITLE, notes=notes)
             continue
-        before = [each.id for each in held[: held.index(step)]]
+        before = [each.id for each in written[: written.index(step)]]
         parameters = _parameters(step, before, notes)
         steps.append({"step": len(steps) + 1, "tool_to_use": node, "tool_parameters": parameters})
     value: dict[str, Json] = {"thought_process": plan.thought, "execution_plan": steps}
-    return value | (_state(held, run) if run else {})
+    return value | (_state(written, run) if run else {})
 
 
 def node_of(step: AnyStep) -> str | None:
@@ -182,14 +182,14 @@ def _parameters(step: AnyStep, before: Sequence[str], notes: Notes) -> dict[str,
         habits.step_losses(step, ("tool", "inputs"), title=TITLE, notes=notes)
         if refs := [str(each.ref) for each in find(step.inputs) if each.ref]:
             notes.lose(Sentence("references become plain text: {refs}", refs=[*refs]), step=step.id)
-        return {name: bare(each) for name, each in step.inputs.items()}
+        return {name: unwrap_literal(each) for name, each in step.inputs.items()}
     if isinstance(step, ReplyStep):
         habits.step_losses(step, ("instruction",), title=TITLE, notes=notes)
         results = _REST + "\n".join("{{" + each + "}}" for each in before)
         words = step.instruction.removesuffix(results) if before else step.instruction
         if before and words == step.instruction:
-            told = Sentence("{title} reports on every step before", title=TITLE)
-            notes.lose(told, step=step.id, path=("instruction",))
+            message = Sentence("{title} reports on every step before", title=TITLE)
+            notes.lose(message, step=step.id, path=("instruction",))
         return {PARAMETERS[REPORT]: habits.export_text(words, notes, step=step.id)}
     assert isinstance(step, AgentStep)  # noqa: S101 - `node_of` knows no other
     statement = step.inputs.get("sql_query")

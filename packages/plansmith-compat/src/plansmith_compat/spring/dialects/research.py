@@ -46,12 +46,12 @@ read: Final = partial(read_research, MANNER)
 def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     """Writes the plan in this format, with status and result of each step."""
     value = write_research(MANNER, plan, run, notes)
-    held = [step for step in in_order(plan) if is_work(step)]
-    for step, written in zip(held, cast("list[dict[str, Json]]", value["steps"]), strict=True):
+    work = [step for step in in_order(plan) if is_work(step)]
+    for step, fields in zip(work, cast("list[dict[str, Json]]", value["steps"]), strict=True):
         state = run.steps.get(step.id, StepState()) if run else StepState()
         # Its Java class has these two fields in camel case, unlike the others.
-        written["executionRes"] = written.pop("execution_res")
-        written["executionStatus"] = _STATUSES[state.status]
+        fields["executionRes"] = fields.pop("execution_res")
+        fields["executionStatus"] = _STATUSES[state.status]
     return value
 
 
