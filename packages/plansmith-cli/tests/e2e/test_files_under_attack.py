@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 from tests.e2e.test_server_files import asking, folder_of, write
-from tests.flow.test_given_values import LOOK, Bank, plan
+from tests.flow.plans import plan
+from tests.flow.test_given_values import LOOK, Bank
 from tests.flow.test_values_under_attack import ONE
 from tests.unit.server.house import House, tool_step
 

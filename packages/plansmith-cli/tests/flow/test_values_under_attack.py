@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import pytest
 from tests.edited import change_step
-from tests.flow.test_given_values import ALL, BILLS, LOOK, SCHEMA, Bank, plan
+from tests.flow.plans import plan
+from tests.flow.test_given_values import ALL, BILLS, LOOK, SCHEMA, Bank
 from tests.waiting import until
 
 from plansmith import Effect, Plan, RunStatus

@@ -55,8 +55,8 @@ async def test_a_shipped_template_speaks_the_readers_language_and_cannot_be_remo
     tmp_path: Path, folder: Path
 ) -> None:
     async with serving(tmp_path, settings_tools=True) as house:
-        chinese = {"headers": {"Accept-Language": "zh-CN"}}
-        template = await house.get("/v1/templates/csv-chart", **chinese)
+        chinese = {"Accept-Language": "zh-CN"}
+        template = await house.get("/v1/templates/csv-chart", headers=chinese)
         assert template["needed"] == ["file", "by", "value"]
         assert template["request"] == "按组汇总表格的一列并画成图"
         refused = await house.client.delete("/v1/templates/csv-chart")
