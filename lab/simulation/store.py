@@ -101,10 +101,10 @@ class StoreServer(MemoryStore):
         """Returns the claim of a run; without an owner if there is none."""
         return self._claims.get(run, NOBODY)
 
-    def silent_s(self, process: str) -> float:
-        """Returns how long ago a process has renewed its lease."""
+    def has_lease(self, process: str) -> bool:
+        """Whether the lease of a process is not over; one that closes ends it itself."""
         known = self._processes.get(process)
-        return self._now() - known[1] if known else float("inf")
+        return known is not None and 0 < known[0].lease_s >= self._now() - known[1]
 
     async def position(self) -> int:
         """Returns the position of the newest event."""

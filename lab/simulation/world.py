@@ -268,7 +268,7 @@ class World:
         claim = self._claims.pop(run, NOBODY)
         owner = None if (run, claim.term) in self._late else self.by_name.get(claim.owner)
         is_alive = owner is not None and owner.is_alive and not owner.loop.is_stopped
-        if owner and is_alive and self.store.server.silent_s(owner.name) <= self.lease_s:
+        if owner and is_alive and self.store.server.has_lease(owner.name):
             self.fail(f"{process.loop.name} deletes {run}, at which {owner.loop.name} is")
         for made in self.bank.made:
             if made.key.split("/", maxsplit=1)[0] == run and not self.is_known(made):
@@ -301,9 +301,8 @@ class World:
         if by_force:
             return
         loser = self.by_name[before.owner]
-        silent = self.store.server.silent_s(loser.name)
         is_near = loser.machine == process.machine
-        if loser.is_alive and (is_near or silent <= self.lease_s):
+        if loser.is_alive and (is_near or self.store.server.has_lease(loser.name)):
             self.fail(f"{process.loop.name} takes {run!r} from {loser.loop.name}, which lives")
 
     async def save_templates(self) -> None:
