@@ -17,14 +17,16 @@ from plansmith_cli.config import Settings, load_settings
 from plansmith_cli.parser import FOLDER
 from plansmith_cli.ui.output import own, own_text
 from plansmith_cli.ui.terminal import say_fitted
-from plansmith_planner.make import need_usable
 
 if TYPE_CHECKING:
     from plansmith_cli import server_wiring
     from plansmith_cli.ui.progress import Detail
+    from plansmith_planner import make as models
     from plansmith_server.team.tenant_book import Tenant
 else:
-    lazy_modules(globals(), server_wiring="plansmith_cli.server_wiring")
+    lazy_modules(
+        globals(), models="plansmith_planner.make", server_wiring="plansmith_cli.server_wiring"
+    )
 
 # Flags that the next command about the same run has to repeat.
 _REPEATED: Final = ("store", "tools", "model", "base_url", "docs", "profile")
@@ -120,7 +122,7 @@ def settings_of(args: argparse.Namespace, tell: Callable[[str], None] = warn) ->
     changes |= named(tools="tools", documents="docs", profile="profile", store="store")
     settings = loaded_settings(args, changes, tell)
     if given.get("model"):
-        need_usable(settings.models.plan)  # before there is a run that could only fail
+        models.need_usable(settings.models.plan)  # before there is a run that could only fail
     return settings
 
 
