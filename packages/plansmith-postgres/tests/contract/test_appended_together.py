@@ -51,7 +51,7 @@ def together(length: int, *, last: Event | None = None, at: datetime = START) ->
     bodies: list[AnyBody] = [RunPaused(reason=f"{number}") for number in range(length)]
     if last is None:
         bodies[0] = RunCreated(request="请求")
-    return next_events([(body, SYSTEM) for body in bodies], run="a", at=at, last=last)
+    return next_events(bodies, run="a", by=SYSTEM, at=at, last=last)
 
 
 async def test_events_appended_together_are_read_from_any_number_on(durable: Store) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 SYSTEM: Final = e.Actor(kind="system")
-Entry = e.AnyBody | tuple[e.AnyBody, e.Actor]
+Entry = e.Entry
 Write = Callable[[], Awaitable[None]]
 _LOOKS: Final = 3
 _SHORT: Final = 1000
@@ -244,9 +244,8 @@ class Journal:
         self, bodies: Sequence[Entry], by: e.Actor = SYSTEM, at: datetime | None = None
     ) -> list[e.Event]:
         """Returns the events that follow the last one."""
-        entries = [each if isinstance(each, tuple) else (each, by) for each in bodies]
         last = self.events[-1] if self.events else None
-        return e.next_events(entries, run=self.id, at=at or self._clock.now(), last=last)
+        return e.next_events(bodies, run=self.id, by=by, at=at or self._clock.now(), last=last)
 
     def following(self, *entries: Entry) -> list[e.Event]:
         """Returns the events that could follow the last one, without those that do not fit."""

@@ -120,13 +120,9 @@ class SummaryMaker:
 
 def _records(events: Sequence[e.Event]) -> list[str]:
     """Returns the hashes of what models were asked and said."""
-    found: list[str] = []
-    for event in events:
-        body = event.body
-        # By class: nearly all events are those of steps.
-        if (type(body) is e.Triaged or type(body) is e.PlanProposed) and body.record:
-            found.append(body.record)
-    return found
+    bodies = (event.body for event in events)
+    planned = (each for each in bodies if isinstance(each, e.Triaged | e.PlanProposed))
+    return [each.record for each in planned if each.record]
 
 
 def _model_calls(record: Json) -> list[tuple[str, int]]:

@@ -437,6 +437,8 @@ _Stopping = RunPaused | RunResumed | RunRepaired | CancelAsked
 _Ending = ReplanStarted | ReportMade | RunFinished
 AnyBody = _Planning | _Deciding | _Asking | RunStarted | _Step | _Stopping | _Ending
 EVENT_TYPES: tuple[type[EventBody], ...] = get_args(AnyBody)
+# What is written: an event, and who caused it where that differs from the others.
+Entry = AnyBody | tuple[AnyBody, Actor]
 
 
 class Event(FrozenStruct, frozen=True, kw_only=True, eq=False):
@@ -485,37 +487,38 @@ def next_event(
     body: AnyBody, *, run: str, by: Actor, at: datetime, last: Event | None = None
 ) -> Event:
     """Makes the event that follows the last one of a run."""
-    return next_events([(body, by)], run=run, at=at, last=last)[0]
+    return next_events([body], run=run, by=by, at=at, last=last)[0]
 
 
 def next_events(
-    entries: Iterable[tuple[AnyBody, Actor]], *, run: str, at: datetime, last: Event | None = None
+    entries: Iterable[Entry], *, run: str, by: Actor, at: datetime, last: Event | None = None
 ) -> list[Event]:
-    """Makes the events that follow the last one of a run, all at the same time."""
+    """Makes the events that follow the last one of a run, all at the same time.
+
+    An entry may name its actor, else it is `by`.
+    """
     number, before = (last.number, last.hash) if last else (0, "")
     if at.tzinfo is not UTC:
         at = at.astimezone(UTC)
     when, name, events = event_body.moment_text(at), event_body.run_text(run), list[Event]()
-    check, known, by_text = _decoder(event_body.check_field).decode, None, b""
-    for body, by in entries:
-        number += 1
-        body_text = body.canonical()
+    check, hash_of = _decoder(event_body.check_field).decode, event_body.hash_of
+    for number, entry in enumerate(entries, number + 1):  # noqa: B020 - from the last one on
+        body, who = entry if isinstance(entry, tuple) else (entry, by)
+        text, by_text = body.canonical(), actor_text(who)
         try:
-            check(body_text)
+            check(text)
         except (msgspec.ValidationError, TypeError) as error:
             raise _misfit(body.type, error) from None
-        if by is not known:
-            known, by_text = by, actor_text(by)
-        digest = event_body.hash_of(when, before.encode(), body_text, by_text, number, name)
+        digest = hash_of(when, before.encode(), text, by_text, number, name)
         event = Event(
             run=run,
             number=number,
             at=at,
-            by=by,
+            by=who,
             body=body,
             before=before,
             hash=digest,
-            body_text=body_text,
+            body_text=text,
             by_text=by_text,
         )
         events.append(event)

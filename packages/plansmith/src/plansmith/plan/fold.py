@@ -111,15 +111,16 @@ class _Fold:
 
     def take(self, event: e.Event) -> None:
         """Applies the next event; raises `JournalDamaged` if it does not fit."""
-        body, number = event.body, self._last.number + 1 if self._last else 1
-        if event.number != number or event.run != self.run.id:
-            raise _misfit(event, f"expected event {number} of run {self.run.id}")
-        if isinstance(body, e.RunCreated) != (number == 1):
+        run, kind, last = self.run, type(event.body), self._last
+        number = last.number + 1 if last is not None else 1
+        if event.number != number or event.run != run.id:
+            raise _misfit(event, f"expected event {number} of run {run.id}")
+        if (kind is e.RunCreated) != (number == 1):
             raise _misfit(event, "a run begins with run_created, once")
-        if self.run.phase in OVER:
+        if run.phase in OVER:
             raise _misfit(event, "the run is over")
         try:
-            _HANDLERS[type(body)](self, event, body)
+            _HANDLERS[kind](self, event, event.body)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise _misfit(event, repr(error)) from error
         self._last = event

@@ -117,6 +117,7 @@ class RunStatus(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     ANSWERED = "answered"
+    __hash__ = str.__hash__  # the enum's own is not written in C
 
     @property
     def over(self) -> bool:
@@ -142,9 +143,9 @@ class StepStatus(StrEnum):
     SKIPPED = "skipped"
     CANCELLED = "cancelled"
     UNKNOWN = "unknown"
+    __hash__ = str.__hash__  # the enum's own is not written in C
 
 
-# Tuples, since looking for a member in a set calls the enum's own `__hash__`.
 NOT_STARTED: Final = (StepStatus.WAITING, StepStatus.READY)
 IN_CALL: Final = (StepStatus.RUNNING, StepStatus.ASKING)
 UNFINISHED: Final = (*NOT_STARTED, *IN_CALL)
@@ -230,9 +231,10 @@ class StepIndex:
         return copied
 
     def add(self, name: str, step: StepState) -> None:
-        if is_part(name):
+        part = is_part(name)
+        if part:
             self.wholes.add(parent_of(name))
-        self.named.setdefault((step.status, is_part(name)), {})[name] = None
+        self.named.setdefault((step.status, part), {})[name] = None
         if step.result_hash and step.settled:
             self.unread[name] = None
 

@@ -12,8 +12,9 @@ from plansmith.plan import events as e
 from plansmith.plan.planning import Cost, PlanningFigures
 from plansmith.plan.run import RunStatus
 
-_ENDS = (e.StepDone, e.StepFailed, e.StepSkipped, e.StepCancelled, e.StepUnknown, e.StepReset)
-
+_ENDS: Final = frozenset(
+    (e.StepDone, e.StepFailed, e.StepSkipped, e.StepCancelled, e.StepUnknown, e.StepReset)
+)
 
 _PHASES: Final[Mapping[type[e.AnyBody], str]] = {
     e.ChangesAsked: "planning",
@@ -73,29 +74,28 @@ class RunClock:
     def take(self, events: Iterable[e.Event]) -> None:
         for event in events:
             at, body = event.at, event.body
+            kind = type(body)
             # How long a call took whose process died, nobody knows.
-            died = isinstance(body, (e.StepFailed, e.StepUnknown)) and body.died
-            if self.last is not None and at > self.last and not died:
+            if self.last is not None and at > self.last and not getattr(body, "died", False):
                 doing = "waiting" if self.paused or self.questions else self.phase
                 self.spent["running" if self.calls else doing] += at - self.last
             self.last = at
-            self.phase = _PHASES.get(type(body), self.phase)
-            self.paused = _PAUSES.get(type(body), self.paused)
-            self._take(body)
-
-    def _take(self, body: e.AnyBody) -> None:
-        match body:
-            case e.StepStarted(step=step, inputs=inputs):
-                self.calls |= {step} if inputs else set()
-            case e.QuestionAsked(question=question, step=asking):
-                self.questions.add(question)
-                self.calls.discard(asking or "")
-            case e.QuestionAnswered(question=question) | e.QuestionWithdrawn(question=question):
-                self.questions.discard(question)
-            case _ if isinstance(body, _ENDS):
-                self.calls.discard(body.step)
-            case _:
-                pass
+            if isinstance(body, e.StepBody):
+                if kind in _ENDS:
+                    self.calls.discard(body.step)
+                elif isinstance(body, e.StepStarted) and body.inputs:
+                    self.calls.add(body.step)
+                continue
+            self.phase = _PHASES.get(kind, self.phase)
+            self.paused = _PAUSES.get(kind, self.paused)
+            match body:
+                case e.QuestionAsked(question=question, step=asking):
+                    self.questions.add(question)
+                    self.calls.discard(asking or "")
+                case e.QuestionAnswered(question=question) | e.QuestionWithdrawn(question=question):
+                    self.questions.discard(question)
+                case _:
+                    pass
 
 
 OPEN_STATUSES: Final = tuple(each.value for each in RunStatus if not each.over)
