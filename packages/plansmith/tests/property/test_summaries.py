@@ -22,7 +22,7 @@ from plansmith.store.sqlite import SqliteStore
 
 
 async def summary_of(store: JournalStore, run: str) -> Any:
-    return await (await Journal.load(run, store=store, clock=SystemClock())).summary()
+    return (await Journal.load(run, store=store, clock=SystemClock())).summary()
 
 
 async def need_true(store: JournalStore, headline: Headline, events: Sequence[Event]) -> None:

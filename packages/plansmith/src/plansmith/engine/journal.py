@@ -185,8 +185,6 @@ class Journal:
             hint = Sentence("nothing was stored; the run is unchanged")
             raise EventMisfit(misfit.message, hint=hint) from None
         status, summary = self._summaries.look(later, self.events, events)
-        if summary is not None:
-            summary = await self._summaries.with_models(summary, events, values, self.value)
         # Write, under the term of the claim.
         fence = self.fence
         write = partial(self._store.append, events, values, status=status, summary=summary)
@@ -263,12 +261,11 @@ class Journal:
             return False
         return True
 
-    async def summary(self) -> RunSummary:
+    def summary(self) -> RunSummary:
         """Returns the summary of the run; of a damaged one, at its last good event."""
         if not self.damage and self._summary and self._summary.number == len(self.events):
             return self._summary
         found = self._summaries.summary(self._run, self.events)
-        found = await self._summaries.with_models(found, (), (), self.value)
         return dataclasses.replace(found, damage=_text(self.damage)) if self.damage else found
 
     @property

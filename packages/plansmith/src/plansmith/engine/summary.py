@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
 from plansmith.check.estimate import median_cost
-from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
-from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Cost, Measured, PlanningFigures
 from plansmith.plan.run import Run, RunStatus, Steps, StepStatus
@@ -20,6 +17,7 @@ from plansmith.plan.summary import ModelUse, RunClock, RunSummary, StepCounts
 KEPT: Final = 50
 RUNS: Final = 20
 _SECOND: Final = timedelta(seconds=1)
+_PLANNING: Final = (e.Triaged, e.PlanningFailed, e.PlanProposed)
 
 
 class SummaryMaker:
@@ -27,9 +25,7 @@ class SummaryMaker:
 
     def __init__(self) -> None:
         self._clock = RunClock()
-        # What models were asked and said, by hash, and what is known of it.
-        self._records: list[str] = []
-        self._known: dict[str, list[tuple[str, int]]] = {}
+        self._models: dict[str, ModelUse] = {}
         self._taken = 0
         # The plan that the last stored summary tells.
         self.plan: Plan | None = None
@@ -37,7 +33,7 @@ class SummaryMaker:
     def copy(self) -> SummaryMaker:
         """Returns one that has looked at the same events."""
         copied = SummaryMaker()
-        vars(copied).update(vars(self), _clock=self._clock.copy(), _records=[*self._records])
+        vars(copied).update(vars(self), _clock=self._clock.copy())
         return copied
 
     def look(
@@ -53,11 +49,11 @@ class SummaryMaker:
     def summary(
         self, run: Run, events: Sequence[e.Event], new: Sequence[e.Event] = ()
     ) -> RunSummary:
-        """Returns the summary of a run after these events and the new ones, without models."""
+        """Returns the summary of a run after these events and the new ones."""
         # The stored events count for good, the new ones for now: they may not be stored.
         some, self._taken = events[self._taken :], len(events)
         self._clock.take(some)
-        self._records += _records(some)
+        self._models = _used(self._models, some)
         clock = self._clock.copy() if new else self._clock
         clock.take(new)
         status, steps = run.status, Steps.of(run.steps).index
@@ -87,51 +83,22 @@ class SummaryMaker:
             working=not status.over and (planning or bool(run.calls_open)),
             figures=figures,
             calls=calls_of(run) if status.over else {},
+            models=_used(self._models, new),
         )
 
-    async def with_models(
-        self,
-        summary: RunSummary,
-        new: Sequence[e.Event],
-        values: Sequence[Json | Content],
-        get: Callable[[str], Awaitable[Json]],
-    ) -> RunSummary:
-        """Returns the summary with the calls of models; `values` are stored with the new events."""
-        fresh = _records(new)
-        records = [*self._records, *fresh]
-        if not records:
-            return summary
-        brought = dict(map(content_of, values)) if fresh else {}
-        calls, tokens = Counter[str](), Counter[str]()
-        for record in records:
-            if record not in self._known:
-                try:
-                    text = brought.get(record)
-                    found = Content(record, text).value() if text is not None else await get(record)
-                except JournalDamaged:
-                    found = None  # the plan counts without it
-                self._known[record] = _model_calls(found)
-            for model, spent in self._known[record]:
-                calls[model] += 1
-                tokens[model] += spent
-        models = {name: ModelUse(calls[name], tokens[name]) for name in calls}
-        return replace(summary, models=models)
 
-
-def _records(events: Sequence[e.Event]) -> list[str]:
-    """Returns the hashes of what models were asked and said."""
-    bodies = (event.body for event in events)
-    planned = (each for each in bodies if isinstance(each, e.Triaged | e.PlanProposed))
-    return [each.record for each in planned if each.record]
-
-
-def _model_calls(record: Json) -> list[tuple[str, int]]:
-    """Returns the model and the tokens of each exchange of a record."""
-    exchanges = (
-        [each for each in record if isinstance(each, dict)] if isinstance(record, list) else []
-    )
-    found = ((str(each.get("model") or ""), each.get("tokens")) for each in exchanges)
-    return [(model, tokens if isinstance(tokens, int) else 0) for model, tokens in found]
+def _used(models: dict[str, ModelUse], events: Sequence[e.Event]) -> dict[str, ModelUse]:
+    """Returns how often models were asked for plans, after these events too."""
+    bodies = (each.body for each in events)
+    planned = [each for each in bodies if isinstance(each, _PLANNING) and each.models]
+    if not planned:
+        return models
+    used = {**models}
+    for body in planned:
+        for name, (calls, tokens) in body.models.items():
+            known = used.get(name, ModelUse(0, 0))
+            used[name] = ModelUse(known.calls + calls, known.tokens + tokens)
+    return used
 
 
 class CallTimings:

@@ -230,7 +230,7 @@ class RunFinished(EventBody, frozen=True, kw_only=True):
 
 
 class Triaged(EventBody, frozen=True, kw_only=True):
-    """Triage decided what a request needs."""
+    """Triage decided what a request needs; `models` counts calls and tokens of each model."""
 
     decision: planning.TriageDecision
     reason: ShownField = ""
@@ -238,6 +238,7 @@ class Triaged(EventBody, frozen=True, kw_only=True):
     tokens: Count = 0
     cost: str = ""
     record: str = ""
+    models: dict[str, tuple[Count, Count]] = {}
 
 
 class PrefetchStarted(EventBody, frozen=True, kw_only=True):
@@ -267,6 +268,7 @@ class PlanningFailed(EventBody, frozen=True, kw_only=True):
     tokens: Count = 0
     cost: str = ""
     record: str = ""
+    models: dict[str, tuple[Count, Count]] = {}
 
 
 class PlanProposed(EventBody, frozen=True, kw_only=True):
@@ -290,6 +292,7 @@ class PlanProposed(EventBody, frozen=True, kw_only=True):
     tokens: Count = 0
     cost: str = ""
     record: str = ""
+    models: dict[str, tuple[Count, Count]] = {}
     templates: dict[str, Plan] = {}
     earlier: dict[str, str] = {}
     restores: Count = 0

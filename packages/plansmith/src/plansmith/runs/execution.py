@@ -210,7 +210,7 @@ class RunExecution:
                     past = await self._intake.past()
                     await active.executor.execute()
                     if journal.run.phase.over:
-                        past.learn((await journal.summary()).calls)
+                        past.learn(journal.summary().calls)
                     if active.executor.leaves and not journal.run.paused:
                         return True
                     idle = True
@@ -280,7 +280,7 @@ class RunExecution:
             return unit is not None and callees.is_read(unit)
 
         await conclude(journal, is_read=is_read, acting=acting, reason=outcome.reason)
-        past.learn((await journal.summary()).calls)
+        past.learn(journal.summary().calls)
         return False
 
     def leave_all(self) -> None:

@@ -93,7 +93,7 @@ class Journals:
         if journal.damage is not None and isinstance(self.store, SummaryStore):
             # Lists read a journal again that is longer than its summary, and so tell of the damage.
             with suppress(errors.JournalError, errors.Misconfigured):
-                await self.store.keep_summaries([(journal.last, await journal.summary())])
+                await self.store.keep_summaries([(journal.last, journal.summary())])
         return journal
 
     async def current(self, run_id: str) -> Journal:
@@ -161,7 +161,7 @@ class Journals:
             run = Run(id=run_id, phase=over, reason=text, damage=text)
             return run, RunSummary(run_id, 0, over, reason=text, damage=text)
         run = await self.owners.marked(with_ready_steps(journal.run))
-        return run, replace(await journal.summary(), interrupted=run.interrupted)
+        return run, replace(journal.summary(), interrupted=run.interrupted)
 
     async def events(
         self, run_id: str, *, after: int = 0, follow: bool = False

@@ -273,6 +273,11 @@ def _costs(planned: Planned) -> dict[str, Any]:
     costs: dict[str, Any] = {**spending(planned.metrics.usage)}
     if planned.exchanges:
         costs["record"] = content_of([*planned.exchanges]).digest
+        costs["models"] = models = dict[str, tuple[int, int]]()
+        for each in planned.exchanges:
+            name, tokens = str(each.get("model") or ""), each.get("tokens")
+            calls, spent = models.get(name, (0, 0))
+            models[name] = calls + 1, spent + (tokens if isinstance(tokens, int) else 0)
     return costs
 
 

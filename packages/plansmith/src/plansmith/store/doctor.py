@@ -96,7 +96,7 @@ async def _diagnose_runs(store: _Examined, *, sample: int | None) -> list[Findin
     wrong: list[tuple[int, RunSummary]] = []
     for stored in reversed(some):
         try:
-            found = await (await _verified(store, stored.run)).summary()
+            found = (await _verified(store, stored.run)).summary()
         except PlansmithError as error:
             damaged.append(_finding_of(f"run {stored.run}", error))
             continue
