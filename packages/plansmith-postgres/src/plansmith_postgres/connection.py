@@ -19,7 +19,7 @@ from plansmith.errors import (
 )
 from plansmith.plan.sentence import Sentence
 from plansmith.store.commit import closed
-from plansmith.store.sql import TABLES, VERSION, refuse_other_version
+from plansmith.store.sql import VERSION, refuse_other_version, tables
 
 _T = TypeVar("_T")
 SCHEMA: Final = "plansmith"
@@ -237,7 +237,7 @@ async def prepare_postgres(connection: Any) -> None:
                 schema = await _value(connection, "SHOW search_path")
                 await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
                 await connection.execute(_VERSIONS)
-                await connection.execute(TABLES.format(**_IN_POSTGRES))
+                await connection.execute(";".join(tables(_IN_POSTGRES)))
                 await connection.execute("INSERT INTO migration VALUES (%s)", [VERSION])
     finally:
         if not connection.closed:

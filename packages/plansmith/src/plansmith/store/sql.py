@@ -6,6 +6,7 @@ Parameters are written `:name`. Tables have no schema prefix: the connection set
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from plansmith.errors import Misconfigured
@@ -48,89 +49,14 @@ VERSION: Final = 1
 COLUMNS: Final = "number, at, by, type, hash, body"
 SUMMARY_COLUMNS: Final = "number, day, tokens, cost, planning, body"
 RECORD_COLUMNS: Final = "kind, name, version, body, label, place, state, run, hash"
-# One text for all databases. `last` tells a journal whose end was lost from a whole one,
-# `tally.runs` how many runs there should be, and `counter.position` is never smaller than a
-# position that was given, so that none comes twice. What was hashed of an event is in its row:
-# `at` is a time in UTC, `by` and `body` are JSON. A summary has what lists and sums need of a run
-# as of event `number`; an open run may have newer events. `claims` and `processes` tell who
-# executes which run, and who lives; every claim gets a higher term. `records` are named JSON
-# documents, each with a version: templates, schedules, conversations, tokens.
-TABLES: Final = """
-    CREATE TABLE runs (
-        {id},
-        name text NOT NULL UNIQUE,
-        last integer NOT NULL,
-        status text NOT NULL DEFAULT ''
-    ){half_full};
-    CREATE INDEX runs_status ON runs (status, id);
-    CREATE TABLE tally (runs integer NOT NULL);
-    INSERT INTO tally VALUES (0);
-    CREATE TABLE counter (position bigint NOT NULL){tenth_full};
-    INSERT INTO counter VALUES (0);
-    CREATE TABLE events (
-        position {position} PRIMARY KEY,
-        run text NOT NULL,
-        number integer NOT NULL,
-        at text NOT NULL,
-        by text NOT NULL,
-        type text NOT NULL,
-        hash text NOT NULL,
-        body text NOT NULL
-    );
-    CREATE UNIQUE INDEX events_number ON events (run, number);
-    CREATE TABLE contents (hash text PRIMARY KEY, day text NOT NULL, body text NOT NULL){no_rowid};
-    CREATE TABLE summaries (
-        run integer PRIMARY KEY,
-        number integer NOT NULL,
-        day text NOT NULL,
-        tokens bigint NOT NULL,
-        cost text NOT NULL,
-        planning text,
-        body text NOT NULL
-    );
-    CREATE INDEX summaries_day ON summaries (day, cost, tokens);
-    CREATE INDEX summaries_planned ON summaries (run) WHERE planning IS NOT NULL;
-    CREATE TABLE claims (
-        run text PRIMARY KEY, owner text NOT NULL, term bigint NOT NULL
-    ){no_rowid};
-    CREATE TABLE processes (
-        name text PRIMARY KEY,
-        machine text NOT NULL,
-        pid integer NOT NULL,
-        kind text NOT NULL,
-        version text NOT NULL,
-        lease_s double precision NOT NULL,
-        beats bigint NOT NULL,
-        seen double precision NOT NULL
-    ){no_rowid};
-    {terms};
-    CREATE TABLE records (
-        kind text NOT NULL,
-        name text NOT NULL,
-        version integer NOT NULL,
-        label text NOT NULL,
-        place text NOT NULL,
-        state text NOT NULL,
-        run text NOT NULL,
-        hash text NOT NULL,
-        body text NOT NULL,
-        PRIMARY KEY (kind, name)
-    ){no_rowid};
-    CREATE INDEX records_label ON records (kind, label, place, name);
-    CREATE INDEX records_state ON records (kind, state, place, name);
-    CREATE INDEX records_run ON records (run) WHERE run <> '';
-    CREATE TABLE set_aside (
-        {id},
-        run text NOT NULL,
-        number integer NOT NULL,
-        type text NOT NULL,
-        at text NOT NULL,
-        by text NOT NULL,
-        hash text NOT NULL,
-        body text NOT NULL
-    );
-    CREATE INDEX set_aside_run ON set_aside (run);
-"""
+
+
+def tables(dialect: Mapping[str, str]) -> list[str]:
+    """Returns the statements that make the tables of a store; `dialect` fills the braces."""
+    text = Path(__file__).with_name("tables.sql").read_text(encoding="utf-8")
+    lines = (each for each in text.splitlines() if not each.startswith("--"))
+    return [each for each in "\n".join(lines).format(**dialect).split(";") if each.strip()]
+
 
 # Journals. The event before comes too: it has the hash that the first one follows.
 EVENTS: Final = f"""

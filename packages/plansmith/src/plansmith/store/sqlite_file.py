@@ -23,7 +23,7 @@ from plansmith.errors import (
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import SUFFIXES, hold, release
 from plansmith.store.rows import DOCTOR
-from plansmith.store.sql import TABLES, VERSION, refuse_other_version
+from plansmith.store.sql import VERSION, refuse_other_version, tables
 
 # "PLNS": distinguishes our files from those of other programs.
 APPLICATION_ID: Final = 0x504C4E53
@@ -178,7 +178,7 @@ def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
         refuse_other_version(str(path), version)
         if version == 0:
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            for statement in filter(str.strip, TABLES.format(**_IN_SQLITE).split(";")):
+            for statement in tables(_IN_SQLITE):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {VERSION}")
 
