@@ -292,7 +292,6 @@ class _Fold:
 
     def run_started(self, event: e.Event, body: e.RunStarted) -> None:
         self._check_hash(event, body.hash)
-        self.steps.drop_index()
         replanned = self.run.phase is RunStatus.REPLANNING
         self._set(
             phase=RunStatus.RUNNING,

@@ -286,10 +286,6 @@ class Steps(dict[str, StepState]):
                 self._index.add(name, step)
         return self._index
 
-    def drop_index(self) -> None:
-        """Drops the index, which nobody asks for while steps run and no question is open."""
-        self._index = None
-
     def __setitem__(self, name: str, step: StepState) -> None:
         if self._index is not None:
             if name in self:
