@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
 
 from plansmith.store.commit import Append
@@ -27,78 +28,18 @@ def for_postgres(statement: str) -> str:
 
 
 _SUMS: Final = ", ".join(f"sum.{each}" for each in SUMMARY_COLUMNS.split(", "))
-# Who inserts the first event of a unit has won: the server's primary
-# keys decide, and the rest of the unit and its values follow only then. Who executes a run must
-# still have its claim, whose row is locked: a claim at the same time comes before or after. All
-# begins with the counter, which a writer holds until its commit: positions grow in the order of
-# commits, and two writers cannot wait for each other.
-APPEND: Final = f"""
-    WITH taken AS (
-        UPDATE counter SET position = position + %(count)s
-        RETURNING position - %(count)s AS position
-    ), unit AS (
-        SELECT * FROM unnest(
-            %(runs)b::text[], %(lasts)b::int[], %(befores)b::text[], %(places)b::int[],
-            %(numbers)b::int[], %(ats)b::text[], %(bys)b::text[], %(types)b::text[],
-            %(hashes)b::text[], %(bodies)b::text[], %(statuses)b::text[], %(terms)b::bigint[]
-        ) AS unit (name, last, before, place, {COLUMNS}, status, term)
-    ), held AS (
-        SELECT name FROM unit CROSS JOIN taken
-        JOIN claims ON claims.run = unit.name AND claims.term = unit.term FOR SHARE OF claims
-    ), allowed AS (
-        SELECT * FROM unit WHERE term = 0 OR name IN (SELECT name FROM held)
-    ), made AS (
-        INSERT INTO runs (name, last, status)
-        SELECT name, last, status FROM allowed CROSS JOIN taken WHERE number = 1 ORDER BY name
-        ON CONFLICT (name) DO NOTHING RETURNING id, name
-    ), following AS (
-        SELECT id, name FROM made
-        UNION ALL
-        SELECT runs.id, name FROM allowed AS unit JOIN runs USING (name)
-        JOIN events AS head
-            ON head.run = name AND head.number = unit.number - 1 AND head.hash = unit.before
-    ), opened AS (
-        INSERT INTO events (position, run, {COLUMNS})
-        SELECT position + place, name, {COLUMNS}
-        FROM unit JOIN following USING (name) CROSS JOIN taken ORDER BY id
-        ON CONFLICT DO NOTHING RETURNING run
-    ), won AS (
-        SELECT name, id, last, number, status FROM unit JOIN following USING (name)
-        WHERE name IN (SELECT run FROM opened)
-    ), ended AS (
-        UPDATE runs SET last = won.last, status = won.status
-        FROM won WHERE runs.id = won.id AND won.number > 1
-    ), summed AS (
-        INSERT INTO summaries (run, {SUMMARY_COLUMNS})
-        SELECT id, {_SUMS} FROM unnest(
-            %(sum_runs)b::text[], %(sum_numbers)b::int[], %(sum_days)b::text[],
-            %(sum_tokens)b::bigint[], %(sum_costs)b::text[], %(sum_plannings)b::text[],
-            %(sum_bodies)b::text[]
-        ) AS sum (name, {SUMMARY_COLUMNS}) JOIN won USING (name) ORDER BY id
-        {SUM_UP_AGAIN}
-    ), counted AS (
-        UPDATE tally SET runs = runs + (SELECT count(*) FROM made)
-        WHERE EXISTS (SELECT FROM made)
-    ), completed AS (
-        INSERT INTO events (position, run, {COLUMNS})
-        SELECT position + place, name, rest.number, at, by, type, hash, body FROM unnest(
-            %(rest_runs)b::text[], %(rest_places)b::int[],
-            %(rest_numbers)b::int[], %(rest_ats)b::text[], %(rest_bys)b::text[],
-            %(rest_types)b::text[], %(rest_hashes)b::text[], %(rest_bodies)b::text[]
-        ) AS rest (name, place, {COLUMNS}) JOIN won USING (name) CROSS JOIN taken
-        ORDER BY id, rest.number
-    ), kept AS (
-        INSERT INTO contents (hash, day, body)
-        SELECT DISTINCT ON (hash) hash, %(day)s, body FROM unnest(
-            %(value_runs)b::text[], %(value_hashes)b::text[], %(values)b::text[]
-        ) AS new (name, hash, body) CROSS JOIN taken
-        WHERE name IS NULL OR name IN (SELECT name FROM won) ORDER BY hash
-        {PUT_AGAIN}
+APPEND: Final = (
+    Path(__file__)
+    .with_name("append.sql")
+    .read_text(encoding="utf-8")
+    .format(
+        columns=COLUMNS,
+        summary_columns=SUMMARY_COLUMNS,
+        sums=_SUMS,
+        sum_up_again=SUM_UP_AGAIN,
+        put_again=PUT_AGAIN,
     )
-    SELECT name, pg_notify(current_schema(), last || ' ' || left(name, 1000)) IS NOT NULL FROM won
-    UNION ALL
-    SELECT name, false FROM unit WHERE term > 0 AND name NOT IN (SELECT name FROM held)
-"""  # noqa: S608 - constants
+)
 HASH: Final = "SELECT hash FROM events WHERE run = %s AND number = %s"
 
 

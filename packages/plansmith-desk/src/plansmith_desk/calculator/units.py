@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from plansmith.errors import ToolFailed
@@ -41,71 +42,6 @@ micro µ -6, micro μ -6, micro u -6, nano n -9, pico p -12
 _DATA: Final = "exa E 18, peta P 15, tera T 12, giga G 9, mega M 6, kilo k 3, kilo K 3"
 _BINARY: Final = "kibi Ki 1, mebi Mi 2, gibi Gi 3, tebi Ti 4, pebi Pi 5, exbi Ei 6"
 
-# What it measures, its names (+: with prefixes such as k and milli), what one of it is, and from
-# where it is counted.
-_TABLE: Final = """
-length + m metre meter = 1
-length in inch inches = 0.0254
-length ft foot feet = 0.3048
-length yd yard = 0.9144
-length mi mile = 1609.344
-length nmi nautical_mile = 1852
-length au astronomical_unit = 149597870700
-length ly light_year = 9460730472580800
-mass + g gram gramme = 1/1000
-mass t tonne metric_ton = 1000
-mass lb lbs pound = 0.45359237
-mass oz ounce = 0.45359237/16
-mass st stone = 0.45359237*14
-mass short_ton = 0.45359237*2000
-mass long_ton = 0.45359237*2240
-mass ct carat = 1/5000
-time + s sec second = 1
-time min minute = 60
-time h hr hour = 3600
-time d day = 86400
-time wk week = 604800
-time julian_year = 31557600
-data + B byte = 1
-data + b bit = 1/8
-data rate + bps = 1/8
-area ha hectare = 10000
-area acre = 4046.8564224
-volume + L l litre liter = 1/1000
-volume gal gallon = 0.003785411784
-volume qt quart = 0.003785411784/4
-volume pint = 0.003785411784/8
-volume cup = 0.003785411784/16
-volume fl_oz fluid_ounce = 0.003785411784/128
-volume tbsp tablespoon = 0.003785411784/256
-volume tsp teaspoon = 0.003785411784/768
-volume imperial_gallon = 0.00454609
-volume imperial_pint = 0.00454609/8
-volume imperial_fl_oz = 0.00454609/160
-speed mph = 1609.344/3600
-speed kmh kph = 1000/3600
-speed kn knot = 1852/3600
-frequency + Hz hertz = 1
-force + N newton = 1
-force lbf = 4.4482216152605
-energy + J joule = 1
-energy + Wh = 3600
-energy + cal calorie = 4.184
-energy BTU btu = 1055.05585262
-power + W watt = 1
-power hp horsepower = 745.69987158227022
-pressure + Pa pascal = 1
-pressure + bar = 100000
-pressure atm = 101325
-pressure psi = 4.4482216152605/0.00064516
-pressure mmHg = 133.322387415
-temperature K kelvin = 1
-temperature °C C celsius degC deg_C degrees_celsius = 1 + 273.15
-temperature °F F fahrenheit degF deg_F degrees_fahrenheit = 5/9 + 459.67*5/9
-temperature R rankine = 5/9
-number % percent = 1/100
-number dozen = 12
-"""
 _UNCERTAIN: Final = {
     "ton": "write tonne (1,000 kg), short_ton (2,000 lb) or long_ton (2,240 lb)",
     "year": "years differ in length: use time.add and time.difference, or julian_year (365.25 d)",
@@ -196,7 +132,8 @@ def _by_name(name: str) -> Unit:
 @cache
 def _known() -> dict[str, Unit]:
     found: dict[str, Unit] = {}
-    for line in _TABLE.strip().splitlines():
+    text = Path(__file__).with_name("units.txt").read_text(encoding="utf-8")
+    for line in text.splitlines()[1:]:
         left, _, right = line.partition(" = ")
         kind = next(kind for kind in sorted(_KINDS, key=len, reverse=True) if left.startswith(kind))
         names = left.removeprefix(kind).split()
