@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from plansmith import Plan, Plansmith
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
+from plansmith.formats.dialect import dialect
 from plansmith.testing import Answer, ScriptedModel
 from plansmith_compat import openmanus
 from plansmith_compat.openmanus import PlanningFlow, PlanningTool, PlanStepStatus
@@ -449,36 +450,6 @@ def test_what_says_nothing_is_told_and_what_is_no_plan_is_none() -> None:
         assert not DIALECT.recognises(value)
 
 
-def test_what_openmanus_cannot_hold_is_told_when_a_plan_is_written() -> None:
-    native = Plan.model_validate(
-        {
-            "goal": "g",
-            "thought": "t",
-            "steps": [
-                {"id": "look", "tool": "weather", "inputs": {"city": "Oslo"}},
-                {"id": "think", "agent": "researcher", "task": "why {{look.text}}", "title": "x"},
-                {"id": "ask", "question": "sure?"},
-                {
-                    "id": "all",
-                    "over": {"$from": "look"},
-                    "each": {"agent": "a", "task": "{{item}}"},
-                },
-                {"id": "week", "template": "weekly"},
-                {"id": "off", "agent": "a", "task": "never", "disabled": True},
-                {"id": "end", "instruction": "Tell {{think}}"},
-            ],
-        }
-    )
-    writing = DIALECT.write(native, None)
-    assert {each.step for each in writing.lost} >= set(native.by_id)
-    again = DIALECT.read(writing.value)
-    assert again.plan is not None
-    assert again.problems == ()
-    assert len(again.plan.steps) == 6
-    assert again.plan.by_id["s2"].to_json()["task"] == "why {{s1.text}}"
-    assert DIALECT.write(again.plan, None).value == writing.value
-
-
 def test_calls_are_words_in_which_data_stays_data() -> None:
     inputs = {
         "city": {"$literal": "Oslo"},
@@ -491,3 +462,5 @@ def test_calls_are_words_in_which_data_stays_data() -> None:
     written: Any = DIALECT.write(Plan.model_validate(value), None).value
     text = 'Call mail with {"city": "Oslo", "body": {"$literal": "{{s1}}"}, "all": [1]}'
     assert written["steps"][1] == text
+    stored: Any = dialect("jmanus").write(Plan.model_validate(value), None).value
+    assert stored["steps"][1]["stepRequirement"] == f"[DEFAULT_AGENT] {text}"
