@@ -28,7 +28,7 @@ SHAPES: dict[str, Shape] = {
     "jmanus": ("spring", lambda plan: write_as("jmanus", plan)),
     "deepresearch": ("spring", lambda plan: write_as("deepresearch", plan)),
 }
-AGENTS = ["researcher", "coder", "sql_writer", "BROWSER_AGENT"]
+AGENTS = ["researcher", "coder", "analyst", "sql_writer", "BROWSER_AGENT"]
 WORDS = TEXT.filter(lambda text: bool(text.strip()))
 
 

@@ -248,9 +248,12 @@ async def test_one_agent_a_list_or_a_table_of_agents(scripted: Script) -> None:
 async def test_agents_of_a_list_answer_to_their_names_and_numbers(scripted: Script) -> None:
     first, second = Worker("finder"), Worker("coder", "coded")
     model = scripted(made("go"), "fine")
-    flow = PlanningFlow([first, second], executors=["agent_1"], model=model)
+    flow = PlanningFlow([first, second], executors=["agent_1"], tools=[1], model=model)
     assert (await flow.execute("do it")).startswith("coded\n")
     assert flow.primary_agent is flow.get_executor("AGENT_0") is first
+    assert (list(flow.agents), flow.executor_keys) == (["agent_0", "agent_1"], ["agent_1"])
+    assert flow.get_agent("agent_1") is flow.get_agent("coder") is second
+    assert (flow.get_agent("nobody"), flow.tools) == (None, [1])
     other = PlanningFlow([first, second], executors=["gone"], primary_agent_key="coder")
     assert other.primary_agent is other.get_executor() is second
 
