@@ -247,9 +247,13 @@ def reply_of(steps: Sequence[AnyStep], run: Run) -> str:
 
 def schema() -> dict[str, Json]:
     """Returns the JSON Schema of a SAGE plan in an object, since many decoders need one."""
-    fields: dict[str, Json] = {"type": choice("tool", "reply"), "name": TEXT}
-    step = closed(fields | {"arguments": {"type": "object"}, "text": TEXT}, ["type"])
-    return dialect.plan_schema("SAGE plan", {"steps": listed(step)})
+    fields: dict[str, Json] = {
+        "type": choice("tool", "reply"),
+        "name": TEXT,
+        "arguments": {"type": "object"},
+        "text": TEXT,
+    }
+    return dialect.plan_schema("SAGE plan", {"steps": listed(closed(fields, ["type"]))})
 
 
 _PROMPT: Final = files("plansmith_compat.sage") / "prompts" / "sage.md"
