@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -16,21 +17,26 @@ MAKERS = ("Sentence", "own_text")
 # Errors of the command line: what is wrong, and what helps.
 ERRORS = ("wrong", "refused")
 ENTRY = re.compile(r'^msgid (".*")\nmsgstr (".*")$', re.MULTILINE)
+CALL = re.compile(rf"\b({'|'.join((*MAKERS, *ERRORS))})\(")
 FIELD = re.compile(r"\{(\w+)\}")
 HEAD = 'msgid ""\nmsgstr "Language: zh\\nContent-Type: text/plain; charset=UTF-8\\n"\n'
 
 
+@cache
+def calls_in(path: Path) -> list[tuple[str, ast.Call]]:
+    """Return the calls of a module that say a sentence, each with the name of what makes it."""
+    text = path.read_text(encoding="utf-8")
+    nodes = ast.walk(ast.parse(text)) if CALL.search(text) else ()
+    calls = [node for node in nodes if isinstance(node, ast.Call) and node.args]
+    named = ((getattr(e.func, "attr", getattr(e.func, "id", "")), e) for e in calls)
+    return [(name, each) for name, each in named if name in (*MAKERS, *ERRORS)]
+
+
 def said_in(path: Path) -> Iterator[str]:
     """Yield every sentence that a module says as a literal."""
-    text = path.read_text(encoding="utf-8")
-    if not any(maker in text for maker in (*MAKERS, *ERRORS)):
-        return
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Call) and node.args:
-            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            said = node.args[:1] if name in MAKERS else node.args[:2] if name in ERRORS else ()
-            for each in said:
-                yield from _literals(each)
+    for name, call in calls_in(path):
+        for each in call.args[: 1 if name in MAKERS else 2]:
+            yield from _literals(each)
 
 
 def _literals(node: ast.expr) -> Iterator[str]:

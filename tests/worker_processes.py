@@ -26,14 +26,15 @@ TOOLS = '''
 import asyncio, os
 from pathlib import Path
 from plansmith import tool
+from plansmith.ports import Call
 
 HERE = Path(os.environ["HERE"])
 
 @tool(effect="write")
-async def act(name: str, seconds: float = 0.0) -> str:
+async def act(name: str, call: Call, seconds: float = 0.0) -> str:
     """Act; take some seconds, or wait for a file."""
     with (HERE / "effects").open("a") as file:
-        file.write(f"{name} {os.getpid()}\\n")
+        file.write(f"{name} {os.getpid()} {call.key}\\n")
     if seconds:
         await asyncio.sleep(seconds)
     while not (seconds or (HERE / "go").exists() or (HERE / f"go-{name}").exists()):
@@ -142,6 +143,11 @@ class Workers:
     def doers(self) -> set[int]:
         """The processes that acted."""
         return {int(line.split()[1]) for line in self._lines()}
+
+    @property
+    def keys(self) -> list[str]:
+        """The key of each call."""
+        return [line.split()[2] for line in self._lines()]
 
     def _lines(self) -> Sequence[str]:
         file = self.folder / "effects"

@@ -183,7 +183,7 @@ MUTATIONS: Mapping[str, Plant] = {
 def planted(name: str) -> Generator[None]:
     """Plants a bug inside the block."""
     owner, attribute, value = MUTATIONS[name]()
-    getattr(owner, attribute)  # one of another name would plant nothing
+    assert hasattr(owner, attribute), f"{name}: there is no {attribute} any more"
     missing = object()
     before = vars(owner).get(attribute, missing)
     setattr(owner, attribute, value)

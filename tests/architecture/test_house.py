@@ -154,12 +154,14 @@ def lines(package: Path) -> int:
 
 
 def public_names(package: Path) -> list[str]:
-    """What a package and its folders offer: the names of every `__all__`."""
+    """What a package and its folders offer: `__all__`, or what they import under its own name."""
     found: list[str] = []
     for path in source(package).rglob("__init__.py"):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 found += ast.literal_eval(node.value)
+            elif isinstance(node, ast.ImportFrom):
+                found += [each.name for each in node.names if each.asname == each.name]
     return found
 
 

@@ -251,8 +251,8 @@ def is_slow(found: Found, text: Callable[[int], str]) -> bool:
     if any(_is_over(found, text(letters), EXPONENTIAL) for letters in few):
         return True
     short, long = text(LONGEST // 8), text(LONGEST // 2)
-    # In cubic time the short text takes a minute: a shorter one shows it.
-    if any(_is_over(found, each, HELD_UP) for each in (text(LONGEST // 32), short)):
+    # In cubic time the short text takes a minute: shorter ones show it.
+    if any(_is_over(found, text(LONGEST // part), HELD_UP) for part in (32, 24, 16, 8)):
         return True
     if not _is_over(found, short, QUICK):
         return False  # even in quadratic time, the longest text takes 64 times as long

@@ -215,6 +215,10 @@ def test_a_run_of_all_tests_prints_what_it_installs_and_only_root_installs_packa
     for line in checkout.called().splitlines():
         if "pytest" not in line:
             assert line in done.stderr, "it was run and not printed"
+    programs = re.findall(r"^(?:-m )?(\S*tests[./]\S+)$", checkout.called(), re.MULTILINE)
+    assert programs
+    for each in programs:
+        assert (ROOT / each.removesuffix(".py").replace(".", "/")).with_suffix(".py").is_file()
     *_, tests = checkout.called().splitlines()
     assert tests.startswith("-m pytest --strict-skips -n 3 --dist worksteal --durations 10 ")
 

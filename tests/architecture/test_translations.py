@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-from functools import cache
 from pathlib import Path
 
-import pytest
-from scripts.translations import problems
+from scripts.translations import ERRORS, FIELD, calls_in, problems
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [path for path in ROOT.glob("packages/*/src/**/*.py") if "locale" not in path.parts]
-FIELD = re.compile(r"\{(\w+)\}")
-
-
-@pytest.fixture(autouse=True)
-def _parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ast, "parse", cache(ast.parse))
 
 
 def test_every_sentence_gives_the_fields_of_its_text_and_has_its_translation() -> None:
@@ -27,18 +18,11 @@ def test_every_sentence_gives_the_fields_of_its_text_and_has_its_translation() -
     codes = json.loads(next(ROOT.glob("packages/plansmith/src/**/sentences.json")).read_text())
     faults = []
     for path in SOURCES:
-        source = path.read_text(encoding="utf-8")
-        if not re.search(r"\b(Sentence|own_text|wrong|refused)\(", source):
-            continue
-        for node in ast.walk(ast.parse(source)):
-            if not (isinstance(node, ast.Call) and node.args):
-                continue
-            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        for name, node in calls_in(path):
             text = getattr(node.args[0], "value", None)
             given = {each.arg for each in node.keywords}
-            given -= {"hint"} if name in ("wrong", "refused") else set()  # errors of commands
-            makers = ("Sentence", "own_text", "wrong", "refused")
-            if name not in makers or not isinstance(text, str) or None in given:
+            given -= {"hint"} if name in ERRORS else set()
+            if not isinstance(text, str) or None in given:
                 continue
             if given != set(FIELD.findall(codes.get(text, text))):
                 faults.append(f"{path.relative_to(ROOT)}:{node.lineno}: {text}")

@@ -1,6 +1,6 @@
 """A process that keeps the schedules of a store on a clock sixty times as fast as the world's.
 
-python -m tests.crash.scheduler STORE SERVICE ZERO CALLS never|claim|create|call
+python -m tests.crash.scheduler STORE FOLDER ZERO CALLS never|claim|create|call
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tests.crash.halting import halting_store
+from tests.crash.worker import Service
 
-from plansmith import Effect, Plan, ToolSpec
+from plansmith import Plan
 from plansmith.app import Plansmith
 from plansmith.plan.data import Json
 from plansmith.plan.schedules import Fire, FireState
 from plansmith.ports import Call, Record
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-PLAN = Plan.model_validate({"goal": "mark", "steps": [{"id": "m", "tool": "mark"}]})
+STEP = {"id": "m", "tool": "keyed", "inputs": {"name": "m"}}
+PLAN = Plan.model_validate({"goal": "act", "steps": [STEP]})
 
 
 class FastClock:
@@ -48,41 +50,26 @@ def claims(records: Sequence[Record]) -> bool:
     return any(each.state is FireState.CLAIMED for each in fires)
 
 
-class Service:
-    """The world outside: one line a call."""
-
-    def __init__(self, path: Path, *, dies: bool = False) -> None:
-        self.path = path
-        self.dies = dies
-
-    async def tools(self) -> list[ToolSpec]:
-        return [ToolSpec(name="mark", effect=Effect.WRITE, idempotent=True)]
+class Dying(Service):
+    """A service whose caller is killed once it has acted."""
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.write(descriptor, f"{call.key}\n".encode())
-        os.close(descriptor)
-        if self.dies:
-            os.kill(os.getpid(), signal.SIGKILL)
+        await super().call(tool, arguments, call)
+        os.kill(os.getpid(), signal.SIGKILL)
         return None
 
 
-def called(service: Path) -> int:
-    return len(service.read_text().split()) if service.exists() else 0
-
-
-async def main(store: str, service: Path, zero: float, calls: int, when: str) -> None:
+async def main(store: str, folder: Path, zero: float, calls: int, when: str) -> None:
     """Keep the schedules until the service was called so often, by whomever."""
     halting = halting_store(store)
     if when == "claim":
         halting.halt(write="put_records", only=claims)
     elif when == "create":
         halting.halt(only=lambda events: events[0].number == 1)
-    smith = Plansmith(
-        tools=[Service(service, dies=when == "call")], store=halting, clock=FastClock(zero)
-    )
+    service = Dying(folder) if when == "call" else Service(folder)
+    smith = Plansmith(tools=[service], store=halting, clock=FastClock(zero))
     keeping = asyncio.ensure_future(smith.schedules.keep())
-    while called(service) < calls:
+    while len(service.calls) < calls:
         await asyncio.wait([keeping], timeout=0.02)
     keeping.cancel()
     await smith.schedules.carried()
@@ -90,5 +77,5 @@ async def main(store: str, service: Path, zero: float, calls: int, when: str) ->
 
 
 if __name__ == "__main__":
-    _, store, service, zero, calls, when = sys.argv
-    asyncio.run(main(store, Path(service), float(zero), int(calls), when))
+    _, store, folder, zero, calls, when = sys.argv
+    asyncio.run(main(store, Path(folder), float(zero), int(calls), when))

@@ -16,36 +16,20 @@ import pytest
 from tests.crash.test_several_servers import Machine, started
 from tests.worker_processes import Workers
 
-from plansmith import Plan, tool
+from plansmith import Plan
 from plansmith.app import Plansmith
 from plansmith.plan.timing import Timing
-from plansmith.ports import Call
 from plansmith.store.doctor import diagnose, verify
 
 ROOT = Path(__file__).parents[2]
 SEED = int(os.environ.get("PLANSMITH_SEED", "12"))
 TURNS, MANY_TURNS = 10, 6000
-# The world outside: one line a call, there before the call returns.
-TOOLS = '''
-import os, time
-from plansmith import tool
-from plansmith.ports import Call
-
-@tool(effect="write")
-def mark(name: str, call: Call) -> str:
-    """Leave a mark."""
-    handle = os.open(os.environ["HERE"] + "/effects", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.write(handle, f"{call.key}\\n".encode())
-    os.close(handle)
-    time.sleep(0.05)
-    return name
-'''
 STEPS: list[dict[str, Any]] = [
     {
         "id": f"s{number}",
         "kind": "tool",
-        "tool": "mark",
-        "inputs": {"name": f"n{number}"},
+        "tool": "act",
+        "inputs": {"name": f"n{number}", "seconds": 0.05},
         "after": [f"s{number - 1}"] if number else [],
     }
     for number in range(4)
@@ -59,7 +43,6 @@ class Story(Workers):
     """The processes, the file of effects, and the dice."""
 
     def __init__(self, folder: Path, seed: int) -> None:
-        (folder / "tools.py").write_text(TOOLS)
         (folder / "plan.json").write_text(PLAN.model_dump_json(exclude_defaults=True))
         super().__init__(folder, f"sqlite:///{folder / 'runs.db'}", lease_s=20)
         self.dice = random.Random(seed)
@@ -153,7 +136,7 @@ async def settle(story: Story, smith: Plansmith) -> None:
         for run in begun:
             for question in run.questions:
                 key = run.steps[question.removeprefix("unknown:")].key
-                word = "done" if key in story.effects else "retry"
+                word = "done" if key in story.keys else "retry"
                 await smith.answer(run.id, question, word, by="ada")
             await smith.runs.run(run.id)
     pytest.fail("some run is stuck")
@@ -161,15 +144,7 @@ async def settle(story: Story, smith: Plansmith) -> None:
 
 async def play(folder: Path, turns: int, seed: int) -> None:
     story = Story(folder, seed)
-
-    @tool(effect="write")
-    def mark(name: str, call: Call) -> str:
-        """Leave a mark."""
-        with (folder / "effects").open("a") as file:
-            file.write(f"{call.key}\n")
-        return name
-
-    async with Plansmith(tools=[mark], store=story.url) as smith:
+    async with story.smith() as smith:
         made = await smith.schedules.create(
             timing=Timing(every_minutes=600),
             plan=PLAN,
@@ -181,10 +156,10 @@ async def play(folder: Path, turns: int, seed: int) -> None:
         await story.turn(made.id)
     await story.end()
 
-    async with Plansmith(tools=[mark], store=story.url) as smith:
+    async with story.smith() as smith:
         await settle(story, smith)
         known = {run.id: run for run in await smith.runs()}
-        marks = Counter(story.effects)
+        marks = Counter(story.keys)
         assert story.acknowledged <= known.keys(), "an acknowledged run is lost"
         assert {key.split("/")[0] for key in marks} <= known.keys(), "a run that acted is lost"
         assert set(marks.values()) <= {1}, "something was done twice"

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from tests import forked
 from tests.crash.halting import halting_store
-from tests.crash.scheduler import PLAN, START, FastClock, Service
+from tests.crash.scheduler import PLAN, START, FastClock
+from tests.crash.worker import Service
 from tests.postgres import store_url
 from tests.waiting import until
 
@@ -30,12 +31,12 @@ class Scene:
 
     def __init__(self, store: str, folder: Path) -> None:
         self.store = store
-        self.service = folder / "service.txt"
+        self.folder = folder
         self.zero = time.time()
 
     def smith(self) -> Plansmith:
         store, clock = halting_store(self.store), FastClock(self.zero)
-        return Plansmith(tools=[Service(self.service)], store=store, clock=clock)
+        return Plansmith(tools=[Service(self.folder)], store=store, clock=clock)
 
     async def add(self, timing: Timing) -> Schedule:
         smith = self.smith()
@@ -46,7 +47,7 @@ class Scene:
         return schedule
 
     async def keeper(self, calls: int, when: str = "never") -> Process:
-        words = (self.store, str(self.service), str(self.zero), str(calls), when)
+        words = (self.store, str(self.folder), str(self.zero), str(calls), when)
         return await forked.create_subprocess_exec(
             *(sys.executable, "-m", "tests.crash.scheduler", *words),
             cwd=ROOT,
@@ -55,8 +56,7 @@ class Scene:
         )
 
     def calls(self) -> Counter[str]:
-        lines = self.service.read_text().split() if self.service.exists() else []
-        return Counter(lines)
+        return Counter(key for _, _, key in Service(self.folder).calls)
 
 
 async def ended(process: Process) -> int:

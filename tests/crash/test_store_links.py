@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.contract.threads import entry, story
 from tests.postgres import Server
+from tests.servers.a2a_wire import Wire
 
 from plansmith.errors import JournalError, Misconfigured, StaleWriter
 from plansmith.plan.thread import MessageAdded
@@ -54,61 +55,24 @@ async def test_a_follower_outlives_a_cut_session(postgres_server: Server, dsn: s
     await other.close()
 
 
-class Wire:
-    """A relay to the server; when told, it passes one more question and swallows the answer.
-
-    `answers` is how many it passes before.
-    """
-
-    def __init__(self, port: int) -> None:
-        self._server_port = port
-        self.port = 0
-        self.swallow = False
-        self.answers = 0
-
-    async def relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", self._server_port)
-        asking = asyncio.ensure_future(self._pass(reader, back))
-        try:
-            while data := await there.read(65_536):
-                if self.swallow and not asking.done():
-                    self.answers -= 1
-                    if self.answers < 0:
-                        self.swallow = False
-                        break
-                writer.write(data)
-                await writer.drain()
-        finally:
-            asking.cancel()
-            writer.close()
-            back.close()
-
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65_536):
-            writer.write(data)
-            await writer.drain()
-
-
 @asynccontextmanager
-async def wire_to(server: Server) -> AsyncIterator[Wire]:
+async def wire_to(server: Server, dsn: str) -> AsyncIterator[tuple[Wire, PostgresStore]]:
+    """A store behind a wire to the server; `b""` is in every question, whose answer may be lost."""
     wire = Wire(server.port)
-    listening = await asyncio.start_server(wire.relay, "127.0.0.1", 0)
-    wire.port = listening.sockets[0].getsockname()[1]
-    try:
-        yield wire
-    finally:
-        listening.close()
+    store = PostgresStore(dsn.replace(f":{server.port}/", f":{wire.port}/"))
+    async with wire.open():
+        yield wire, store
+        await store.close()
 
 
 async def test_a_write_whose_answer_was_lost_is_neither_lost_nor_done_twice(
     postgres_server: Server, dsn: str
 ) -> None:
-    async with wire_to(postgres_server) as wire:
-        store = PostgresStore(dsn.replace(f":{postgres_server.port}/", f":{wire.port}/"))
+    async with wire_to(postgres_server, dsn) as (wire, store):
         await store.append(journal("a", 1))
         await store.append(journal("other", 1))
         for number in range(1, 5):
-            wire.swallow = True
+            wire.swallow = [b""]
             stale = store.append(journal("other", 1))
             outcomes = await asyncio.gather(
                 store.append(journal("a", number + 1)[number:], [number]),
@@ -120,18 +84,16 @@ async def test_a_write_whose_answer_was_lost_is_neither_lost_nor_done_twice(
             assert outcomes[0] is None
             assert isinstance(outcomes[1], StaleWriter)
         assert await verify(store, "a") == 5
-        await store.close()
 
 
 async def test_an_entry_of_a_thread_is_there_once_whichever_answer_of_the_server_was_lost(
     postgres_server: Server, dsn: str
 ) -> None:
-    async with wire_to(postgres_server) as wire:
-        store = PostgresStore(dsn.replace(f":{postgres_server.port}/", f":{wire.port}/"))
+    async with wire_to(postgres_server, dsn) as (wire, store):
         assert await ThreadStore(store).append_entries(story("trip")[:1])
         number, texts = 1, [""]
         while not wire.swallow:
-            wire.swallow, wire.answers = True, number - 1
+            wire.swallow, wire.pass_first = [b""], number - 1
             number += 1
             message = MessageAdded(text=f"{number}")
             assert await ThreadStore(store).append_entries([entry("trip", number, message)])
@@ -140,7 +102,6 @@ async def test_an_entry_of_a_thread_is_there_once_whichever_answer_of_the_server
         assert number > 5, "a transaction has several answers, each of which was lost"
         found = await ThreadStore(store).thread_entries("trip")
         assert [getattr(each.body, "text", "") for each in found] == texts
-        await store.close()
 
 
 async def test_a_server_that_stays_away_is_a_named_error(postgres_server: Server) -> None:

@@ -14,39 +14,14 @@ from tests.waiting import until
 
 from plansmith.store.doctor import diagnose
 
-TOOLS = """
-import pathlib
-import time
-
-from plansmith.tools.functions import tool
-
-HERE = pathlib.Path(__file__).parent
-
-
-@tool(effect="write")
-def note(text: str) -> str:
-    "Write a line down."
-    with (HERE / "effects").open("a") as file:
-        file.write(f"{text}\\n")
-    return text
-
-
-@tool(effect="write")
-def hang(text: str) -> str:
-    "Write a line down and take for ever."
-    note(text)
-    (HERE / "began").touch()
-    while True:
-        time.sleep(1)
-"""
-NOTE = {"id": "n", "tool": "note", "inputs": {"text": "once"}}
+NOTE = {"id": "n", "tool": "act", "inputs": {"name": "once", "seconds": 0.01}}
+HANG = {"id": "n", "tool": "act", "inputs": {"name": "paid"}}
 ASK = {"id": "which", "question": "Which?"}
 ON_TOOLS = ("--tools", "tools.py")
 
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[Machine]:
-    (tmp_path / "tools.py").write_text(TOOLS)
     async with serving(tmp_path, f"sqlite:///{tmp_path / 'runs.db'}", "") as machine:
         yield machine
 
@@ -65,12 +40,12 @@ async def killed(
     server: Machine, check: Callable[[str], Awaitable[None]], *steps: dict[str, Any]
 ) -> str:
     """A run of a command that is stopped in the middle of an endless call, and killed then."""
-    workers, began = server.workers, server.workers.folder / "began"
+    workers = server.workers
     (workers.folder / "plan.json").write_text(json.dumps({"goal": "g", "steps": [*steps]}))
     code, run = await workers.command("run", "plan.json", "--no-input", *ON_TOOLS)
     assert code == 5, run
     process = await workers.begin("approve", run["id"], run["hash"], "--go", *ON_TOOLS)
-    await until(lambda: began.exists() or process.returncode is not None)
+    await until(lambda: bool(workers.effects) or process.returncode is not None)
     process.send_signal(signal.SIGSTOP)
     try:
         await check(run["id"])
@@ -104,15 +79,14 @@ async def test_a_run_of_a_command_that_is_killed_beside_a_server_is_taken_over_a
         answer = await server.client.post(f"/v1/runs/{run}/resume", json={})
         assert (answer.status_code, answer.json()["code"]) == (409, "run_busy")
 
-    steps = ({**NOTE, "tool": "hang"}, {**NOTE, "id": "m", "after": ["n"]})
-    run = await killed(server, is_refused, *steps)
+    run = await killed(server, is_refused, HANG, {**NOTE, "id": "m", "after": ["n"]})
     # Nobody restarts anything: a run that nobody runs is not left standing as "running".
     state = await server.until(run, "asking")
     assert [each["question"] for each in state["questions"]] == ["unknown:n"]
-    assert server.workers.effects == ["once"]
+    assert server.workers.effects == ["paid"]
     await server.post(f"/v1/runs/{run}/answers", {"question": "unknown:n", "answer": "done"})
     await server.until(run, "done")
-    assert server.workers.effects == ["once", "once"]
+    assert server.workers.effects == ["paid", "once"]
 
 
 async def test_a_run_that_another_process_is_at_is_not_deleted_and_then_leaves_a_tombstone(
@@ -124,7 +98,7 @@ async def test_a_run_that_another_process_is_at_is_not_deleted_and_then_leaves_a
         assert "wait for it, or stop that process" in answer.json()["hint"]
         assert (await server.run(run))["status"] == "cancelled"
 
-    run = await killed(server, is_refused, {**NOTE, "tool": "hang", "inputs": {"text": "paid"}})
+    run = await killed(server, is_refused, HANG)
     assert (await server.client.delete(f"/v1/runs/{run}")).status_code == 204
     assert (await server.client.get(f"/v1/runs/{run}")).status_code == 404
     # It happened, and although the journal is gone somebody is told that it may have.
@@ -132,4 +106,4 @@ async def test_a_run_that_another_process_is_at_is_not_deleted_and_then_leaves_a
     findings = await diagnose(server.workers.url)
     [found] = [each for each in findings if each.subject == f"run {run}"]
     assert found.level == "warning"
-    assert "nobody knew whether hang took effect (step n, called at 20" in found.message
+    assert "nobody knew whether act took effect (step n, called at 20" in found.message

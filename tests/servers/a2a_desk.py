@@ -15,7 +15,7 @@ import json
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
-from a2a.server.tasks import InMemoryTaskStore, TaskStore, TaskUpdater
+from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import (
     AgentCapabilities,
     AgentCard,
@@ -43,6 +43,32 @@ from starlette.requests import Request
 from starlette.responses import Response
 from tests.needs import free_port
 from tests.servers.ticks import quick_ticks, running
+
+
+def _data(value: Any) -> Part:
+    part = Part(media_type="application/json")
+    json_format.ParseDict(value, part.data)
+    return part
+
+
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+SIGN_IN = "Please sign in at https://login.example/start?for=desk."
+# Tasks that end, or stop, with what is said: how, and what.
+SAID: dict[str, tuple[Callable[..., Any], Callable[[str], list[Part]]]] = {
+    "hello": (TaskUpdater.complete, lambda _: [Part(text="hello yourself")]),
+    "ask": (TaskUpdater.requires_input, lambda rest: [Part(text=f"Which day for {rest}?")]),
+    "choose": (
+        TaskUpdater.requires_input,
+        lambda rest: [Part(text="Which one?"), _data({"options": rest.split()})],
+    ),
+    "form": (
+        TaskUpdater.requires_input,
+        lambda _: [Part(text="How many?"), _data({"schema": NUMBER})],
+    ),
+    "auth": (TaskUpdater.requires_auth, lambda _: [Part(text=SIGN_IN)]),
+    "fail": (TaskUpdater.failed, lambda rest: [Part(text=rest)]),
+    "reject": (TaskUpdater.reject, lambda rest: [Part(text=rest)]),
+}
 
 
 class Executor(AgentExecutor):
@@ -74,7 +100,11 @@ class Executor(AgentExecutor):
             status = TaskStatus(state=TaskState.TASK_STATE_SUBMITTED)
             await event_queue.enqueue_event(Task(id=task, context_id=where, status=status))
             verb, _, rest = text.partition(" ")
-            await getattr(self, f"do_{verb}")(intake, rest)
+            if verb in SAID:
+                ends, parts = SAID[verb]
+                await ends(intake, self.words(intake, *parts(rest)))
+            else:
+                await getattr(self, f"do_{verb}")(intake, rest)
             return
         self.do(f"answer {text}")
         await self.answered(intake, text)
@@ -90,9 +120,6 @@ class Executor(AgentExecutor):
     async def do_echo(self, intake: TaskUpdater, rest: str) -> None:
         await intake.add_artifact([Part(text=rest)], name="echo")
         await intake.complete(self.words(intake, Part(text="there you are")))
-
-    async def do_hello(self, intake: TaskUpdater, rest: str) -> None:
-        await intake.complete(self.words(intake, Part(text="hello yourself")))
 
     async def do_stream(self, intake: TaskUpdater, rest: str) -> None:
         """Say words one by one, each when its gate opens."""
@@ -110,29 +137,6 @@ class Executor(AgentExecutor):
         self.do(f"done {rest}")
         await intake.add_artifact([Part(text=f"held {rest}")])
         await intake.complete()
-
-    async def do_ask(self, intake: TaskUpdater, rest: str) -> None:
-        await intake.requires_input(self.words(intake, Part(text=f"Which day for {rest}?")))
-
-    async def do_choose(self, intake: TaskUpdater, rest: str) -> None:
-        form = Part(text="Which one?"), _data({"options": rest.split()})
-        await intake.requires_input(self.words(intake, *form))
-
-    async def do_form(self, intake: TaskUpdater, rest: str) -> None:
-        schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-        await intake.requires_input(
-            self.words(intake, Part(text="How many?"), _data({"schema": schema}))
-        )
-
-    async def do_auth(self, intake: TaskUpdater, rest: str) -> None:
-        text = "Please sign in at https://login.example/start?for=desk."
-        await intake.requires_auth(self.words(intake, Part(text=text)))
-
-    async def do_fail(self, intake: TaskUpdater, rest: str) -> None:
-        await intake.failed(self.words(intake, Part(text=rest)))
-
-    async def do_reject(self, intake: TaskUpdater, rest: str) -> None:
-        await intake.reject(self.words(intake, Part(text=rest)))
 
     async def do_cancelled(self, intake: TaskUpdater, rest: str) -> None:
         await intake.cancel()
@@ -162,38 +166,26 @@ class Executor(AgentExecutor):
         await intake.complete()
 
 
-def _data(value: Any) -> Part:
-    part = Part(media_type="application/json")
-    json_format.ParseDict(value, part.data)
-    return part
-
-
-class FileTasks(TaskStore):
+class FileTasks(InMemoryTaskStore):
     """The SDK's own store, with tasks in a file too, so that a killed server finds them again."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self._path = folder / "tasks"
         self._kept: dict[str, Any] = {}
-        self._inner = InMemoryTaskStore()
         if self._path.exists():
             self._kept = json.loads(self._path.read_text())
 
     async def get(self, task_id: str, context: Any) -> Task | None:
-        found = await self._inner.get(task_id, context)
+        found = await super().get(task_id, context)
         if found is None and task_id in self._kept:
             found = json_format.ParseDict(self._kept[task_id], Task())
         return found
 
     async def save(self, task: Task, context: Any) -> None:
-        await self._inner.save(task, context)
+        await super().save(task, context)
         self._kept[task.id] = json_format.MessageToDict(task)
         self._path.write_text(json.dumps(self._kept))
-
-    async def delete(self, task_id: str, context: Any) -> None:
-        await self._inner.delete(task_id, context)
-
-    async def list(self, params: Any, context: Any) -> Any:
-        return await self._inner.list(params, context)
 
 
 quick_ticks()

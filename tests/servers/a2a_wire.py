@@ -34,9 +34,9 @@ class Doors:
 class Wire:
     """Passes bytes on to a port, and drops a connection where a test says so.
 
-    `swallow` are requests that arrive and whose answers get lost, `mute` those whose answers never
-    come though the connection stays; `cut` are words of the server behind which the connection
-    ends; each once. `down` lets nobody through.
+    `swallow` are requests that arrive and whose answers get lost, once `pass_first` answers have
+    passed; `mute` those whose answers never come though the connection stays; `cut` are words of
+    the server behind which the connection ends; each once. `down` lets nobody through.
     """
 
     def __init__(self, target: int) -> None:
@@ -46,6 +46,7 @@ class Wire:
         self.mute: list[bytes] = []
         self.cut: list[bytes] = []
         self.down = False
+        self.pass_first = 0
         self.happened = asyncio.Event()
         self._target = target
         self._doors = Doors()
@@ -84,7 +85,7 @@ class Wire:
     ) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
-                if self._meets(self.swallow, data):
+                if self.pass_first <= 0 and self._meets(self.swallow, data):
                     lost.add("swallow")
                 if self._meets(self.mute, data):
                     lost.add("mute")
@@ -96,6 +97,7 @@ class Wire:
         self, there: asyncio.StreamReader, writer: asyncio.StreamWriter, lost: set[str]
     ) -> None:
         while data := await there.read(65536):
+            self.pass_first -= 1
             if lost:
                 self.happened.set()
                 if "mute" in lost:

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from plansmith.plan.data import Json, Path
 from plansmith.plan.refs import LITERAL
 from plansmith.plan.sentence import Sentence
 from plansmith_planner.parse.habits import Notes, snake
+
+# Of JSON Schema: the kinds of fields that the formats have.
+TEXT: Final[dict[str, Json]] = {"type": "string"}
+FLAG: Final[dict[str, Json]] = {"type": "boolean"}
+
+
+def choice(*words: str) -> dict[str, Json]:
+    """Returns the schema of a text that is one of these."""
+    return {"type": "string", "enum": [*words]}
+
+
+def listed(item: Json) -> dict[str, Json]:
+    """Returns the schema of a list of such items."""
+    return {"type": "array", "items": item}
 
 
 def names_of(value: Json) -> set[str]:
@@ -18,12 +34,6 @@ def drop_entry(value: Json, place: int, notes: Notes, hint: str, path: Path = ()
     text = repr(str(value)[:80])
     message = Sentence("entry {place} is not a step: {text}", place=place, text=text)
     notes.drop(message, hint=hint, path=path)
-
-
-def leave_out_field(name: str, value: Json, notes: Notes, step: str | None = None) -> None:
-    """Notes that a field is left out."""
-    message = Sentence("the field '{name}' has no place in a plan: it is left out", name=name)
-    notes.leave_out(name, value, message, step=step)
 
 
 def unwrap_literal(value: Json) -> Json:

@@ -204,22 +204,6 @@ def test_a_bare_list_is_a_plan_and_missing_fields_have_defaults() -> None:
     }
 
 
-def test_a_step_of_analysis_is_for_the_analyst_in_the_router_and_in_the_plan() -> None:
-    step = Step.model_validate(WEIGH)
-    assert deerflow.route_team(Plan(steps=[step])).goto is Goto.ANALYST
-    assert (
-        deerflow.continue_to_running_research_team({"current_plan": Plan(steps=[step])})
-        == "analyst"
-    )
-    reading = dialect("deerflow").read(drafted(WEIGH))
-    assert reading.plan is not None
-    assert reading.plan.steps[0].to_json()["agent"] == "analyst"
-    assert reading.problems == ()
-    written: Any = dialect("deerflow").write(reading.plan, None)
-    assert written.lost == ()
-    assert written.value["steps"][0]["step_type"] == "analysis"
-
-
 async def test_a_step_of_analysis_is_done_by_the_analyst_else_by_the_coder(
     scripted: Script,
 ) -> None:
@@ -467,6 +451,7 @@ async def test_auto_accept_is_off_unless_it_is_wished(scripted: Script) -> None:
     [
         (plan_of(FIND, SUM), 1, Goto.RESEARCHER, "Market"),
         (plan_of(DONE, SUM), 1, Goto.CODER, "Growth"),
+        (plan_of(WEIGH, SUM), 1, Goto.ANALYST, "Verdict"),
         (plan_of(DONE), 1, Goto.PLANNER, None),
         (plan_of(DONE), 2, Goto.REPORTER, None),
         (plan_of(FIND | {"execution_res": ""}), 2, Goto.REPORTER, None),

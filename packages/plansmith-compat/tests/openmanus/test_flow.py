@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from plansmith import Plan, Plansmith
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
+from plansmith.formats.dialect import dialect
 from plansmith.testing import Answer, ScriptedModel
 from plansmith_compat import openmanus
 from plansmith_compat.openmanus import PlanningFlow, PlanningTool, PlanStepStatus
@@ -247,9 +248,12 @@ async def test_one_agent_a_list_or_a_table_of_agents(scripted: Script) -> None:
 async def test_agents_of_a_list_answer_to_their_names_and_numbers(scripted: Script) -> None:
     first, second = Worker("finder"), Worker("coder", "coded")
     model = scripted(made("go"), "fine")
-    flow = PlanningFlow([first, second], executors=["agent_1"], model=model)
+    flow = PlanningFlow([first, second], executors=["agent_1"], tools=[1], model=model)
     assert (await flow.execute("do it")).startswith("coded\n")
     assert flow.primary_agent is flow.get_executor("AGENT_0") is first
+    assert (list(flow.agents), flow.executor_keys) == (["agent_0", "agent_1"], ["agent_1"])
+    assert flow.get_agent("agent_1") is flow.get_agent("coder") is second
+    assert (flow.get_agent("nobody"), flow.tools) == (None, [1])
     other = PlanningFlow([first, second], executors=["gone"], primary_agent_key="coder")
     assert other.primary_agent is other.get_executor() is second
 
@@ -449,36 +453,6 @@ def test_what_says_nothing_is_told_and_what_is_no_plan_is_none() -> None:
         assert not DIALECT.recognises(value)
 
 
-def test_what_openmanus_cannot_hold_is_told_when_a_plan_is_written() -> None:
-    native = Plan.model_validate(
-        {
-            "goal": "g",
-            "thought": "t",
-            "steps": [
-                {"id": "look", "tool": "weather", "inputs": {"city": "Oslo"}},
-                {"id": "think", "agent": "researcher", "task": "why {{look.text}}", "title": "x"},
-                {"id": "ask", "question": "sure?"},
-                {
-                    "id": "all",
-                    "over": {"$from": "look"},
-                    "each": {"agent": "a", "task": "{{item}}"},
-                },
-                {"id": "week", "template": "weekly"},
-                {"id": "off", "agent": "a", "task": "never", "disabled": True},
-                {"id": "end", "instruction": "Tell {{think}}"},
-            ],
-        }
-    )
-    writing = DIALECT.write(native, None)
-    assert {each.step for each in writing.lost} >= set(native.by_id)
-    again = DIALECT.read(writing.value)
-    assert again.plan is not None
-    assert again.problems == ()
-    assert len(again.plan.steps) == 6
-    assert again.plan.by_id["s2"].to_json()["task"] == "why {{s1.text}}"
-    assert DIALECT.write(again.plan, None).value == writing.value
-
-
 def test_calls_are_words_in_which_data_stays_data() -> None:
     inputs = {
         "city": {"$literal": "Oslo"},
@@ -491,3 +465,5 @@ def test_calls_are_words_in_which_data_stays_data() -> None:
     written: Any = DIALECT.write(Plan.model_validate(value), None).value
     text = 'Call mail with {"city": "Oslo", "body": {"$literal": "{{s1}}"}, "all": [1]}'
     assert written["steps"][1] == text
+    stored: Any = dialect("jmanus").write(Plan.model_validate(value), None).value
+    assert stored["steps"][1]["stepRequirement"] == f"[DEFAULT_AGENT] {text}"

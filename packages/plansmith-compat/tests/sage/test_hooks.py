@@ -245,16 +245,6 @@ def test_the_helper_keeps_the_steps_that_sage_could_run(given: Any, expected: An
     assert _validate_steps(given, TOOLS) == expected
 
 
-def test_the_helpers_show_at_most_k_tools_in_a_prompt() -> None:
-    made = LLMPlanner(Generator(GOOD))
-    offered = made._top_k_tools("weather", MANY, 2)
-    prompt = made._build_prompt("You help.", "weather in Oslo", offered)
-    assert len(offered) == 2
-    assert prompt.count('"name": "weather_') == 2
-    assert "You help." in prompt
-    assert "weather in Oslo" in prompt
-
-
 SAGE = """
 from abc import ABC, abstractmethod
 

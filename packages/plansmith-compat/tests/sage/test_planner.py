@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from plansmith import Plan
 from plansmith_compat.sage import LLMPlanner
 from plansmith_compat.sage.dialect import DIALECT
 
@@ -231,45 +230,3 @@ def test_the_shape_is_read_with_its_order_also_where_it_is_sloppy() -> None:
     assert reading.plan.by_id["s2"].needed == {"s1"}
     assert {each.code for each in reading.problems} == {"PS013"}
     assert DIALECT.read("no plan").plan is None
-
-
-def test_what_sage_cannot_hold_is_told_when_a_plan_is_written() -> None:
-    native = Plan.model_validate(
-        {
-            "goal": "g",
-            "steps": [
-                {"id": "look", "title": "Look", "tool": "weather", "inputs": {"city": "Oslo"}},
-                {"id": "other", "tool": "weather", "inputs": {"city": "Rome"}},
-                {"id": "think", "agent": "researcher", "task": "why {{look}}"},
-                {"id": "off", "tool": "mail", "disabled": True},
-                {"id": "send", "tool": "mail", "inputs": {"body": "{{look.text}} {{think}}"}},
-                {"id": "note", "tool": "mail", "inputs": {"body": {"$from": "look"}}},
-                {"id": "end", "instruction": "Tell of {{note}}"},
-            ],
-        }
-    )
-    writing = DIALECT.write(native, None)
-    losses = {each.step: each.message for each in writing.lost}
-    assert {"look", "other", "think", "off", "send", "note", None} <= losses.keys()
-    assert [step["type"] for step in _list(writing.value)] == ["tool", "tool", "tool", "reply"]
-    again = DIALECT.read(writing.value)
-    assert again.plan is not None
-    assert again.problems == ()
-    assert again.plan.by_id["s3"].to_json()["inputs"] == {"body": {"$from": "s1"}}
-    assert DIALECT.write(again.plan, None).value == writing.value
-
-
-def test_braces_in_foreign_arguments_are_data() -> None:
-    call: Any = {
-        "type": "tool",
-        "name": "mail",
-        "arguments": {"body": "{{s9}} {{", "x": {"$from": 1}},
-    }
-    reading = DIALECT.read([call])
-    assert reading.plan is not None
-    assert reading.plan.steps[0].references == ()
-    assert DIALECT.write(reading.plan, None).value == [call]
-
-
-def _list(value: Any) -> list[dict[str, Any]]:
-    return list(value)

@@ -14,7 +14,7 @@ from tests.members import Member
 from tests.spring.test_jmanus import TEMPLATE
 from tests.spring.test_nl2sql import GOOD, drafted, step
 
-from plansmith import Plan, Plansmith, RunStatus
+from plansmith import Plansmith, RunStatus
 from plansmith.errors import ToolFailed
 from plansmith.formats.dialect import dialect, recognise
 from plansmith.plan.data import Json
@@ -26,7 +26,7 @@ from plansmith.report.markdown import to_markdown
 from plansmith.testing import Answer, ScriptedModel
 from plansmith_cli.teams import CALLS_AT_ONCE
 from plansmith_compat.spring import HumanFeedbackNode, deepresearch, keys
-from plansmith_compat.spring.dialects import shape_for, shape_of, write_as
+from plansmith_compat.spring.dialects import shape_for, shape_of
 from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]
@@ -261,21 +261,3 @@ def test_tools_of_the_program_keep_their_name_and_parameters_in_an_nl2sql_plan()
     assert reading.plan is not None
     written = dialect("spring").write(reading.plan, None)
     assert (written.value, written.lost) == (given, ())
-
-
-def test_what_the_shapes_cannot_hold_is_told() -> None:
-    steps = [
-        {"id": "a", "agent": "sql_writer", "task": "sum", "why": "w"},
-        {"id": "b", "tool": "mail", "inputs": {"x": "{{a}}"}},
-        {"id": "r", "instruction": "say {{a}}"},
-    ]
-    plan = Plan.model_validate({"goal": "g", "steps": steps})
-    shared = {(None, "id"), ("a", "why"), ("b",), ("r",)}
-    for shape, lost in (
-        ("nl2sql", shared | {(None, "goal"), ("r", "instruction")}),
-        ("jmanus", shared),
-        ("deepresearch", {(None, "steps"), ("a",), ("b",), ("r",)}),
-    ):
-        assert {(each.step, *each.path) for each in write_as(shape, plan).lost} == lost
-    jmanus: Any = write_as("jmanus", plan).value
-    assert jmanus["steps"][1]["stepRequirement"] == '[DEFAULT_AGENT] Call mail with {"x": "{{a}}"}'

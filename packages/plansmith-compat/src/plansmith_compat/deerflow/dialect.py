@@ -16,7 +16,7 @@ from plansmith.plan.refs import escape_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
-from plansmith_compat.reading import drop_entry, names_of
+from plansmith_compat.reading import FLAG, TEXT, choice, drop_entry, listed, names_of
 from plansmith_planner.parse import habits
 from plansmith_planner.parse.habits import Notes, raw_text
 
@@ -28,10 +28,20 @@ _TYPES: Final = {RESEARCHER: "research", CODER: "processing", ANALYST: "analysis
 _HINT: Final = Sentence(
     "give {form}", form='{"has_enough_context", "thought", "title", "steps": [{"title", …}]}'
 )
-_PLAN_FIELDS: Final = frozenset({"locale", "has_enough_context", "thought", "title", "steps"})
-_STEP_FIELDS: Final = frozenset(
-    {"need_web_search", "title", "description", "step_type", "execution_res", "execution_status"}
-)
+_STEP: Final[Mapping[str, Json]] = {
+    "need_web_search": FLAG,
+    "title": TEXT,
+    "description": TEXT,
+    "step_type": choice(*_TYPES.values()),
+}
+_PLAN: Final[Mapping[str, Json]] = {
+    "locale": TEXT,
+    "has_enough_context": FLAG,
+    "thought": TEXT,
+    "title": TEXT,
+    "steps": listed(dialect.closed(_STEP)),
+}
+_RESULTS: Final = ("execution_res", "execution_status")
 _ALIASES: Final = {
     "enough_context": "has_enough_context",
     "goal": "title",
@@ -79,7 +89,7 @@ def read_research(manner: Manner, value: Json) -> Reading:
     notes = Notes()
     head: dict[str, Json] | None = {"steps": value} if recognises(value) else None
     if isinstance(value, dict):
-        head = notes.fields(value, _PLAN_FIELDS, aliases=_ALIASES)
+        head = notes.fields(value, _PLAN, aliases=_ALIASES)
     given = habits.objects(head.get("steps", [])) if head else None
     steps = _steps(given or [], manner, notes)
     # A plan that says whether it has enough context may have no list of steps at all.
@@ -126,7 +136,7 @@ def _steps(given: Sequence[Json], manner: Manner, notes: Notes) -> list[dict[str
             drop_entry(each, place, notes, hint)
             continue
         name = dialect.place_id(place)
-        fields = notes.fields(each, _STEP_FIELDS, aliases=_ALIASES, step=name)
+        fields = notes.fields(each, (*_STEP, *_RESULTS), aliases=_ALIASES, step=name)
         title, words = raw_text(fields.get("title")), raw_text(fields.get("description"))
         if not (title or words):
             message = Sentence("step {place} does not say what to do", place=place)
@@ -234,21 +244,7 @@ write: Final = habits.with_notes(partial(write_research, DEERFLOW))
 
 def schema() -> dict[str, Json]:
     """Returns the JSON Schema of a plan in this format."""
-    text: Json = {"type": "string"}
-    step: dict[str, Json] = {
-        "need_web_search": {"type": "boolean"},
-        "title": text,
-        "description": text,
-        "step_type": {"type": "string", "enum": [*_TYPES.values()]},
-    }
-    fields: dict[str, Json] = {
-        "locale": text,
-        "has_enough_context": {"type": "boolean"},
-        "thought": text,
-        "title": text,
-        "steps": {"type": "array", "items": dialect.closed(step)},
-    }
-    return dialect.plan_schema("DeerFlow plan", fields)
+    return dialect.plan_schema("DeerFlow plan", _PLAN)
 
 
 _PROMPT: Final = files("plansmith_compat.deerflow") / "prompts" / "planner.md"

@@ -176,9 +176,10 @@ def route_plan(
     new one, goes to the team. A state may be given instead of the last three arguments, or of
     all: then its `current_plan` is the answer.
     """
-    if isinstance(answer, Mapping) and "current_plan" in answer and "steps" not in answer:
+    given: Any = answer
+    state = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {})
+    if "current_plan" in state and "steps" not in state:
         # The graph's planner stores its answer in `current_plan`, parsed or not.
-        state = cast("Mapping[str, Any]", answer)
         return route_plan(state["current_plan"], state)
     if isinstance(plan_iterations, Mapping):
         known = {name: plan_iterations.get(name) for name in _STATE}

@@ -1,56 +1,29 @@
 """OpenManus' interface: the planning tool, the planning flow, and what programs use with them."""
 
-from plansmith_compat.openmanus.agents import LLM, BaseAgent, BaseFlow, TokenLimitExceeded
-from plansmith_compat.openmanus.book import PlanStepStatus
-from plansmith_compat.openmanus.flow import FlowFactory, FlowType, PlanningFlow
-from plansmith_compat.openmanus.schema import (
-    ROLE_TYPE,
-    ROLE_VALUES,
-    TOOL_CHOICE_TYPE,
-    TOOL_CHOICE_VALUES,
-    AgentState,
-    BaseTool,
-    CLIResult,
-    Function,
-    Memory,
-    Message,
-    OpenManusError,
-    Role,
-    ToolCall,
-    ToolChoice,
-    ToolCollection,
-    ToolError,
-    ToolFailure,
-    ToolResult,
-)
-from plansmith_compat.openmanus.tool import PlanningTool
-
-__all__ = [
-    "LLM",
-    "ROLE_TYPE",
-    "ROLE_VALUES",
-    "TOOL_CHOICE_TYPE",
-    "TOOL_CHOICE_VALUES",
-    "AgentState",
-    "BaseAgent",
-    "BaseFlow",
-    "BaseTool",
-    "CLIResult",
-    "FlowFactory",
-    "FlowType",
-    "Function",
-    "Memory",
-    "Message",
-    "OpenManusError",
-    "PlanStepStatus",
-    "PlanningFlow",
-    "PlanningTool",
-    "Role",
-    "TokenLimitExceeded",
-    "ToolCall",
-    "ToolChoice",
-    "ToolCollection",
-    "ToolError",
-    "ToolFailure",
-    "ToolResult",
-]
+from plansmith_compat.openmanus.agents import LLM as LLM
+from plansmith_compat.openmanus.agents import BaseAgent as BaseAgent
+from plansmith_compat.openmanus.agents import BaseFlow as BaseFlow
+from plansmith_compat.openmanus.agents import TokenLimitExceeded as TokenLimitExceeded
+from plansmith_compat.openmanus.book import PlanStepStatus as PlanStepStatus
+from plansmith_compat.openmanus.flow import FlowFactory as FlowFactory
+from plansmith_compat.openmanus.flow import FlowType as FlowType
+from plansmith_compat.openmanus.flow import PlanningFlow as PlanningFlow
+from plansmith_compat.openmanus.schema import ROLE_TYPE as ROLE_TYPE
+from plansmith_compat.openmanus.schema import ROLE_VALUES as ROLE_VALUES
+from plansmith_compat.openmanus.schema import TOOL_CHOICE_TYPE as TOOL_CHOICE_TYPE
+from plansmith_compat.openmanus.schema import TOOL_CHOICE_VALUES as TOOL_CHOICE_VALUES
+from plansmith_compat.openmanus.schema import AgentState as AgentState
+from plansmith_compat.openmanus.schema import BaseTool as BaseTool
+from plansmith_compat.openmanus.schema import CLIResult as CLIResult
+from plansmith_compat.openmanus.schema import Function as Function
+from plansmith_compat.openmanus.schema import Memory as Memory
+from plansmith_compat.openmanus.schema import Message as Message
+from plansmith_compat.openmanus.schema import OpenManusError as OpenManusError
+from plansmith_compat.openmanus.schema import Role as Role
+from plansmith_compat.openmanus.schema import ToolCall as ToolCall
+from plansmith_compat.openmanus.schema import ToolChoice as ToolChoice
+from plansmith_compat.openmanus.schema import ToolCollection as ToolCollection
+from plansmith_compat.openmanus.schema import ToolError as ToolError
+from plansmith_compat.openmanus.schema import ToolFailure as ToolFailure
+from plansmith_compat.openmanus.schema import ToolResult as ToolResult
+from plansmith_compat.openmanus.tool import PlanningTool as PlanningTool

@@ -20,7 +20,7 @@ from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, ReplyStep, ToolStep
 from plansmith.text import clip
-from plansmith_compat.reading import drop_entry, leave_out_field, unwrap_literal
+from plansmith_compat.reading import TEXT, choice, drop_entry, listed, unwrap_literal
 from plansmith_planner.parse.habits import Notes, not_a_plan, objects, raw_text, text_of
 
 NAME: Final = "openmanus"
@@ -98,7 +98,7 @@ def read(value: Json) -> Reading:
         return Reading(None, not_a_plan(TITLE, _HINT))
     for name, each in fields.items():
         if name not in _FIELDS:
-            leave_out_field(name, each, notes)
+            notes.leave_out(name, each)
     calls = value.get("tool_calls") if isinstance(value, dict) else None
     if isinstance(calls, list) and len(calls) > 1:
         message = Sentence("only the first of {count} calls is read as the plan", count=len(calls))
@@ -145,7 +145,7 @@ def _text_in(step: Mapping[str, Json], place: int, notes: Notes) -> str:
         note = Sentence("step {place} is an object: its '{name}' is read", place=place, name=name)
         notes.say(note, path=("steps", place - 1))
     for field in (each for each in step if each not in (name, "agent", "agent_name")):
-        leave_out_field(field, step[field], notes, dialect.place_id(place))
+        notes.leave_out(field, step[field], step=dialect.place_id(place))
     agent = text_of(step.get("agent") or step.get("agent_name"))
     return (f"[{agent}] " if agent else "") + text_of(step.get(name) if name else "")
 
@@ -276,12 +276,8 @@ def _step_losses(step: AnyStep) -> Iterator[Problem]:
 
 def schema() -> dict[str, Json]:
     """Returns the JSON Schema of the planning function's arguments for a new plan."""
-    properties: dict[str, Json] = {
-        "command": {"type": "string", "enum": ["create"]},
-        "title": {"type": "string"},
-        "steps": {"type": "array", "items": {"type": "string"}},
-    }
-    return dialect.plan_schema("OpenManus plan", properties)
+    fields = {"command": choice("create"), "title": TEXT, "steps": listed(TEXT)}
+    return dialect.plan_schema("OpenManus plan", fields)
 
 
 _PROMPT: Final = files("plansmith_compat.openmanus") / "prompts" / "openmanus.md"

@@ -1,9 +1,15 @@
 """SAGE's interface: its planner, profile, tool registry and runtime."""
 
 from plansmith_compat.sage import planner
-from plansmith_compat.sage.operators import BaseProfile, MapFunction, MCPRegistry, ToolRegistry
-from plansmith_compat.sage.planner import Generator, LLMPlanner, PlanStep
-from plansmith_compat.sage.runtime import AgentRuntime, StepResult
+from plansmith_compat.sage.operators import BaseProfile as BaseProfile
+from plansmith_compat.sage.operators import MapFunction as MapFunction
+from plansmith_compat.sage.operators import MCPRegistry as MCPRegistry
+from plansmith_compat.sage.operators import ToolRegistry as ToolRegistry
+from plansmith_compat.sage.planner import Generator as Generator
+from plansmith_compat.sage.planner import LLMPlanner as LLMPlanner
+from plansmith_compat.sage.planner import PlanStep as PlanStep
+from plansmith_compat.sage.runtime import AgentRuntime as AgentRuntime
+from plansmith_compat.sage.runtime import StepResult as StepResult
 
 Profile = BaseProfile
 SimpleLLMPlanner = LLMPlanner
@@ -13,17 +19,3 @@ _build_prompt = planner.build_prompt
 _strip_code_fences = planner.strip_code_fences
 _coerce_json_array = planner.coerce_json_array
 _validate_steps = planner.validate_steps
-
-__all__ = [
-    "AgentRuntime",
-    "BaseProfile",
-    "Generator",
-    "LLMPlanner",
-    "MCPRegistry",
-    "MapFunction",
-    "PlanStep",
-    "Profile",
-    "SimpleLLMPlanner",
-    "StepResult",
-    "ToolRegistry",
-]

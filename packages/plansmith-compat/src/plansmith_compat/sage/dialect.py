@@ -18,7 +18,7 @@ from plansmith.plan.refs import Ref, fill, find
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, AskStep, ReplyStep, ToolStep
-from plansmith_compat.reading import drop_entry, leave_out_field, unwrap_literal
+from plansmith_compat.reading import TEXT, choice, drop_entry, listed, unwrap_literal
 from plansmith_planner.parse.habits import Notes, not_a_plan, text_of
 
 TITLE: Final = "SAGE"
@@ -66,7 +66,7 @@ def read(value: Json) -> Reading:
             )
             notes.say(message, path=(name,))
         elif name not in _WRAPPERS or each is not _steps(value):
-            leave_out_field(name, each, notes)
+            notes.leave_out(name, each)
     made: list[dict[str, Json]] = []
     for place, raw in enumerate(steps, start=1):
         before = [str(each["id"]) for each in made]
@@ -95,7 +95,7 @@ def _step(raw: Json, place: int, notes: Notes, before: Sequence[str]) -> dict[st
         notes.say(message, path=path)
     fields = ("type", "text") if kind == "reply" else ("type", "name", "arguments")
     for field in (each for each in raw if each not in fields and raw[each] is not None):
-        leave_out_field(field, raw[field], notes, dialect.place_id(place))
+        notes.leave_out(field, raw[field], step=dialect.place_id(place))
     if kind == "reply" and text_of(raw.get("text")):
         words = dialect.data_of(text_of(raw["text"]), before)
         if before and not _names(words):
@@ -247,14 +247,13 @@ def reply_of(steps: Sequence[AnyStep], run: Run) -> str:
 
 def schema() -> dict[str, Json]:
     """Returns the JSON Schema of a SAGE plan in an object, since many decoders need one."""
-    properties: dict[str, Json] = {
-        "type": {"type": "string", "enum": ["tool", "reply"]},
-        "name": {"type": "string"},
+    fields: dict[str, Json] = {
+        "type": choice("tool", "reply"),
+        "name": TEXT,
         "arguments": {"type": "object"},
-        "text": {"type": "string"},
+        "text": TEXT,
     }
-    step = closed(properties, ["type"])
-    return dialect.plan_schema("SAGE plan", {"steps": {"type": "array", "items": step}})
+    return dialect.plan_schema("SAGE plan", {"steps": listed(closed(fields, ["type"]))})
 
 
 _PROMPT: Final = files("plansmith_compat.sage") / "prompts" / "sage.md"

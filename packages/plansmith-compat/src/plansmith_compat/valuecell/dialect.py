@@ -17,7 +17,7 @@ from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.schedules import timing_of
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AskStep
-from plansmith_compat.reading import names_of
+from plansmith_compat.reading import FLAG, TEXT, choice, listed, names_of
 from plansmith_planner.parse import habits
 from plansmith_planner.parse.habits import Notes, raw_text, snake
 
@@ -37,13 +37,24 @@ _UNCLEAR: Final = "The request is not clear enough to be carried out. What shoul
 _HINT: Final = Sentence(
     "give {form}", form='{"tasks": [{"title", "query", "agent_name"}], "adequate", "reason"}'
 )
-_PLAN_FIELDS: Final = frozenset(
-    {"tasks", "adequate", "reason", "guidance_message", "plan_id", "orig_query", "user_input"}
-)
 _FIELD: Final = "field_"
-_TASK_FIELDS: Final = frozenset(
-    {"task_id", "title", "query", "agent_name", "pattern", "schedule_config"}
-)
+_CONFIG: Final[Mapping[str, Json]] = {
+    "interval_minutes": {"type": "integer", "minimum": 1},
+    "daily_time": {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"},
+}
+_NEEDED: Final = ("title", "query", "agent_name")
+_TASK: Final[Mapping[str, Json]] = {
+    **dict.fromkeys(_NEEDED, TEXT),
+    "pattern": choice("once", "recurring"),
+    "schedule_config": dialect.closed(_CONFIG, ()),
+}
+_PLAN: Final[Mapping[str, Json]] = {
+    "tasks": listed(dialect.closed(_TASK, _NEEDED)),
+    "adequate": FLAG,
+    "reason": TEXT,
+    "guidance_message": TEXT,
+    "user_input": listed(dialect.closed({"name": TEXT, "description": TEXT})),
+}
 # Fields of a run and its conversation; a plan does not need them.
 _OF_THE_RUN: Final = frozenset(
     {
@@ -157,7 +168,8 @@ def _head(value: Json, notes: Notes) -> dict[str, Json]:
         return {"tasks": value} if recognises(value) else {}
     if _is_task(value):
         return {"tasks": [value]}
-    return notes.fields(_without_run(value, notes), _PLAN_FIELDS, aliases=_ALIASES)
+    known = (*_PLAN, "plan_id", "orig_query")
+    return notes.fields(_without_run(value, notes), known, aliases=_ALIASES)
 
 
 def _without_run(value: Mapping[str, Json], notes: Notes) -> dict[str, Json]:
@@ -183,7 +195,8 @@ def _tasks(
             message = Sentence("task {place} is not a task: {text}", place=place, text=text)
             notes.drop(message, hint=Sentence("write each task as an object"))
             continue
-        fields = notes.fields(_without_run(task, notes), _TASK_FIELDS, aliases=_ALIASES)
+        known = (*_TASK, "task_id")
+        fields = notes.fields(_without_run(task, notes), known, aliases=_ALIASES)
         title, query = raw_text(fields.get("title")), raw_text(fields.get("query"))
         agent = habits.text_of(fields.get("agent_name"))
         name = ids.make(fields.get("task_id"), place)
@@ -226,7 +239,7 @@ def _schedule(fields: Mapping[str, Json], step: str, notes: Notes) -> dict[str, 
 
 def _timing_of(config: Mapping[str, Json], step: str, notes: Notes) -> dict[str, Json]:
     """Returns when a task repeats; empty if that cannot be read."""
-    known = ("interval_minutes", "daily_time", "timezone")
+    known = (*_CONFIG, "timezone")
     for name, each in config.items():
         if each is not None and snake(name) not in known:
             message = Sentence(
@@ -331,28 +344,8 @@ def _moment(at: datetime | None) -> Json:
 
 def schema() -> dict[str, Json]:
     """Returns the JSON Schema of the answer of ValueCell's planner."""
-    text: Json = {"type": "string"}
-    config: dict[str, Json] = {
-        "interval_minutes": {"type": "integer", "minimum": 1},
-        "daily_time": {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"},
-    }
-    names = ("title", "query", "agent_name")
-    task: dict[str, Json] = dict.fromkeys(names, text)
-    task |= {"pattern": {"type": "string", "enum": ["once", "recurring"]}}
-    task |= {"schedule_config": dialect.closed(config, ())}
-    properties: dict[str, Json] = {
-        "tasks": {"type": "array", "items": dialect.closed(task, names)},
-        "adequate": {"type": "boolean"},
-        "reason": text,
-        "guidance_message": text,
-        "user_input": {
-            "type": "array",
-            "items": dialect.closed({"name": text, "description": text}),
-        },
-    }
-    return dialect.plan_schema(
-        "ValueCell planner response", properties, ("tasks", "adequate", "reason")
-    )
+    needed = ("tasks", "adequate", "reason")
+    return dialect.plan_schema("ValueCell planner response", _PLAN, needed)
 
 
 def asks(plan: Plan) -> tuple[str, ...]:

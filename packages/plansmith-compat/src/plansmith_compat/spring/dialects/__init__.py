@@ -36,6 +36,11 @@ def shape_for(plan: Plan) -> str:
     return "deepresearch" if agents and agents <= {RESEARCHER, CODER} else "jmanus"
 
 
+def recognises(value: Json) -> bool:
+    """Whether a value is a plan in one of the three formats."""
+    return shape_of(value) is not None
+
+
 def read(value: Json) -> Reading:
     """Reads a plan in any of the three formats."""
     # DeerFlow recognises research without marks too; a caller of this module means this one.
@@ -48,13 +53,18 @@ def write_as(shape: str, plan: Plan, run: Run | None = None) -> Writing:
     return SHAPES[shape].write(plan, run)
 
 
+def write(plan: Plan, run: Run | None) -> Writing:
+    """Writes the plan in the format that suits it."""
+    return write_as(shape_for(plan), plan, run)
+
+
 # A model that is asked for a plan writes it in the format of NL2SQL.
 DIALECT: Final = replace(
     nl2sql.DIALECT,
     name="spring",
     title=TITLE,
-    recognises=lambda value: shape_of(value) is not None,
+    recognises=recognises,
     read=read,
-    write=lambda plan, run: write_as(shape_for(plan), plan, run),
+    write=write,
     turn=1,
 )

@@ -16,7 +16,7 @@ from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
 from plansmith_compat.openmanus.dialect import in_words
-from plansmith_compat.reading import names_of
+from plansmith_compat.reading import TEXT, choice, listed, names_of
 from plansmith_planner.parse import habits
 from plansmith_planner.parse.habits import Notes, raw_text, text_of
 
@@ -260,14 +260,12 @@ def _template_text(text: str, step: str, notes: Notes) -> str:
 
 def schema() -> dict[str, Json]:
     """Returns the JSON Schema of the planning function's arguments for a new plan."""
-    text: Json = {"type": "string"}
-    step: dict[str, Json] = {"stepRequirement": text, "terminateColumns": text}
-    fields: dict[str, Json] = {
-        "command": {"type": "string", "enum": ["create"]},
-        "planningThinking": text,
-        "title": text,
-        "steps": {"type": "array", "items": dialect.closed(step)},
-        "directResponse": text,
+    fields = {
+        "command": choice("create"),
+        "planningThinking": TEXT,
+        "title": TEXT,
+        "steps": listed(dialect.closed({"stepRequirement": TEXT, "terminateColumns": TEXT})),
+        "directResponse": TEXT,
     }
     return dialect.plan_schema("JManus plan", fields)
 

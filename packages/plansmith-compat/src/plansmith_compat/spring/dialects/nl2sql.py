@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Final
 
@@ -13,7 +13,13 @@ from plansmith.plan.refs import escape_text, find, literal
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
-from plansmith_compat.reading import drop_entry, names_of, unwrap_literal
+from plansmith_compat.reading import (
+    TEXT,
+    choice,
+    drop_entry,
+    names_of,
+    unwrap_literal,
+)
 from plansmith_planner.parse import habits
 from plansmith_planner.parse.habits import Notes, raw_text
 
@@ -32,8 +38,15 @@ _NODES: Final = {agent: node for node, agent in AGENTS.items()}
 _HINT: Final = Sentence(
     "give {form}", form='{"thought_process", "execution_plan": [{"step", "tool_to_use", …}]}'
 )
-_PLAN_FIELDS: Final = frozenset({"thought_process", "execution_plan"})
-_STEP_FIELDS: Final = frozenset({"step", "tool_to_use", "tool_parameters"})
+_STEP: Final[Mapping[str, Json]] = {
+    "step": {"type": "integer", "minimum": 1},
+    "tool_to_use": choice(*TOOLS),
+    "tool_parameters": closed(dict.fromkeys((*PARAMETERS.values(), "sql_query"), TEXT), ()),
+}
+_PLAN: Final[Mapping[str, Json]] = {
+    "thought_process": TEXT,
+    "execution_plan": {"type": "array", "minItems": 1, "items": closed(_STEP)},
+}
 _ALIASES: Final = {
     "thought": "thought_process",
     "plan": "execution_plan",
@@ -60,7 +73,7 @@ def read(value: Json) -> Reading:
     notes = Notes()
     head: dict[str, Json] = {"execution_plan": value} if recognises(value) else {}
     if isinstance(value, dict):
-        head = notes.fields(value, _PLAN_FIELDS, aliases=_ALIASES)
+        head = notes.fields(value, _PLAN, aliases=_ALIASES)
     given = habits.objects(head.get("execution_plan"))
     if given is None:
         return Reading(None, habits.not_a_plan(TITLE, _HINT))
@@ -94,7 +107,7 @@ def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[
     if not isinstance(value, dict):
         drop_entry(value, place, notes, Sentence("write each step as an object"))
         return None
-    fields = notes.fields(value, _STEP_FIELDS, aliases=_ALIASES, step=name)
+    fields = notes.fields(value, _STEP, aliases=_ALIASES, step=name)
     node = _node(habits.text_of(fields.get("tool_to_use")), name, notes)
     if not node:
         message = Sentence(
@@ -216,15 +229,7 @@ def _state(steps: Sequence[AnyStep], run: Run) -> dict[str, Json]:
 
 def schema() -> dict[str, Json]:
     """Returns the JSON Schema of such a plan."""
-    text: Json = {"type": "string"}
-    parameters = (*dict.fromkeys(PARAMETERS.values()), "sql_query")
-    step: dict[str, Json] = {
-        "step": {"type": "integer", "minimum": 1},
-        "tool_to_use": {"type": "string", "enum": [*TOOLS]},
-        "tool_parameters": closed(dict.fromkeys(parameters, text), ()),
-    }
-    steps: Json = {"type": "array", "minItems": 1, "items": closed(step)}
-    return plan_schema("NL2SQL plan", {"thought_process": text, "execution_plan": steps})
+    return plan_schema("NL2SQL plan", _PLAN)
 
 
 _PROMPT: Final = files("plansmith_compat.spring") / "prompts" / "spring.md"

@@ -1,6 +1,6 @@
 """The smallest known model for tests, from the person's cache.
 
-`python -m tests.unit.adapters.models.local_weights` fetches it; tests only use what is there.
+Run as a program, this file fetches it; tests only use what is there.
 """
 
 from __future__ import annotations
