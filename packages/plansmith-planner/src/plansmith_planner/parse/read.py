@@ -101,7 +101,7 @@ def _read(text: str, fits: Fits | None, *, again: bool = False) -> Json:
     scanner = _Scanner(text)
     found = scanner.candidates()
     # Quotes with backslashes may also be in the prose around a valid value.
-    if scanner.escaped and not again and not any(one.fenced and not one.flaws for one in found):
+    if scanner.escaped and not again and not any(one.fenced and one.exact for one in found):
         raise Escaped
     if scanner.too_deep and not found:
         raise TooDeep
@@ -115,8 +115,7 @@ class _Candidate:
     value: Json
     start: int
     end: int
-    flaws: int = 0
-    closed: bool = True
+    exact: bool
     fenced: bool = False
     thought: bool = False
 
@@ -133,7 +132,7 @@ class _Candidate:
     def merit(self) -> tuple[bool, bool, bool, int, bool]:
         """How good it is, most important criterion first; ties go to the earlier one."""
         found = self.substance
-        return (not self.thought, found > 0, self.fenced, found, not self.flaws)
+        return (not self.thought, found > 0, self.fenced, found, self.exact)
 
 
 class _Scanner:
@@ -174,7 +173,8 @@ class _Scanner:
         return [replace(one, thought=one.thought or one.start < stray) for one in found]
 
     def _at(self, start: int) -> _Candidate | None:
-        found = self._strict(start) or self._tolerant(start)
+        strict = self._strict(start)
+        found = strict or self._tolerant(start)
         if found is None:
             return None
         end, fenced = found.end, bool(self._fence)
@@ -184,9 +184,8 @@ class _Scanner:
             if _BARE_START.match(self.text, start + 1) and inner and inner["open"]:
                 self._retries += 1
                 end = start + 1
-        return _Candidate(
-            found.value, start, end, found.flaws, found.closed, fenced, self._thinking
-        )
+        exact = strict is not None
+        return _Candidate(found.value, start, end, exact, fenced, self._thinking)
 
     def _strict(self, start: int) -> Repaired | None:
         if self.text[start] not in "{[" or self._patience < 0:
@@ -237,9 +236,9 @@ def _joined(group: Sequence[_Candidate], *, alone: bool) -> _Candidate:
     adjacent = all(left.end == right.start for left, right in pairwise(full))
     if adjacent and all(isinstance(one.value, list) for one in full):
         return full[-1]  # an array directly after an array is a second attempt
-    flaws = sum(one.flaws for one in full)
     values: list[Json] = [one.value for one in full]
-    return replace(full[0], value=values, end=full[-1].end, flaws=flaws, closed=full[-1].closed)
+    exact = all(one.exact for one in full)
+    return replace(full[0], value=values, end=full[-1].end, exact=exact)
 
 
 def _bare(text: str) -> Json:
