@@ -19,7 +19,7 @@ from plansmith.testing import Answer, FakeClock, RecordedModel, RecordingModel, 
 from plansmith.testing.contracts import ChatModelContract
 from plansmith.testing.modelserver import ModelServer, Reply
 from plansmith_compat.openmanus import LLM
-from plansmith_planner.model_calls import Transcript, read_answer
+from plansmith_planner.model_calls import TranscribedModel, read_answer
 from plansmith_planner.models.choose import AutoModel, Choice
 from plansmith_planner.models.fact_checked import FactCheckedModel
 from plansmith_planner.models.provider import ProviderModel
@@ -139,7 +139,7 @@ async def test_every_wrapper_passes_the_prompt_on_as_it_is(tmp_path: Path) -> No
         FactCheckedModel(inner),
         AutoModel(chosen, lambda _: inner),
         RecordingModel(inner, tmp_path / "calls.jsonl"),
-        Transcript().of(inner),
+        TranscribedModel(inner, []),
         LLM(model=inner),
     ]
     prompt = Prompt(

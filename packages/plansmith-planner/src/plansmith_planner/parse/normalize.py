@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, get_args
+from typing import Final, get_args
 
 from plansmith.formats.dialect import PRIMARY
 from plansmith.plan.capability import AgentSpec
@@ -239,17 +239,10 @@ def _field_name(name: str, kind: str | None, value: dict[str, Json]) -> str:
     return name if known in value else known
 
 
-class Assigned(NamedTuple):
-    """A plan whose steps all name an agent, and a note for each that did not."""
-
-    plan: Plan
-    problems: list[Problem]
-
-
 def assigned(
     plan: Plan, agents: Sequence[AgentSpec], step_text: Callable[[AnyStep], str] | None = None
-) -> Assigned:
-    """Gives steps without an agent to the first agent.
+) -> tuple[Plan, list[Problem]]:
+    """Gives steps without an agent to the first agent; returns the plan, and a note for each.
 
     Where programs know steps by their text, a name that belongs to no agent is the kind of step,
     and stays in the task; a step that gets an agent, or its agent's name in another spelling,
@@ -257,7 +250,7 @@ def assigned(
     """
     usable = {each.name.lower(): each.name for each in agents if each.enabled and not each.hidden}
     if not usable:
-        return Assigned(plan, [])
+        return plan, []
     first = next(iter(usable.values()))
     notes: list[Problem] = []
     steps: list[AnyStep] = []
@@ -275,7 +268,7 @@ def assigned(
         hint = Sentence("name another one if need be")
         notes.append(problem("PS013", message, hint=hint, step=step.id, path=("agent",)))
     changed = tuple(steps) != plan.steps
-    return Assigned(plan.replace(steps=tuple(steps)) if changed else plan, notes)
+    return (plan.replace(steps=tuple(steps)) if changed else plan), notes
 
 
 # Braces in a text of another system, which reading it has escaped.
