@@ -74,15 +74,10 @@ class Shape:
         self._ids = Ids()
 
     def head(self, value: dict[str, Json]) -> dict[str, Json]:
-        fields: dict[str, Json] = {}
-        for name, each in value.items():
-            known = _PLAN_ALIASES.get(name, name)
-            if known not in Plan.model_fields or known == "steps" or known in fields:
-                self._notes.leave_out(name, each)
-            elif each is not None:
-                fields[known] = each
-        fields.pop("schema_version", None)
-        return fields
+        known = Plan.model_fields.keys() - {"steps"}
+        found = self._notes.fields(value, known, aliases=_PLAN_ALIASES)
+        given = {name: each for name, each in found.items() if each is not None}
+        return {name: each for name, each in given.items() if name != "schema_version"}
 
     def step(self, value: Json, place: int) -> dict[str, Json] | None:
         """Returns one step in the plan language, or None with a problem."""
@@ -281,27 +276,26 @@ def with_results(plan: Plan, names: Mapping[str, str]) -> Plan:
     An agent gets it as an input, so that it is data and no part of the task. In these systems a
     plan cannot name its own steps, so a name is always that of an earlier result.
     """
-    steps: list[AnyStep] = []
-    for step in plan.steps:
-        given: dict[str, Json] = {}
+    steps = (_with_results(step, names) for step in plan.steps)
+    return plan.replace(steps=tuple(steps))
 
-        def named(
-            found: re.Match[str], step: AnyStep = step, given: dict[str, Json] = given
-        ) -> str:
-            ref = pieces("{{" + found[1] + "}}")[0]
-            if not isinstance(ref, Ref) or ref.step not in names:
-                return found[0]
-            ref = Ref(names[ref.step], ref.path)
-            if isinstance(step, ReplyStep):
-                return str(ref)
-            name = f"earlier_{len(given) + 1}"
-            given[name] = ref.to_json()
-            return name
 
+def _with_results(step: AnyStep, names: Mapping[str, str]) -> AnyStep:
+    given: dict[str, Json] = {}
+
+    def named(found: re.Match[str]) -> str:
+        ref = pieces("{{" + found[1] + "}}")[0]
+        if not isinstance(ref, Ref) or ref.step not in names:
+            return found[0]
+        ref = Ref(names[ref.step], ref.path)
         if isinstance(step, ReplyStep):
-            steps.append(step.replace(instruction=_BRACES.sub(named, step.instruction)))
-        elif isinstance(step, AgentStep) and (task := _BRACES.sub(named, step.task)) != step.task:
-            steps.append(step.replace(task=task, inputs={**step.inputs, **given}))
-        else:
-            steps.append(step)
-    return plan if tuple(steps) == plan.steps else plan.replace(steps=tuple(steps))
+            return str(ref)
+        name = f"earlier_{len(given) + 1}"
+        given[name] = ref.to_json()
+        return name
+
+    if isinstance(step, ReplyStep):
+        return step.replace(instruction=_BRACES.sub(named, step.instruction))
+    if isinstance(step, AgentStep):
+        return step.replace(task=_BRACES.sub(named, step.task), inputs={**step.inputs, **given})
+    return step
