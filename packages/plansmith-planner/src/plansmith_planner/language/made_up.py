@@ -19,18 +19,13 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import find
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, StepFields, ToolStep
+from plansmith_planner.language import word_list
 
 MADE_UP: Final = "PS505"
 _COUNTED: Final = 12  # counts such as "two people" and "once" may be given in words
 # Names of arguments whose value says whom or what a call acts on, or how much of it.
-_NAMING: Final = frozenset((
-    "id", "ids", "number", "no", "nr", "amount", "account", "iban", "card", "phone", "email",
-    "recipient", "recipients", "to", "cc", "bcc", "order", "invoice", "code", "url", "price",
-))  # fmt: skip
-_TIMES: Final = frozenset((
-    "date", "time", "day", "when", "start", "end", "begin", "since", "until", "deadline", "due",
-    "month", "year", "at", "on", "from",
-))  # fmt: skip
+_NAMING: Final = word_list("naming")
+_TIMES: Final = word_list("times")
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _MARKED: Final = re.compile(r"\S*[\d@]\S*")
 _MOMENT: Final = re.compile(r"\d{4}-\d\d(?:-\d\d)?(?:[T ].*)?$|\d{1,2}:\d\d")
