@@ -19,11 +19,11 @@ from plansmith.testing import Answer, FakeClock, RecordedModel, RecordingModel, 
 from plansmith.testing.contracts import ChatModelContract
 from plansmith.testing.modelserver import ModelServer, Reply
 from plansmith_compat.openmanus import LLM
-from plansmith_planner.model_calls import Transcript, read_answer
+from plansmith_planner.model_calls import TranscribedModel, read_answer
 from plansmith_planner.models.choose import AutoModel, Choice
 from plansmith_planner.models.fact_checked import FactCheckedModel
 from plansmith_planner.models.provider import ProviderModel
-from plansmith_planner.models.wrappers import LimitedModel, RetryingModel, TimedModel
+from plansmith_planner.models.wrappers import ResilientModel
 
 HELLO = [ports.Message("user", "hello")]
 
@@ -53,13 +53,8 @@ class BareStream:
 WORDS = "good day to you all"
 MODELS: dict[str, Callable[[], ChatModel]] = {
     "scripted": lambda: ScriptedModel(WORDS, "and again"),
-    "retrying": lambda: RetryingModel(ScriptedModel(WORDS), clock=FakeClock()),
-    "timed": lambda: TimedModel(ScriptedModel(WORDS), clock=FakeClock(), silence_s=1),
-    "limited": lambda: LimitedModel(ScriptedModel(WORDS), context_tokens=8000),
-    "wrapped, bare": lambda: LimitedModel(
-        RetryingModel(TimedModel(BareModel(), clock=FakeClock(), silence_s=10), clock=FakeClock()),
-        context_tokens=8000,
-    ),
+    "resilient": lambda: ResilientModel(ScriptedModel(WORDS), clock=FakeClock(), silence_s=1),
+    "resilient, bare": lambda: ResilientModel(BareModel(), clock=FakeClock()),
 }
 
 
@@ -103,11 +98,9 @@ async def test_a_recorded_provider_model_is_played_back_byte_for_byte(tmp_path: 
 
 async def test_wrappers_pass_an_answer_on_unchanged() -> None:
     usage = Usage(input_tokens=3, output_tokens=2)
-    clock = FakeClock()
     plain = await deltas_of(ScriptedModel(Answer("good day to you all", chunk=4, usage=usage)))
     inner = ScriptedModel(Answer("good day to you all", chunk=4, usage=usage))
-    timed = TimedModel(inner, clock=clock, silence_s=5)
-    wrapped = LimitedModel(RetryingModel(timed, clock=clock), context_tokens=8000)
+    wrapped = ResilientModel(inner, clock=FakeClock(), silence_s=5, context_tokens=8000)
     assert wrapped.name == "scripted"
     assert await deltas_of(wrapped) == plain
 
@@ -127,19 +120,17 @@ class Keeps:
 
 
 async def test_every_wrapper_passes_the_prompt_on_as_it_is(tmp_path: Path) -> None:
-    clock, inner = FakeClock(), Keeps()
+    inner = Keeps()
 
     async def chosen() -> Choice:
         return Choice("server", "keeps", "it was there")
 
     wrappers: list[ChatModel] = [
-        LimitedModel(inner, context_tokens=8000),
-        RetryingModel(inner, clock=clock),
-        TimedModel(inner, clock=clock, silence_s=10),
+        ResilientModel(inner, clock=FakeClock()),
         FactCheckedModel(inner),
         AutoModel(chosen, lambda _: inner),
         RecordingModel(inner, tmp_path / "calls.jsonl"),
-        Transcript().of(inner),
+        TranscribedModel(inner, []),
         LLM(model=inner),
     ]
     prompt = Prompt(

@@ -28,8 +28,7 @@ from plansmith_desk.charts import ChartTools
 from plansmith_desk.files.tools import FileTools, WorkspaceTools
 from plansmith_desk.settings import BuiltinSettings
 from plansmith_desk.web import FetchTools
-from plansmith_planner.context.background import Search, investigate, is_search
-from plansmith_planner.context.token_budget import rough_count
+from plansmith_planner.context.background import investigate, is_search
 from plansmith_planner.make import make_model
 
 CALLS_AT_ONCE: Final = {"researcher": 4, "coder": 4, "sql_writer": 4}
@@ -271,11 +270,7 @@ class Background:
         for source in self.sources:
             if any(is_search(spec) for spec in await source.tools()):
                 found = await investigate(
-                    query,
-                    search=Search(source),
-                    clock=self.clock,
-                    tokens=token_limit,
-                    count=rough_count,
+                    query, search=source, clock=self.clock, tokens=token_limit
                 )
                 if not found.blocks and found.notes:
                     raise ToolFailed("; ".join(found.notes))

@@ -16,7 +16,7 @@ from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
 from plansmith.check.rehearsal import WOULD_FAIL, rehearsal_problems, to_repair, to_show
 from plansmith.errors import ModelBusy, ModelFailed
-from plansmith.formats.dialect import dialect
+from plansmith.formats.dialect import Reading, dialect
 from plansmith.formats.native import schema
 from plansmith.plan.briefs import total
 from plansmith.plan.capability import AgentSpec, ToolSpec
@@ -40,7 +40,7 @@ from plansmith_planner.language.recurrence import without_schedule_words
 from plansmith_planner.model_calls import ModelAnswer, read_answer, render
 from plansmith_planner.parse.normalize import assigned, with_results
 from plansmith_planner.parse.read import JsonStream
-from plansmith_planner.parse.reply import Parsed, parse_answer, parse_value
+from plansmith_planner.parse.reply import parse_answer, parse_value
 from plansmith_planner.settings import Fallback
 from plansmith_planner.stages import PlannerDeps, Watch
 
@@ -179,7 +179,7 @@ class DraftLoop:
                 before = self.plan, self.problems, self.text
                 await self._repair()
                 # A plan whose calls may fail is better than none.
-                if not has_errors([*to_show(before[1])]) and has_errors([*to_show(self.problems)]):
+                if not has_errors(to_show(before[1])) and has_errors(to_show(self.problems)):
                     self.plan, self.problems, self.text = before
                     break
         except ModelFailed as failure:
@@ -190,7 +190,7 @@ class DraftLoop:
 
     @property
     def _usable(self) -> bool:
-        return self.plan is not None and not has_errors(list(self.problems))
+        return self.plan is not None and not has_errors(self.problems)
 
     async def _draft(self, on_step: OnStep, on_text: OnText) -> ModelAnswer:
         """Returns the model's text; asks again from the start if an answer breaks off."""
@@ -216,14 +216,14 @@ class DraftLoop:
                 broke = Sentence("try {number} broke off: {reason}", number=number, reason=why)
                 note(broke, begins=True)
 
-    async def _parsed(self, text: str) -> Parsed:
+    async def _parsed(self, text: str) -> Reading:
         shape = self.request.dialect
         return await parse_answer(text, goal=self.query, locale=self.locale, shape=shape)
 
-    async def _check(self, parsed: Parsed) -> None:
+    async def _check(self, parsed: Reading) -> None:
         """Corrects obvious mistakes of a plan, and keeps it with the problems that are left."""
         plan, known, deps = parsed.plan, self.deps.earlier, self.deps
-        self.plan, self.problems = plan, tuple(parsed.problems)
+        self.plan, self.problems = plan, parsed.problems
         if plan is None:
             return
         if known is not None:
@@ -258,7 +258,7 @@ class DraftLoop:
                 *made_up_values(plan, deps.tools, self.given),
                 *self._not_offered(plan),
             )
-            if not has_errors(list(self.problems)):
+            if not has_errors(self.problems):
                 # What the tools say about the calls of a plan that is right in itself.
                 tools = {spec.name: spec for spec in deps.tools}
                 self.problems += to_repair(await rehearsal_problems(plan, tools, deps.rehearse))
@@ -301,7 +301,7 @@ class DraftLoop:
                 fresh = dict(parsed.plan.by_id)
                 kept = [fresh.pop(s.id, s) if s.id in broken else s for s in plan.steps]
                 new = [step for name, step in fresh.items() if name not in plan.by_id]
-                parsed = parsed._replace(plan=plan.replace(steps=(*new, *kept)))
+                parsed = replace(parsed, plan=plan.replace(steps=(*new, *kept)))
         self.usage = total(self.usage, answer.usage)
         self.text = answer.text or self.text
         await self._check(parsed)

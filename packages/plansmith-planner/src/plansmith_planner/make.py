@@ -184,9 +184,13 @@ def make_model(
     )
     if fact_checked.is_small(name):
         made = fact_checked.FactCheckedModel(made)
-    timed = wrappers.TimedModel(made, clock=clock, silence_s=settings.silence_s)
-    retrying = wrappers.RetryingModel(timed, clock=clock, tries=settings.tries)
-    return wrappers.LimitedModel(retrying, context_tokens=settings.context_tokens)
+    return wrappers.ResilientModel(
+        made,
+        clock=clock,
+        context_tokens=settings.context_tokens,
+        silence_s=settings.silence_s,
+        tries=settings.tries,
+    )
 
 
 def _is_brought(kind: str) -> bool:

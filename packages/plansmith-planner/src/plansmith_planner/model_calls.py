@@ -105,18 +105,9 @@ async def read_answer(
     return ModelAnswer("".join(pieces), usage)
 
 
-class Transcript:
-    """Records the exchanges with models while one request is planned."""
+class TranscribedModel(Wrapper):
+    """Adds each exchange with a model to a list."""
 
-    def __init__(self) -> None:
-        self.exchanges: list[dict[str, Json]] = []
-
-    def of(self, model: ChatModel) -> ChatModel:
-        """Returns a model that records its exchanges here."""
-        return _RecordingModel(model, self.exchanges)
-
-
-class _RecordingModel(Wrapper):
     def __init__(self, model: ChatModel, exchanges: list[dict[str, Json]]) -> None:
         super().__init__(model)
         self._exchanges = exchanges

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from plansmith.lazy import lazy_modules
@@ -11,6 +12,7 @@ from plansmith.lazy import lazy_modules
 if TYPE_CHECKING:
     from plansmith import ports
     from plansmith.check import rehearsal
+    from plansmith.plan.data import Json
     from plansmith.plan.planning import OnStep, Planned, PlanRequest, Tell
     from plansmith_planner import model_calls, pipeline, replies, stages
     from plansmith_planner import settings as planner_settings
@@ -66,11 +68,12 @@ class ModelPlanner:
         self, request: PlanRequest, available: ports.Available, *, tell: Tell, on_step: OnStep
     ) -> Planned:
         """Returns a checked plan, an answer, a question, or why there is none."""
-        transcript = model_calls.Transcript()
+        exchanges: list[dict[str, Json]] = []
+        recorded = partial(model_calls.TranscribedModel, exchanges=exchanges)
         settings, most = self.settings, request.max_steps
         deps = stages.PlannerDeps(
-            plan_model=transcript.of(self.model),
-            triage_model=transcript.of(self._triage_model) if settings.triage else None,
+            plan_model=recorded(self.model),
+            triage_model=recorded(self._triage_model) if settings.triage else None,
             clock=self._clock,
             tools=available.tools,
             agents=available.agents,
@@ -83,12 +86,9 @@ class ModelPlanner:
             rehearse=rehearsal.rehearsal_with(available.sources),
         )
         made = await pipeline.make_plan(request, deps=deps, tell=tell, on_step=on_step)
-        asked = {str(each["model"]) for each in transcript.exchanges}
-        return replace(
-            made,
-            exchanges=tuple(transcript.exchanges),
-            origin="model" if asked - {RULES} else "rules",
-        )
+        asked = {str(each["model"]) for each in exchanges}
+        by_model = bool(asked - {RULES})
+        return replace(made, exchanges=tuple(exchanges), origin="model" if by_model else "rules")
 
     async def write(
         self, brief: ports.ReplyBrief, history: Sequence[ports.Message], call: ports.Call

@@ -11,14 +11,17 @@ from plansmith import Plansmith, RunStatus
 
 def asks(question: str = "Which one?", **ask: Any) -> dict[str, Any]:
     """Returns a plan that looks up what the person answers."""
-    use = {"id": "use", "kind": "tool", "tool": "flights", "inputs": {"city": {"$from": "q"}}}
-    return {"goal": "g", "steps": [{"id": "q", "kind": "ask", "question": question, **ask}, use]}
+    return _plan(question, ask, tool="flights", inputs={"city": {"$from": "q"}})
 
 
 def guards(question: str = "Really book it?", **ask: Any) -> dict[str, Any]:
     """Returns a plan that books once a person has answered."""
-    use = {"id": "use", "kind": "tool", "tool": "book", "inputs": {"what": "x"}, "after": ["q"]}
-    return {"goal": "g", "steps": [{"id": "q", "kind": "ask", "question": question, **ask}, use]}
+    return _plan(question, ask, tool="book", inputs={"what": "x"}, after=["q"])
+
+
+def _plan(question: str, ask: dict[str, Any], **use: Any) -> dict[str, Any]:
+    asks = {"id": "q", "kind": "ask", "question": question, **ask}
+    return {"goal": "g", "steps": [asks, {"id": "use", "kind": "tool", **use}]}
 
 
 def made(desk: Desk, plan: Any, **model: Any) -> Plansmith:

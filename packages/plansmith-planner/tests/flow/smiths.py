@@ -8,11 +8,11 @@ from typing import Any
 
 from plansmith import Plan, Run, RunStatus
 from plansmith.app import Plansmith
+from plansmith.formats.dialect import Reading
 from plansmith.plan.events import Who
 from plansmith.plan.limits import Limits
 from plansmith.plan.planning import Planned
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
-from plansmith_planner.parse.reply import Parsed
 from plansmith_planner.settings import PlannerSettings
 from plansmith_planner.threads.thread import Thread, Turn
 from plansmith_planner.triage import Triage
@@ -65,7 +65,7 @@ async def bodies(app: Plansmith, run: Any, kind: type[Any]) -> list[Any]:
     return [event.body async for event in app.events(run.id) if isinstance(event.body, kind)]
 
 
-def plan_of(made: Run | Planned | Parsed | Triage) -> Plan:
+def plan_of(made: Run | Planned | Reading | Triage) -> Plan:
     assert made.plan is not None
     return made.plan
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.flow.smiths import plan, plan_of, statuses
+from tests.flow.smiths import NO_TRIAGE, plan, plan_of, statuses
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import OutcomeUnknown, ToolBusy, ToolFailed
@@ -18,7 +18,6 @@ from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run
 from plansmith.replay.player import replay
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
-from plansmith_planner.settings import PlannerSettings
 
 NO_WAIT, ASKING = Limits(first_wait_s=0, data="show"), Limits(first_wait_s=0, data="ask")
 LOW = {"below": ["{{stock.count}}", 10]}
@@ -50,9 +49,16 @@ async def started(app: Plansmith, wanted: Plan) -> str:
     return run.id
 
 
+def app_of(tools: FakeTools, **options: Any) -> Plansmith:
+    return Plansmith(tools=[tools], **{"limits": NO_WAIT} | options)
+
+
+def ordered(tools: FakeTools) -> list[Any]:
+    return [each.arguments for each in tools.calls if each.tool == "order"]
+
+
 async def ran(tools: FakeTools, *steps: dict[str, Any], **options: Any) -> Run:
-    options.setdefault("limits", NO_WAIT)
-    app = Plansmith(tools=[tools], **options)
+    app = app_of(tools, **options)
     run = await app.run(await started(app, plan(*steps)))
     events = list(await app.store.events(run.id))
     verify_chain(events)
@@ -61,17 +67,17 @@ async def ran(tools: FakeTools, *steps: dict[str, Any], **options: Any) -> Run:
     return run
 
 
-@pytest.mark.parametrize(("count", "ordered"), [(7, ["order"]), (70, [])])
-async def test_a_step_runs_only_if_its_condition_holds(count: int, ordered: list[str]) -> None:
+@pytest.mark.parametrize(("count", "made"), [(7, 1), (70, 0)])
+async def test_a_step_runs_only_if_its_condition_holds(count: int, made: int) -> None:
     tools = world(count=count)
     order = {"id": "order", "tool": "order", "inputs": {"n": 10}, "when": LOW}
     tell = {"id": "tell", "instruction": "{{stock.count}}, {{order.id}}", "style": "exact"}
     run = await ran(tools, STOCK, order, tell)
     assert run.status is RunStatus.DONE
-    assert [each.tool for each in tools.calls if each.tool == "order"] == ordered
-    order_id = "o1" if ordered else "('order' was skipped)"
+    assert len(ordered(tools)) == made
+    order_id = "o1" if made else "('order' was skipped)"
     assert run.steps["tell"].result == f"{count}, {order_id}"
-    if not ordered:
+    if not made:
         assert run.steps["order"].rule == "when"
         assert run.steps["order"].error == "it runs only if stock.count is below 10"
 
@@ -96,7 +102,7 @@ async def test_what_needs_a_skipped_step_is_skipped_too_unless_another_value_tak
     found = [name for name, state in run.steps.items() if state.status == "skipped"]
     assert sorted(found) == ["a", "b", "c", "e", "few"]
     assert [run.steps[name].rule for name in "abce"] == ["when", "need", "need", "when"]
-    assert [each.arguments["n"] for each in tools.calls if each.tool == "order"] == [4]
+    assert ordered(tools) == [{"n": 4}]
     assert [run.steps[name].result for name in ("e", "f", "many", "end")] == [30, 60, 14, 28]
 
 
@@ -109,7 +115,7 @@ async def test_a_condition_that_cannot_be_decided_fails_the_step_before_any_effe
     )
     assert run.status is RunStatus.PARTLY_DONE
     assert "cannot be decided" in run.steps["order"].error
-    assert not [each for each in tools.calls if each.tool == "order"]
+    assert not ordered(tools)
 
 
 async def test_each_round_of_a_repeated_step_has_a_key_of_its_own() -> None:
@@ -135,7 +141,7 @@ async def test_a_repeat_that_never_comes_true_fails_after_its_last_round() -> No
 async def test_a_run_between_two_rounds_waits_in_the_store_and_holds_nothing() -> None:
     clock, tools = FakeClock(), world()
     store = MemoryStore()
-    app = Plansmith(tools=[tools], limits=NO_WAIT, store=store, clock=clock)
+    app = app_of(tools, store=store, clock=clock)
     wanted = plan({"id": "poll", "tool": "poll", "repeat": _until(5, every=3600)})
     run = await app.runs.run(await started(app, wanted), parks=True)
     assert run.status is RunStatus.RUNNING
@@ -150,7 +156,7 @@ async def test_a_run_between_two_rounds_waits_in_the_store_and_holds_nothing() -
     assert again.wakes_at == run.wakes_at
     await app.close()
 
-    other = Plansmith(tools=[tools], limits=NO_WAIT, store=store, clock=clock)
+    other = app_of(tools, store=store, clock=clock)
     assert goes_on(await other.get(run.id))
     waiting = asyncio.create_task(other.run(run.id))
     await clock.advance(1799)
@@ -168,7 +174,7 @@ async def test_a_run_between_two_rounds_waits_in_the_store_and_holds_nothing() -
 
 async def test_a_waiting_run_can_be_cancelled_and_another_one_goes_on_meanwhile() -> None:
     clock, tools = FakeClock(), world()
-    app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
+    app = app_of(tools, clock=clock)
     side = {"id": "side", "tool": "stock"}
     wanted = plan({"id": "poll", "tool": "poll", "repeat": _until(5, every=3600)}, side)
     waiting = asyncio.create_task(app.run(await started(app, wanted)))
@@ -276,7 +282,7 @@ async def test_a_busy_tool_says_how_long_to_wait_for_the_next_try(
 ) -> None:
     for busy in (ToolBusy("later", retry_after=asked), OutcomeUnknown("503", retry_after=asked)):
         clock, tools = FakeClock(), world(FakeTool("busy", [busy, {"ok": True}]))
-        app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
+        app = app_of(tools, clock=clock)
         run = await app.runs.run(await started(app, plan({"id": "a", "tool": "busy"})), parks=True)
         if waits:
             assert run.wakes_at is not None
@@ -291,7 +297,7 @@ async def test_a_busy_tool_says_how_long_to_wait_for_the_next_try(
 
 async def test_a_person_who_refuses_is_no_failure_that_a_rule_passes_over() -> None:
     tools = world()
-    app = Plansmith(tools=[tools], limits=ASKING)
+    app = app_of(tools, limits=ASKING)
     rules = {"on_error": {"value": {"id": "none"}}, "otherwise": {"value": {"id": "none"}}}
     wanted = plan(
         STOCK,
@@ -303,7 +309,7 @@ async def test_a_person_who_refuses_is_no_failure_that_a_rule_passes_over() -> N
     run = await app.run(run.id)
     assert statuses(run)["a"] == "failed"
     assert statuses(run)["b"] == "skipped"
-    assert not [each for each in tools.calls if each.tool == "order"]
+    assert not ordered(tools)
 
 
 async def test_a_condition_on_values_of_tools_needs_no_consent_for_a_change_as_approved() -> None:
@@ -314,7 +320,7 @@ async def test_a_condition_on_values_of_tools_needs_no_consent_for_a_change_as_a
 
 async def test_a_condition_on_an_answer_decides_instead_of_the_word_no() -> None:
     tools = world()
-    app = Plansmith(tools=[tools], limits=NO_WAIT)
+    app = app_of(tools)
     wanted = plan(
         {"id": "keep", "question": "Keep the order?", "options": ["yes", "no"]},
         {"id": "a", "tool": "order", "inputs": {"n": 1}, "when": {"equals": ["{{keep}}", "no"]}},
@@ -336,7 +342,7 @@ async def test_a_skipped_question_holds_what_waits_for_it() -> None:
         {"id": "order", "tool": "order", "inputs": {"n": 10}, "after": ["sure"]},
     )
     assert statuses(run)["order"] == "skipped"
-    assert not [each for each in tools.calls if each.tool == "order"]
+    assert not ordered(tools)
 
 
 async def test_a_new_plan_keeps_what_was_skipped_and_which_rounds_were_made(
@@ -349,9 +355,7 @@ async def test_a_new_plan_keeps_what_was_skipped_and_which_rounds_were_made(
     other = last | {"inputs": {"x": 3}}
     tools = world(count=70)
     model = scripted({"steps": [STOCK, poll, order, passed, other]})
-    app = Plansmith(
-        tools=[tools], model=model, limits=NO_WAIT, settings=PlannerSettings(triage=False)
-    )
+    app = app_of(tools, model=model, settings=NO_TRIAGE)
     run = await app.run(await started(app, plan(STOCK, poll, order, passed, last)))
     assert run.status is RunStatus.DONE
     assert run.replans == 1
@@ -363,7 +367,7 @@ async def test_a_new_plan_keeps_what_was_skipped_and_which_rounds_were_made(
 
 async def test_a_run_ends_when_its_waiting_round_is_skipped() -> None:
     clock, tools = FakeClock(), world()
-    app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
+    app = app_of(tools, clock=clock)
     poll = {"id": "poll", "tool": "poll", "repeat": _until(5, every=3600)}
     run = await app.runs.run(await started(app, plan(poll, STOCK)), parks=True)
     await app.runs.stopping.skip(run.id, "poll/2", by="ada")
@@ -405,7 +409,7 @@ async def test_a_round_whose_time_has_come_waits_for_room_without_keeping_the_ex
 
 async def test_consent_to_a_repeated_change_tells_how_often_and_is_asked_once() -> None:
     tools = world(FakeTool("press", [{"n": 1}, {"n": 2}, {"n": 3}], effect=Effect.WRITE))
-    app = Plansmith(tools=[tools], limits=ASKING)
+    app = app_of(tools, limits=ASKING)
     repeat = {"until": {"at_least": ["{{a.n}}", 3]}, "at_most": 5}
     step = {"id": "a", "tool": "press", "inputs": {"n": "{{stock.count}}"}, "repeat": repeat}
     submitted = await app.submit(plan(STOCK, step), by="bob")
@@ -431,7 +435,7 @@ async def test_a_map_that_went_on_without_a_change_is_not_taken_over_as_done() -
         return given["to"]
 
     tools = world(FakeTool("send", [send], effect=Effect.WRITE))
-    app = Plansmith(tools=[tools], limits=NO_WAIT)
+    app = app_of(tools)
     each = {"tool": "send", "inputs": {"to": "{{item}}"}}
     mails = {"id": "mails", "over": ["a", "b"], "each": each, "on_error": "collect"}
     run = await app.run(await started(app, plan(STOCK, mails)))
@@ -465,7 +469,7 @@ async def test_an_edit_tries_rounds_that_the_plan_gave_up_again_only_if_it_chang
     most: int, polled: int
 ) -> None:
     clock, tools = FakeClock(), world()
-    app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
+    app = app_of(tools, clock=clock)
     gave_up = {"id": "poll", "tool": "poll", "repeat": _until(2), "on_error": "skip"}
     empty = {"id": "told", "tool": "order", "when": {"empty": "{{poll}}"}}
     empty["otherwise"] = {"value": "nothing"}
@@ -483,7 +487,7 @@ async def test_an_edit_tries_rounds_that_the_plan_gave_up_again_only_if_it_chang
 
 async def test_an_edit_of_the_rounds_themselves_begins_them_anew() -> None:
     clock, tools = FakeClock(), world()
-    app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
+    app = app_of(tools, clock=clock)
     poll = {"id": "poll", "tool": "poll", "repeat": _until(5, every=600)}
     run_id = await started(app, plan(poll))
     await app.runs.run(run_id, parks=True)
@@ -497,7 +501,7 @@ async def test_an_edit_of_the_rounds_themselves_begins_them_anew() -> None:
 
 async def test_a_step_that_was_skipped_stays_skipped_when_the_run_is_continued() -> None:
     tools = world(count=70)
-    app = Plansmith(tools=[tools], limits=NO_WAIT)
+    app = app_of(tools)
     order = {"id": "order", "tool": "order", "when": LOW}
     bad = {"id": "bad", "tool": "double", "inputs": {"x": 2}, "after": ["stock"]}
     run = await app.run(await started(app, plan(STOCK, order, bad)))
@@ -523,7 +527,7 @@ async def test_rounds_whose_approval_was_lost_go_on_where_they_were_and_outlast_
     step = {"id": "press", "tool": "press", "repeat": rounds, "on_error": {"value": {}}}
     stock = STOCK | {"after": ["press"]}
     bad = {"id": "bad", "tool": "fail", "after": ["stock"]}
-    first = Plansmith(tools=[tools], limits=NO_WAIT, store=store, clock=clock)
+    first = app_of(tools, store=store, clock=clock)
     run_id = await started(first, plan(step, stock, bad))
     assert (await first.runs.run(run_id, parks=True)).wakes_at is not None
     await first.close()
@@ -532,10 +536,7 @@ async def test_rounds_whose_approval_was_lost_go_on_where_they_were_and_outlast_
     press.input_schema = {"type": "object", "description": "It does something else now."}
     kept = [{**each, "kind": "tool", "inputs": {}} for each in (step, stock)]
     model = ScriptedModel({"goal": "g", "steps": kept})
-    settings = PlannerSettings(triage=False)
-    second = Plansmith(
-        tools=[tools], limits=NO_WAIT, store=store, clock=clock, model=model, settings=settings
-    )
+    second = app_of(tools, store=store, clock=clock, model=model, settings=NO_TRIAGE)
     run = await lived(second, clock, run_id)
     assert run.status is RunStatus.REVIEWING
     assert calls() == {"press": 1}

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plansmith.formats.dialect import Reading
 from plansmith.plan.graph import upstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
 from plansmith.plan.steps import AskStep
-from plansmith_planner.parse.reply import Parsed, parse
+from plansmith_planner.parse.reply import parse
 
 Value = dict[str, Any]
 
@@ -243,11 +244,11 @@ TEXTS: list[Callable[[Any], str]] = [
 ]
 
 
-def notes_of(parsed: Parsed) -> str:
+def notes_of(parsed: Reading) -> str:
     return " ".join(f"{each.message} {each.path}" for each in parsed.problems).lower()
 
 
-def dropped(parsed: Parsed) -> float:
+def dropped(parsed: Reading) -> float:
     """Returns how many steps the problems name as left out or read in another way."""
     if any(each.code == "PS005" and each.path == ("tasks",) for each in parsed.problems):
         return math.inf
@@ -305,7 +306,7 @@ def test_no_reading_of_a_dialect_loses_a_refusal_in_silence(shape: str, asked: b
 
 
 def assert_each_word_is_kept_or_noted(
-    draft: ModelPlan, text: str, parsed: Parsed, plan: Plan
+    draft: ModelPlan, text: str, parsed: Reading, plan: Plan
 ) -> None:
     for name in unkept(draft, plan):
         if name == "terminate" and draft.columns not in text:
@@ -315,7 +316,7 @@ def assert_each_word_is_kept_or_noted(
         assert any(word in notes_of(parsed) for word in ALIASES[name]), (name, text, parsed)
 
 
-def assert_every_step_is_kept_or_told(text: str, parsed: Parsed, plan: Plan) -> None:
+def assert_every_step_is_kept_or_told(text: str, parsed: Reading, plan: Plan) -> None:
     there = json.dumps(plan.to_json())
     missing = [each for each in words(3) if each in text and each not in there]
     assert dropped(parsed) >= len(missing), (missing, text, parsed)

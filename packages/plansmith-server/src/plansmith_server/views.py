@@ -542,9 +542,8 @@ def parse_plan(
     reading = form.read(value)
     if reading.plan is None or has_errors(list(reading.problems)):
         raise PlanInvalid(reading.problems)
-    named = assigned(reading.plan, agents, form.step_text)
-    plan = named.plan.replace(goal=named.plan.goal or goal)
-    return plan, (*reading.problems, *named.problems)
+    plan, notes = assigned(reading.plan, agents, form.step_text)
+    return plan.replace(goal=plan.goal or goal), (*reading.problems, *notes)
 
 
 def export_plan(plan: Plan, name: str, run: Run | None = None) -> dict[str, Any]:

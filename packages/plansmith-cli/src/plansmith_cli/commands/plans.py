@@ -19,7 +19,7 @@ from plansmith import (
 )
 from plansmith.check.check_plan import check_plan
 from plansmith.errors import Misconfigured, UnreadableText
-from plansmith.formats.dialect import dialect, dialect_names
+from plansmith.formats.dialect import Reading, dialect, dialect_names
 from plansmith.formats.native import schema, to_json, to_yaml
 from plansmith.formats.text import read_text
 from plansmith.plan.problem import has_errors, problem
@@ -35,7 +35,7 @@ from plansmith_cli.session import Session, in_session
 from plansmith_cli.ui import output as ui
 from plansmith_cli.ui.terminal import own_locale
 from plansmith_planner.parse.read import read_json
-from plansmith_planner.parse.reply import Parsed, parse_value, plan_fit
+from plansmith_planner.parse.reply import parse_value, plan_fit
 
 _FORMS: Final = ("json", "yaml", "mermaid", "python", *dialect_names())
 _PROGRAM: Final = "plansmith_cli.programs.program:print_program"
@@ -48,7 +48,8 @@ def _check(args: argparse.Namespace) -> int | None:
         return Exit.OK
     if args.plan is None:
         raise ui.wrong("no plan file was named", hint="plansmith check PLAN")
-    plan, notes = _read(args)
+    reading = _read(args)
+    plan, notes = reading.plan, [*reading.problems]
 
     async def work(session: Session) -> int:
         intake = session.smith.runs.intake
@@ -75,12 +76,12 @@ def _check(args: argparse.Namespace) -> int | None:
         raise
 
 
-def _read(args: argparse.Namespace) -> Parsed:
+def _read(args: argparse.Namespace) -> Reading:
     data = ui.read_file(args.plan)
     if args.dialect:
         return read_foreign(data, args.dialect)
     found = try_read_plan(data)
-    return Parsed(found, []) if isinstance(found, Plan) else Parsed(None, found)
+    return Reading(found) if isinstance(found, Plan) else Reading(None, tuple(found))
 
 
 def _diff(args: argparse.Namespace) -> None:
@@ -132,10 +133,10 @@ def _recognised(args: argparse.Namespace) -> tuple[Plan, list[Problem]]:
     """Reads a plan file in the format that is named, or in the one it seems to have."""
     data = ui.read_file(args.plan)
     plan = try_read_plan(data) if args.source is None else None
-    parsed = Parsed(plan, []) if isinstance(plan, Plan) else read_foreign(data, args.source)
+    parsed = Reading(plan) if isinstance(plan, Plan) else read_foreign(data, args.source)
     if parsed.plan is None:
         raise PlanInvalid(parsed.problems)
-    return parsed.plan, parsed.problems
+    return parsed.plan, list(parsed.problems)
 
 
 def _print_as(form: str, plan: Plan, problems: list[Problem], run: Run | None) -> int:
@@ -148,7 +149,7 @@ def _print_as(form: str, plan: Plan, problems: list[Problem], run: Run | None) -
     return Exit.INVALID if has_errors(problems) else Exit.OK
 
 
-def read_foreign(data: bytes, name: str | None) -> Parsed:
+def read_foreign(data: bytes, name: str | None) -> Reading:
     """Reads a plan in the format of a dialect, or in the format it seems to have.
 
     It may be JSON or YAML, also inside other text or with errors.
@@ -161,11 +162,10 @@ def read_foreign(data: bytes, name: str | None) -> Parsed:
             value = read_json(text, fits=plan_fit)
         except UnreadableText as error:
             hint = Sentence("give the plan as JSON or YAML")
-            return Parsed(None, [problem("PS002", error.message, hint=hint)])
+            return Reading(None, (problem("PS002", error.message, hint=hint),))
     if name is None:
         return parse_value(value, text=text)
-    foreign = dialect(name).read(value)
-    return Parsed(foreign.plan, list(foreign.problems))
+    return dialect(name).read(value)
 
 
 def load_foreign(name: str, form: str) -> Plan:

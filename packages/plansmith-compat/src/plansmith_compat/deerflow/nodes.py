@@ -30,9 +30,8 @@ from plansmith_compat.deerflow.plan_fixes import (
     repair_json_output,
     validate_and_fix_plan,
 )
-from plansmith_planner.context.background import HEADING, TOKENS, Search, investigate
+from plansmith_planner.context.background import HEADING, TOKENS, investigate
 from plansmith_planner.context.fence import fence
-from plansmith_planner.context.token_budget import rough_count
 from plansmith_planner.language.locales import normal_tag
 
 # What DeerFlow's module of this name has is found here too.
@@ -290,9 +289,8 @@ def background_investigation_node(
     if not configurable.enable_web_search or not query:
         sources = ()
     blocks: list[str] = []
-    for search in map(Search, sources):
-        given: dict[str, Any] = {"search": search, "tokens": TOKENS, "count": rough_count}
-        found = in_own_loop(investigate(query, clock=SystemClock(), **given))
+    for search in sources:
+        found = in_own_loop(investigate(query, search=search, clock=SystemClock(), tokens=TOKENS))
         for note in found.notes:
             logger.warning("Background investigation: %s", note)
         blocks += [block.text for block in found.blocks]

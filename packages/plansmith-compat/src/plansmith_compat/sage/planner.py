@@ -30,7 +30,7 @@ from plansmith_planner.context.fence import fence
 from plansmith_planner.draft import Offer, draft_messages, rules_of, salvage
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.make import model_of
-from plansmith_planner.model_calls import Transcript, read_answer
+from plansmith_planner.model_calls import TranscribedModel, read_answer
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.parse.reply import plan_fit
 from plansmith_planner.pipeline import make_plan
@@ -381,9 +381,9 @@ class LLMPlanner(MapFunction):
     ) -> list[PlanStep]:
         text = profile.render_system_prompt() if isinstance(profile, BaseProfile) else profile
         offered = self._top_k_tools(query, tools, self.topk_tools)
-        transcript = Transcript()
+        exchanges: list[dict[str, Json]] = []
         deps = PlannerDeps(
-            plan_model=transcript.of(self.plan_model(query, str(text), offered)),
+            plan_model=TranscribedModel(self.plan_model(query, str(text), offered), exchanges),
             clock=SystemClock(),
             # Only these, so that a tool that was not shown is as unknown as an invented one.
             tools=tool_specs(offered),
@@ -398,7 +398,7 @@ class LLMPlanner(MapFunction):
         request = PlanRequest(query, profile=briefing_of(profile), dialect="sage")
         planned = await make_plan(request, deps=deps, tell=tell)
         self.planned, self.problems, self.failure = planned, planned.problems, ""
-        first = str(transcript.exchanges[0]["text"]) if transcript.exchanges else ""
+        first = str(exchanges[0]["text"]) if exchanges else ""
         rules, known = rules_of(request, deps), Catalogue(deps.tools)
 
         def keeps(part: Plan) -> bool:

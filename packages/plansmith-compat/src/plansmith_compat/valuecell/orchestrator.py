@@ -24,7 +24,6 @@ from plansmith_compat.valuecell.models import Response, SuperAgentOutcome, UserI
 from plansmith_compat.valuecell.planner import Ask, PlanService, RemoteConnections
 from plansmith_planner.context.gather import TIME, time_text
 from plansmith_planner.context.history import TITLE, recall
-from plansmith_planner.context.token_budget import rough_count
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.make import model_of
 from plansmith_planner.model_planner import ModelPlanner
@@ -112,7 +111,7 @@ class SuperAgent:
 
     async def _known(self, conversation_id: str) -> list[ContextBlock]:
         history = await (self.conversations or self._alone).history(conversation_id)
-        conversation = recall(history, tokens=_TOKENS, count=rough_count)
+        conversation = recall(history, tokens=_TOKENS)
         blocks = [ContextBlock(TITLE, conversation.text)] if conversation.text else []
         return [*blocks, ContextBlock(TIME, time_text(SystemClock()))]
 

@@ -12,7 +12,7 @@ from plansmith.ports import Available, Call, Clock, ContextBlock, ToolSource
 from plansmith.text import visible
 from plansmith_planner.context.fence import label
 from plansmith_planner.context.timeouts import Failed, with_timeout
-from plansmith_planner.context.token_budget import Count, clipped, rough_count
+from plansmith_planner.context.token_budget import clipped
 from plansmith_planner.language.verbs import says_it_searches
 
 TOKENS: Final = 1500
@@ -22,16 +22,10 @@ _QUERY_NAMES: Final = (
 )  # fmt: skip
 
 
-class Search(NamedTuple):
-    """Tools to search with before planning."""
-
-    tools: ToolSource
-
-
-def search_with(available: Available) -> Search | None:
-    """Returns the search for background before planning; a marked tool comes first."""
+def search_with(available: Available) -> ToolSource | None:
+    """Returns what has the tool to search with before planning; a marked one comes first."""
     found = next(iter(_marked_first(available.tools)), None)
-    return Search(available.sources[found.name]) if found is not None else None
+    return available.sources[found.name] if found is not None else None
 
 
 class Investigated(NamedTuple):
@@ -42,7 +36,7 @@ class Investigated(NamedTuple):
 
 
 async def investigate(
-    request: str, *, search: Search, clock: Clock, tokens: int, count: Count = rough_count
+    request: str, *, search: ToolSource, clock: Clock, tokens: int
 ) -> Investigated:
     """Calls the first tool that searches and only reads; a failure becomes a note."""
     notes: list[str] = []
@@ -50,7 +44,7 @@ async def investigate(
 
     async def found() -> str:
         nonlocal asked
-        tools = _marked_first(await search.tools.tools())
+        tools = _marked_first(await search.tools())
         if not tools:
             notes.append(Sentence("no background investigation: no tool is marked as search"))
         for tool in tools:
@@ -69,7 +63,7 @@ async def investigate(
                 asked = tool.name
                 arguments: dict[str, Json] = {key: visible(request)}
                 call = Call(key=f"background-{content_hash([asked, arguments])[:16]}")
-                result = await search.tools.call(asked, arguments, call)
+                result = await search.call(asked, arguments, call)
                 text = result if isinstance(result, str) else json_text(result, indent=1)
                 return "" if result is None else text.strip()
         return ""
@@ -84,7 +78,7 @@ async def investigate(
                 reason=text.reason,
             )
         return Investigated((), (*notes, about))
-    clipped_text = clipped(text, tokens=min(tokens, TOKENS), count=count)
+    clipped_text = clipped(text, tokens=min(tokens, TOKENS))
     blocks = (ContextBlock(HEADING, clipped_text, asked),) if clipped_text else ()
     return Investigated(blocks, tuple(notes))
 

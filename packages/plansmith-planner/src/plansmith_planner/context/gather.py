@@ -14,8 +14,8 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run_options import Profile
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Clock, ContextBlock, ContextSource, Message
-from plansmith_planner.context.background import HEADING, Search, investigate
+from plansmith.ports import Clock, ContextBlock, ContextSource, Message, ToolSource
+from plansmith_planner.context.background import HEADING, investigate
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.history import TITLE, recall
 from plansmith_planner.context.profile import about, constraints
@@ -65,7 +65,7 @@ async def gather_context(
     known: PlanRequest = _NOTHING_KNOWN,
     earlier: Sequence[EarlierResult] = (),
     sources: Sequence[ContextSource] = (),
-    search: Search | None = None,
+    search: ToolSource | None = None,
     settings: PlannerSettings | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Context:
@@ -140,7 +140,7 @@ def _conversation(history: Sequence[Message], share: int) -> _Gathered:
     return _Gathered(notes=(*recalled.notes, note), missing=TITLE)
 
 
-async def _background(query: str, search: Search | None, share: int, clock: Clock) -> _Gathered:
+async def _background(query: str, search: ToolSource | None, share: int, clock: Clock) -> _Gathered:
     if search is None:
         return _Gathered()
     if share < _LEAST_SHARE:

@@ -12,7 +12,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.ports import ChatModel, Clock, Message, Prompt
 from plansmith_planner.context.fence import fence, indented, label
 from plansmith_planner.context.timeouts import Failed, with_timeout
-from plansmith_planner.context.token_budget import Count, clipped, rough_count
+from plansmith_planner.context.token_budget import clipped, rough_count
 from plansmith_planner.model_calls import ModelAnswer, read_answer, render
 
 TITLE: Final = "conversation so far"
@@ -36,24 +36,24 @@ class Recalled(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def recall(history: Sequence[Message], *, tokens: int, count: Count = rough_count) -> Recalled:
+def recall(history: Sequence[Message], *, tokens: int) -> Recalled:
     """Returns the conversation, oldest message first, in at most so many tokens."""
     lines = _lines(history)
     whole = "\n".join(lines)
-    if count(whole) <= tokens:
+    if rough_count(whole) <= tokens:
         return Recalled(whole)
     for_older = tokens // _SHARE_OF_OLDER
     newest = 0
-    while count("\n".join(lines[-newest - 1 :])) <= tokens - for_older:
+    while rough_count("\n".join(lines[-newest - 1 :])) <= tokens - for_older:
         newest += 1
     older, kept = lines[: len(lines) - newest], lines[len(lines) - newest :]
     notes: list[str] = []
     if not newest:
-        older, kept = lines[:-1], [clipped(lines[-1], tokens=tokens - for_older, count=count)]
+        older, kept = lines[:-1], [clipped(lines[-1], tokens=tokens - for_older)]
         notes = [Sentence("the newest message of the conversation was clipped")]
-    shortened = _excerpts(older, for_older, count) if older else Recalled("")
+    shortened = _excerpts(older, for_older) if older else Recalled("")
     text = "\n".join(part for part in [shortened.text, *kept] if part)
-    text = clipped(text, tokens=tokens, count=count, keep_end=True)
+    text = clipped(text, tokens=tokens, keep_end=True)
     return Recalled(text, (*notes, *shortened.notes))
 
 
@@ -82,7 +82,7 @@ def _lines(history: Sequence[Message]) -> list[str]:
     return [f"{label(each.role)}: {indented(each.text)}" for each in history]
 
 
-def _excerpts(older: Sequence[str], tokens: int, count: Count) -> Recalled:
+def _excerpts(older: Sequence[str], tokens: int) -> Recalled:
     """Returns the beginnings of as many of the later lines as fit, and their number."""
     short = [" ".join(line.split()) for line in older]
     short = [
@@ -96,7 +96,7 @@ def _excerpts(older: Sequence[str], tokens: int, count: Count) -> Recalled:
         return "\n".join([*first_line, *short[gone:]])
 
     kept = 0
-    while kept < len(older) and count(text(kept + 1)) <= tokens:
+    while kept < len(older) and rough_count(text(kept + 1)) <= tokens:
         kept += 1
     notes: list[str] = []
     if kept < len(older):

@@ -40,24 +40,21 @@ class Fitted(NamedTuple):
     notes: tuple[str, ...]
 
 
-def fit(
-    parts: Sequence[Part], *, tokens: int, count: Count = rough_count, missing: Sequence[str] = ()
-) -> Fitted:
+def fit(parts: Sequence[Part], *, tokens: int, missing: Sequence[str] = ()) -> Fitted:
     """Fits parts into a number of tokens: by rank, then in equal shares, in their order."""
     blocks = tuple(block for part in parts for block in part.blocks)
-    if sum(len(block.text) for block in blocks) <= tokens * _LONGEST_TOKEN:
-        text = rendered(blocks, missing)
-        if count(text) <= tokens:
-            return Fitted(blocks, text, ())
+    text = rendered(blocks, missing)
+    if rough_count(text) <= tokens:
+        return Fitted(blocks, text, ())
     slack = 0
     while slack < tokens:
-        sharing = _Sharing(tokens - slack, count)
+        sharing = _Sharing(tokens - slack)
         kept = sharing.blocks(parts)
         text = rendered(kept, [*sharing.cut, *missing])
-        over = count(text) - tokens
+        over = rough_count(text) - tokens
         if over <= 0:
             return Fitted(kept, text, tuple(sharing.notes))
-        # The joined text may have more tokens than its parts: try again with fewer.
+        # The names of what is left out may take more room than is kept for them.
         slack = max(2 * slack, slack + over)
     note = Sentence(
         "the whole context was left out: {tokens} tokens are not enough for it", tokens=tokens
@@ -97,46 +94,44 @@ def clipped(text: str, *, tokens: int, count: Count = rough_count, keep_end: boo
     return cut(good) if good else ""
 
 
+def _cost(block: ContextBlock) -> int:
+    return rough_count("\n\n" + fence(block.title, block.text, block.source))
+
+
 @dataclass
 class _Sharing:
     """One attempt to divide a number of tokens; `cut` names what got none."""
 
     tokens: int
-    count: Count
     notes: list[str] = field(default_factory=list[str])
     cut: list[str] = field(default_factory=list[str])
 
     def blocks(self, parts: Sequence[Part]) -> tuple[ContextBlock, ...]:
         """Returns what fits of parts: by rank, then in equal shares."""
-        left = self.tokens - self.count(rendered((), [LEFT_OUT] * (_MOST_NAMED + 1)))
+        left = self.tokens - rough_count(rendered((), [LEFT_OUT] * (_MOST_NAMED + 1)))
         taken: dict[int, list[ContextBlock]] = {}
         for rank in sorted({part.rank for part in parts}):
             group = [at for at, part in enumerate(parts) if part.rank == rank]
-            needs = {at: sum(map(self._cost, parts[at].blocks)) for at in group}
+            needs = {at: sum(map(_cost, parts[at].blocks)) for at in group}
             room = max(left, 0)
             # Each gets what it needs, or an equal share of what is left.
             for place, at in enumerate(sorted(group, key=needs.__getitem__)):
                 share = min(needs[at], room // (len(group) - place))
                 room -= share
                 taken[at] = [*self._take(parts[at], share)]
-            left -= sum(self._cost(block) for at in group for block in taken[at])
+            left -= sum(_cost(block) for at in group for block in taken[at])
         return tuple(block for at in sorted(taken) for block in taken[at])
-
-    def _cost(self, block: ContextBlock) -> int:
-        if len(block.text) > self.tokens * _LONGEST_TOKEN:
-            return max(self.tokens, 1)
-        return self.count("\n\n" + fence(block.title, block.text, block.source))
 
     def _take(self, part: Part, left: int) -> Iterator[ContextBlock]:
         for block in part.blocks:
-            if self._cost(block) <= left and len(block.text) <= self.tokens * _LONGEST_TOKEN:
-                left -= self._cost(block)
+            if _cost(block) <= left:
+                left -= _cost(block)
                 yield block
                 continue
-            room, text = left - self._cost(replace(block, text="")), ""
+            room, text = left - _cost(replace(block, text="")), ""
             if room >= _SMALLEST:
                 keep_end = part.newest_last
-                text = clipped(block.text, tokens=room, count=self.count, keep_end=keep_end)
+                text = clipped(block.text, tokens=room, keep_end=keep_end)
             # Later blocks are less important and must not use the rest.
             left = 0
             name = f"{block.title} ({block.source})" if block.source else block.title

@@ -19,18 +19,13 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import find
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, StepFields, ToolStep
+from plansmith_planner.language import word_list
 
 MADE_UP: Final = "PS505"
 _COUNTED: Final = 12  # counts such as "two people" and "once" may be given in words
 # Names of arguments whose value says whom or what a call acts on, or how much of it.
-_NAMING: Final = frozenset((
-    "id", "ids", "number", "no", "nr", "amount", "account", "iban", "card", "phone", "email",
-    "recipient", "recipients", "to", "cc", "bcc", "order", "invoice", "code", "url", "price",
-))  # fmt: skip
-_TIMES: Final = frozenset((
-    "date", "time", "day", "when", "start", "end", "begin", "since", "until", "deadline", "due",
-    "month", "year", "at", "on", "from",
-))  # fmt: skip
+_NAMING: Final = word_list("naming")
+_TIMES: Final = word_list("times")
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _MARKED: Final = re.compile(r"\S*[\d@]\S*")
 _MOMENT: Final = re.compile(r"\d{4}-\d\d(?:-\d\d)?(?:[T ].*)?$|\d{1,2}:\d\d")
@@ -40,7 +35,7 @@ _FILE_PATH: Final = re.compile(r"[^\s@]*\.[A-Za-z][A-Za-z0-9]{0,5}")
 def made_up_values(plan: Plan, tools: Tools, given: str) -> list[Problem]:
     """Returns a problem for each value of a changing step that is not in the given text."""
     specs = {spec.name: spec for spec in tool_specs(tools)}
-    source = _GivenText(given)
+    known, numbers = _plain(given), {_number(each) for each in _NUMBER.findall(given)}
     return [
         problem(
             MADE_UP,
@@ -55,7 +50,7 @@ def made_up_values(plan: Plan, tools: Tools, given: str) -> list[Problem]:
         )
         for name, step in _acting(plan, specs)
         for path, value in _values(step.inputs, specs[step.tool].input_schema)
-        if not source.holds(value)
+        if not _is_given(value, known, numbers)
     ]
 
 
@@ -77,9 +72,8 @@ def _values(
     for name, value in inputs.items():
         form = fields.get(name)  # a schema may be just `true`
         known = cast("Mapping[str, Any]", form if isinstance(form, dict) else {})
-        if "enum" in known or "const" in known or value == known.get("default"):
-            continue
-        if next(iter(find(value)), None) is not None:
+        fixed = "enum" in known or "const" in known or value == known.get("default")
+        if fixed or any(True for _ in find(value)):
             continue
         name_words = set(words(name))
         for place, each in enumerate(value) if isinstance(value, list) else ((None, value),):
@@ -108,20 +102,12 @@ def _names_something(value: str | float, name_words: set[str]) -> bool:
     )
 
 
-class _GivenText:
-    """All text that a person gave or that was looked up."""
-
-    def __init__(self, text: str) -> None:
-        self._plain = _plain(text)
-        self._numbers = {_number(each) for each in _NUMBER.findall(text)}
-
-    def holds(self, value: str | float) -> bool:
-        if not isinstance(value, str):
-            return float(value) in self._numbers
-        if _NUMBER.fullmatch(value.strip()) and _number(value.strip()) in self._numbers:
-            return True
-        plain = _plain(value)
-        return not plain or plain in self._plain
+def _is_given(value: str | float, known: str, numbers: set[float]) -> bool:
+    """Whether a text that a person gave or that was looked up has a value."""
+    if not isinstance(value, str):
+        return float(value) in numbers
+    is_number = _NUMBER.fullmatch(value.strip()) and _number(value.strip()) in numbers
+    return bool(is_number) or _plain(value) in known
 
 
 def _plain(text: str) -> str:

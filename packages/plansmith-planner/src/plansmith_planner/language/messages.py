@@ -7,6 +7,7 @@ from typing import Final
 
 from plansmith.lazy import lazy_pattern
 from plansmith.text import visible
+from plansmith_planner.language import word_list
 from plansmith_planner.language.verbs import ORDERS, ORDERS_ZH
 from plansmith_planner.language.yes_or_no import EDGE, LONGEST_YES
 
@@ -45,18 +46,7 @@ _CHANGE: Final = lazy_pattern(
     r"|便宜|更|换|改|不要|别|不用|去掉|删掉|加上?|增加|减少|只要?|另外|先|再|跳过|少|多"
 )
 _MOST_WORDS: Final = 12  # each is looked for in every result
-_COMMON: Final = frozenset(
-    re.findall(
-        r"\w+",
-        "a about all an and any are as at be because but by can come comes did do does "
-        "for from get give go got had has have how i if in into is it its just made "
-        "make many me my need not of on or our out plan planned put reason result "
-        "results run should so step take than that the their them then there these "
-        "they this to took use used was we were what when where which who whole why "
-        "will with would you your answer answered chose choose chosen pick picked "
-        "exactly really here please ok okay hm tell explain basis grounds makes",
-    )
-)
+_COMMON: Final = word_list("asking")
 _FAILED: Final = lazy_pattern(
     r"\b(?:fail|failed|error|wrong|stop|stopped|not (?:done|work))|失败|出错|错误|停"
 )

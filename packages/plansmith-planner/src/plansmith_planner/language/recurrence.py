@@ -110,7 +110,14 @@ def _asks_repetition(phrase: Phrase, text: str) -> bool:
 
 
 _ASSUMED: Final = "at 09:00, since no time was said"
-_MINUTES: Final = {"minute": 1, "hour": 60, "day": 1440, "week": 10080}
+# By the first letter of a unit.
+_SECONDS: Final = {
+    **dict.fromkeys("s秒", 1),
+    **dict.fromkeys("m分", 60),
+    **dict.fromkeys("h小钟鐘", 3_600),
+    **dict.fromkeys("d天日", 86_400),
+    **dict.fromkeys("w周週星", 604_800),
+}
 Clock = tuple[int, int]
 
 
@@ -149,8 +156,8 @@ def _at_times(days: tuple[str, str], clocks: Sequence[Clock], found: Match, zone
     return Phrase(*found.span(), fields, zone, "" if clocks else _ASSUMED)
 
 
-def _every(count: int, unit: str, found: Match) -> Phrase:
-    minutes, rest = divmod(count, 60) if unit == "second" else (count * _MINUTES[unit], 0)
+def _every(seconds: int, found: Match) -> Phrase:
+    minutes, rest = divmod(seconds, 60)
     flaw = "nothing runs more often than once a minute" if rest or not minutes else ""
     return Phrase(*found.span(), {"every_minutes": minutes}, flaw=flaw)
 
@@ -202,20 +209,19 @@ _INTERVAL: Final = lazy_pattern(
     r"|(?:^|(?<=[,;])\s*+)(?P<hourly>hourly)|(?P<end>hourly)(?=[.!]?\s*+$))\b",
     re.IGNORECASE,
 )
-_UNITS: Final = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week"}
 
 
 def _english_interval(found: Match) -> Phrase:
     if found["half"]:
-        return _every(30, "minute", found)
+        return _every(1_800, found)
     if not found["unit"]:
-        return _every(1, (found["once"] or "hour").lower(), found)
+        return _every(_SECONDS[(found["once"] or "hour")[0].lower()], found)
     if re.match(r"\s*+,?\s*+at\s+\d", found.string[found.end() :], re.IGNORECASE):
         flaw = "an interval has no time of day: name the days, or leave the time out"
         return Phrase(*found.span(), flaw=flaw)
     count = (found["count"] or "1").lower()
     times = int(count) if count.isdigit() else _NUMBERS[count]
-    return _every(times, _UNITS[found["unit"][0].lower()], found)
+    return _every(times * _SECONDS[found["unit"][0].lower()], found)
 
 
 def _english_at(found: Match) -> Phrase | None:
@@ -297,26 +303,19 @@ _CHINESE_INTERVAL: Final = lazy_pattern(
     r"(?P<unit>秒钟?|秒鐘|分钟|分鐘|分(?!之)|小时|小時|钟头|鐘頭|天|日|周|週|星期)(?![一二三四五六日末])"
     r"(?:一次)?"
 )
-_CHINESE_UNITS: Final = {
-    **dict.fromkeys(("秒", "秒钟", "秒鐘"), "second"),
-    **dict.fromkeys(("分", "分钟", "分鐘"), "minute"),
-    **dict.fromkeys(("小时", "小時", "钟头", "鐘頭"), "hour"),
-    **dict.fromkeys(("天", "日"), "day"),
-    **dict.fromkeys(("周", "週", "星期"), "week"),
-}
 
 
 def _chinese_interval(found: Match) -> Phrase | None:
-    unit = _CHINESE_UNITS[found["unit"]]
+    seconds = _SECONDS[found["unit"][0]]
     if found["half"]:
-        return _every(30, "minute", found) if unit == "hour" else None
-    if not found["count"] and unit == "day":
+        return _every(1_800, found) if seconds == _SECONDS["h"] else None
+    if not found["count"] and seconds == _SECONDS["d"]:
         return None
     # 每隔两天 leaves two days out, 每隔两小时 leaves none: only the second is clear.
-    if found["skip"] == "每隔" and unit in ("day", "week"):
+    if found["skip"] == "每隔" and seconds >= _SECONDS["d"]:
         flaw = "whether the days between are counted is not clear: say 每两天 or 每三天"
         return Phrase(*found.span(), flaw=flaw)
-    return _every(number(found["count"]) if found["count"] else 1, unit, found)
+    return _every(seconds * (number(found["count"]) if found["count"] else 1), found)
 
 
 def _chinese_at(found: Match) -> Phrase | None:

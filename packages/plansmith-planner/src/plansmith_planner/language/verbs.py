@@ -8,34 +8,13 @@ from typing import Final
 from plansmith.check.names import words
 from plansmith.lazy import lazy_pattern
 from plansmith.text import READ_BY_RULES
+from plansmith_planner.language import word_list
 
-_READING_WORDS: Final = """
-    analyse analyze browse calc calculate check compare compute convert count describe detect
-    determine estimate evaluate explain extract fetch filter find forecast get identify inspect
-    list locate look lookup measure monitor predict preview query read retrieve search select
-    show summarise summarize translate validate verify view
-"""
-_READING: Final = frozenset(_READING_WORDS.split())
-_ACTING_WORDS: Final = """
-    add and apply approve archive assign block book buy call cancel change clear close commit
-    configure copy create delete deploy disable download drop edit enable exchange execute
-    export file grant import insert install invite kill lock log make merge modify move open
-    order pay place play post publish purchase push put register remove rename reply request
-    reserve reset restart return run save schedule send set share sign start stop submit
-    subscribe swap toggle transfer unlock update upload write
-"""
-_ACTING: Final = frozenset(_ACTING_WORDS.split())
+_READING: Final = word_list("reading")
+_ACTING: Final = word_list("acting")
 _READING_ZH: Final = ("查", "获取", "搜索", "检索", "计算", "读取", "列出", "分析")
 # How a person begins an order.
-_ORDERS_WORDS: Final = """
-    add analyse analyze append ask book build buy calculate call chart check compare compute
-    convert copy count create delete describe download draw email explain export fetch find fix
-    generate get give help list look mail make monitor move notify open order plan plot post
-    prepare print put read remind remove rename replace research reserve run save schedule
-    search send set show start sum summarise summarize tell translate update upload use watch
-    write
-"""
-ORDERS: Final = frozenset(_ORDERS_WORDS.split())
+ORDERS: Final = word_list("orders")
 ORDERS_ZH: Final = (
     "查|找|搜|列|显示|告诉|画|写|算|计算|统计|比较|发送?|订|买|删除?|重命名|移动|复制|保存"
     "|读|打开|总结|翻译|转换|解释|下载|研究|分析|做|生成|制定|安排|同样"
@@ -66,10 +45,7 @@ def reads(tool: str) -> bool:
 
 
 # Words in the names of tools that search the world.
-_SEARCH_WORDS: Final = frozenset(
-    {"search", "websearch", "tavily", "serper", "serpapi"}
-    | {"duckduckgo", "ddg", "bing", "brave", "searxng", "exa"}
-)
+_SEARCH_WORDS: Final = word_list("searching")
 _SEARCH_ZH: Final = ("搜索", "检索", "搜一下")
 
 

@@ -10,40 +10,19 @@ from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from plansmith.text import CJK_RANGE
-from plansmith_planner.language import lines
+from plansmith_planner.language import lines, word_list
 
 _RUNS: Final = re.compile(rf"[{CJK_RANGE}]+|[^\W\d_{CJK_RANGE}]+|\d+")
 # The plural of an acronym, as in "PDFs", is one word.
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])")
 _VOWELS: Final = frozenset("aeiouy")
 
-_STOP: Final = """
-    a about above after again against all also am an and any are aren as at be been before being
-    below between both but by can could d did do does doing don down during each else few for from
-    further had has have having he hello her here hers hey hi him his how i if in into is isn it
-    its itself just let ll m me more most my myself no nor not now of off on once only or other
-    ought our ours ourselves out over own please re s same she should so some such t than thank
-    thanks that the their them then there these they this those through to too under until up us
-    ve very was wasn we were what when where which who whom why will with would you your yours
-    com etc example http https html io net org www
-    的 了 吗 呢 吧 我 你 您 他 她 它 们 是 在 和 与 及 或 也 都 就 要 请 帮 想 给 把 被 让
-    这 那 个 一
-"""
-_FILLER: Final = """
-    able assist assistance could find get give help info information interested kindly know like
-    look looking make may might must need provide show specific tell use using want would
-"""
-STOP: Final = frozenset(_STOP.split())
-FILLER: Final = frozenset(_FILLER.split())
+STOP: Final = word_list("stop")
+FILLER: Final = word_list("filler")
 # Chinese has no spaces, but a particle or pronoun always ends a word.
 _PARTICLES: Final = re.compile(f"[{''.join(sorted(w for w in STOP if not w.isascii()))}]")
 
-# What is in nearly every text, so that sharing it says nothing.
-_COMMONEST: Final = """
-    a an and are at by for from in is it of on or please the this to was what with
-    的 了 是 我 请 一
-"""
-COMMONEST: Final = frozenset(_COMMONEST.split())
+COMMONEST: Final = word_list("commonest")
 
 _SUFFIXES: Final = (
     ("ational", "ate"), ("tional", "tion"), ("ization", "ize"), ("isation", "ize"),
@@ -163,7 +142,7 @@ class _Entry(NamedTuple):
 @lru_cache(maxsize=4_096)
 def synonyms(term: str) -> Mapping[str, float]:
     """Returns the terms similar to one, with a similarity from 0 to 1."""
-    entry = word_list().get(term)
+    entry = english_terms().get(term)
     listed = entry.neighbours.split() if entry else ()
     near = {each[:-1]: (int(each[-1]) + 0.5) / 10 for each in listed}
     for others in _concepts().get(term, ()):
@@ -174,7 +153,7 @@ def synonyms(term: str) -> Mapping[str, float]:
 
 
 @cache
-def word_list() -> Mapping[str, _Entry]:
+def english_terms() -> Mapping[str, _Entry]:
     """Returns all English terms with their neighbours and places, the commonest first."""
     entries: dict[str, _Entry] = {}
     for line in lines("neighbours.txt"):
@@ -202,7 +181,7 @@ def word_weight(word: str) -> float:
     if word.isdecimal():
         return 0.25
     usual = 0.3 if word in FILLER else 1.0
-    entry = word_list().get(stem(word))
+    entry = english_terms().get(stem(word))
     if entry is None:
         return usual
     # By Zipf's law frequency falls with the rank, so the weight grows with its logarithm.
@@ -211,4 +190,4 @@ def word_weight(word: str) -> float:
 
 def is_everyday(word: str) -> bool:
     """Whether a word is common English, so that using it names no tool."""
-    return word in STOP or stem(word) in word_list() or bool(synonyms(stem(word)))
+    return word in STOP or stem(word) in english_terms() or bool(synonyms(stem(word)))

@@ -1,4 +1,4 @@
-"""Wrappers around a model: retries, time limits, length limits, and a model that is missing."""
+"""Wrappers around a model: limits and retries, and what stands for a model that is missing."""
 
 from __future__ import annotations
 
@@ -32,14 +32,52 @@ class Wrapper:
         return self._model.name
 
 
-class LimitedModel(Wrapper):
-    """Refuses prompts that leave too little of the context for the answer."""
+class ResilientModel(Wrapper):
+    """Refuses prompts that are too long, ends silence, and tries again what may succeed later.
 
-    def __init__(self, model: ChatModel, *, context_tokens: int) -> None:
+    A prompt has to leave room in the context for the answer. When a model says nothing for too
+    long, it is busy; the time that the caller takes to handle a piece is no silence. A busy one is
+    tried again as long as no piece has arrived, because another try would repeat the piece: after
+    a random part of a second, doubled with each try up to a minute, or after the wait that the
+    provider asks for if that is longer.
+    """
+
+    def __init__(
+        self,
+        model: ChatModel,
+        *,
+        clock: Clock,
+        context_tokens: int = 32_000,
+        silence_s: float = 60.0,
+        tries: int = 3,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
         super().__init__(model)
+        self._clock = clock
         self._context_tokens = context_tokens
+        self._silence_s = silence_s
+        self._tries = tries
+        self._chance = chance
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        self._require_room(prompt)
+        for number in range(self._tries):
+            has_text = False
+            pieces = self._model.stream(prompt)
+            try:
+                async with closing(pieces):
+                    while (delta := await self._next(pieces)) is not None:
+                        has_text = has_text or delta != TextDelta("")
+                        yield delta
+            except ModelBusy as busy:
+                if has_text or number + 1 == self._tries:
+                    raise
+                wait = max(self._chance() * 2.0**number, busy.retry_after or 0.0)
+            else:
+                return
+            await self._clock.sleep(min(wait, 60.0))
+
+    def _require_room(self, prompt: Prompt) -> None:
         needed = count_prompt_tokens(prompt.messages, schema=prompt.schema, tools=prompt.tools)
         limit = self._context_tokens - _FOR_THE_ANSWER
         if needed > limit:
@@ -57,67 +95,6 @@ class LimitedModel(Wrapper):
                 "with a larger context, or correct context_tokens"
             )
             raise PromptTooLong(message, hint=hint)
-        pieces = self._model.stream(prompt)
-        async with closing(pieces):
-            async for delta in pieces:
-                yield delta
-
-
-class RetryingModel(Wrapper):
-    """Retries on `ModelBusy` with growing waits, as long as no piece has arrived.
-
-    A wait is a random part of a second, doubled with each try up to a minute, or the wait that
-    the provider asks for if that is longer. After the first piece of an answer the
-    failure goes to the caller, because another try would repeat the piece.
-    """
-
-    def __init__(
-        self,
-        model: ChatModel,
-        *,
-        clock: Clock,
-        tries: int = 3,
-        chance: Callable[[], float] = random.random,
-    ) -> None:
-        super().__init__(model)
-        self._clock = clock
-        self._tries = tries
-        self._chance = chance
-
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        for number in range(self._tries):
-            has_text = False
-            pieces = self._model.stream(prompt)
-            try:
-                async with closing(pieces):
-                    async for delta in pieces:
-                        has_text = has_text or delta != TextDelta("")
-                        yield delta
-            except ModelBusy as busy:
-                if has_text or number + 1 == self._tries:
-                    raise
-                wait = max(self._chance() * 2.0**number, busy.retry_after or 0.0)
-            else:
-                return
-            await self._clock.sleep(min(wait, 60.0))
-
-
-class TimedModel(Wrapper):
-    """Passes calls on; raises `ModelBusy` when a model says nothing for too long.
-
-    The time that the caller takes to handle a piece is no silence.
-    """
-
-    def __init__(self, model: ChatModel, *, clock: Clock, silence_s: float) -> None:
-        super().__init__(model)
-        self._clock = clock
-        self._silence_s = silence_s
-
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        pieces = self._model.stream(prompt)
-        async with closing(pieces):
-            while (delta := await self._next(pieces)) is not None:
-                yield delta
 
     async def _next(self, pieces: AsyncIterator[Delta]) -> Delta | None:
         """Waits for a piece in this very task, as some libraries demand; an alarm cancels it."""

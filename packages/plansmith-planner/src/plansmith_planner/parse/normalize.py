@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, get_args
+from typing import Final, get_args
 
 from plansmith.formats.dialect import PRIMARY
 from plansmith.plan.capability import AgentSpec
@@ -74,15 +74,10 @@ class Shape:
         self._ids = Ids()
 
     def head(self, value: dict[str, Json]) -> dict[str, Json]:
-        fields: dict[str, Json] = {}
-        for name, each in value.items():
-            known = _PLAN_ALIASES.get(name, name)
-            if known not in Plan.model_fields or known == "steps" or known in fields:
-                self._notes.leave_out(name, each)
-            elif each is not None:
-                fields[known] = each
-        fields.pop("schema_version", None)
-        return fields
+        known = Plan.model_fields.keys() - {"steps"}
+        found = self._notes.fields(value, known, aliases=_PLAN_ALIASES)
+        given = {name: each for name, each in found.items() if each is not None}
+        return {name: each for name, each in given.items() if name != "schema_version"}
 
     def step(self, value: Json, place: int) -> dict[str, Json] | None:
         """Returns one step in the plan language, or None with a problem."""
@@ -239,17 +234,10 @@ def _field_name(name: str, kind: str | None, value: dict[str, Json]) -> str:
     return name if known in value else known
 
 
-class Assigned(NamedTuple):
-    """A plan whose steps all name an agent, and a note for each that did not."""
-
-    plan: Plan
-    problems: list[Problem]
-
-
 def assigned(
     plan: Plan, agents: Sequence[AgentSpec], step_text: Callable[[AnyStep], str] | None = None
-) -> Assigned:
-    """Gives steps without an agent to the first agent.
+) -> tuple[Plan, list[Problem]]:
+    """Gives steps without an agent to the first agent; returns the plan, and a note for each.
 
     Where programs know steps by their text, a name that belongs to no agent is the kind of step,
     and stays in the task; a step that gets an agent, or its agent's name in another spelling,
@@ -257,7 +245,7 @@ def assigned(
     """
     usable = {each.name.lower(): each.name for each in agents if each.enabled and not each.hidden}
     if not usable:
-        return Assigned(plan, [])
+        return plan, []
     first = next(iter(usable.values()))
     notes: list[Problem] = []
     steps: list[AnyStep] = []
@@ -275,7 +263,7 @@ def assigned(
         hint = Sentence("name another one if need be")
         notes.append(problem("PS013", message, hint=hint, step=step.id, path=("agent",)))
     changed = tuple(steps) != plan.steps
-    return Assigned(plan.replace(steps=tuple(steps)) if changed else plan, notes)
+    return (plan.replace(steps=tuple(steps)) if changed else plan), notes
 
 
 # Braces in a text of another system, which reading it has escaped.
@@ -288,27 +276,26 @@ def with_results(plan: Plan, names: Mapping[str, str]) -> Plan:
     An agent gets it as an input, so that it is data and no part of the task. In these systems a
     plan cannot name its own steps, so a name is always that of an earlier result.
     """
-    steps: list[AnyStep] = []
-    for step in plan.steps:
-        given: dict[str, Json] = {}
+    steps = (_with_results(step, names) for step in plan.steps)
+    return plan.replace(steps=tuple(steps))
 
-        def named(
-            found: re.Match[str], step: AnyStep = step, given: dict[str, Json] = given
-        ) -> str:
-            ref = pieces("{{" + found[1] + "}}")[0]
-            if not isinstance(ref, Ref) or ref.step not in names:
-                return found[0]
-            ref = Ref(names[ref.step], ref.path)
-            if isinstance(step, ReplyStep):
-                return str(ref)
-            name = f"earlier_{len(given) + 1}"
-            given[name] = ref.to_json()
-            return name
 
+def _with_results(step: AnyStep, names: Mapping[str, str]) -> AnyStep:
+    given: dict[str, Json] = {}
+
+    def named(found: re.Match[str]) -> str:
+        ref = pieces("{{" + found[1] + "}}")[0]
+        if not isinstance(ref, Ref) or ref.step not in names:
+            return found[0]
+        ref = Ref(names[ref.step], ref.path)
         if isinstance(step, ReplyStep):
-            steps.append(step.replace(instruction=_BRACES.sub(named, step.instruction)))
-        elif isinstance(step, AgentStep) and (task := _BRACES.sub(named, step.task)) != step.task:
-            steps.append(step.replace(task=task, inputs={**step.inputs, **given}))
-        else:
-            steps.append(step)
-    return plan if tuple(steps) == plan.steps else plan.replace(steps=tuple(steps))
+            return str(ref)
+        name = f"earlier_{len(given) + 1}"
+        given[name] = ref.to_json()
+        return name
+
+    if isinstance(step, ReplyStep):
+        return step.replace(instruction=_BRACES.sub(named, step.instruction))
+    if isinstance(step, AgentStep):
+        return step.replace(task=_BRACES.sub(named, step.task), inputs={**step.inputs, **given})
+    return step

@@ -101,7 +101,7 @@ def _read(text: str, fits: Fits | None, *, again: bool = False) -> Json:
     scanner = _Scanner(text)
     found = scanner.candidates()
     # Quotes with backslashes may also be in the prose around a valid value.
-    if scanner.escaped and not again and not any(one.fenced and not one.flaws for one in found):
+    if scanner.escaped and not again and not any(one.fenced and one.exact for one in found):
         raise Escaped
     if scanner.too_deep and not found:
         raise TooDeep
@@ -115,8 +115,7 @@ class _Candidate:
     value: Json
     start: int
     end: int
-    flaws: int = 0
-    closed: bool = True
+    exact: bool
     fenced: bool = False
     thought: bool = False
 
@@ -133,7 +132,7 @@ class _Candidate:
     def merit(self) -> tuple[bool, bool, bool, int, bool]:
         """How good it is, most important criterion first; ties go to the earlier one."""
         found = self.substance
-        return (not self.thought, found > 0, self.fenced, found, not self.flaws)
+        return (not self.thought, found > 0, self.fenced, found, self.exact)
 
 
 class _Scanner:
@@ -174,7 +173,8 @@ class _Scanner:
         return [replace(one, thought=one.thought or one.start < stray) for one in found]
 
     def _at(self, start: int) -> _Candidate | None:
-        found = self._strict(start) or self._tolerant(start)
+        strict = self._strict(start)
+        found = strict or self._tolerant(start)
         if found is None:
             return None
         end, fenced = found.end, bool(self._fence)
@@ -184,9 +184,8 @@ class _Scanner:
             if _BARE_START.match(self.text, start + 1) and inner and inner["open"]:
                 self._retries += 1
                 end = start + 1
-        return _Candidate(
-            found.value, start, end, found.flaws, found.closed, fenced, self._thinking
-        )
+        exact = strict is not None
+        return _Candidate(found.value, start, end, exact, fenced, self._thinking)
 
     def _strict(self, start: int) -> Repaired | None:
         if self.text[start] not in "{[" or self._patience < 0:
@@ -237,9 +236,9 @@ def _joined(group: Sequence[_Candidate], *, alone: bool) -> _Candidate:
     adjacent = all(left.end == right.start for left, right in pairwise(full))
     if adjacent and all(isinstance(one.value, list) for one in full):
         return full[-1]  # an array directly after an array is a second attempt
-    flaws = sum(one.flaws for one in full)
     values: list[Json] = [one.value for one in full]
-    return replace(full[0], value=values, end=full[-1].end, flaws=flaws, closed=full[-1].closed)
+    exact = all(one.exact for one in full)
+    return replace(full[0], value=values, end=full[-1].end, exact=exact)
 
 
 def _bare(text: str) -> Json:
@@ -263,13 +262,21 @@ def _bare(text: str) -> Json:
     return values[0] if len(values) == 1 else values
 
 
-_STEP_KEYS: Final = frozenset({"steps", "plan", "tasks", "execution_plan", "calls"})
+# Where a list of steps begins, or an object that has one.
+_STEPS: Final = re.compile(
+    r"(?:[\"']|[{,]\s*+)(?:steps|plan|tasks|execution_plan|calls)[\"']?\s*+:\s*+\Z"
+)
 _START: Final = re.compile(
     r"(<(?:think|thinking|reasoning|thought)>)|\{|\[(?=\s*\{)", re.IGNORECASE
 )
 _THOUGHT_END: Final = re.compile(r"</(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
-_TOKEN: Final = re.compile(r"\s*+([\w.+-]++|[{}\[\]:,\"'])")
-_KEPT: Final = 40  # characters in which a mark may have begun, and of the longest key
+# What needs no look, outside of strings and inside.
+_SKIPPED: Final = {
+    "": re.compile(r"[\w\s.+:,-]*+"),
+    '"': re.compile(r"(?:[^\"\\]|\\[\s\S])*+"),
+    "'": re.compile(r"(?:[^'\\]|\\[\s\S])*+"),
+}
+_KEPT: Final = 60  # characters in which a mark may have begun, or a key
 
 
 class JsonStream:
@@ -280,13 +287,12 @@ class JsonStream:
     """
 
     def __init__(self) -> None:
-        self._text = ""  # from the step that has begun, or from what is not read yet
+        self._text = ""  # from the step that has begun, or from a little before what is not read
         self._at = 0
         self._thinking = self._over = False
-        self._quote = self._word = self._key = ""
-        self._levels: list[tuple[str, bool]] = []  # its bracket, and whether it may have steps
+        self._quote = self._open = ""  # that of the string, and the brackets, that are open
+        self._way = 0  # how many of the brackets lead to the steps
         self._step_at = -1
-        self._step_level = 0
 
     def feed(self, piece: str) -> list[dict[str, Json]]:
         """Adds the next piece of text; returns the steps that it completes."""
@@ -294,73 +300,53 @@ class JsonStream:
         self._text += "" if self._over else piece
         while not self._over and (sign := self._next()):
             if sign in "{[":
-                self._open(sign)
+                self._opens(sign)
             elif sign in "}]":
-                self._close(sign, found)
-            elif sign == ":":
-                self._key, self._word = self._word, ""
-            elif sign == ",":
-                self._key = self._word = ""
-        keep = self._at if self._step_at < 0 else self._step_at
-        self._text, self._at = self._text[keep:], self._at - keep
+                self._closes(sign, found)
+        gone = max(self._at - _KEPT, 0) if self._step_at < 0 else self._step_at
+        self._text, self._at = self._text[gone:], self._at - gone
         self._step_at = min(self._step_at, 0)
         return found
 
     def _next(self) -> str:
-        """Returns the next sign; empty if it is not there yet."""
-        if self._quote:
-            return self._string()
-        if self._thinking or not self._levels:
+        """Returns the next bracket or quote; empty if it is not there yet."""
+        if self._thinking or not self._open:
             pattern = _THOUGHT_END if self._thinking else _START
             found = pattern.search(self._text, self._at)
             self._at = found.end() if found else max(self._at, len(self._text) - _KEPT)
             thought = found is not None and (self._thinking or bool(found[1]))
             self._thinking ^= thought
             return "" if found is None else "<" if thought else found[0]
-        token = _TOKEN.match(self._text, self._at)
-        if token is None:
-            self._over = bool(self._text[self._at :].strip())
+        skipped = _SKIPPED[self._quote].match(self._text, self._at)
+        self._at = skipped.end() if skipped else self._at
+        sign = self._text[self._at : self._at + 1]
+        if sign in ("", "\\"):
+            self._over = bool(sign) and not self._quote
             return ""
-        self._at = token.end()
-        if token[1] in "\"'":
-            self._quote, self._word = token[1], ""
-            return self._string()
-        if token[1] not in "{}[]:,":
-            self._word += token[1][:_KEPT]
-        return token[1]
+        self._at += 1
+        if self._quote or sign in "\"'":
+            self._quote = "" if self._quote else sign
+        self._over = sign not in "{}[]\"'"
+        return sign
 
-    def _string(self) -> str:
-        while found := re.compile(rf"[{self._quote}\\]").search(self._text, self._at):
-            self._word += self._text[self._at : found.start()][:_KEPT]
-            self._at = found.start()
-            if found[0] == self._quote:
-                self._quote, self._at = "", found.end()
-                return '"'
-            if found.end() == len(self._text):
-                return ""
-            self._at += 2
-        self._word += self._text[self._at :][:_KEPT]
-        self._at = len(self._text)
-        return ""
+    def _opens(self, bracket: str) -> None:
+        here, start = len(self._open) == self._way, self._at - 1
+        named = here and _STEPS.search(self._text, max(start - _KEPT, 0), start)
+        if not self._open or (named and self._open[-1] == "{"):
+            self._way = len(self._open) + 1
+        elif here and self._open[-1] + bracket == "[{":
+            self._step_at = start
+        self._open += bracket
 
-    def _open(self, bracket: str) -> None:
-        around, reachable = self._levels[-1] if self._levels else ("", True)
-        if around == "[" and reachable and bracket == "{" and self._step_at < 0:
-            self._step_at, self._step_level = self._at - 1, len(self._levels)
-        inside = not around or (reachable and around == "{" and self._key in _STEP_KEYS)
-        self._levels.append((bracket, inside))
-        self._key = self._word = ""
-
-    def _close(self, bracket: str, found: list[dict[str, Json]]) -> None:
-        kind, had_steps = self._levels.pop()
-        if kind + bracket not in ("{}", "[]"):
-            self._over = True
-        elif self._step_at >= 0 and len(self._levels) == self._step_level:
+    def _closes(self, bracket: str, found: list[dict[str, Json]]) -> None:
+        kind, self._open = self._open[-1], self._open[:-1]
+        ends_list = kind == "[" and len(self._open) < self._way
+        self._over = ends_list or kind + bracket not in ("{}", "[]")
+        if not self._over and self._step_at >= 0 and len(self._open) == self._way:
             try:
                 value = read_json(self._text[self._step_at : self._at])
             except UnreadableText:  # nested too deeply
                 value = None
             found += [value] if isinstance(value, dict) else []
             self._step_at = -1
-        else:
-            self._over = kind == "[" and had_steps
+        self._way = min(self._way, len(self._open))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
 from plansmith.errors import UnreadableText
 from plansmith.formats.dialect import Reading, dialect, recognise
@@ -32,14 +32,7 @@ _REFUSAL: Final = re.compile(
 )
 
 
-class Parsed(NamedTuple):
-    """A plan or none, and the problems of reading it."""
-
-    plan: Plan | None
-    problems: list[Problem]
-
-
-def parse(text: str, *, goal: str = "", locale: str = "en", shape: str = "") -> Parsed:
+def parse(text: str, *, goal: str = "", locale: str = "en", shape: str = "") -> Reading:
     """Reads the plan in a text; `goal` and `locale` are used if the text has none.
 
     `shape` is the dialect that the model was asked for; other dialects are recognised too.
@@ -47,13 +40,13 @@ def parse(text: str, *, goal: str = "", locale: str = "en", shape: str = "") -> 
     try:
         value = read_json(text, fits=plan_fit)
     except UnreadableText as error:
-        return Parsed(None, [_no_plan(text, error.message)])
-    plan, problems = parse_value(value, goal=goal, locale=locale, text=text, shape=shape)
+        return Reading(None, (_no_plan(text, error.message),))
+    reading = parse_value(value, goal=goal, locale=locale, text=text, shape=shape)
     unread = [] if is_deep(value) else _unread_refusals(text, value)
-    return Parsed(plan, [*problems, *unread])
+    return Reading(reading.plan, (*reading.problems, *unread))
 
 
-async def parse_answer(text: str, *, goal: str, locale: str, shape: str) -> Parsed:
+async def parse_answer(text: str, *, goal: str, locale: str, shape: str) -> Reading:
     """Reads the plan in an answer; a long one in a thread, so that the event loop goes on."""
     if len(text) <= 10_000:
         return parse(text, goal=goal, locale=locale, shape=shape)
@@ -62,38 +55,38 @@ async def parse_answer(text: str, *, goal: str, locale: str, shape: str) -> Pars
 
 def parse_value(
     value: Json, *, goal: str = "", locale: str = "en", text: str = "", shape: str = ""
-) -> Parsed:
+) -> Reading:
     """Reads a plan from a value of any usual shape.
 
     What a dialect recognises it also reads, or its problems stand: a more generous reader would
     drop what it does not know, such as a refusal.
     """
     if is_deep(value):
-        return Parsed(None, [_no_plan(text, _TOO_DEEP)])
+        return Reading(None, (_no_plan(text, _TOO_DEEP),))
     steps, head = _unwrap(value)
     ours = any(isinstance(step, dict) and step.get("kind") in KINDS for step in steps or ())
     reading = _foreign(value, shape, other=not ours)
     if reading is not None:
         plan = reading.plan
-        if plan is not None:
-            own = locale if plan.locale == "en" else plan.locale
-            plan = plan.replace(goal=plan.goal or goal, locale=own)
-        return Parsed(plan, [*reading.problems])
+        if plan is None:
+            return reading
+        own = locale if plan.locale == "en" else plan.locale
+        return Reading(plan.replace(goal=plan.goal or goal, locale=own), reading.problems)
     reader = Shape()
     fields = reader.head(head)
     made = [reader.step(step, place) for place, step in enumerate(steps or (), start=1)]
     none = _no_plan(text or str(value), Sentence("there is no list of steps in it"))
     # An object may say that it has no steps; an empty list may be anything.
     if steps is None or (not any(made) and (steps or steps is value)):
-        return Parsed(None, [none, *reader.problems])
+        return Reading(None, (none, *reader.problems))
     document: dict[str, Json] = {"goal": goal, "locale": locale}
     document |= fields
     document["steps"] = reader.settle([step for step in made if step is not None])
     made_of = read(document)
     if isinstance(made_of, Plan):
-        return Parsed(made_of, reader.problems)
+        return Reading(made_of, tuple(reader.problems))
     found = _without_bad_parts(document, made_of, reader.problems)
-    return found if found.plan is not None else Parsed(None, [none, *found.problems])
+    return found if found.plan is not None else Reading(None, (none, *found.problems))
 
 
 def read_plan_value(text: str) -> Json:
@@ -208,7 +201,7 @@ def _unwrap(value: Json) -> tuple[Sequence[Json] | None, dict[str, Json]]:
 
 def _without_bad_parts(
     document: dict[str, Json], found: list[Problem], notes: list[Problem]
-) -> Parsed:
+) -> Reading:
     """Removes the parts that cannot be read, with a problem for each."""
     steps = cast("list[dict[str, Json]]", document["steps"])
     bad_steps = {each.step for each in found if each.step is not None}
@@ -229,7 +222,7 @@ def _without_bad_parts(
     for name in sorted(map(str, bad_steps)):
         message = Sentence("the step '{name}' cannot be read and is left out", name=name)
         problems.append(problem("PS014", message, hint=hint, step=name))
-    return Parsed(plan if isinstance(plan, Plan) else None, problems)
+    return Reading(plan if isinstance(plan, Plan) else None, tuple(problems))
 
 
 def _no_plan(text: str, why: str) -> Problem:

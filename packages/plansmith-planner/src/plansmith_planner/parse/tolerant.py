@@ -1,11 +1,11 @@
-"""Reads one value of malformed JSON in a pass without recursion, and counts what it guessed."""
+"""Reads one value of malformed JSON, in a pass without recursion."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from plansmith.plan.data import Json
 from plansmith_planner.parse.scalars import bare_value, clean, number, unescape
@@ -81,13 +81,11 @@ class Escaped(Exception):
     """The whole text is escaped once more: its quotes have backslashes."""
 
 
-@dataclass(slots=True)
-class Repaired:
-    """A value, where its text ends, and how much had to be guessed."""
+class Repaired(NamedTuple):
+    """A value, where its text ends, and whether its containers were closed there."""
 
     value: Json
     end: int
-    flaws: int = 0
     closed: bool = True
 
 
@@ -131,7 +129,6 @@ class Tolerant:
         self.text = text
         self.pos = start
         self.end = len(text) if end is None else end
-        self.flaws = 0
         self._root: Json = None
         self._stack: list[_Frame] = []
         self._opened: Counter[str] = Counter()
@@ -152,9 +149,8 @@ class Tolerant:
             self._advance(self._stack[-1], self.text[self.pos])
         closed = not self._stack and not self._cut
         while self._stack:
-            self.flaws += 1
             self._close(cut=True)
-        return Repaired(self._root, self.pos, self.flaws, closed)
+        return Repaired(self._root, self.pos, closed)
 
     # Containers
 
@@ -164,18 +160,15 @@ class Tolerant:
         elif char in _CLOSERS:
             self._closer(_CLOSERS[char])
         elif char in _COMMAS:
-            self.flaws += frame.comma or (frame.kind != "{" and char != ",")
             frame.comma = True
             self.pos += 1
         elif found := _ELLIPSIS.match(self.text, self.pos, self.end):
             self.pos = found.end()
-            self.flaws += 1
         elif frame.kind == "{":
             self._key(frame, char)
         elif char in _COLONS:
             self._implicit_object(frame)
         else:
-            self.flaws += not frame.comma
             self._value("item")
 
     def _push(self, kind: str) -> None:
@@ -205,25 +198,21 @@ class Tolerant:
 
     def _closer(self, kind: str) -> None:
         top = self._stack[-1]
-        if top.kind != kind:
-            self.flaws += 1
-            if not self._opened[kind]:
-                self.pos += 1
-            elif top.fields or top.items or top.key or self._stack[-2].key is not None:
+        if top.kind == kind:
+            self.pos += 1
+            goes_on = kind == "{" and self._is(ANOTHER_FIELD, self.pos)
+            if len(self._stack) > 1 or not goes_on:
                 self._close()
-            else:
-                self._opened[self._stack.pop().kind] -= 1
-            return
-        self.pos += 1
-        if len(self._stack) == 1 and kind == "{" and self._is(ANOTHER_FIELD, self.pos):
-            self.flaws += 1
-        else:
+        elif not self._opened[kind]:
+            self.pos += 1
+        elif top.fields or top.items or top.key or self._stack[-2].key is not None:
             self._close()
+        else:
+            self._opened[self._stack.pop().kind] -= 1
 
     def _implicit_object(self, frame: _Frame) -> None:
         """Reads ``["key": value}``, where the brace before the key is missing."""
         self.pos += 1
-        self.flaws += 1
         key = frame.items[-1] if frame.items and not frame.comma else None
         if not isinstance(key, str):
             return
@@ -244,7 +233,6 @@ class Tolerant:
         word = self._string("key").rstrip("\n") if quoted else self._bare_key()
         self.pos = self._after_gap(self.pos)
         colon = _COLON.match(self.text, self.pos, self.end)
-        self.flaws += colon is None or colon[0] != ":"
         if colon is None and self._char(self.pos) in ("", *_STOPS):
             # Without a value: an item of a set, or a field that was cut off.
             cut = self.pos >= self.end
@@ -261,7 +249,6 @@ class Tolerant:
 
     def _opener_for_key(self, frame: _Frame, kind: str) -> None:
         """Handles a bracket instead of a key: a lost closing bracket, more of a list, or noise."""
-        self.flaws += 1
         if kind == "{" and len(self._stack) > 1 and self._stack[-2].kind != "{":
             self._close()
             return
@@ -289,17 +276,14 @@ class Tolerant:
     def _value(self, role: _Role) -> None:
         char = self.text[self.pos]
         if role == "value" and char in _STOPS:
-            self.flaws += 1
             self._put("")  # one that is cut off by the end is unknown: null
         elif char in _OPENERS:
-            self.flaws += char not in "{["
             self.pos += 1
             self._push(_OPENERS[char])
         elif char in OPENING_QUOTES:
             parts = [self._string(role)]
             self.pos = self._after_gap(self.pos)
             while self._char(self.pos) == "+":
-                self.flaws += 1
                 self.pos = self._after_gap(self.pos + 1)
                 if self._char(self.pos) not in OPENING_QUOTES:
                     break
@@ -317,7 +301,6 @@ class Tolerant:
 
     def _bare_word(self, role: _Role) -> None:
         text, start = self.text, self.pos
-        self.flaws += 1
         if call := _SIMPLE_CALL.match(text, start, self.end):
             self.pos, word = call.end(), call[1]
             self._put(word[1:-1] if word[:1] in ('"', "'") else bare_value(word or "null"))
@@ -345,7 +328,6 @@ class Tolerant:
         hanging = self._char(self.pos) in ('"', "“", "”") and not self.text[self.pos - 1].isspace()
         value = unescape(word) if "\\" in word else bare_value(word)
         self.pos += hanging
-        self.flaws += isinstance(value, str) - bool(_JSON_WORD.fullmatch(word))
         self._put(clean(value) if isinstance(value, str) else value)
 
     def _lost_opening(self, role: _Role) -> int:
@@ -379,11 +361,9 @@ class Tolerant:
     def _string(self, role: _Role) -> str:
         text, start = self.text, self.pos
         quote = text[start]
-        self.flaws += quote != '"'
         if text.startswith(('"""', "'''"), start):
             close = text.find(quote * 3, start + 3, self.end)
             if close > start + 3:
-                self.flaws += 1
                 self.pos = close + 3
                 return unescape(text[start + 3 : close])
         after = text[start + 2 : start + 3]  # of a quote that is written twice: ""name""
@@ -393,7 +373,6 @@ class Tolerant:
         found = self._scan(string)
         if doubled and self._char(self.pos) == quote == text[self.pos - 1]:
             self.pos += 1
-        self.flaws += doubled or string.inner > 0
         return found
 
     def _scan(self, string: _String) -> str:
@@ -406,14 +385,12 @@ class Tolerant:
             stop = found.end() if found else self.end
             self._budget -= stop - position + 1
             if stop >= self.end or text[stop] == "\\":
-                self.flaws += 1
                 return self._unclosed(string)
             verdict = "end" if self._budget < 0 else self._judge(string, stop)
             if verdict == "end":
                 self.pos = stop + 1
                 return unescape(text[string.start : stop])
             if verdict == "next":
-                self.flaws += 1
                 self.pos = self._end_before(string, stop)
                 return unescape(text[string.start : self.pos].rstrip())
             string.inner += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,11 +34,6 @@ class Source:
     kind: Kind
     fields: tuple[str, str, str, str]
     required: tuple[str, ...] = ()
-
-    def key(self) -> str:
-        """The hash of everything that is indexed."""
-        text = "\x00".join((self.kind, self.name, *self.fields, *self.required))
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Card(NamedTuple):

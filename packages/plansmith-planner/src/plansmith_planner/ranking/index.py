@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from threading import RLock
 from typing import Any, Final
@@ -20,20 +20,21 @@ Entry = ToolSpec | AgentSpec | Mapping[str, Any]
 Catalogue = Sequence[Entry] | Mapping[str, Entry]
 _Pairs = list[tuple[str, Entry]]
 
-_FORMAT: Final = 5
+_FORMAT: Final = 6
 
 
 class CatalogueIndex:
     """The index of one catalogue: its cards, and the texts by which meaning is ranked."""
 
-    def __init__(
-        self, given: _Pairs | None, folder: Path | None, cards: Sequence[Card], texts: Sequence[str]
-    ) -> None:
-        self._given = given
-        self._folder = folder
-        self.cards = cards
-        self.texts = texts
-        self.lexical = LexicalIndex(cards)
+    def __init__(self, pairs: _Pairs, folder: Path | None) -> None:
+        self._given, self._folder = _copied(pairs), folder
+        made = [each for name, entry in pairs if (each := source(name, entry)) is not None]
+        # Of two with one name the first counts.
+        first = {each.name: each for each in reversed(made)}
+        sources = [each for each in made if first[each.name] is each]
+        self.cards = _cards(sources, folder)
+        self.texts = [f"{each.name.replace('_', ' ')}: {each.fields[1]}" for each in sources]
+        self.lexical = LexicalIndex(self.cards)
 
     def knows(self, pairs: _Pairs, folder: Path | None) -> bool:
         """Whether exactly this catalogue was given before, and is kept in this folder."""
@@ -48,7 +49,6 @@ class IndexCache:
 
     def __init__(self) -> None:
         self._indexes: list[CatalogueIndex] = []
-        self._cards: OrderedDict[str, Card] = OrderedDict()
         self.lock = RLock()
 
     def index(self, tools: Catalogue, folder: Path | None) -> CatalogueIndex:
@@ -60,34 +60,25 @@ class IndexCache:
                 for entry in tools
             ]
         known = next((each for each in self._indexes if each.knows(pairs, folder)), None)
-        if known is not None:
-            self._indexes.remove(known)
-        else:
-            # Of two with one name the first counts.
-            made = [each for name, entry in pairs if (each := source(name, entry)) is not None]
-            first = {each.name: each for each in reversed(made)}
-            sources = {each.key(): each for each in made if first[each.name] is each}
-            texts = [
-                f"{each.name.replace('_', ' ')}: {each.fields[1]}" for each in sources.values()
-            ]
-            known = CatalogueIndex(_copied(pairs), folder, self._read(sources, folder), texts)
-        self._indexes = [known, *self._indexes][:8]
-        return known
+        found = known or CatalogueIndex(pairs, folder)
+        self._indexes = [found, *(each for each in self._indexes if each is not found)][:8]
+        return found
 
-    def _read(self, sources: Mapping[str, Source], folder: Path | None) -> list[Card]:
-        name = hashlib.sha256("".join((str(_FORMAT), *sources)).encode()).hexdigest()[:32]
-        file = folder / f"shortlist-{name}.json" if folder is not None else None
-        rows: dict[str, Any] = json.loads(read_kept(file) or b"{}") if file is not None else {}
-        cards = {
-            key: self._cards.get(key) or (Card(*rows[key]) if key in rows else read_card(given))
-            for key, given in sources.items()
-        }
-        self._cards.update(cards)
-        while len(self._cards) > 50_000:
-            self._cards.popitem(last=False)
-        if file is not None and not rows:
-            keep(file, json.dumps(cards).encode())
-        return list(cards.values())
+
+def _cards(sources: Sequence[Source], folder: Path | None) -> list[Card]:
+    if folder is None:
+        return [*map(_card, sources)]
+    name = hashlib.sha256(repr((_FORMAT, sources)).encode("utf-8", "surrogatepass")).hexdigest()
+    file = folder / f"shortlist-{name[:32]}.json"
+    if kept := read_kept(file):
+        return [Card(*row) for row in json.loads(kept)]
+    cards = [*map(_card, sources)]
+    keep(file, json.dumps(cards).encode())
+    return cards
+
+
+# A tool is read once, whatever catalogues it is in.
+_card: Final = lru_cache(maxsize=50_000)(read_card)
 
 
 def _copied(pairs: _Pairs) -> _Pairs | None:

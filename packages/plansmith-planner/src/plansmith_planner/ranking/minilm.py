@@ -17,39 +17,30 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 from plansmith_planner.ranking.index import keep, read_kept
 
-_UNKNOWN: Final = "[UNK]"
+
+def piece_numbers(text: str, vocabulary: Mapping[str, int], most: int) -> list[int]:
+    """Returns the numbers of a text's word pieces, at most `most`, between start and end mark."""
+    found = [vocabulary["[CLS]"]]
+    for word in _words(text):
+        found += _pieces(word, vocabulary) or [vocabulary["[UNK]"]]
+        if len(found) >= most:
+            break
+    return [*found[: most - 1], vocabulary["[SEP]"]]
 
 
-class WordPieces:
-    """Splits texts into the word pieces of a vocabulary, as numbers."""
-
-    def __init__(self, vocabulary: Mapping[str, int]) -> None:
-        self._numbers = vocabulary
-
-    def numbers(self, text: str, most: int) -> list[int]:
-        """Returns at most `most` numbers, with the start and end marks around them."""
-        found = [self._numbers["[CLS]"]]
-        for word in _words(text):
-            found.extend(self._pieces(word))
-            if len(found) >= most:
-                break
-        return [*found[: most - 1], self._numbers["[SEP]"]]
-
-    def _pieces(self, word: str) -> list[int]:
-        unknown = [self._numbers[_UNKNOWN]]
-        if len(word) > 100:
-            return unknown
-        found: list[int] = []
-        start = 0
-        while start < len(word):
-            prefix = "##" if start else ""
-            stops = range(len(word), start, -1)
-            end = next((e for e in stops if prefix + word[start:e] in self._numbers), None)
-            if end is None:
-                return unknown
-            found.append(self._numbers[prefix + word[start:end]])
-            start = end
-        return found
+def _pieces(word: str, vocabulary: Mapping[str, int]) -> list[int]:
+    """Returns the longest pieces that a word consists of; none if a part of it is unknown."""
+    found: list[int] = []
+    start = 0
+    while start < len(word) <= 100:
+        prefix = "##" if start else ""
+        stops = range(len(word), start, -1)
+        end = next((each for each in stops if prefix + word[start:each] in vocabulary), None)
+        if end is None:
+            return []
+        found.append(vocabulary[prefix + word[start:end]])
+        start = end
+    return found
 
 
 def _words(text: str) -> Iterator[str]:
@@ -104,12 +95,12 @@ class Encoder:
         weights = folder / "model.safetensors"
         self._weights = _arrays(weights, len(self.vocabulary), self.numpy)
         self.size = int(self._weights[f"{_WORDS}.weight"].shape[1])
-        self._pieces = WordPieces({piece: at for at, piece in enumerate(self.vocabulary)})
+        self._places = {piece: at for at, piece in enumerate(self.vocabulary)}
 
     def embed(self, texts: Sequence[str]) -> Any:
         """Returns one vector of length 1 per text."""
         np = self.numpy
-        numbers = [self._pieces.numbers(text, 256) for text in texts]
+        numbers = [piece_numbers(text, self._places, 256) for text in texts]
         order = sorted(range(len(texts)), key=lambda at: len(numbers[at]))
         vectors = np.zeros((len(texts), self.size), dtype=np.float32)
         for start in range(0, len(order), _BATCH):

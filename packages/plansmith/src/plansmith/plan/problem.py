@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import ClassVar, Final, NamedTuple
 
@@ -180,6 +181,6 @@ def problem(
     )
 
 
-def has_errors(problems: list[Problem]) -> bool:
+def has_errors(problems: Iterable[Problem]) -> bool:
     """Whether any of the problems stops the plan."""
     return any(each.severity is Severity.ERROR for each in problems)

@@ -22,20 +22,25 @@ from plansmith.testing import FakeClock, ScriptedModel
 from plansmith.testing.fakes import settle
 from plansmith_planner.models.provider_output import as_failure, error_text, price_of, refused_setup
 from plansmith_planner.models.tokens import count_tokens
-from plansmith_planner.models.wrappers import LimitedModel, RetryingModel, TimedModel
+from plansmith_planner.models.wrappers import ResilientModel
 
 HELLO = [Message("user", "hello")]
 BIG: dict[str, Json] = {"type": "object", "description": "word " * 1000}
 
 
+SILENCE_S = 1000.0
+
+
 class HastyClock(FakeClock):
-    """Does not wait, but writes down how long it would have."""
+    """Does not wait between tries, but writes down how long it would have."""
 
     def __init__(self) -> None:
         super().__init__()
         self.slept: list[float] = []
 
     async def sleep(self, seconds: float) -> None:
+        if seconds == SILENCE_S:
+            await asyncio.Event().wait()
         self.slept.append(seconds)
 
 
@@ -93,11 +98,14 @@ async def answer_of(model: ChatModel) -> str:
     return "".join(each.text for each in deltas if isinstance(each, TextDelta))
 
 
+def retrying(model: ChatModel, clock: HastyClock) -> ResilientModel:
+    return ResilientModel(model, clock=clock, silence_s=SILENCE_S, chance=lambda: 0.5)
+
+
 async def test_a_busy_model_is_asked_three_times_with_growing_waits() -> None:
     clock = HastyClock()
     busy = ScriptedModel(ModelBusy("1"), ModelBusy("2"), "fine")
-    model = RetryingModel(busy, clock=clock, chance=lambda: 0.5)
-    assert await answer_of(model) == "fine"
+    assert await answer_of(retrying(busy, clock)) == "fine"
     assert clock.slept == [0.5, 1.0]
 
 
@@ -105,7 +113,7 @@ async def test_a_busy_model_is_asked_three_times_with_growing_waits() -> None:
 async def test_other_failures_are_not_tried_again(failure: ModelFailed) -> None:
     clock = HastyClock()
     with pytest.raises(type(failure)):
-        await answer_of(RetryingModel(ScriptedModel(failure), clock=clock))
+        await answer_of(retrying(ScriptedModel(failure), clock))
     assert clock.slept == []
 
 
@@ -113,7 +121,7 @@ async def test_other_failures_are_not_tried_again(failure: ModelFailed) -> None:
 async def test_the_providers_wish_is_kept_up_to_a_limit(wish: Any, wait: float) -> None:
     clock = HastyClock()
     busy = ScriptedModel(ModelBusy("1", retry_after=wish), "fine")
-    await answer_of(RetryingModel(busy, clock=clock, chance=lambda: 0.5))
+    await answer_of(retrying(busy, clock))
     assert clock.slept == [wait]
 
 
@@ -121,7 +129,7 @@ async def test_what_was_said_is_never_said_twice() -> None:
     model = FaltersModel("half an ")
     heard: list[Delta] = []
     with pytest.raises(ModelBusy):
-        await listen(RetryingModel(model, clock=HastyClock()), heard)
+        await listen(retrying(model, HastyClock()), heard)
     assert heard == [TextDelta("half an ")]
     assert model.calls == 1
 
@@ -129,7 +137,7 @@ async def test_what_was_said_is_never_said_twice() -> None:
 async def test_silence_is_given_up_and_the_stream_let_go() -> None:
     clock = FakeClock()
     slow = SlowModel(clock, 1, 100)
-    task = asyncio.create_task(answer_of(TimedModel(slow, clock=clock, silence_s=5)))
+    task = asyncio.create_task(answer_of(ResilientModel(slow, clock=clock, silence_s=5, tries=1)))
     await clock.advance(5.9)
     assert not task.done()
     await clock.advance(0.2)
@@ -141,7 +149,7 @@ async def test_silence_is_given_up_and_the_stream_let_go() -> None:
 async def test_a_cancelled_caller_stays_cancelled() -> None:
     clock = FakeClock()
     slow = SlowModel(clock, 100)
-    task = asyncio.create_task(answer_of(TimedModel(slow, clock=clock, silence_s=5)))
+    task = asyncio.create_task(answer_of(ResilientModel(slow, clock=clock, silence_s=5, tries=1)))
     await settle()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -162,7 +170,12 @@ async def test_a_prompt_that_does_not_fit_is_not_sent_and_the_numbers_are_named(
 ) -> None:
     inner = ScriptedModel("never")
     with pytest.raises(PromptTooLong) as caught:
-        _ = [delta async for delta in LimitedModel(inner, context_tokens=4896).stream(prompt)]
+        _ = [
+            delta
+            async for delta in ResilientModel(inner, clock=FakeClock(), context_tokens=4896).stream(
+                prompt
+            )
+        ]
     assert inner.prompts == []
     assert "scripted has room for 800 (4,896 less 4,096 for the answer)" in str(caught.value)
     assert "larger context" in str(caught.value)
@@ -321,13 +334,13 @@ def test_without_the_library_no_price_is_known(monkeypatch: pytest.MonkeyPatch) 
 async def test_thinking_aloud_is_nothing_said() -> None:
     model = FaltersModel("", "")
     with pytest.raises(ModelBusy):
-        await answer_of(RetryingModel(model, clock=HastyClock()))
+        await answer_of(retrying(model, HastyClock()))
     assert model.calls == 3
 
 
 async def test_the_callers_own_time_is_no_silence() -> None:
     clock = FakeClock()
-    stream = TimedModel(SlowModel(clock, 0, 1), clock=clock, silence_s=5).stream(Prompt(HELLO))
+    stream = ResilientModel(SlowModel(clock, 0, 1), clock=clock, silence_s=5).stream(Prompt(HELLO))
     assert await anext(stream) == TextDelta("0 ")
     await clock.advance(60)
     second = asyncio.ensure_future(anext(stream))

@@ -9,7 +9,7 @@ from tests.unit.adapters.ranking import small_model
 
 from plansmith.errors import Misconfigured
 from plansmith_planner.ranking import minilm
-from plansmith_planner.ranking.minilm import Encoder, MiniLmRanker, WordPieces
+from plansmith_planner.ranking.minilm import Encoder, MiniLmRanker, piece_numbers
 
 needs_numpy = pytest.mark.skipif(
     find_spec("numpy") is None, reason="numpy is not installed: pip install numpy"
@@ -147,9 +147,9 @@ VOCABULARY = {piece: number for number, piece in enumerate(PIECES)}
     ],
 )
 def test_text_is_cut_into_the_longest_known_pieces(text: str, pieces: list[str]) -> None:
-    numbers = WordPieces(VOCABULARY).numbers(text, 64)
+    numbers = piece_numbers(text, VOCABULARY, 64)
     assert [PIECES[number] for number in numbers] == ["[CLS]", *pieces, "[SEP]"]
 
 
 def test_a_long_text_is_cut_off() -> None:
-    assert len(WordPieces(VOCABULARY).numbers("play " * 500, 16)) == 16
+    assert len(piece_numbers("play " * 500, VOCABULARY, 16)) == 16

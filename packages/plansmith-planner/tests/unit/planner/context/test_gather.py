@@ -15,7 +15,7 @@ from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run_options import Profile
 from plansmith.ports import ContextBlock, Message
 from plansmith.testing import FakeClock, FakeTool, FakeTools
-from plansmith_planner.context.background import HEADING, Search
+from plansmith_planner.context.background import HEADING
 from plansmith_planner.context.fence import RULE
 from plansmith_planner.context.gather import Context, gather_context, time_text
 from plansmith_planner.context.token_budget import LEFT_OUT, rough_count
@@ -108,7 +108,7 @@ def everything(say: Callable[[str], str], clock: FakeClock) -> dict[str, Any]:
             feedback=say("feedback"),
         ),
         "sources": [Blocks(ContextBlock(say("title"), say("text"), say("source")))],
-        "search": Search(FakeTools(SearchTool("web", [{"found": say("found")}]), clock=clock)),
+        "search": FakeTools(SearchTool("web", [{"found": say("found")}]), clock=clock),
     }
 
 
@@ -182,7 +182,7 @@ async def test_sources_are_asked_at_the_same_time_and_get_equal_shares(
 async def test_with_no_room_a_source_is_not_asked_and_that_is_told(fake_clock: FakeClock) -> None:
     source = Blocks(ContextBlock("t", "x"))
     known = PlanRequest("", feedback="please " * 500, history=[Message("user", "hi " * 50)])
-    search = Search(FakeTools(SearchTool("web", ["x"])))
+    search = FakeTools(SearchTool("web", ["x"]))
     context = await gathered(600, known, source, clock=fake_clock, search=search)
     assert source.asked == []
     titles = [block.title for block in context.blocks]

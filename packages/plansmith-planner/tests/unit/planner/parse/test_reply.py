@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from tests.flow.smiths import plan_of
 
-from plansmith_planner.parse.reply import Parsed, parse, parse_answer, plan_fit
+from plansmith.formats.dialect import Reading
+from plansmith_planner.parse.reply import parse, parse_answer, plan_fit
 
 PLAN: dict[str, Any] = {
     "goal": "g",
@@ -15,12 +16,12 @@ PLAN: dict[str, Any] = {
 }
 
 
-def steps(parsed: Parsed) -> list[dict[str, Any]]:
+def steps(parsed: Reading) -> list[dict[str, Any]]:
     assert parsed.plan is not None, parsed.problems
     return [step.to_json() for step in parsed.plan.steps]
 
 
-def codes(parsed: Parsed) -> set[str]:
+def codes(parsed: Reading) -> set[str]:
     return {problem.code for problem in parsed.problems}
 
 
@@ -49,7 +50,7 @@ def test_every_usual_wrapper_is_opened(key: str) -> None:
 def test_a_bare_list_takes_goal_and_locale_from_the_request() -> None:
     parsed = parse(json.dumps(PLAN["steps"]), goal="查天气", locale="zh-CN")
     assert (plan_of(parsed).goal, plan_of(parsed).locale) == ("查天气", "zh-CN")
-    assert parsed.problems == []
+    assert parsed.problems == ()
 
 
 def test_other_words_are_understood() -> None:
@@ -62,7 +63,7 @@ def test_other_words_are_understood() -> None:
         ]
     )
     parsed = parse(text)
-    assert parsed.problems == []
+    assert parsed.problems == ()
     assert [each["kind"] for each in steps(parsed)] == ["tool", "agent", "map", "reply"]
     assert steps(parsed)[0]["inputs"] == {"x": 1}
     assert steps(parsed)[1] == {

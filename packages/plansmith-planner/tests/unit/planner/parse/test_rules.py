@@ -5,19 +5,20 @@ from __future__ import annotations
 import pytest
 from tests.flow.smiths import plan_of
 
+from plansmith.formats.dialect import Reading
 from plansmith.plan.data import Json
-from plansmith_planner.parse.reply import Parsed, parse_value
+from plansmith_planner.parse.reply import parse_value
 
 _STOCK: dict[str, Json] = {"id": "stock", "kind": "tool", "tool": "shop.stock"}
 _COUNT = "{{stock.count}}"
 
 
-def _parsed(**rules: Json) -> Parsed:
+def _parsed(**rules: Json) -> Reading:
     step: dict[str, Json] = {"id": "order", "kind": "tool", "tool": "shop.order", **rules}
     return parse_value({"goal": "Order", "steps": [_STOCK, step]})
 
 
-def _rules(parsed: Parsed) -> dict[str, Json]:
+def _rules(parsed: Reading) -> dict[str, Json]:
     stored = plan_of(parsed).by_id["order"].to_json()
     return {name: each for name, each in stored.items() if name not in ("id", "kind", "tool")}
 
@@ -29,7 +30,7 @@ def test_rules_in_the_form_of_the_plan_language_are_read() -> None:
         "on_error": "skip",
     }
     parsed = _parsed(**rules)
-    assert parsed.problems == []
+    assert parsed.problems == ()
     assert _rules(parsed) == rules
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith.plan.capability import AgentSpec, Skill, ToolSpec
-from plansmith_planner.language.words import word_list
+from plansmith_planner.language.words import english_terms
 from plansmith_planner.ranking.index import IndexCache
 from plansmith_planner.ranking.pick import Pick, shortlist
 
@@ -253,7 +253,7 @@ def test_the_list_of_neighbours_says_where_it_comes_from() -> None:
 
 
 def test_the_list_puts_the_commonest_terms_first() -> None:
-    places = [entry.place for entry in word_list().values()]
+    places = [entry.place for entry in english_terms().values()]
     assert places == sorted(set(places))
     assert len(places) == LIST.count("\n") - LIST.count("#")
 
