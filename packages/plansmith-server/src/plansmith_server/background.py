@@ -246,11 +246,6 @@ class BackgroundRuns:
         if times:
             self.continue_later(run.id, max(0.0, (min(times) - now).total_seconds()) + 0.01)
 
-    def await_time(self, run: Run) -> None:
-        """Continues a run when its time has come, or soon, if another process has let go of it."""
-        if run.id not in self._tasks and run.id not in self._timers:
-            self._continue_at_expiry(run)
-
     def continue_later(self, run_id: str, wait: float) -> None:
         def wake() -> None:
             self._timers.pop(run_id, None)
@@ -350,8 +345,11 @@ class BackgroundRuns:
             self._elsewhere.discard(run_id)
             self.go_on(run_id)
 
-    async def adopt(self, run_id: str) -> bool:
-        """Continues a run of this folder from now on; tells whether there is something to do."""
+    async def adopt(self, run_id: str, *, decided: int = 0) -> bool:
+        """Continues a run of this folder from now on; tells whether there is something to do.
+
+        After the event `decided` of another process, only if nobody has gone on with it since.
+        """
         try:
             journal = await self._journals.load(run_id)
             journal.need_sound()
@@ -367,8 +365,10 @@ class BackgroundRuns:
             self._known.discard(run_id)
             return False
         self._known.add(run_id)
-        if not goes_on(run):
-            self._continue_at_expiry(run)
+        is_begun = decided and not all(each.by.speaks for each in journal.events[decided - 1 :])
+        if is_begun or not goes_on(run):
+            if run_id not in self._tasks:
+                self._continue_at_expiry(run)
             return False
         self._journals.keep_new(journal)
         self.go_on(run_id)
