@@ -38,7 +38,7 @@ from plansmith_server.ops.metrics import Metrics, Spans, tracer
 from plansmith_server.ops.tasks import end
 from plansmith_server.ports import Wiring
 from plansmith_server.settings import Serve, need_server
-from plansmith_server.state import LiveAgent, ModelSwitch, OpenRuns, ServerState
+from plansmith_server.state import ModelSwitch, OpenRuns, ServerState
 from plansmith_server.team.auth import Auth, load_token, with_scope
 from plansmith_server.team.notices import Notices
 from plansmith_server.team.tenant_book import Tenant, TenantBook
@@ -92,8 +92,7 @@ def make_state(
     model = own_model or make_model(settings.models.plan, clock=clock, tell=drafts.tell)
     models = ModelSwitch(model, settings.models.plan, clock, is_given=own_model is not None)
     registry = wiring.make_agents()
-    live = [LiveAgent(registry, each) for each in registry.agents()] if registry else []
-    parts.setdefault("agents", live)
+    parts.setdefault("agents", registry.agents() if registry else [])
     parts |= {"tell": drafts.tell, "model": drafts.observed(models)}
     smith = wiring.make_smith(**parts)
     teams = wiring.make_teams(smith, tell=drafts.tell, model=own_model)
@@ -118,7 +117,6 @@ def make_state(
             settings.notices, secrets=SecretBox(settings.secrets), clock=clock, log=log
         ),
         registry=registry,
-        live=tuple(live),
         models=models,
     )
 

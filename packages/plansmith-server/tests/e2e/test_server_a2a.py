@@ -14,6 +14,7 @@ from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
 from a2a.types import (
     CancelTaskRequest,
     GetTaskRequest,
+    ListTasksRequest,
     Message,
     Part,
     Role,
@@ -120,6 +121,9 @@ async def test_a_client_sees_and_cancels_its_own_runs_only(tmp_path: Path) -> No
                 with pytest.raises(A2AError):
                     await stranger.cancel_task(CancelTaskRequest(id=run))
                 assert (await house.get(f"/v1/runs/{run}"))["status"] == "reviewing"
+            assert not (await stranger.list_tasks(ListTasksRequest())).tasks
+        [task] = (await client.list_tasks(ListTasksRequest())).tasks
+        assert task.id == task_of(events)
         task = await client.get_task(GetTaskRequest(id=task_of(events)))
         assert task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
         task = await client.cancel_task(CancelTaskRequest(id=task.id))
@@ -171,14 +175,19 @@ async def test_every_template_is_a_skill(house: House) -> None:
 
 
 async def test_tasks_of_an_earlier_server_are_found_by_their_runs(tmp_path: Path) -> None:
-    model = ScriptedModel(DECIDED, plan(tool_step("a")))
+    steps = [plan(tool_step("a")), plan(tool_step("a", "mail"))]
+    model = ScriptedModel(DECIDED, steps[0], DECIDED, steps[1])
     first = serving(tmp_path, store="sqlite", model=model)
     async with first as house, connected(house) as (client, _):
-        task_id = task_of(await send(client, words("the weather")))
+        done = task_of(await send(client, words("the weather")))
+        waits = task_of(await send(client, words("mail the weather")))
     async with serving(tmp_path, store="sqlite") as house, connected(house) as (client, _):
-        task = await client.get_task(GetTaskRequest(id=task_id))
+        task = await client.get_task(GetTaskRequest(id=done))
         assert task.status.state == TaskState.TASK_STATE_COMPLETED
         assert task.artifacts[0].parts[0].text
+        task = await client.cancel_task(CancelTaskRequest(id=waits))
+        assert task.status.state == TaskState.TASK_STATE_CANCELED
+        assert (await house.get(f"/v1/runs/{waits}"))["status"] == "cancelled"
 
 
 def replies(events: list[Any]) -> list[str]:

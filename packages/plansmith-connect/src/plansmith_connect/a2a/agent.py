@@ -42,10 +42,14 @@ class A2AAgent:
         *,
         lookup: Lookup = os.environ.get,
     ) -> None:
-        self._name = check_name(name)
-        self._card, self._settings, self._lookup = card, settings, lookup
+        self._name, self._lookup = check_name(name), lookup
+        self.accept(card, settings)
+
+    def accept(self, card: Card | None, settings: AgentSettings) -> None:
+        """Works by this card from now on, since a person has approved it."""
+        self._card, self._settings = card, settings
         visible = settings if card is not None else settings.replace(enabled=False)
-        self.spec: AgentSpec = agent_spec(name, card or {}, visible)
+        self.spec: AgentSpec = agent_spec(self._name, card or {}, visible)
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
         """Returns the task's result or raises the agent's question; never sends anything twice."""

@@ -98,6 +98,10 @@ class ProgramAccess:
         return answerable(run, known)
 
     async def cancel(self, run_id: str) -> None:
+        """Cancels a run, unless it is over or about to be."""
+        run = await self.state.run(run_id)
+        if run.status.over or run.cancel_asked:
+            return
         state = await self.state.for_run(run_id, acts=False)
         await self.state.background.halt_planning(run_id)
         await state.smith.cancel(run_id, by=self.who)
