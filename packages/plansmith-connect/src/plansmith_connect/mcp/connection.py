@@ -60,7 +60,6 @@ class Connection:
         self._ask, self._changed = ask, changed
         self._output = ServerOutput(limits.stderr_bytes)
         self._open, self._stop, self._listing = asyncio.Event(), asyncio.Event(), asyncio.Lock()
-        self._asked_for: set[int | str] = set()
         self._unanswered: set[int | str] = set()
         self._page: list[Json] = []
         self._client: Client | None = None
@@ -258,11 +257,7 @@ class Connection:
         self._output.fault = self._output.fault or why
         self._stop.set()
 
-    def before_send(self, message: object) -> None:
-        if isinstance(message, types.JSONRPCRequest) and message.method == "tools/list":
-            self._asked_for.add(message.id)
-
-    def after_send(self, message: object) -> None:
+    def on_sent(self, message: object) -> None:
         if (
             isinstance(message, (types.JSONRPCResponse, types.JSONRPCError))
             and message.id is not None
@@ -270,9 +265,8 @@ class Connection:
             self._unanswered.discard(message.id)
 
     def on_receive(self, message: object) -> None:
-        if isinstance(message, types.JSONRPCResponse) and message.id in self._asked_for:
-            self._asked_for.discard(message.id)
-            tools = message.result.get("tools")
+        if isinstance(message, types.JSONRPCResponse):
+            tools = message.result.get("tools") if self._listing.locked() else None
             if isinstance(tools, list):
                 # The client gets only what it can read, so that one bad tool hides no other.
                 self._page = cast("list[Json]", tools)[: self._limits.tools + 1]
@@ -331,6 +325,5 @@ class _Observed:
             raise StopAsyncIteration from None
 
     async def send(self, item: SessionMessage, /) -> None:
-        self._connection.before_send(item.message)
         await self._inner.send(item)
-        self._connection.after_send(item.message)
+        self._connection.on_sent(item.message)
