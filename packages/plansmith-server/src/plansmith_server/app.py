@@ -119,7 +119,7 @@ class _Handling:
         if route.method != "POST" or route.scope == "look" or not key:
             return await handle()
         # By the hash: the name of a token can be given again.
-        place = f"{grant.token.hash if grant.token else ''} {request.url.path}"
+        place = f"{grant.hash} {request.url.path}"
         return await self.idempotency.once(key, place, await request.body(), handle)
 
     async def failed(self, request: Request, error: Exception) -> Response:
