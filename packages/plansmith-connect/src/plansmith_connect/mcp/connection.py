@@ -27,7 +27,6 @@ from plansmith.plan.sentence import Sentence
 from plansmith.text import clip, safe
 from plansmith_connect.mcp.delivery import DELIVERY, Delivery
 from plansmith_connect.mcp.launch import Target
-from plansmith_connect.mcp.settings import ServerLimits
 from plansmith_connect.mcp.transports import ServerOutput, stdio_transport, web_transport
 
 Reply = types.CallToolResult | types.InputRequiredResult
@@ -51,14 +50,12 @@ class Connection:
         self,
         target: Target,
         *,
-        limits: ServerLimits,
-        mode: str,
         ask: ElicitationFnT,
         changed: Callable[[], None],
     ) -> None:
-        self._target, self._limits, self._mode = target, limits, mode
+        self._target, self._settings, self._limits = target, target.settings, target.settings.limits
         self._ask, self._changed = ask, changed
-        self._output = ServerOutput(limits.stderr_bytes)
+        self._output = ServerOutput(self._limits.stderr_bytes)
         self._open, self._stop, self._listing = asyncio.Event(), asyncio.Event(), asyncio.Lock()
         self._unanswered: set[int | str] = set()
         self._page: list[Json] = []
@@ -147,7 +144,7 @@ class Connection:
         """Makes one request; cancelling the caller also cancels it at the server."""
         session = self._open_client().session
         DELIVERY.set(delivery)
-        if not self._target.url:  # over HTTP the transport sees whether there is a connection
+        if not self._settings.url:  # over HTTP the transport sees whether there is a connection
             delivery.sent = True
         params = types.CallToolRequestParams(
             name=tool, arguments=arguments, input_responses=responses, request_state=state
@@ -176,7 +173,7 @@ class Connection:
         try:
             client = Client(
                 cast("Any", self._observed()),
-                mode=self._mode,
+                mode=self._settings.protocol,
                 cache=None,
                 client_info=types.Implementation(name="plansmith", version=version("plansmith")),
                 elicitation_callback=self._ask,
@@ -245,9 +242,9 @@ class Connection:
     @asynccontextmanager
     async def _observed(self) -> AsyncGenerator[tuple[_Observed, _Observed]]:
         transport = (
-            web_transport(self._target, limits=self._limits)
-            if self._target.url
-            else stdio_transport(self._target, limits=self._limits, output=self._output)
+            web_transport(self._settings)
+            if self._settings.url
+            else stdio_transport(self._settings, self._output)
         )
         async with transport as (read, write):
             yield _Observed(read, self), _Observed(write, self)
