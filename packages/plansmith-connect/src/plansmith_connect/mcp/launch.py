@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence
+from plansmith.secrets import SHORTEST, Hider
 from plansmith.text import safe
 from plansmith_connect.mcp.settings import ServerSettings
 from plansmith_connect.mcp.trusted_copy import refuse_folder
@@ -31,7 +32,6 @@ _SECRET: Final = re.compile(r"key|token|secret|passw|auth|credential|cookie|bear
 _HASHED: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _FETCHERS: Final = ("npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman")
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
-_SHORTEST_SECRET: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,10 @@ class Target:
     """The settings of a server with all references filled in and its whole environment."""
 
     settings: ServerSettings
-    secrets: tuple[str, ...] = ()
+    secrets: Hider
 
     def hide_secrets(self, text: str) -> str:
-        for secret in self.secrets:
-            text = text.replace(secret, "•••")
-        return text
+        return str(self.secrets.hide(text))
 
 
 def launch_definition(settings: ServerSettings, environment: Mapping[str, str]) -> dict[str, Json]:
@@ -148,16 +146,20 @@ def target(settings: ServerSettings, environment: Mapping[str, str]) -> Target:
     passed = (*PASSED, *settings.pass_env)
     env = {name: environment[name] for name in passed if name in environment} | env
     filled = settings.model_copy(update={**texts, "args": args, "env": env, "headers": headers})
-    return Target(filled, tuple(_secrets(settings, environment)))
+    return Target(filled, _secrets(settings, environment))
 
 
-def _secrets(settings: ServerSettings, environment: Mapping[str, str]) -> Iterator[str]:
+def _secrets(settings: ServerSettings, environment: Mapping[str, str]) -> Hider:
     texts = (*settings.args, settings.url, *settings.env.values(), *settings.headers.values())
     named = [found[1] for text in texts for found in _REFERENCE.finditer(text)]
-    values = {environment.get(name, "") for name in (*named, *settings.pass_env)}
+    values = {name: environment.get(name, "") for name in (*named, *settings.pass_env)}
     given = (settings.env | settings.headers).items()
-    values |= {value for name, value in given if _is_secret(name, value)}
-    yield from (value for value in values if len(value) >= _SHORTEST_SECRET)
+    values |= {name: value for name, value in given if _is_secret(name, value)}
+    hider = Hider()
+    for name, value in values.items():
+        if len(value) >= SHORTEST:  # a shorter one would hurt other texts
+            hider.learn(value, name.removeprefix("secret:"))
+    return hider
 
 
 def expand(text: str, environment: Mapping[str, str]) -> str:
