@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from asyncio import all_tasks
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,11 @@ from a2a.utils.errors import A2AError
 from google.protobuf import json_format  # type: ignore[import-untyped]
 from tests.unit.server.house import House, plan, serving, tool_step
 from tests.unit.server.trip import FLIGHT, TripModel, TripTools
+from tests.waiting import until
 
 from plansmith.plan.events import Actor
 from plansmith.testing import ScriptedModel
+from plansmith_server.protocols import a2a
 
 DECIDED = {"decision": "plan", "reason": "", "query": "x", "answer": ""}
 ASK = {"id": "which", "kind": "ask", "question": "Which city?", "options": ["Oslo", "Rome"]}
@@ -90,7 +93,10 @@ async def test_a_task_is_a_run_and_its_report_an_artifact(tmp_path: Path) -> Non
         assert artifacts(events) == [run["report"]]
 
 
-async def test_questions_are_asked_and_answered_and_journaled_as_a_programs(tmp_path: Path) -> None:
+async def test_questions_are_asked_and_answered_and_journaled_as_a_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(a2a, "_RELEASED_S", 0.01)
     model = ScriptedModel(DECIDED, plan(ASK, tool_step("a", inputs={"city": "{{which}}"})))
     async with serving(tmp_path, model=model) as house, connected(house) as (client, _):
         events = await send(client, words("the weather"))
@@ -99,6 +105,8 @@ async def test_questions_are_asked_and_answered_and_journaled_as_a_programs(tmp_
         assert asked.parts[0].text == "Which city?"
         assert json_format.MessageToDict(asked.parts[1].data)["options"] == ["Oslo", "Rome"]
         where = {"task_id": task_of(events), "context_id": events[-1].status_update.context_id}
+        # Nothing is held for a task that waits.
+        await until(lambda: not any(task_of(events) in each.get_name() for each in all_tasks()))
         more = await send(client, words("Rome", **where))
         assert states(more)[-1] == TaskState.TASK_STATE_COMPLETED
         assert house.tools.calls == [("weather", {"city": "Rome"})]

@@ -51,6 +51,8 @@ _BEGUN: Final = "plansmith_begun"
 # What is kept of a tenant's tasks.
 MOST_BYTES: Final = 16_000_000
 _TASK_BYTES: Final = 5_000
+# A task that waits so long for a person holds nothing until somebody answers.
+_RELEASED_S: Final = 60.0
 _STATES: Final = {
     RunStatus.DONE: t.TaskState.TASK_STATE_COMPLETED,
     RunStatus.PARTLY_DONE: t.TaskState.TASK_STATE_COMPLETED,
@@ -90,6 +92,7 @@ def a2a_routes(state: ServerState, base: str) -> tuple[Sequence[BaseRoute], Sequ
         RunTasks(state),
         card,
         request_context_builder=ContextMessages(state),
+        interrupted_task_timeout=_RELEASED_S,
     )
     routes = [
         *create_agent_card_routes(card, card_modifier=partial(_with_templates, state)),
