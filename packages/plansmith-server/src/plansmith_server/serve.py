@@ -42,8 +42,8 @@ from plansmith_server.state import ModelSwitch, OpenRuns, ServerState
 from plansmith_server.team.auth import Auth, load_token, with_scope
 from plansmith_server.team.notices import Notices
 from plansmith_server.team.tenant_book import Tenant, TenantBook
-from plansmith_server.team.tenants import Tenants, TenantSwitch
 from plansmith_server.team.tokens import TokenFile
+from plansmith_server.tenants import Tenants, TenantSwitch
 from plansmith_server.upkeep import sending_notices, upkeep
 from plansmith_server.worker import Left, Worker, executing_runs
 

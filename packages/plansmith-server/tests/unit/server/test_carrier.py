@@ -218,8 +218,8 @@ class DamagedStore(MemoryStore):
 
 
 async def test_a_damaged_run_keeps_no_server_from_hearing_what_others_decide() -> None:
-    store, given = DamagedStore(), {"tools": [look], "agents": []}
-    server = make_state(ServerWiring(Settings()), log=Log(io.StringIO()), store=store, **given)
+    store, log = DamagedStore(), Log(io.StringIO())
+    server = make_state(ServerWiring(Settings()), log=log, store=store, tools=[look], agents=[])
     runs = [await server.smith.submit(PLAN) for _ in range(2)]
     for each in runs:
         await server.smith.runs.ask_for_review(each.id, SEEN_FIRST)
