@@ -239,6 +239,16 @@ async def test_a_damaged_run_keeps_no_server_from_hearing_what_others_decide() -
     await other.close()
 
 
+async def test_a_plan_that_waits_to_be_started_is_run_by_nothing_else(tmp_path: Path) -> None:
+    server = state(tmp_path, "", FakeClock(NOW))
+    run = (await server.smith.submit(PLAN)).id
+    for starts in (False, True):
+        server.background.go_on(run, starts=starts)
+        assert await server.background.settle(30, asyncio.Event()) == []
+        assert (await server.smith.get(run)).status.over is starts
+    await server.close()
+
+
 # Retention
 
 
