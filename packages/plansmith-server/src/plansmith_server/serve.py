@@ -29,7 +29,7 @@ from plansmith.secrets import SecretBox
 from plansmith_planner.make import make_model
 from plansmith_server.app import Application
 from plansmith_server.background import BackgroundRuns, RunCarrier
-from plansmith_server.connections import Connection, connection_limit
+from plansmith_server.connections import Connection, most_connections
 from plansmith_server.errors import HttpProblem
 from plansmith_server.middleware import GateRules, RequestGate, host_names, is_loopback
 from plansmith_server.news import ConversationNews, Drafts, EventReader
@@ -226,10 +226,10 @@ def make_server(state: ServerState, serve: Serve, sock: socket.socket) -> tuple[
         if tenants is not None:
             tenants.end_streams()
 
-    limit = connection_limit(serve.head_s, most=serve.connections)
+    most = serve.connections or most_connections()
     config = uvicorn.Config(
         gate,
-        http=cast("type[asyncio.Protocol]", partial(Connection, limit=limit)),
+        http=cast("type[asyncio.Protocol]", partial(Connection, most=most, head_s=serve.head_s)),
         backlog=BACKLOG,
         log_config=None,
         access_log=False,
