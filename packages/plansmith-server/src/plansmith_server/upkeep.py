@@ -18,7 +18,6 @@ from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run
 from plansmith.ports import News
 from plansmith_planner.threads.store import needed_by_threads
-from plansmith_server.news import follow_news
 from plansmith_server.ops.tasks import background_tasks, end, in_role
 from plansmith_server.state import ServerState
 from plansmith_server.team.notices import Key, notice_of, waiting_items
@@ -83,15 +82,22 @@ async def follow_decisions(state: ServerState, after: int) -> None:
 
     With workers, all runs of the folder: any process may have created them.
     """
-    retry, looks = state.smith.runs.journals.store_retry, set[asyncio.Task[None]]()
+    store, knows, looks = state.smith.store, state.background.knows, set[asyncio.Task[None]]()
     try:
-        async for news in follow_news(state.smith.store, state.clock, after, limit=500):
-            begun = [each.run for each in news if each.number == 1]
-            works = [_look(state, run) for run in begun if not state.background.knows(run)]
-            decided = await retry.until_done(partial(_decided, state, news))
-            works += [_look(state, run, number) for run, number in decided.items()]
-            looks = {each for each in looks if not each.done()}
-            looks.update(map(asyncio.create_task, works))
+        while True:
+            try:
+                news = await store.news(after, limit=500)
+                begun = [each.run for each in news if each.number == 1 and not knows(each.run)]
+                works = [_look(state, *each) for each in (await _decided(state, news)).items()]
+                works += [_look(state, run) for run in begun]
+                looks = {each for each in looks if not each.done()}
+                looks.update(map(asyncio.create_task, works))
+                after = news[-1].position if news else after
+                if not news:
+                    await store.wait_news(after)
+            except PlansmithError as error:
+                state.log.warning("decision_not_followed", error=str(error))
+                await state.clock.sleep(1.0)
     finally:
         await end(looks)
 
