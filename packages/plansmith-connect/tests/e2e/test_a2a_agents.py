@@ -236,7 +236,7 @@ async def test_headers_hold_secrets_that_go_to_the_agent_alone_and_come_back_hid
         need = await question(agent, "ask s3cret-canary", Call(key="m"))
         visible = f"{result} {progress} {failed.value} {failed.value.args} {need} {need.state}"
         assert "s3cret-canary" not in visible
-        assert "I saw [hidden]" in visible
+        assert "I saw ${secret:TOKEN}" in visible
         sent = [each.get("authorization") for each in intake.headers]
         assert sent.count("Bearer s3cret-canary") >= 3
         assert [each for each in intake.headers if "authorization" not in each], "cards are public"

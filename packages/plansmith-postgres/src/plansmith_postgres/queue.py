@@ -62,7 +62,7 @@ class DbosQueue:
 
     async def open(self, limits: QueueLimits | None = None) -> None:
         """Makes the tables and the queue if they are missing; changes the limits to those given."""
-        await self._do(lambda: self._open(limits))
+        await self.do(lambda: self._open(limits))
 
     def _open(self, limits: QueueLimits | None) -> None:
         # It would tell of every start and offer its services; what matters is in our own log.
@@ -82,7 +82,7 @@ class DbosQueue:
 
     async def add(self, run: str) -> bool:
         """Puts a run on the queue; false if a worker has it, who may have looked already."""
-        return await self._do(lambda: self._add(run))
+        return await self.do(lambda: self._add(run))
 
     def _add(self, run: str) -> bool:
         name = f"{run}/{secrets.token_hex(6)}"
@@ -99,12 +99,12 @@ class DbosQueue:
 
     async def waiting(self) -> list[str]:
         """Returns the runs that wait for a worker, the longest waiting first."""
-        found = await self._do(lambda: self._list(_WAITING))
+        found = await self.do(lambda: self._list(_WAITING))
         return [each.workflow_id.rpartition("/")[0] for each in found]
 
     async def taken(self) -> list[Taken]:
         """Returns what workers have taken from the queue and not ended."""
-        found = await self._do(lambda: self._list(_TAKEN))
+        found = await self.do(lambda: self._list(_TAKEN))
         return [Taken(each.workflow_id, each.executor_id or "") for each in found]
 
     def _list(self, *status: str, before: str | None = None) -> Sequence[WorkflowStatus]:
@@ -121,11 +121,11 @@ class DbosQueue:
         """Puts what dead workers had taken back on the queue."""
         if taken:
             names = [each.workflow for each in taken]
-            await self._do(lambda: self._opened.resume_workflows(names, queue_name=self.name))
+            await self.do(lambda: self._opened.resume_workflows(names, queue_name=self.name))
 
     async def tidy(self) -> None:
         """Removes what ended more than an hour ago; the journals of the runs tell what happened."""
-        await self._do(self._tidy)
+        await self.do(self._tidy)
 
     def _tidy(self) -> None:
         before = (datetime.now(UTC) - _KEPT).isoformat()
@@ -144,7 +144,8 @@ class DbosQueue:
             )
         return self._client
 
-    async def _do(self, work: Callable[[], _T]) -> _T:
+    async def do(self, work: Callable[[], _T]) -> _T:
+        """Does blocking work in a thread; raises `StoreAway` if the database does not answer."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except SQLAlchemyError as error:
@@ -176,13 +177,8 @@ class DbosTaker:
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
-        try:
-            # In a thread: DBOS takes the loop it is started in for its own, and its threads too.
-            await asyncio.to_thread(self._start, loop)
-        except SQLAlchemyError as error:
-            raise StoreAway(
-                Sentence("the queue of runs does not answer: {why}", why=error)
-            ) from error
+        # In a thread: DBOS takes the loop it is started in for its own, and its threads too.
+        await self._queue.do(lambda: self._start(loop))
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         DBOS(

@@ -21,7 +21,8 @@ from plansmith_server.bodies import Input
 from plansmith_server.errors import HttpProblem, in_reader_language, of_validation, wanted_language
 from plansmith_server.middleware import HEALTH, READY
 from plansmith_server.state import ServerState
-from plansmith_server.team.auth import Grant, grant_of
+from plansmith_server.team.auth import grant_of
+from plansmith_server.team.tokens import Token
 from plansmith_server.views import Plain, run_view
 
 RUN: Final = "/v1/runs/{id}"
@@ -59,7 +60,7 @@ class Ask:
         return self.state.smith.runs
 
     @property
-    def grant(self) -> Grant:
+    def grant(self) -> Token:
         return grant_of(self.request.scope)
 
     @property

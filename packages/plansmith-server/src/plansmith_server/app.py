@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.routing import Route as WebRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.sentence import Sentence
@@ -31,7 +31,6 @@ from plansmith_server.ops.metrics import Spans
 from plansmith_server.ops.tasks import background_tasks
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import Auth, need_scope
-from plansmith_server.team.tenants import App
 from plansmith_server.upkeep import upkeep
 
 for _module in iter_modules(routes.__path__, f"{routes.__name__}."):
@@ -50,58 +49,52 @@ _LONGEST_KEY: Final = 200
 _KEPT_S: Final = 24 * 3600.0
 
 
-def make_app(
-    state: ServerState,
-    *,
-    auth: Auth,
-    more: Sequence[BaseRoute] = (),
-    during: Sequence[Resource] = (),
-    spans: Spans | None = None,
-) -> App:
-    """Builds an application; `more` are the routes of MCP and A2A, `during` open resources."""
-    handling = _Handling(state, Idempotency(state.clock.monotonic), spans or Spans(None))
-    lifespan = partial(_lifespan, state, during, handling.spans)
-    app = Starlette(
-        routes=[*handling.routes(ROUTES), *more, *handling.routes(PAGES)],
-        exception_handlers={
-            HttpProblem: handling.failed,
-            HTTPException: handling.failed,
-            PlansmithError: handling.failed,
-        },
-        lifespan=lambda _: lifespan(),
-    )
-    app.state.routes = ROUTES
-    app.state.auth = auth
-    return App(partial(handling.observed, app), handling.count_refused, lifespan, state.closing)
+class Application:
+    """Serves one store: calls the handlers of routes, turns errors into responses, counts and logs.
 
+    `more` are the routes of MCP and A2A, `during` the resources that are open meanwhile.
+    """
 
-@asynccontextmanager
-async def _lifespan(
-    state: ServerState, during: Sequence[Resource], spans: Spans
-) -> AsyncGenerator[None]:
-    """Resumes open runs at the start; at the end stops so that every run can be resumed."""
-    works = [*upkeep(state), spans.follow(state.smith.store, state.events, state.clock)]
-    try:
-        # MCP and A2A end first: they still read from the store.
-        async with background_tasks(*works), AsyncExitStack() as stack:
-            for each in during:
-                await stack.enter_async_context(each())
-            yield
-            state.closing.set()
-    finally:
-        await state.close()
-        state.log.info("stopped")
+    def __init__(
+        self,
+        state: ServerState,
+        *,
+        auth: Auth,
+        more: Sequence[BaseRoute] = (),
+        during: Sequence[Resource] = (),
+        spans: Spans | None = None,
+    ) -> None:
+        self.state, self._during, self._spans = state, during, spans or Spans(None)
+        self._idempotency = Idempotency(state.clock.monotonic)
+        self._app = Starlette(
+            routes=[*self._routes(ROUTES), *more, *self._routes(PAGES)],
+            exception_handlers={
+                HttpProblem: self._failed,
+                HTTPException: self._failed,
+                PlansmithError: self._failed,
+            },
+            lifespan=lambda _: self.lifespan(),
+        )
+        self._app.state.routes = ROUTES
+        self._app.state.auth = auth
 
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncGenerator[None]:
+        """Resumes open runs at the start; at the end stops so that every run can be resumed."""
+        state = self.state
+        works = [*upkeep(state), self._spans.follow(state.smith.store, state.events, state.clock)]
+        try:
+            # MCP and A2A end first: they still read from the store.
+            async with background_tasks(*works), AsyncExitStack() as stack:
+                for each in self._during:
+                    await stack.enter_async_context(each())
+                yield
+                state.closing.set()
+        finally:
+            await state.close()
+            state.log.info("stopped")
 
-@dataclass(slots=True)
-class _Handling:
-    """Calls the handlers of routes, turns errors into responses, counts and logs requests."""
-
-    state: ServerState
-    idempotency: Idempotency
-    spans: Spans
-
-    def routes(self, routes: Sequence[Route]) -> list[WebRoute]:
+    def _routes(self, routes: Sequence[Route]) -> list[WebRoute]:
         by_path: dict[str, dict[str, Route]] = {}
         for each in routes:
             by_path.setdefault(each.path, {})[each.method] = each
@@ -119,10 +112,10 @@ class _Handling:
         if route.method != "POST" or route.scope == "look" or not key:
             return await handle()
         # By the hash: the name of a token can be given again.
-        place = f"{grant.token.hash if grant.token else ''} {request.url.path}"
-        return await self.idempotency.once(key, place, await request.body(), handle)
+        place = f"{grant.hash} {request.url.path}"
+        return await self._idempotency.once(key, place, await request.body(), handle)
 
-    async def failed(self, request: Request, error: Exception) -> Response:
+    async def _failed(self, request: Request, error: Exception) -> Response:
         """Turns an error into a response in the client's language."""
         if isinstance(error, HTTPException):
             code, why = {
@@ -142,10 +135,10 @@ class _Handling:
         self.state.metrics.count(method, "refused", status, 0.0)
         self.state.log.warning("refused", method=method, path=path, status=status)
 
-    async def observed(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Counts, times and logs a request; turns an unexpected error into a 500 response."""
         if scope["type"] != "http":
-            await app(scope, receive, send)
+            await self._app(scope, receive, send)
             return
         log, began, status = self.state.log, self.state.clock.monotonic(), 0
         method, path = scope["method"], scope["path"]
@@ -156,8 +149,8 @@ class _Handling:
             await send(message)
 
         try:
-            with self.spans.request(scope) as span:
-                await app(scope, receive, send_seen)
+            with self._spans.request(scope) as span:
+                await self._app(scope, receive, send_seen)
                 span(status)
         except Exception as error:
             log.failure("request_crashed", path=path, error=repr(error))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -14,7 +14,8 @@ from plansmith.app import Plansmith
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.ownership import Owners
 from plansmith.engine.run_queue import QueueLimits, RunQueue
-from plansmith.plan.next_move import UNDER_WAY, MakePlan, goes_on, next_move
+from plansmith.plan import events as e
+from plansmith.plan.next_move import UNDER_WAY, Execute, MakePlan, goes_on, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock
@@ -100,6 +101,14 @@ class RunCarrier:
         await self.queue.close()
 
 
+def _is_taken_up(run: Run, since: Sequence[e.Event]) -> bool:
+    """Whether the process that decided goes on itself: it has begun, or makes a plan meanwhile."""
+    # Whoever resumes or cancels a run does nothing more about it.
+    is_instruction = isinstance(since[0].body, e.RunResumed | e.CancelAsked)
+    makes_plan = run.plan is None and not is_instruction
+    return makes_plan or not all(each.by.speaks for each in since)
+
+
 class BackgroundRuns:
     """Keeps one task for each run that can continue; a run that waits for a person has none.
 
@@ -118,7 +127,7 @@ class BackgroundRuns:
         self._smith, self._journals = smith, smith.runs.journals
         self._teams, self._drafts, self._log, self._carrier = teams, drafts, log, carrier
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._again: set[str] = set()
+        self._again: dict[str, bool] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._other_tasks: set[asyncio.Task[Any]] = set()
         self._known: set[str] = set()
@@ -138,49 +147,52 @@ class BackgroundRuns:
     def busy(self) -> int:
         return len(self._tasks)
 
-    def go_on(self, run_id: str) -> None:
-        """Continues a run as far as it goes without a person; harmless if that is under way."""
+    def go_on(self, run_id: str, *, starts: bool = True) -> None:
+        """Continues a run as far as it goes without a person; harmless if that is under way.
+
+        Without `starts`, a plan that waits for somebody to start it goes on waiting.
+        """
         self._known.add(run_id)
         if self._carrier is not None:
             self._carrier.send(run_id)
         else:
-            self._begin(run_id)
+            self._begin(run_id, starts=starts)
 
-    def _begin(self, run_id: str) -> None:
-        if run_id in self._tasks:
-            self._again.add(run_id)  # its task may have found nothing to do just before this
+    def _begin(self, run_id: str, *, starts: bool) -> None:
+        if run_id in self._tasks:  # it may have found nothing to do just before this
+            self._again[run_id] = starts or self._again.get(run_id, False)
         else:
-            self._tasks[run_id] = asyncio.create_task(self._advance(run_id), name=run_id)
+            work = self._advance(run_id, starts=starts)
+            self._tasks[run_id] = asyncio.create_task(work, name=run_id)
 
     async def advance(self, run_id: str) -> None:
         """Continues a run in this process, and returns when it ends or waits."""
-        self._begin(run_id)
+        self._begin(run_id, starts=True)
         while (task := self._tasks.get(run_id)) is not None:
             await asyncio.wait([task])
 
-    async def _advance(self, run_id: str) -> None:
+    async def _advance(self, run_id: str, *, starts: bool) -> None:
         try:
             with self._drafts.of(run_id):
-                advance = partial(self._plan_or_execute, run_id)
+                advance = partial(self._plan_or_execute, run_id, starts=starts)
                 self._continue_at_expiry(await self._journals.store_retry.until_done(advance))
         except err.StaleWriter:
             self._log.info("run_changed_meanwhile", run=run_id)
-            self._again.add(run_id)  # by a person, or by a process that has it now
+            self._again.setdefault(run_id, starts)  # by a person, or a process that has it now
         except err.RunBusy as error:
             self._log.info("run_elsewhere", run=run_id, why=str(error))
             self._elsewhere.add(run_id)
         except asyncio.CancelledError:
-            self._again.discard(run_id)
+            self._again.pop(run_id, None)
             raise
         except Exception as error:  # noqa: BLE001 - one broken run must not take the server down
             await self._give_up(run_id, error)
         finally:
             del self._tasks[run_id]
             if run_id in self._again:
-                self._again.discard(run_id)
-                self._begin(run_id)
+                self._begin(run_id, starts=self._again.pop(run_id))
 
-    async def _plan_or_execute(self, run_id: str) -> Run:
+    async def _plan_or_execute(self, run_id: str, *, starts: bool) -> Run:
         """Plans or executes a run; a run without a mode is planned only."""
         journal = await self._journals.load(run_id)
         run = journal.run
@@ -189,9 +201,12 @@ class BackgroundRuns:
         except err.OtherTeam:
             await self._journals.owners.need_free(run.id)
             raise
-        if run.options.thread and isinstance(next_move(run), MakePlan):
+        move = next_move(run)
+        if isinstance(move, Execute) and move.needs_start and not starts:
+            return run
+        if run.options.thread and isinstance(move, MakePlan):
             await smith.threads.shorten(run.options.thread, upto=run.options.message or 1)
-        if next_move(run) == MakePlan() and not run.options.mode:
+        if move == MakePlan() and not run.options.mode:
             await smith.runs.planning.plan(journal)
             return journal.run
         smith.runs.journals.keep_new(journal)
@@ -246,15 +261,10 @@ class BackgroundRuns:
         if times:
             self.continue_later(run.id, max(0.0, (min(times) - now).total_seconds()) + 0.01)
 
-    def await_time(self, run: Run) -> None:
-        """Continues a run when its time has come, or soon, if another process has let go of it."""
-        if run.id not in self._tasks and run.id not in self._timers:
-            self._continue_at_expiry(run)
-
     def continue_later(self, run_id: str, wait: float) -> None:
         def wake() -> None:
             self._timers.pop(run_id, None)
-            self.go_on(run_id)
+            self.go_on(run_id, starts=False)
 
         self._timers[run_id] = asyncio.get_running_loop().call_later(wait, wake)
 
@@ -348,10 +358,13 @@ class BackgroundRuns:
         owned = await self._journals.owners.owned(self._elsewhere)
         for run_id in self._elsewhere - owned:
             self._elsewhere.discard(run_id)
-            self.go_on(run_id)
+            self.go_on(run_id, starts=False)
 
-    async def adopt(self, run_id: str) -> bool:
-        """Continues a run of this folder from now on; tells whether there is something to do."""
+    async def adopt(self, run_id: str, *, decided: int = 0) -> bool:
+        """Continues a run of this folder from now on; tells whether there is something to do.
+
+        After the event `decided` of another process, only if nobody has gone on with it since.
+        """
         try:
             journal = await self._journals.load(run_id)
             journal.need_sound()
@@ -367,11 +380,13 @@ class BackgroundRuns:
             self._known.discard(run_id)
             return False
         self._known.add(run_id)
-        if not goes_on(run):
-            self._continue_at_expiry(run)
+        since = journal.events[decided - 1 :] if decided else ()
+        if not goes_on(run) or (since and _is_taken_up(run, since)):
+            if run_id not in self._tasks:
+                self._continue_at_expiry(run)
             return False
         self._journals.keep_new(journal)
-        self.go_on(run_id)
+        self.go_on(run_id, starts=False)
         return True
 
     async def settle(self, seconds: float, hurry: asyncio.Event) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -22,21 +21,10 @@ _FULL: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimit:
-    """How many connections are allowed, in all and per address, and the time for a request head."""
-
-    most: int
-    per_peer: int
-    head_s: float
-
-
-def connection_limit(head_s: float = 10.0, *, most: int = 0) -> ConnectionLimit:
-    """Returns the limit; `most=0` allows as many as leave enough open files for runs."""
-    if not most:
-        # Half of what is left: many new connections arrive before old ones are closed.
-        most = max(_FEWEST, min(_MOST, (_open_files() - _RESERVED) // 2))
-    return ConnectionLimit(most=most, per_peer=max(1, most * 3 // 4), head_s=head_s)
+def most_connections() -> int:
+    """Returns how many connections leave enough open files for runs."""
+    # Half of what is left: many new connections arrive before old ones are closed.
+    return max(_FEWEST, min(_MOST, (_open_files() - _RESERVED) // 2))
 
 
 def _open_files() -> int:
@@ -53,15 +41,17 @@ def _open_files() -> int:
 
 
 class Connection(H11Protocol):
-    """A connection that closes if no request head arrives, or when others need its place.
+    """A connection that closes if no request head arrives in time, or when others need its place.
+
+    Of the `most` connections one address may have three quarters.
 
     A full server closes the connection that has been idle the longest, so that a client which
     sends a request is served, however many connections somebody else holds open.
     """
 
-    def __init__(self, *, limit: ConnectionLimit, **uvicorn: Any) -> None:
+    def __init__(self, *, most: int, head_s: float, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
-        self._limit = limit
+        self._most, self._head_s = most, head_s
         self._timer: asyncio.TimerHandle | None = None
         self.since = self.loop.time()
 
@@ -87,9 +77,9 @@ class Connection(H11Protocol):
         everyone = cast("list[Connection]", list(self.connections))
         host = self.client[0] if self.client else ""
         here = [each for each in everyone if (each.client or ("",))[0] == host]
-        if len(here) > self._limit.per_peer:
+        if len(here) > max(1, self._most * 3 // 4):
             return here
-        return everyone if len(everyone) > self._limit.most else []
+        return everyone if len(everyone) > self._most else []
 
     def drop(self, *, at_once: bool = True) -> None:
         self._stop_timer()
@@ -116,7 +106,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def _start_timer(self) -> None:
-        self._timer = self.loop.call_later(self._limit.head_s, self._too_slow)
+        self._timer = self.loop.call_later(self._head_s, self._too_slow)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

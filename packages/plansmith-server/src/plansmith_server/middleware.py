@@ -7,11 +7,11 @@ import ipaddress
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -19,10 +19,11 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 from plansmith_server.errors import HttpProblem, wanted_language
 from plansmith_server.plain_pages import plain_page, redirect_page, switch_page
-from plansmith_server.team.auth import PROBE, Auth, Grant, grant_of, put_grant, same_secret
+from plansmith_server.team.auth import PROBE, Auth, grant_of, put_grant, same_secret
 
 if TYPE_CHECKING:
     from plansmith_server.team.oidc import OidcLogin
+    from plansmith_server.team.tokens import Token
 
 # How the page of a log-in shows that it is the page: in a header, or in the address of a link.
 _PAGE_HEADER: Final = "x-plansmith-page"
@@ -132,7 +133,7 @@ class RequestGate:
                 self.refused(scope, refusal.status_code)
             await refusal(scope, receive, _with_headers(headers, send))
             return
-        if grant_of(scope).is_new:  # the cookie gets the new lifetime of its log-in
+        if grant_of(scope).is_prolonged:  # the cookie gets the new lifetime of its log-in
             response, cookie = Response(), _cookie(given, self.auth.cookie_name)
             self.auth.set_cookie(response, cookie, secure=_is_encrypted(scope, given))
             headers["Set-Cookie"] = response.headers["set-cookie"]
@@ -172,7 +173,7 @@ class RequestGate:
             return signed_in
         page = _page_key(scope, headers)
         is_file = scope["method"] in _SAFE and not scope["path"].startswith("/v1/")
-        if grant and grant.login and not is_file:
+        if grant and grant.kind == "login" and not is_file:
             # A cookie that went to another port of this host is worth nothing.
             grant = grant if same_secret(page, self.auth.page_key(cookie)) else None
             cookie = page
@@ -188,7 +189,7 @@ class RequestGate:
         # A link that was used before by this browser, which is signed in.
         return RedirectResponse("/", 303) if _has_link(scope) else None
 
-    def _sign_in(self, scope: Scope, headers: Headers, grant: Grant | None) -> Response | None:
+    def _sign_in(self, scope: Scope, headers: Headers, grant: Token | None) -> Response | None:
         """Exchanges the one-time token of the link for a cookie; asks who is logged in already."""
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         member = self.auth.link_member(given)
@@ -197,7 +198,8 @@ class RequestGate:
         if headers.get("sec-fetch-site") == "cross-site":
             # Followed on another site, so that the browser kept the strict cookie back.
             return redirect_page(f"/?token={given}")
-        if grant and grant.login and grant.login.member != member and scope["method"] == "GET":
+        is_other = grant is not None and grant.kind == "login" and grant.member != member
+        if grant and is_other and scope["method"] == "GET":
             language, new = headers.get("accept-language", ""), member.user or self.auth.by
             return switch_page(grant.actor.name, new, given, accepts=language)
         member = self.auth.link_member(given, take=True)
@@ -293,11 +295,7 @@ def _client(scope: Scope) -> str:
 
 
 def _cookie(headers: Headers, name: str) -> str:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return ""
-    return found.value if found else ""
+    return cookie_parser(headers.get("cookie", "")).get(name, "")
 
 
 def _check_rate(limiter: RateLimiter, client: str) -> None:

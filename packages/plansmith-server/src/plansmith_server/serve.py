@@ -27,9 +27,9 @@ from plansmith.protected_files import protect
 from plansmith.runs.options import Parts
 from plansmith.secrets import SecretBox
 from plansmith_planner.make import make_model
-from plansmith_server.app import make_app
+from plansmith_server.app import Application
 from plansmith_server.background import BackgroundRuns, RunCarrier
-from plansmith_server.connections import Connection, connection_limit
+from plansmith_server.connections import Connection, most_connections
 from plansmith_server.errors import HttpProblem
 from plansmith_server.middleware import GateRules, RequestGate, host_names, is_loopback
 from plansmith_server.news import ConversationNews, Drafts, EventReader
@@ -38,12 +38,12 @@ from plansmith_server.ops.metrics import Metrics, Spans, tracer
 from plansmith_server.ops.tasks import end
 from plansmith_server.ports import Wiring
 from plansmith_server.settings import Serve, need_server
-from plansmith_server.state import LiveAgent, ModelSwitch, OpenRuns, ServerState
+from plansmith_server.state import ModelSwitch, OpenRuns, ServerState
 from plansmith_server.team.auth import Auth, load_token, with_scope
 from plansmith_server.team.notices import Notices
 from plansmith_server.team.tenant_book import Tenant, TenantBook
-from plansmith_server.team.tenants import App, Tenants, TenantSwitch
 from plansmith_server.team.tokens import TokenFile
+from plansmith_server.tenants import Tenants, TenantSwitch
 from plansmith_server.upkeep import sending_notices, upkeep
 from plansmith_server.worker import Left, Worker, executing_runs
 
@@ -92,8 +92,7 @@ def make_state(
     model = own_model or make_model(settings.models.plan, clock=clock, tell=drafts.tell)
     models = ModelSwitch(model, settings.models.plan, clock, is_given=own_model is not None)
     registry = wiring.make_agents()
-    live = [LiveAgent(registry, each) for each in registry.agents()] if registry else []
-    parts.setdefault("agents", live)
+    parts.setdefault("agents", registry.agents() if registry else [])
     parts |= {"tell": drafts.tell, "model": drafts.observed(models)}
     smith = wiring.make_smith(**parts)
     teams = wiring.make_teams(smith, tell=drafts.tell, model=own_model)
@@ -118,7 +117,6 @@ def make_state(
             settings.notices, secrets=SecretBox(settings.secrets), clock=clock, log=log
         ),
         registry=registry,
-        live=tuple(live),
         models=models,
     )
 
@@ -200,12 +198,12 @@ def make_server(state: ServerState, serve: Serve, sock: socket.socket) -> tuple[
     spans = Spans(tracer() if serve.telemetry else None)
     base = base_url(sock)
 
-    def tenant_app(tenant: Tenant) -> App:
+    def tenant_app(tenant: Tenant) -> Application:
         log, wiring = state.log.of_tenant(tenant.name), state.wiring.of_tenant(tenant)
         own = make_state(wiring, log=log, by=state.by, engine=serve.engine)
         routes, during = protocol_routes(own, base)
         during.append(partial(sending_notices, own, base))
-        return make_app(own, auth=auth, more=routes, during=during)
+        return Application(own, auth=auth, more=routes, during=during)
 
     book = TenantBook(serve.tenants) if serve.tenants else None
     tenants = Tenants(book, tenant_app, log=state.log) if book else None
@@ -214,24 +212,24 @@ def make_server(state: ServerState, serve: Serve, sock: socket.socket) -> tuple[
     during += [partial(sending_notices, state, base), partial(watched_loop, state.log)]
     during += [tenants.running] if tenants else []
     during += [partial(executing_runs, state, serve.executes)] if serve.executes else []
-    app = make_app(state, auth=auth, more=routes, during=during, spans=spans)
+    app = Application(state, auth=auth, more=routes, during=during, spans=spans)
     rules = GateRules(hosts=host_names(serve.host, port, serve.allow_hosts), **serve.rules)
-    inside = TenantSwitch(app.app, tenants) if tenants else app.app
+    inside = TenantSwitch(app, tenants) if tenants else app
     # Event streams are left as they are. No other site can make a browser ask for a response, and
     # none holds a token, so that its size betrays nothing: see docs/server.md.
     small = GZipMiddleware(inside, minimum_size=1000, compresslevel=5)
     login = _oidc_login(state, book, auth, base)
-    gate = RequestGate(small, auth, rules, state.clock.monotonic, app.refused, login)
+    gate = RequestGate(small, auth, rules, state.clock.monotonic, app.count_refused, login)
 
     def end_streams() -> None:
         state.closing.set()
         if tenants is not None:
             tenants.end_streams()
 
-    limit = connection_limit(serve.head_s, most=serve.connections)
+    most = serve.connections or most_connections()
     config = uvicorn.Config(
         gate,
-        http=cast("type[asyncio.Protocol]", partial(Connection, limit=limit)),
+        http=cast("type[asyncio.Protocol]", partial(Connection, most=most, head_s=serve.head_s)),
         backlog=BACKLOG,
         log_config=None,
         access_log=False,

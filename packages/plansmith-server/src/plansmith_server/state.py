@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -13,12 +13,10 @@ from plansmith.app import Plansmith
 from plansmith.engine.journal import Journal
 from plansmith.engine.processes import ProcessKind
 from plansmith.errors import Misconfigured, NotFound, OtherTeam, PlansmithError, Refused
-from plansmith.plan.capability import AgentSpec
-from plansmith.plan.data import Json
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import TeamName
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Agent, Call, ChatModel, Clock, Delta, Prompt
+from plansmith.ports import ChatModel, Clock, Delta, Prompt
 from plansmith_connect.a2a.registry import AgentRegistry
 from plansmith_planner.make import make_model
 from plansmith_planner.models import choose
@@ -37,25 +35,6 @@ from plansmith_server.views import JsonObject, run_row
 
 _KEPT: Final = 2_000
 _LONGEST: Final = 300
-
-
-@dataclass(slots=True)
-class LiveAgent:
-    """An agent of the registry; call `refresh` after an approval."""
-
-    _registry: AgentRegistry
-    _agent: Agent
-
-    @property
-    def spec(self) -> AgentSpec:
-        return self._agent.spec
-
-    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        return await self._agent.work(task, inputs, call)
-
-    def refresh(self) -> None:
-        agents = {each.spec.name: each for each in self._registry.agents()}
-        self._agent = agents.get(self.spec.name, self._agent)
 
 
 class ModelDownloads:
@@ -227,7 +206,6 @@ class ServerState:
     teams: Teams
     notices: Notices
     registry: AgentRegistry | None = None
-    live: tuple[LiveAgent, ...] = ()
     # Sends runs to workers; None where this server executes them itself.
     carrier: RunCarrier | None = None
     # The planning model that a person may change; None where it is not this server's.

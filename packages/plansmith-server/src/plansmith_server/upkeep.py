@@ -11,26 +11,24 @@ from typing import Any, Final
 
 from plansmith.engine.lease import LEASE_S
 from plansmith.engine.processes import read_kind
-from plansmith.errors import PlansmithError
+from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.housekeeping import prune, read_age
 from plansmith.plan import events as e
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run
 from plansmith.ports import News
 from plansmith_planner.threads.store import needed_by_threads
-from plansmith_server.ops.tasks import background_tasks, in_role
+from plansmith_server.ops.tasks import background_tasks, end, in_role
 from plansmith_server.state import ServerState
 from plansmith_server.team.notices import Key, notice_of, waiting_items
 
-# `plansmith approve --go` decides and then runs the plan itself: give it time to start.
+# `plansmith approve --go` decides and then runs the plan itself: give it time to claim the run.
 GRACE_S: Final = 0.5
 _DECISIONS: Final = (
     *(e.PlanApproved, e.QuestionAnswered, e.RunResumed),
     # The process that wrote one of these may have ended right after it.
     *(e.ChangesAsked, e.CancelAsked, e.StepSkipped, e.StepReset),
 )
-# Whoever writes one of these does nothing more about the run.
-_INSTRUCTIONS: Final = (e.RunResumed, e.CancelAsked)
 
 
 def upkeep(state: ServerState) -> list[Coroutine[Any, Any, None]]:
@@ -84,18 +82,16 @@ async def follow_decisions(state: ServerState, after: int) -> None:
 
     With workers, all runs of the folder: any process may have created them.
     """
-    store, knows = state.smith.store, state.background.knows
-    waiting: set[asyncio.Task[None]] = set()
+    store, knows, looks = state.smith.store, state.background.knows, set[asyncio.Task[None]]()
     try:
         while True:
             try:
                 news = await store.news(after, limit=500)
                 begun = [each.run for each in news if each.number == 1 and not knows(each.run)]
-                works = [_continue_run(state, *each) for each in await _decided(state, news)]
-                works += [_take_in(state, each) for each in begun]
-                for work in works:
-                    waiting.add(task := asyncio.create_task(work))
-                    task.add_done_callback(waiting.discard)
+                works = [_look(state, *each) for each in (await _decided(state, news)).items()]
+                works += [_look(state, run) for run in begun]
+                looks = {each for each in looks if not each.done()}
+                looks.update(map(asyncio.create_task, works))
                 after = news[-1].position if news else after
                 if not news:
                     await store.wait_news(after)
@@ -103,21 +99,21 @@ async def follow_decisions(state: ServerState, after: int) -> None:
                 state.log.warning("decision_not_followed", error=str(error))
                 await state.clock.sleep(1.0)
     finally:
-        for task in waiting:
-            task.cancel()
+        await end(looks)
 
 
-async def _decided(state: ServerState, news: Sequence[News]) -> list[tuple[str, int]]:
+async def _decided(state: ServerState, news: Sequence[News]) -> dict[str, int]:
     """Returns the runs that were decided on, or wait for a time, with the last such event."""
-    knows, firsts, found = state.background.knows, dict[str, int](), dict[str, int]()
+    firsts, found = dict[str, int](), dict[str, int]()
     for each in news:
-        if state.carrier is not None or knows(each.run):
+        if state.carrier is not None or state.background.knows(each.run):
             firsts.setdefault(each.run, each.number)
     for run, first in firsts.items():
-        for event in await state.smith.store.events(run, after=first - 1):
-            if _is_decision(event) or isinstance(event.body, e.StepWaits):
-                found[run] = event.number
-    return [*found.items()]
+        with suppress(JournalDamaged):  # whoever reads the run is told
+            for event in await state.smith.store.events(run, after=first - 1):
+                if _is_decision(event) or isinstance(event.body, e.StepWaits):
+                    found[run] = event.number
+    return found
 
 
 def _is_decision(event: e.Event) -> bool:
@@ -126,43 +122,27 @@ def _is_decision(event: e.Event) -> bool:
     return bool(is_over) or (event.by.speaks and isinstance(event.body, _DECISIONS))
 
 
-async def _take_in(state: ServerState, run_id: str) -> None:
-    """Makes a run of another process this server's too, if it waits for a person after a while.
+async def _look(state: ServerState, run_id: str, number: int = 0) -> None:
+    """Continues a run a while after the decision of a number, unless another process does.
 
-    Whoever decides on it, now or meanwhile, need not go on with it. A run whose process ended right
-    after it had created it is planned here.
+    Without one, a run that another process has begun becomes this server's too if it waits for a
+    person, if somebody has just decided on it, or if that process ended when it had created it.
     """
     journals = state.smith.runs.journals
-    await state.clock.sleep(LEASE_S)
-    try:
-        journal = await journals.store_retry.until_done(lambda: journals.load(run_id))
-        is_waiting = not journal.run.status.over and not goes_on(journal.run)
-        is_unplanned = len(journal.events) == 1
-        if is_waiting or (is_unplanned and (await journals.owners.marked(journal.run)).interrupted):
-            await state.background.adopt(run_id)
-        elif _is_decision(journal.events[-1]):
-            await _continue_run(state, run_id, journal.events[-1].number)
-    except PlansmithError as error:
-        state.log.warning("run_not_taken_in", run=run_id, error=str(error))
 
+    async def adopt() -> None:
+        if not number:
+            journal = await journals.load(run_id)
+            run, last = await journals.owners.marked(journal.run), journal.events[-1]
+            if run.status.over or (goes_on(run) and not run.interrupted and not _is_decision(last)):
+                return
+        await state.background.adopt(run_id, decided=number)
 
-async def _continue_run(state: ServerState, run_id: str, number: int) -> None:
-    """Continues a run unless the process that decided on it has done so already."""
-    journals = state.smith.runs.journals
-    await state.clock.sleep(GRACE_S)
+    await state.clock.sleep(GRACE_S if number else LEASE_S)
     try:
-        journal = await journals.store_retry.until_done(lambda: journals.load(run_id))
+        await journals.store_retry.until_done(adopt)
     except PlansmithError as error:
         state.log.warning("decision_not_followed", run=run_id, error=str(error))
-        return
-    state.background.await_time(journal.run)
-    since = journal.events[number - 1 :]
-    if not all(event.by.speaks for event in since) or not journals.is_here(journal.run.folder):
-        return
-    # A process that answers a question about the request makes the plan itself, which takes long.
-    makes_plan = journal.run.plan is None and not isinstance(since[0].body, _INSTRUCTIONS)
-    if not makes_plan and goes_on(journal.run):
-        state.background.go_on(run_id)
 
 
 async def _resume_open_runs(state: ServerState) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from asyncio import all_tasks
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
 from a2a.types import (
     CancelTaskRequest,
     GetTaskRequest,
+    ListTasksRequest,
     Message,
     Part,
     Role,
@@ -24,9 +26,11 @@ from a2a.utils.errors import A2AError
 from google.protobuf import json_format  # type: ignore[import-untyped]
 from tests.unit.server.house import House, plan, serving, tool_step
 from tests.unit.server.trip import FLIGHT, TripModel, TripTools
+from tests.waiting import until
 
 from plansmith.plan.events import Actor
 from plansmith.testing import ScriptedModel
+from plansmith_server.protocols import a2a
 
 DECIDED = {"decision": "plan", "reason": "", "query": "x", "answer": ""}
 ASK = {"id": "which", "kind": "ask", "question": "Which city?", "options": ["Oslo", "Rome"]}
@@ -89,7 +93,10 @@ async def test_a_task_is_a_run_and_its_report_an_artifact(tmp_path: Path) -> Non
         assert artifacts(events) == [run["report"]]
 
 
-async def test_questions_are_asked_and_answered_and_journaled_as_a_programs(tmp_path: Path) -> None:
+async def test_questions_are_asked_and_answered_and_journaled_as_a_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(a2a, "_RELEASED_S", 0.01)
     model = ScriptedModel(DECIDED, plan(ASK, tool_step("a", inputs={"city": "{{which}}"})))
     async with serving(tmp_path, model=model) as house, connected(house) as (client, _):
         events = await send(client, words("the weather"))
@@ -98,6 +105,8 @@ async def test_questions_are_asked_and_answered_and_journaled_as_a_programs(tmp_
         assert asked.parts[0].text == "Which city?"
         assert json_format.MessageToDict(asked.parts[1].data)["options"] == ["Oslo", "Rome"]
         where = {"task_id": task_of(events), "context_id": events[-1].status_update.context_id}
+        # Nothing is held for a task that waits.
+        await until(lambda: not any(task_of(events) in each.get_name() for each in all_tasks()))
         more = await send(client, words("Rome", **where))
         assert states(more)[-1] == TaskState.TASK_STATE_COMPLETED
         assert house.tools.calls == [("weather", {"city": "Rome"})]
@@ -120,6 +129,9 @@ async def test_a_client_sees_and_cancels_its_own_runs_only(tmp_path: Path) -> No
                 with pytest.raises(A2AError):
                     await stranger.cancel_task(CancelTaskRequest(id=run))
                 assert (await house.get(f"/v1/runs/{run}"))["status"] == "reviewing"
+            assert not (await stranger.list_tasks(ListTasksRequest())).tasks
+        [task] = (await client.list_tasks(ListTasksRequest())).tasks
+        assert task.id == task_of(events)
         task = await client.get_task(GetTaskRequest(id=task_of(events)))
         assert task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
         task = await client.cancel_task(CancelTaskRequest(id=task.id))
@@ -171,14 +183,19 @@ async def test_every_template_is_a_skill(house: House) -> None:
 
 
 async def test_tasks_of_an_earlier_server_are_found_by_their_runs(tmp_path: Path) -> None:
-    model = ScriptedModel(DECIDED, plan(tool_step("a")))
+    steps = [plan(tool_step("a")), plan(tool_step("a", "mail"))]
+    model = ScriptedModel(DECIDED, steps[0], DECIDED, steps[1])
     first = serving(tmp_path, store="sqlite", model=model)
     async with first as house, connected(house) as (client, _):
-        task_id = task_of(await send(client, words("the weather")))
+        done = task_of(await send(client, words("the weather")))
+        waits = task_of(await send(client, words("mail the weather")))
     async with serving(tmp_path, store="sqlite") as house, connected(house) as (client, _):
-        task = await client.get_task(GetTaskRequest(id=task_id))
+        task = await client.get_task(GetTaskRequest(id=done))
         assert task.status.state == TaskState.TASK_STATE_COMPLETED
         assert task.artifacts[0].parts[0].text
+        task = await client.cancel_task(CancelTaskRequest(id=waits))
+        assert task.status.state == TaskState.TASK_STATE_CANCELED
+        assert (await house.get(f"/v1/runs/{waits}"))["status"] == "cancelled"
 
 
 def replies(events: list[Any]) -> list[str]:

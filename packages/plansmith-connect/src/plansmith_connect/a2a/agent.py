@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 from plansmith.errors import (
     InputNeeded,
@@ -21,6 +20,7 @@ from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import Call
+from plansmith.secrets import Hider
 from plansmith.text import clip
 from plansmith_connect.a2a.cards import Card, agent_spec, choose_interface
 from plansmith_connect.a2a.messages import gave_up
@@ -42,10 +42,14 @@ class A2AAgent:
         *,
         lookup: Lookup = os.environ.get,
     ) -> None:
-        self._name = check_name(name)
-        self._card, self._settings, self._lookup = card, settings, lookup
+        self._name, self._lookup = check_name(name), lookup
+        self.accept(card, settings)
+
+    def accept(self, card: Card | None, settings: AgentSettings) -> None:
+        """Works by this card from now on, since a person has approved it."""
+        self._card, self._settings = card, settings
         visible = settings if card is not None else settings.replace(enabled=False)
-        self.spec: AgentSpec = agent_spec(name, card or {}, visible)
+        self.spec: AgentSpec = agent_spec(self._name, card or {}, visible)
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
         """Returns the task's result or raises the agent's question; never sends anything twice."""
@@ -62,7 +66,7 @@ class A2AAgent:
         headers, secrets = fill_headers(self._settings.headers, self._lookup)
 
         def progress(text: str) -> None:
-            call.progress(_hide(text, secrets))
+            call.progress(str(secrets.hide(text)))
 
         inner = replace(call, progress=progress)
         try:
@@ -72,7 +76,7 @@ class A2AAgent:
                 # An answer continues work that was sent.
                 raise failure_of_call(failure, sent=call.reply is not None) from None
             remote = _part("remote_task").RemoteTask(name, card, self._settings, inner)
-            return _hide_in_json(await remote.run(task, inputs, headers), secrets)
+            return secrets.hide(await remote.run(task, inputs, headers))
         except PlansmithError as error:
             _hide_in(error, secrets)
             raise
@@ -125,25 +129,14 @@ def _part(name: str) -> Any:
         raise Misconfigured(why, hint=hint) from None
 
 
-def _hide(text: str, secrets: Sequence[str]) -> str:
-    """Removes secrets from a text: an agent may repeat what it was sent."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, "[hidden]")
-    return text
+def _hide_in(error: PlansmithError, secrets: Hider) -> None:
+    """Hides secrets in an error: an agent may repeat what it was sent."""
 
+    def hide(text: str) -> str:
+        return cast("str", secrets.hide(text))
 
-def _hide_in_json(value: Json, secrets: Sequence[str]) -> Json:
-    if not secrets:
-        return value
-    written = [json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets]
-    hidden: Json = json.loads(_hide(json.dumps(value, ensure_ascii=False), written))
-    return hidden
-
-
-def _hide_in(error: PlansmithError, secrets: Sequence[str]) -> None:
-    error.message, error.hint = _hide(error.message, secrets), _hide(error.hint, secrets)
+    error.message, error.hint = hide(error.message), hide(error.hint)
     error.args = (error.message,)
     if isinstance(error, InputNeeded):
-        error.link = _hide(error.link, secrets)
-        error.options = tuple(_hide(each, secrets) for each in error.options)
-        error.state = _hide_in_json(error.state, secrets)
+        error.link, error.options = hide(error.link), tuple(map(hide, error.options))
+        error.state = secrets.hide(error.state)

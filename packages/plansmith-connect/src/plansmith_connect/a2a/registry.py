@@ -107,6 +107,7 @@ class AgentRegistry:
     ) -> None:
         self._fixed = {check_name(name): each for name, each in settings.items()}
         self._book, self._approvals, self._lookup = book, approvals, lookup
+        self._made: dict[str, A2AAgent] = {}
 
     def entries(self) -> dict[str, AgentSettings]:
         """Returns the settings of all agents by name; a name may occur only once."""
@@ -123,7 +124,7 @@ class AgentRegistry:
         """Returns all agents for use in plans, without any network access."""
         return [self._agent(name, each) for name, each in sorted(self.entries().items())]
 
-    def _agent(self, name: str, settings: AgentSettings) -> Agent:
+    def _agent(self, name: str, settings: AgentSettings) -> A2AAgent:
         approved, agent = self._approvals.get(_key(name)), plan_name(name)
         card = approved.definition.get("card") if approved else None
         if (
@@ -132,7 +133,9 @@ class AgentRegistry:
             or approved.hash != content_hash(_definition(settings, card))
         ):
             card = None
-        return A2AAgent(name, card, settings, lookup=lambda place: self._lookup(place, agent))
+        made = A2AAgent(name, card, settings, lookup=lambda place: self._lookup(place, agent))
+        self._made[name] = made
+        return made
 
     async def add(self, url: str, *, name: str = "", choices: Choices | None = None) -> Standing:
         """Adds an agent by its address; it can work once its card is approved."""
@@ -170,7 +173,7 @@ class AgentRegistry:
         return Standing(name, settings, "changed", digest, card, found)
 
     async def approve(self, name: str, digest: str, *, by: str) -> Standing:
-        """Approves the card that was shown; refuses if it has changed since."""
+        """Approves the card that was shown, also for plans; refuses if it has changed since."""
         now = await self.look(name)
         if now.card is None:
             why = Sentence("the card of '{name}' cannot be approved: {why}", name=name, why=now.why)
@@ -180,6 +183,8 @@ class AgentRegistry:
             hint = Sentence("look at it again and approve what is there now")
             raise StaleDecision(why, hint=hint)
         self._approvals.approve(_key(name), digest, _definition(now.settings, now.card), by=by)
+        if name in self._made:
+            self._made[name].accept(now.card, now.settings)
         return Standing(name, now.settings, "approved", digest, now.card)
 
     def change(self, name: str, choices: Choices) -> AgentSettings:

@@ -14,10 +14,9 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Flag, Number, Record, Whole
 from plansmith.plan.sentence import Sentence
+from plansmith.secrets import SHORTEST, Hider
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-# A shorter secret could not be taken out of a text without hurting the rest of it.
-_SHORTEST: Final = 6
 _PLACE: Final = re.compile(r"\$\{([^{}]+)\}")
 
 # Maps the text between `${` and `}` to its value; None if there is none.
@@ -110,9 +109,9 @@ def check_name(name: str) -> str:
     return name
 
 
-def fill_headers(headers: Mapping[str, str], lookup: Lookup) -> tuple[dict[str, str], list[str]]:
-    """Fills the placeholders of headers; also returns the secret values that were used."""
-    secrets: list[str] = []
+def fill_headers(headers: Mapping[str, str], lookup: Lookup) -> tuple[dict[str, str], Hider]:
+    """Fills the placeholders of headers; also returns what hides the values that were used."""
+    hider = Hider()
 
     def value(found: re.Match[str]) -> str:
         got, place = lookup(found[1]), found[0]
@@ -122,11 +121,11 @@ def fill_headers(headers: Mapping[str, str], lookup: Lookup) -> tuple[dict[str, 
         if not (got.isascii() and got.isprintable()):
             why = Sentence("the value of {place} cannot be used in a header", place=place)
             raise Misconfigured(why)
-        if len(got) < _SHORTEST:
+        if len(got) < SHORTEST:
             why = Sentence("the value of {place} is too short to be hidden", place=place)
-            hint = Sentence("use one of {least} characters or more", least=_SHORTEST)
+            hint = Sentence("use one of {least} characters or more", least=SHORTEST)
             raise Misconfigured(why, hint=hint)
-        secrets.append(got)
+        hider.learn(got, found[1].removeprefix("secret:"))
         return got
 
-    return {name: _PLACE.sub(value, text) for name, text in headers.items()}, secrets
+    return {name: _PLACE.sub(value, text) for name, text in headers.items()}, hider

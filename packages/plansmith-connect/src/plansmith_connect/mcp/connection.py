@@ -27,7 +27,6 @@ from plansmith.plan.sentence import Sentence
 from plansmith.text import clip, safe
 from plansmith_connect.mcp.delivery import DELIVERY, Delivery
 from plansmith_connect.mcp.launch import Target
-from plansmith_connect.mcp.settings import ServerLimits
 from plansmith_connect.mcp.transports import ServerOutput, stdio_transport, web_transport
 
 Reply = types.CallToolResult | types.InputRequiredResult
@@ -51,16 +50,13 @@ class Connection:
         self,
         target: Target,
         *,
-        limits: ServerLimits,
-        mode: str,
         ask: ElicitationFnT,
         changed: Callable[[], None],
     ) -> None:
-        self._target, self._limits, self._mode = target, limits, mode
+        self._target, self._settings, self._limits = target, target.settings, target.settings.limits
         self._ask, self._changed = ask, changed
-        self._output = ServerOutput(limits.stderr_bytes)
+        self._output = ServerOutput(self._limits.stderr_bytes)
         self._open, self._stop, self._listing = asyncio.Event(), asyncio.Event(), asyncio.Lock()
-        self._asked_for: set[int | str] = set()
         self._unanswered: set[int | str] = set()
         self._page: list[Json] = []
         self._client: Client | None = None
@@ -148,7 +144,7 @@ class Connection:
         """Makes one request; cancelling the caller also cancels it at the server."""
         session = self._open_client().session
         DELIVERY.set(delivery)
-        if not self._target.url:  # over HTTP the transport sees whether there is a connection
+        if not self._settings.url:  # over HTTP the transport sees whether there is a connection
             delivery.sent = True
         params = types.CallToolRequestParams(
             name=tool, arguments=arguments, input_responses=responses, request_state=state
@@ -177,7 +173,7 @@ class Connection:
         try:
             client = Client(
                 cast("Any", self._observed()),
-                mode=self._mode,
+                mode=self._settings.protocol,
                 cache=None,
                 client_info=types.Implementation(name="plansmith", version=version("plansmith")),
                 elicitation_callback=self._ask,
@@ -246,9 +242,9 @@ class Connection:
     @asynccontextmanager
     async def _observed(self) -> AsyncGenerator[tuple[_Observed, _Observed]]:
         transport = (
-            web_transport(self._target, limits=self._limits)
-            if self._target.url
-            else stdio_transport(self._target, limits=self._limits, output=self._output)
+            web_transport(self._settings)
+            if self._settings.url
+            else stdio_transport(self._settings, self._output)
         )
         async with transport as (read, write):
             yield _Observed(read, self), _Observed(write, self)
@@ -258,11 +254,7 @@ class Connection:
         self._output.fault = self._output.fault or why
         self._stop.set()
 
-    def before_send(self, message: object) -> None:
-        if isinstance(message, types.JSONRPCRequest) and message.method == "tools/list":
-            self._asked_for.add(message.id)
-
-    def after_send(self, message: object) -> None:
+    def on_sent(self, message: object) -> None:
         if (
             isinstance(message, (types.JSONRPCResponse, types.JSONRPCError))
             and message.id is not None
@@ -270,9 +262,8 @@ class Connection:
             self._unanswered.discard(message.id)
 
     def on_receive(self, message: object) -> None:
-        if isinstance(message, types.JSONRPCResponse) and message.id in self._asked_for:
-            self._asked_for.discard(message.id)
-            tools = message.result.get("tools")
+        if isinstance(message, types.JSONRPCResponse):
+            tools = message.result.get("tools") if self._listing.locked() else None
             if isinstance(tools, list):
                 # The client gets only what it can read, so that one bad tool hides no other.
                 self._page = cast("list[Json]", tools)[: self._limits.tools + 1]
@@ -331,6 +322,5 @@ class _Observed:
             raise StopAsyncIteration from None
 
     async def send(self, item: SessionMessage, /) -> None:
-        self._connection.before_send(item.message)
         await self._inner.send(item)
-        self._connection.after_send(item.message)
+        self._connection.on_sent(item.message)

@@ -8,6 +8,7 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence
+from plansmith.secrets import SHORTEST, Hider
 from plansmith.text import safe
 from plansmith_connect.mcp.settings import ServerSettings
 from plansmith_connect.mcp.trusted_copy import refuse_folder
@@ -30,27 +32,17 @@ _SECRET: Final = re.compile(r"key|token|secret|passw|auth|credential|cookie|bear
 _HASHED: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _FETCHERS: Final = ("npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman")
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
-_SHORTEST_SECRET: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server ready to start or to reach: all references filled in, environment complete."""
+    """The settings of a server with all references filled in and its whole environment."""
 
-    command: str = ""
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] | None = None
-    cwd: str | None = None
-    url: str = ""
-    headers: Mapping[str, str] | None = None
-    secrets: tuple[str, ...] = ()
-    folder: str = ""
-    files: Mapping[str, str] | None = None
+    settings: ServerSettings
+    secrets: Hider
 
     def hide_secrets(self, text: str) -> str:
-        for secret in self.secrets:
-            text = text.replace(secret, "•••")
-        return text
+        return str(self.secrets.hide(text))
 
 
 def launch_definition(settings: ServerSettings, environment: Mapping[str, str]) -> dict[str, Json]:
@@ -142,37 +134,32 @@ def _values(code: str, values: Mapping[str, str]) -> Iterator[str]:
 
 def target(settings: ServerSettings, environment: Mapping[str, str]) -> Target:
     """Returns the server to start or reach; its environment is an allow-list."""
-    secrets = tuple(_secrets(settings, environment))
-    if settings.url:
-        headers = {key: expand(each, environment) for key, each in settings.headers.items()}
-        return Target(url=expand(settings.url, environment), headers=headers, secrets=secrets)
-    passed = {
-        name: environment[name] for name in (*PASSED, *settings.pass_env) if name in environment
-    }
-    given = {key: expand(each, environment) for key, each in settings.env.items()}
-    args = tuple(expand(each, environment) for each in settings.args)
-    command, cwd = expand(settings.command, environment), expand(settings.cwd, environment)
+    fill = partial(expand, environment=environment)
+    env = {key: fill(each) for key, each in settings.env.items()}
+    texts = {name: fill(getattr(settings, name)) for name in ("command", "cwd", "url")}
+    args = tuple(map(fill, settings.args))
+    headers = {key: fill(each) for key, each in settings.headers.items()}
     if settings.folder:
-        refuse_folder(Path(settings.folder), (command, *args, *given.values(), f"./{cwd}"))
-        given["PLANSMITH_FOLDER"] = settings.folder
-    return Target(
-        command=command,
-        args=args,
-        env=passed | given,
-        cwd=cwd or None,
-        secrets=secrets,
-        folder=settings.folder,
-        files=settings.files,
-    )
+        named = (texts["command"], *args, *env.values(), f"./{texts['cwd']}")
+        refuse_folder(Path(settings.folder), named)
+        env["PLANSMITH_FOLDER"] = settings.folder
+    passed = (*PASSED, *settings.pass_env)
+    env = {name: environment[name] for name in passed if name in environment} | env
+    filled = settings.model_copy(update={**texts, "args": args, "env": env, "headers": headers})
+    return Target(filled, _secrets(settings, environment))
 
 
-def _secrets(settings: ServerSettings, environment: Mapping[str, str]) -> Iterator[str]:
+def _secrets(settings: ServerSettings, environment: Mapping[str, str]) -> Hider:
     texts = (*settings.args, settings.url, *settings.env.values(), *settings.headers.values())
     named = [found[1] for text in texts for found in _REFERENCE.finditer(text)]
-    values = {environment.get(name, "") for name in (*named, *settings.pass_env)}
+    values = {name: environment.get(name, "") for name in (*named, *settings.pass_env)}
     given = (settings.env | settings.headers).items()
-    values |= {value for name, value in given if _is_secret(name, value)}
-    yield from (value for value in values if len(value) >= _SHORTEST_SECRET)
+    values |= {name: value for name, value in given if _is_secret(name, value)}
+    hider = Hider()
+    for name, value in values.items():
+        if len(value) >= SHORTEST:  # a shorter one would hurt other texts
+            hider.learn(value, name.removeprefix("secret:"))
+    return hider
 
 
 def expand(text: str, environment: Mapping[str, str]) -> str:

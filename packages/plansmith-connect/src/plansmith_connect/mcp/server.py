@@ -35,7 +35,6 @@ from plansmith_connect.mcp.questions import (
     take_answer,
 )
 from plansmith_connect.mcp.results import call_failure, result_json
-from plansmith_connect.mcp.settings import ServerSettings
 
 _STATE_WAIT_S: Final = 0.2
 _MOST_PROGRESS: Final = 300
@@ -57,9 +56,9 @@ class Request:
 class McpServer:
     """One server. Remembers a failure to start or list for a while."""
 
-    def __init__(self, name: str, settings: ServerSettings, target: Target) -> None:
+    def __init__(self, name: str, target: Target) -> None:
         self.name = name
-        self._settings, self._target, self._limits = settings, target, settings.limits
+        self._target, self._limits = target, target.settings.limits
         self._connection: Connection | None = None
         self._listing: Listing | None = None
         self._listed_at = 0.0
@@ -115,11 +114,7 @@ class McpServer:
             self._forget_listing()
             self._exchanges.clear()
             connection = self._connection = Connection(
-                self._target,
-                limits=self._limits,
-                mode=self._settings.protocol,
-                ask=self._ask,
-                changed=self._forget_listing,
+                self._target, ask=self._ask, changed=self._forget_listing
             )
         try:
             await connection.ready()
@@ -151,7 +146,7 @@ class McpServer:
             reason = connection.reason(error.message)
             why = Sentence("{name} did not list its tools: {why}", name=name, why=reason)
             raise ToolBusy(why) from None
-        listing = read_listing(self.name, self._settings, raw)
+        listing = read_listing(self.name, self._target.settings, raw)
         own_notes = (f"{self.name}: {note}" for note in notes)
         return Listing(listing.tools, (*own_notes, *listing.notes))
 

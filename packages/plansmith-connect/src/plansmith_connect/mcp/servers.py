@@ -217,9 +217,8 @@ class McpServers:
 
     def _server(self, name: str) -> McpServer:
         if name not in self._servers:
-            settings = self._settings[name]
-            place = target(settings, self._environment)
-            self._servers[name] = _library().McpServer(name, settings, place)
+            place = target(self._settings[name], self._environment)
+            self._servers[name] = _library().McpServer(name, place)
         return self._servers[name]
 
     def _note(self, name: str, listing: Listing) -> None:

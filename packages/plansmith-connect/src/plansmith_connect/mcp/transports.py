@@ -23,8 +23,7 @@ from mcp_types import INTERNAL_ERROR, PARSE_ERROR, ErrorData, JSONRPCError, json
 
 from plansmith.retry_after import retry_after
 from plansmith_connect.mcp.delivery import DELIVERY, Delivery
-from plansmith_connect.mcp.launch import Target
-from plansmith_connect.mcp.settings import ServerLimits
+from plansmith_connect.mcp.settings import ServerLimits, ServerSettings
 from plansmith_connect.mcp.trusted_copy import trusted_copy
 
 _POLL_S: Final = 0.005
@@ -62,7 +61,7 @@ class ServerOutput:
 
 @asynccontextmanager
 async def stdio_transport(
-    target: Target, *, limits: ServerLimits, output: ServerOutput
+    settings: ServerSettings, output: ServerOutput
 ) -> AsyncGenerator[Streams]:
     """Starts the command in its own process group, and ends the group in any case.
 
@@ -73,18 +72,18 @@ async def stdio_transport(
     with ExitStack() as stack:
         for stream in (to_session, read, write, from_session):
             stack.callback(stream.close)
-        cwd = target.cwd
-        if target.folder:
-            copying = trusted_copy(Path(target.folder), target.files or {})
+        cwd, limits = settings.cwd, settings.limits
+        if settings.folder:
+            copying = trusted_copy(Path(settings.folder), settings.files)
             cwd = f"{await asyncio.to_thread(stack.enter_context, copying)}/{cwd or '.'}"
         process = await asyncio.create_subprocess_exec(
-            target.command,
-            *target.args,
+            settings.command,
+            *settings.args,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env=dict(target.env or {}),
-            cwd=cwd,
+            env=dict(settings.env),
+            cwd=cwd or None,
             start_new_session=True,
         )
         async with anyio.create_task_group() as group:
@@ -266,12 +265,12 @@ def _failure(
 
 
 @asynccontextmanager
-async def web_transport(target: Target, *, limits: ServerLimits) -> AsyncGenerator[Any]:
+async def web_transport(settings: ServerSettings) -> AsyncGenerator[Any]:
     """Opens the streams of a server at a URL."""
     async with (
-        BoundedClient(limits=limits, headers=dict(target.headers or {})) as client,
+        BoundedClient(limits=settings.limits, headers=dict(settings.headers)) as client,
         streamable_http_client(
-            target.url, http_client=client, max_sse_event_size=limits.message_bytes
+            settings.url, http_client=client, max_sse_event_size=settings.limits.message_bytes
         ) as streams,
     ):
         yield streams

@@ -46,9 +46,13 @@ from plansmith_server.team.auth import grant_of
 PATH: Final = "/a2a"
 _TURN: Final = "plansmith_turn"
 _CALLER: Final = "plansmith_caller"
+# The run that a message has begun, until its task is made of it.
+_BEGUN: Final = "plansmith_begun"
 # What is kept of a tenant's tasks.
 MOST_BYTES: Final = 16_000_000
 _TASK_BYTES: Final = 5_000
+# A task that waits so long for a person holds nothing until somebody answers.
+_RELEASED_S: Final = 60.0
 _STATES: Final = {
     RunStatus.DONE: t.TaskState.TASK_STATE_COMPLETED,
     RunStatus.PARTLY_DONE: t.TaskState.TASK_STATE_COMPLETED,
@@ -83,12 +87,12 @@ def a2a_routes(state: ServerState, base: str) -> tuple[Sequence[BaseRoute], Sequ
         security_requirements=[t.SecurityRequirement(schemes={"token": t.StringList()})],
         skills=[planning],
     )
-    created: set[str] = set()
     handler = DefaultRequestHandler(
-        RunExecutor(state, created),
-        RunTasks(state, created),
+        RunExecutor(state),
+        RunTasks(state),
         card,
-        request_context_builder=ContextMessages(state, created),
+        request_context_builder=ContextMessages(state),
+        interrupted_task_timeout=_RELEASED_S,
     )
     routes = [
         *create_agent_card_routes(card, card_modifier=partial(_with_templates, state)),
@@ -146,9 +150,9 @@ class ContextMessages(SimpleRequestContextBuilder):
     The message decides the task: that of its new run, or of the run that it answers or changes.
     """
 
-    def __init__(self, state: ServerState, created: set[str]) -> None:
+    def __init__(self, state: ServerState) -> None:
         super().__init__(task_id_generator=_RunIds())
-        self._state, self._created = state, created
+        self._state = state
 
     async def build(
         self,
@@ -177,7 +181,7 @@ class ContextMessages(SimpleRequestContextBuilder):
             if turn.run is not None and turn.kind not in ANSWERED:
                 task_id = turn.run.id
             if turn.run is not None and turn.kind == "request":
-                self._created.add(turn.run.id)
+                context.state[_BEGUN] = turn.run.id
         return await super().build(context, params, task_id, context_id, task)
 
 
@@ -196,10 +200,9 @@ def _data_of(message: t.Message) -> Iterator[dict[str, Json]]:
 class RunTasks(InMemoryTaskStore):
     """Stores tasks; those of an earlier process are rebuilt from their runs."""
 
-    def __init__(self, state: ServerState, created: set[str]) -> None:
-        super().__init__()
+    def __init__(self, state: ServerState) -> None:
+        super().__init__(owner_resolver=lambda context: _caller(context).label)
         self._state = state
-        self._created = created
         self._saved: dict[str, tuple[int, Any]] = {}
 
     @property
@@ -208,8 +211,12 @@ class RunTasks(InMemoryTaskStore):
 
     async def save(self, task: t.Task, context: Any) -> None:
         """Stores a task; the oldest ones are rebuilt from their runs when somebody asks."""
+        if (
+            task.status.state == t.TaskState.TASK_STATE_CANCELED
+        ):  # perhaps one of an earlier process
+            await ProgramAccess(self._state, _caller(context)).cancel(task.id)
         await super().save(task, context)
-        self._created.discard(task.id)
+        context.state.pop(_BEGUN, None)
         self._saved.pop(task.id, None)
         self._saved[task.id] = task.ByteSize() + _TASK_BYTES, context
         while self.size > MOST_BYTES:
@@ -218,7 +225,7 @@ class RunTasks(InMemoryTaskStore):
 
     async def get(self, task_id: str, context: Any) -> t.Task | None:
         kept = await super().get(task_id, context)
-        if kept is None and task_id in self._created:
+        if context.state.get(_BEGUN) == task_id:
             return None  # the run is created before the task
         try:
             journal = await self._state.journal(task_id)
@@ -247,9 +254,8 @@ def _state(run: Run) -> t.TaskState:
 class RunExecutor(AgentExecutor):
     """Executes a task as a run, which continues whether or not the client is connected."""
 
-    def __init__(self, state: ServerState, created: set[str]) -> None:
+    def __init__(self, state: ServerState) -> None:
         self._state = state
-        self._created = created
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Starts a run or answers its question, and reports progress until it ends or waits."""
@@ -270,7 +276,7 @@ class RunExecutor(AgentExecutor):
             return
         try:
             if context.current_task is None:
-                self._created.add(run_id)
+                context.call_context.state[_BEGUN] = run_id
                 status = t.TaskStatus(state=t.TaskState.TASK_STATE_SUBMITTED)
                 task = t.Task(id=run_id, context_id=context_id, status=status)
                 await event_queue.enqueue_event(task)

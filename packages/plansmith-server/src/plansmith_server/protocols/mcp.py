@@ -19,21 +19,22 @@ from plansmith import plugins
 from plansmith.errors import PlanInvalid, PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor
-from plansmith.plan.problem import Problem, has_errors
+from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import TeamName
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
-from plansmith_server.bodies import AnyPlanJson, InDialect
+from plansmith_server.bodies import AnyPlanJson, InDialect, PlanBody
 from plansmith_server.errors import HttpProblem, problem_view
 from plansmith_server.handshake import ABOUT
 from plansmith_server.ops.logs import Log
 from plansmith_server.ports import Wiring
 from plansmith_server.protocols.programs import ProgramAccess, program, program_of
 from plansmith_server.routes.conversations import ANSWERED, taken_for
+from plansmith_server.routes.plans import check_plan
 from plansmith_server.serve import make_state
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import grant_of
-from plansmith_server.views import effects_view, export_plan, parse_plan, run_view
+from plansmith_server.views import export_plan, parse_plan, run_view
 
 # A tenant's; one that nobody uses for half an hour ends.
 MOST_SESSIONS: Final = 200
@@ -185,20 +186,15 @@ class _PlansmithTools:
         database: Database = "",
     ) -> dict[str, Any]:
         """Check a plan against the current tools; nothing is saved."""
-        smith = self._team(team, database).smith
+        given = PlanBody(plan=plan, dialect=dialect)
         try:
-            found, notes = parse_plan(plan, dialect or "", agents=smith.runs.intake.agents())
+            view, _ = await check_plan(self._team(team, database).smith, given)
         except PlanInvalid as error:
             views = [problem_view(each) for each in error.problems if isinstance(each, Problem)]
             return {"usable": False, "hash": None, "problems": views}
-        problems = [*notes, *await smith.check(found)]
-        return {
-            "usable": not has_errors(problems),
-            "hash": found.hash,
-            "problems": [problem_view(each) for each in problems],
-            "effects": await effects_view(smith, found, await smith.runs.intake.contents(found)),
-            **({"plan": found.to_json()} if dialect is not None else {}),
-        }
+        names = ["hash", "problems", "effects", *(["plan"] if dialect is not None else [])]
+        usable = all(each["severity"] != "error" for each in view["problems"])
+        return {"usable": usable, **{name: view[name] for name in names}}
 
     async def run_start(
         self,

@@ -22,7 +22,7 @@ from plansmith_planner.threads.thread import Thread, Turn
 from plansmith_server.errors import in_reader_language
 from plansmith_server.routes.conversations import open_conversation, say_in
 from plansmith_server.state import ServerState
-from plansmith_server.team.auth import Grant
+from plansmith_server.team.tokens import Token
 from plansmith_server.views import JsonObject, awaits_review, conversation_of, question_view
 
 
@@ -32,7 +32,7 @@ def program(protocol: str, name: str, user: str = "") -> e.Actor:
     return e.Actor(kind="program", name=f"{protocol} client {plain[:80]}".rstrip(), user=user)
 
 
-def program_of(protocol: str, grant: Grant) -> e.Actor:
+def program_of(protocol: str, grant: Token) -> e.Actor:
     """Returns the actor of a client by its token."""
     return program(protocol, grant.name, grant.actor.identity)
 
@@ -98,6 +98,10 @@ class ProgramAccess:
         return answerable(run, known)
 
     async def cancel(self, run_id: str) -> None:
+        """Cancels a run, unless it is over or about to be."""
+        run = await self.state.run(run_id)
+        if run.status.over or run.cancel_asked:
+            return
         state = await self.state.for_run(run_id, acts=False)
         await self.state.background.halt_planning(run_id)
         await state.smith.cancel(run_id, by=self.who)

@@ -13,7 +13,6 @@ from plansmith.errors import PlansmithError, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, QuestionAsked
 from plansmith.plan.next_move import goes_on
-from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import Judge, MessageKind, ThreadMessage, ThreadState
 from plansmith.text import clip
@@ -157,8 +156,8 @@ async def remove(ask: Ask) -> None:
     if not found.last:
         raise not_found("conversation", found.id)  # a run without one: it is removed as a run
     for name in found.runs:
-        run = await _readable(state, name)
-        if run is not None and not run.status.over:
+        journal = await state.smith.runs.journals.readable(name)
+        if journal is not None and not journal.run.status.over:
             await state.background.halt_planning(name)
             own = await state.for_run(name, acts=False)
             await own.smith.cancel(name, by=ask.by)
@@ -283,27 +282,19 @@ async def take_back(state: ServerState, thread: Thread, number: int, *, by: Acto
     background, message = state.background, thread.state.message(number)
     run = message.run if message is not None else ""
     is_ours = bool(run) and background.knows(run)
-    if is_ours and await _readable(state, run):
+    if is_ours and await state.smith.runs.journals.readable(run):
         await background.halt_planning(run)
     try:
         turn = await thread.undo(number, by=by, plan=False)
     finally:
         state.conversations.look()
-        left = await _readable(state, run) if is_ours else None
-        if left is not None and goes_on(left):
+        left = await state.smith.runs.journals.readable(run) if is_ours else None
+        if left is not None and goes_on(left.run):
             background.go_on(run)
     if turn.run is not None and turn.run.id != run:
         await state.smith.runs.ask_for_review(turn.run.id, Sentence("review.continues"))
         background.go_on(turn.run.id)
     return turn
-
-
-async def _readable(state: ServerState, run_id: str) -> Run | None:
-    """Returns a run, or None if it was removed or is damaged."""
-    try:
-        return (await state.smith.runs.journals.load(run_id)).run
-    except PlansmithError:
-        return None
 
 
 async def turn_view(state: ServerState, thread: Thread, turn: Turn) -> v.JsonObject:

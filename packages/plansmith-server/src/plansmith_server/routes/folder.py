@@ -59,7 +59,7 @@ async def show(ask: Ask) -> Answer:
         "name": folder.name or str(folder),
         "files": files,
         "total": total,
-        "can_add": opens and "approve" in ask.grant.scopes and os.access(folder, os.W_OK),
+        "can_add": opens and "approve" in ask.grant.rights and os.access(folder, os.W_OK),
         "max_bytes": GateRules(hosts=frozenset()).max_file,
     }
 

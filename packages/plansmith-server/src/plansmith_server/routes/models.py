@@ -72,7 +72,7 @@ def _current_model(ask: Ask) -> JsonObject:
 def _own_switch(ask: Ask) -> ModelSwitch | None:
     """Returns the model, if this client may choose it: here, and not where workers plan."""
     state = ask.state
-    is_ours = state.carrier is None and state.wiring.tenant is None and "admin" in ask.grant.scopes
+    is_ours = state.carrier is None and state.wiring.tenant is None and "admin" in ask.grant.rights
     return state.models if is_ours else None
 
 

@@ -93,18 +93,18 @@ async def check(ask: Ask, given: b.PlanBody) -> Answer:
     journal = await ask.state.journal(ask.run)
     specs = (await ask.runs.intake.callees()).specs
     known = await run_origins(ask.smith, journal.events, specs)
-    view, plan = await _check_plan(ask.smith, given, run=journal.run)
+    view, plan = await check_plan(ask.smith, given, run=journal.run)
     return view | {"origins": plan_origins(plan, journal.run.plan, known)}
 
 
 @route("POST /v1/plans/check", "look", answer=v.PlanView)
 async def check_new(ask: Ask, given: b.NewPlanBody) -> Answer:
     """Checks a plan of no run; saves nothing."""
-    view, _ = await _check_plan(ask.state.for_team(given.team, given.database).smith, given)
+    view, _ = await check_plan(ask.state.for_team(given.team, given.database).smith, given)
     return view | {"origins": {}}
 
 
-async def _check_plan(
+async def check_plan(
     smith: Plansmith, given: b.PlanBody, *, run: Run | None = None
 ) -> tuple[v.JsonObject, Plan]:
     """Reads and checks a plan, of a run if given; returns what is known, in the plan language."""

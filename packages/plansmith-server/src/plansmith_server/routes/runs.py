@@ -114,7 +114,7 @@ async def show(ask: Ask) -> Answer:
     view = await v.run_view(ask.smith, ask.run)
     if view["status"] != "reviewing":
         return view
-    if "approve" in ask.grant.scopes:
+    if "approve" in ask.grant.rights:
         rule = ask.runs.intake.policy.second_person
         why = why_not(await ask.state.run(ask.run), ask.by, rule)
     else:

@@ -134,13 +134,13 @@ def _channel(channel: Channel) -> JsonObject:
 @route("GET /v1/me", "look")
 async def me(ask: Ask) -> Answer:
     """Tells a client who it is here and what it may do."""
-    token, actor = ask.grant.token, ask.by
+    grant, actor = ask.grant, ask.by
     return {
         "user": actor.identity,
         "kind": actor.kind,
-        "role": token.role if token else "",
-        "tenant": token.tenant.rpartition("_")[0] if token else "",
-        "scopes": [each for each in SCOPES if each in ask.grant.scopes],
+        "role": grant.role,
+        "tenant": grant.tenant.rpartition("_")[0],
+        "scopes": [each for each in SCOPES if each in grant.rights],
     }
 
 
@@ -153,10 +153,10 @@ async def me(ask: Ask) -> Answer:
 async def log_out(ask: Ask) -> Answer:
     """Ends the log-in of this browser; its cookie stops working."""
     grant, auth = ask.grant, ask.request.app.state.auth
-    if grant.login is None:
+    if grant.kind != "login":
         hint = Sentence("plansmith tokens revoke {name} revokes a token", name=grant.name or "NAME")
         raise Refused(Sentence("this is a token, not the log-in of a browser"), hint=hint)
-    auth.log_out(grant.login)
+    auth.log_out(grant)
     response = Response(status_code=204)
     response.delete_cookie(auth.cookie_name, httponly=True, samesite="strict")
     return response

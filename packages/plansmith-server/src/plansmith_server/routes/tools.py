@@ -138,7 +138,5 @@ async def approve_agent(ask: Ask, given: b.AgentApproval) -> Answer:
     if registry is None:
         raise Refused(Sentence("there are no A2A agents"), hint="plansmith agents add URL")
     standing = await registry.approve(given.name, given.hash, by=ask.by.name)
-    for each in ask.state.live:
-        each.refresh()
     ask.state.log.info("agent_approved", name=given.name, by=ask.by.name)
     return _card(standing)

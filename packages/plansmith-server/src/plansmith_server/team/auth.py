@@ -6,7 +6,6 @@ import hmac
 import os
 import secrets
 from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +15,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from plansmith.errors import Misconfigured
-from plansmith.plan.events import Actor
 from plansmith.plan.sentence import Sentence
 from plansmith_server.errors import HttpProblem
 from plansmith_server.team.tokens import (
@@ -33,38 +31,18 @@ _SHORTEST: Final = 32
 _LARGEST: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """What a client may do, and as whom; `token` is None for the server's own token."""
-
-    name: str
-    actor: Actor
-    scopes: frozenset[str]
-    token: Token | None = None
-    is_new: bool = False
-
-    @property
-    def tenant(self) -> str:
-        """The key of the client's tenant; empty for the server's own."""
-        return self.token.tenant if self.token is not None else ""
-
-    @property
-    def login(self) -> Token | None:
-        return self.token if self.token is not None and self.token.kind == "login" else None
-
-
 # What a probe without a token may do: ask whether the server is ready, and learn no details.
-PROBE: Final = Grant("probe", Actor(kind="program", name="probe"), frozenset({"look"}))
+PROBE: Final = Token(name="probe", scopes=("look",))
 
 
-def grant_of(scope: MutableMapping[str, Any]) -> Grant:
-    """Returns what the client of a request may do, as the gate found it."""
-    found: Grant = scope[_GRANT]
+def grant_of(scope: MutableMapping[str, Any]) -> Token:
+    """Returns the token of a request, as the gate found it: what its client may do, and as whom."""
+    found: Token = scope[_GRANT]
     return found
 
 
-def put_grant(scope: MutableMapping[str, Any], grant: Grant) -> None:
-    """Stores what the client of a request may do."""
+def put_grant(scope: MutableMapping[str, Any], grant: Token) -> None:
+    """Keeps the token of a request for whoever handles it."""
     scope[_GRANT] = grant
 
 
@@ -82,6 +60,7 @@ class Auth:
         login: timedelta = timedelta(days=30),
     ) -> None:
         self._token, self._tokens, self._now, self.by = token, tokens, now, by
+        self._own = Token(name="", kind="own", scopes=tuple(PERSON_SCOPES), by=by)
         # The token in the one-time link that the server prints; empty once it was used.
         self.link_token = secrets.token_urlsafe(32)
         self._login = login
@@ -138,28 +117,26 @@ class Auth:
     def log_out(self, login: Token) -> None:
         self._tokens.revoke(login.name)
 
-    def is_good(self, grant: Grant) -> bool:
-        """Whether a grant is still valid; asked again during long responses."""
-        wanted, now = grant.token, self._now()
-        return wanted is None or any(
-            each.hash == wanted.hash and each.is_good(now) for each in self._tokens.all()
+    def is_good(self, grant: Token) -> bool:
+        """Whether a token is still valid; asked again during long responses."""
+        now = self._now()
+        return grant is self._own or any(
+            each.hash == grant.hash and each.is_good(now) for each in self._tokens.all()
         )
 
-    def grant(self, *, bearer: str, cookie: str) -> Grant | None:
-        """Returns what a request's token, or else its cookie, allows; None if neither is valid."""
+    def grant(self, *, bearer: str, cookie: str) -> Token | None:
+        """Returns the token that a request, or else its cookie, brings; None if none is valid."""
         if same_secret(bearer, self._token):
-            return Grant("", Actor(kind="person", name=self.by), PERSON_SCOPES)
-        now, is_old = self._now(), False
+            return self._own
+        now = self._now()
         found = self._tokens.find(bearer, kind="token", now=now) if bearer else None
         if found is None and cookie:
             found = self._tokens.find(cookie, kind="login", now=now)
             # One that is in use is prolonged, at most once in a thirtieth of its lifetime.
             if found is not None and found.expires is not None and found.seconds:
                 is_old = found.expires - now < timedelta(seconds=found.seconds) * 29 / 30
-            found = self._tokens.prolong(found, now) if found and is_old else found
-        if found is None:
-            return None
-        return Grant(found.name, found.actor, found.rights, found, is_new=is_old)
+                found = self._tokens.prolong(found, now) if is_old else found
+        return found
 
 
 def same_secret(given: str, wanted: str) -> bool:
@@ -195,10 +172,10 @@ def load_token(path: Path) -> str:
     return text
 
 
-def need_scope(scope: MutableMapping[str, Any], wanted: str) -> Grant:
-    """Returns the grant of a request's client; refuses a client without this scope."""
+def need_scope(scope: MutableMapping[str, Any], wanted: str) -> Token:
+    """Returns the token of a request; refuses one without this scope."""
     grant = grant_of(scope)
-    if wanted not in grant.scopes:
+    if wanted not in grant.rights:
         why = Sentence("this needs a token with the scope '{scope}'", scope=wanted)
         hint = Sentence(
             "plansmith tokens create NAME --scope {scope} makes a token that has it", scope=wanted

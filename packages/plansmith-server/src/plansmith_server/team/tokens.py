@@ -10,16 +10,16 @@ import re
 import secrets
 import stat
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import AwareDatetime, ValidationError
+from pydantic import AwareDatetime, Field, ValidationError
 
 from plansmith.errors import Misconfigured
 from plansmith.files import locked, replace_file
-from plansmith.plan.data import Json, Record
+from plansmith.plan.data import Record
 from plansmith.plan.events import Actor
 from plansmith.plan.sentence import Sentence
 
@@ -65,17 +65,18 @@ NOBODY: Final = Member()
 
 
 class Token(Member):
-    """A token, a browser's log-in or a one-time link, without its secret."""
+    """A token, a browser's log-in or a one-time link, without its secret; or the server's own."""
 
     name: str
-    kind: Literal["token", "login", "link"] = "token"
-    hash: str
+    kind: Literal["token", "login", "link", "own"] = "token"
+    hash: str = ""
     scopes: tuple[str, ...]
     by: str = ""
-    created: AwareDatetime
+    created: AwareDatetime = datetime.fromtimestamp(0, UTC)
     expires: AwareDatetime | None = None
-    # How long use prolongs a log-in.
+    # How long use prolongs a log-in, and whether the request at hand did.
     seconds: float = 0.0
+    is_prolonged: bool = Field(default=False, exclude=True)
 
     @property
     def person(self) -> str:
@@ -200,7 +201,7 @@ class TokenFile:
             if login.hash not in {each.hash for each in known}:
                 return None
             self._write(after if each.hash == login.hash else each for each in known)
-        return after
+        return after.replace(is_prolonged=True)
 
     def revoke(self, name: str) -> Token:
         with self._locked():
@@ -221,11 +222,7 @@ class TokenFile:
         return len(known) - len(kept)
 
     def _write(self, tokens: Iterable[Token]) -> None:
-        rows: list[dict[str, Json]] = []
-        for token in tokens:  # of a member only what was given
-            whole: dict[str, Json] = token.model_dump(mode="json")
-            about = Member.model_fields
-            rows.append({key: each for key, each in whole.items() if each or key not in about})
+        rows = [each.model_dump(mode="json", exclude_defaults=True) for each in tokens]
         text = json.dumps({"version": 1, "tokens": rows}, indent=2)
         replace_file(self._path, text, durable=True)
 

@@ -17,8 +17,10 @@ from plansmith.app import Plansmith
 from plansmith.engine.ownership import Owners
 from plansmith.engine.processes import ProcessKind, this_process
 from plansmith.engine.run_queue import QueueLimits, RunTaker, Taken
-from plansmith.errors import StoreAway
+from plansmith.errors import JournalDamaged, StoreAway
+from plansmith.plan.events import Event
 from plansmith.plan.timing import Timing
+from plansmith.runs.intake import SEEN_FIRST
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeClock
@@ -163,6 +165,15 @@ async def test_what_a_person_fires_now_is_sent_to_a_worker_by_every_server(tmp_p
 # Upkeep
 
 
+PLAN = Plan.model_validate({"goal": "g", "steps": [{"id": "a", "tool": "look"}]})
+
+
+@tool(effect="read")
+def look() -> str:
+    """Looks."""
+    return "seen"
+
+
 @pytest.mark.parametrize("failure", [ValueError("no"), None])
 async def test_orphans_are_adopted_while_and_although_summing_up_goes_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception | None
@@ -195,17 +206,53 @@ async def test_orphans_are_adopted_while_and_although_summing_up_goes_wrong(
         await server.smith.close()
 
 
+class DamagedStore(MemoryStore):
+    """Later events of a damaged run cannot be read."""
+
+    damaged = ""
+
+    async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
+        if run == self.damaged and after:
+            raise JournalDamaged("altered")
+        return await super().events(run, after=after)
+
+
+async def test_a_damaged_run_keeps_no_server_from_hearing_what_others_decide() -> None:
+    store, log = DamagedStore(), Log(io.StringIO())
+    server = make_state(ServerWiring(Settings()), log=log, store=store, tools=[look], agents=[])
+    runs = [await server.smith.submit(PLAN) for _ in range(2)]
+    for each in runs:
+        await server.smith.runs.ask_for_review(each.id, SEEN_FIRST)
+        await server.background.adopt(each.id)
+    after = await store.wait_news(-1)
+    other = Plansmith(store=store, tools=[look])
+    for each in runs:
+        await other.decide(each.id, approve=PLAN.hash, by="ann")
+    store.damaged = runs[0].id
+
+    async def is_over() -> bool:
+        return (await server.smith.get(runs[1].id)).status.over
+
+    async with background_tasks(upkeep.follow_decisions(server, after)):
+        await until(is_over)
+    await server.close()
+    await other.close()
+
+
+async def test_a_plan_that_waits_to_be_started_is_run_by_nothing_else(tmp_path: Path) -> None:
+    server = state(tmp_path, "", FakeClock(NOW))
+    run = (await server.smith.submit(PLAN)).id
+    for starts in (False, True):
+        server.background.go_on(run, starts=starts)
+        assert await server.background.settle(30, asyncio.Event()) == []
+        assert (await server.smith.get(run)).status.over is starts
+    await server.close()
+
+
 # Retention
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-PLAN = Plan.model_validate({"goal": "g", "steps": [{"id": "a", "tool": "look"}]})
-
-
-@tool(effect="read")
-def look() -> str:
-    """Looks."""
-    return "seen"
 
 
 def state(folder: Path, keep: str, clock: FakeClock) -> ServerState:

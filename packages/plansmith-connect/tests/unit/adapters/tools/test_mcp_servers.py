@@ -237,11 +237,11 @@ async def test_errors_of_the_tool_are_told_without_secrets_and_control_character
     approvals, held = Approvals(), {"THE_KEY": "canary-123456"}
     async with McpServers({"raw": settings}, approvals=approvals, environment=held) as source:
         await approved(source)
-        with pytest.raises(ToolFailed, match=r"raw\.fail: it went wrong with •••"):
+        with pytest.raises(ToolFailed, match=r"raw\.fail: it went wrong with \$\{secret:THE_KEY\}"):
             await use(source, "raw.fail")
         with pytest.raises(ToolFailed, match=r"raw\.refuse: no such \\u001b\[31mthing"):
             await use(source, "raw.refuse")
-        with pytest.raises(ToolFailed, match="API_KEY is •••"):
+        with pytest.raises(ToolFailed, match=r"API_KEY is \$\{secret:THE_KEY\}"):
             await use(source, "raw.die")
         assert "canary" not in "".join(str(each) for each in await source.pending())
         assert "canary" not in str(approvals.get("raw"))

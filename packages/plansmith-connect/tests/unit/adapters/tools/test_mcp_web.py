@@ -195,6 +195,6 @@ async def test_headers_are_filled_in_and_never_shown() -> None:
         source = McpServers({"w": named}, approvals=Approvals(), environment=held, tell=seen.append)
         async with source:
             await approved(source)
-            with pytest.raises(ToolFailed, match="bad token •••"):
+            with pytest.raises(ToolFailed, match=r"bad token \$\{secret:T\}"):
                 await use(source, "w.t")
     assert "canary" not in "".join(seen)

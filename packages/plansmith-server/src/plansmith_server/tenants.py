@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from plansmith.errors import NotFound, PlansmithError
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import SHARE
+from plansmith_server.app import Application
 from plansmith_server.errors import HttpProblem
 from plansmith_server.ops.logs import Log
 from plansmith_server.ops.tasks import background_tasks
@@ -26,31 +27,24 @@ from plansmith_server.team.tenant_book import Tenant, TenantBook
 _HINT: Final = Sentence("the server's log says why")
 
 
-class App(NamedTuple):
-    """The application of one tenant, what runs while it is served, and what ends its streams."""
-
-    app: ASGIApp
-    refused: Callable[[Scope, int], None]
-    lifespan: Callable[[], AbstractAsyncContextManager[None]]
-    closing: asyncio.Event
-
-
 @dataclass(slots=True)
 class _Serving:
     tenant: Tenant
-    started: asyncio.Future[App]
+    started: asyncio.Future[Application]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
 
     def end_streams(self) -> None:
         if self.started.done() and self.started.exception() is None:
-            self.started.result().closing.set()
+            self.started.result().state.closing.set()
 
 
 class Tenants:
     """Starts and stops the applications of tenants, also of those that come and go meanwhile."""
 
-    def __init__(self, book: TenantBook, make: Callable[[Tenant], App], *, log: Log) -> None:
+    def __init__(
+        self, book: TenantBook, make: Callable[[Tenant], Application], *, log: Log
+    ) -> None:
         self._book, self._make, self._log = book, make, log
         self._serving: dict[str, _Serving] = {}
         self._failed: dict[str, str] = {}
@@ -79,7 +73,7 @@ class Tenants:
             why = Sentence("the tenant of this token was removed")
             raise HttpProblem(401, "no_token", why)
         try:
-            return (await asyncio.shield(serving.started)).app
+            return await asyncio.shield(serving.started)
         except PlansmithError:
             why = Sentence("this tenant cannot be served now")
             raise HttpProblem(503, "not_ready", why, hint=_HINT) from None
