@@ -12,8 +12,7 @@ import jsonschema_rs
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.unit.adapters.models.local_weights import shallow_engine, shallow_weights
-from tests.unit.adapters.models.toy_model import random_texts
+from tests.unit.adapters.models.toy_model import random_texts, toy_engine, toy_weights
 
 from plansmith.check.check_plan import check_plan
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
@@ -475,7 +474,7 @@ async def test_a_model_drafts_a_plan_in_one_call_and_tells_how_far_it_is(
             async for delta in super().constrained(prompt, grammar=ONE_CALL):
                 yield delta
 
-    model = DraftingModel(Counting(shallow_engine, name="local:small"))
+    model = DraftingModel(Counting(toy_engine, name="local:small"))
     some = tuple(spec for spec in specs if spec.name in ("files.list", "time.now"))
     brief = PlanBrief("What is in this folder?", tools=some, now=NOW)
     deltas = [delta async for delta in model.stream(Prompt([], brief=brief))]
@@ -495,7 +494,7 @@ async def test_a_model_that_was_warmed_up_reads_its_tools_only_once(
     some = [spec for spec in specs if spec.name in ("files.list", "time.now")]
 
     async def warmed() -> list[str]:
-        engine = Engine(shallow_weights(), context=768, threads=2, cache=PromptCache(tmp_path))
+        engine = Engine(toy_weights(), context=2048, threads=2, cache=PromptCache(tmp_path))
         model = DraftingModel(LocalModel(lambda: engine, name="x"))
         progress = [delta.progress async for delta in model.warm(some)]
         engine.close()

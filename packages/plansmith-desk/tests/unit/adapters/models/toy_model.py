@@ -114,14 +114,20 @@ _KEPT = tempfile.TemporaryDirectory(prefix="plansmith-toy-")
 
 
 @cache
+def toy_weights() -> Path:
+    """The file of the toy model, for tests of what the engine does around the weights."""
+    pytest.importorskip("xllamacpp")
+    return write_toy_model(Path(_KEPT.name) / "toy.gguf")
+
+
+@cache
 def toy_engine() -> Engine:
     """One engine of the toy model for all tests."""
-    return Engine(write_toy_model(Path(_KEPT.name) / "toy.gguf"), context=2048, threads=1)
+    return Engine(toy_weights(), context=2048, threads=1)
 
 
 def random_texts(grammar: str, count: int) -> list[str]:
     """Texts that llama.cpp lets a model write that has no sense; those that it did not end go."""
-    pytest.importorskip("xllamacpp")
     found: list[str] = []
     for seed in range(count):
         pieces: list[dict[str, Any]] = []
