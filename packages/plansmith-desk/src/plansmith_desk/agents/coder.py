@@ -16,10 +16,10 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Call, ChatModel, ToolSource
+from plansmith.ports import Call, ChatModel
 from plansmith.tools.toolset import string
 from plansmith_desk.agents.local import LocalAgent, LocalLimits
-from plansmith_desk.agents.toolbox import Choice, Stop
+from plansmith_desk.agents.toolbox import Stop
 from plansmith_desk.folder import Folder
 from plansmith_desk.sandbox.sandbox import BoxFile, Outcome, Sandbox
 from plansmith_desk.tool_specs import record
@@ -157,8 +157,6 @@ def coder(
     *,
     model: ChatModel,
     sandbox: Sandbox | None = None,
-    sources: Sequence[ToolSource] = (),
-    tools: Choice | None = None,
     folder: Path | None = None,
     limits: LocalLimits | None = None,
     prompts: Path | None = None,
@@ -170,8 +168,6 @@ def coder(
         spec=CODER.replace(effect=Effect.WRITE if box.allow_weak else Effect.READ),
         model=model,
         prompt="coder",
-        sources=sources,
-        tools=tools or Choice(),
         limits=limits or LocalLimits(),
         prompts=prompts,
         asks=asks,

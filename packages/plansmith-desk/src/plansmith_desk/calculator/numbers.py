@@ -251,8 +251,12 @@ def _many(work: Callable[[tuple[Num, ...]], Num], least: int) -> Function:
     return Function(unpacked, least, None)
 
 
+def _one(work: Callable[[Num], Num]) -> Function:
+    return Function(work)
+
+
 def _exact(function: Callable[[Fraction], Fraction | int]) -> Function:
-    return Function(lambda n: bounded(Fraction(function(n.value)), n))
+    return _one(lambda n: bounded(Fraction(function(n.value)), n))
 
 
 def _wholes(function: Callable[..., int]) -> Function:
@@ -286,17 +290,17 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "trunc": _exact(math.trunc),
     "sign": _exact(lambda x: (x > 0) - (x < 0)),
     "round": Function(_round, 1, 2),
-    "sqrt": Function(lambda n: root(n, 2)),
-    "cbrt": Function(lambda n: root(n, 3)),
-    "exp": Function(lambda n: _near(_FINE.exp, n)),
+    "sqrt": _one(lambda n: root(n, 2)),
+    "cbrt": _one(lambda n: root(n, 3)),
+    "exp": _one(lambda n: _near(_FINE.exp, n)),
     "ln": Function(_log),
     "log": Function(_log, 2, 2),
-    "log2": Function(lambda n: _log(n, num(2))),
-    "log10": Function(lambda n: _log(n, num(10))),
+    "log2": _one(lambda n: _log(n, num(2))),
+    "log10": _one(lambda n: _log(n, num(10))),
     **{each.__name__: _float(each) for each in (math.sin, math.cos, math.tan)},
     **{each.__name__: _float(each) for each in (math.asin, math.acos, math.atan)},
-    "rad": Function(lambda n: n * _PI / num(180)),
-    "deg": Function(lambda n: n * num(180) / _PI),
+    "rad": _one(lambda n: n * _PI / num(180)),
+    "deg": _one(lambda n: n * num(180) / _PI),
     "factorial": Function(factorial),
     "gcd": _wholes(math.gcd),
     "lcm": _wholes(math.lcm),

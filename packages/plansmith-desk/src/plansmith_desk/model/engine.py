@@ -145,8 +145,6 @@ class Engine:
         handler = _PieceHandler(on_piece)
         if self._ensure_loaded(handler):
             self._complete(body, handler)
-        if handler.failure is not None:
-            raise handler.failure
 
     def _complete(self, body: dict[str, Any], handler: _PieceHandler) -> None:
         self._server.handle_chat_completions(body, handler)
@@ -195,20 +193,16 @@ class _CallerLeft(Exception):
 
 
 class _PieceHandler:
-    """Passes pieces on and keeps an error, which the library would swallow."""
+    """Passes pieces on, and knows whether the caller left or the library refused the call."""
 
     def __init__(self, on_piece: OnPiece) -> None:
         self._on_piece = on_piece
-        self.failure: Exception | None = None
         self.stopped = False
         self.refused = False
 
     def __call__(self, piece: dict[str, Any]) -> bool:
         self.refused = self.refused or "error" in piece
-        try:
-            self.stopped = self._on_piece(piece)
-        except Exception as error:  # noqa: BLE001 - raised again as soon as the library is left
-            self.failure, self.stopped = error, True
+        self.stopped = self._on_piece(piece)
         return self.stopped
 
 

@@ -191,7 +191,7 @@ class GrammarBook:
         for part in pointer.split("/")[1:]:
             key = unquote(part).replace("~1", "/").replace("~0", "~")
             if isinstance(place, list):
-                place = {str(at): each for at, each in enumerate(place)}
+                place = {str(at): each for at, each in enumerate(cast("Any", place))}
             place = cast("Schema", place).get(key) if isinstance(place, Mapping) else None
         return place
 

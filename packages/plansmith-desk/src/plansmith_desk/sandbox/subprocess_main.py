@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import queue
 import resource
 import signal
 import threading
 from contextlib import suppress
-from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
 from plansmith import errors
 from plansmith.errors import PlansmithError, ToolFailed
-from plansmith.plan.data import parse_json, stored_json
+from plansmith.plan.data import stored_json
 from plansmith.plan.sentence import Sentence, stored_sentence
 from plansmith.ports import Call
 from plansmith.tools.toolset import Job
@@ -34,14 +34,6 @@ _WORN: Final = 256 * 1024 * 1024
 _FILE: Final = 2 * 1024 * 1024 * 1024
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _STATM: Final = Path("/proc/self/statm")  # on Linux
-
-
-def encoded(message: dict[str, Any]) -> bytes:
-    """Writes a message for the other process; numbers keep their digits."""
-    try:
-        return stored_json(message)
-    except ValueError:  # half a letter, or no number: the other side says what is wrong
-        return json.dumps(message).encode()
 
 
 def main(handle: int) -> None:
@@ -75,12 +67,10 @@ def main(handle: int) -> None:
 
 def _reply(text: bytes, job: Job) -> bytes:
     try:
-        message: Any = parse_json(text)
-        module, _, name = message["work"].partition(":")
         try:
-            work = getattr(import_module(module), name)
-            _limit(message["limits"])
-            result = {"value": work(job, **message["arguments"])}
+            work, arguments, limits = pickle.loads(text)  # noqa: S301 - it comes from our own parent
+            _limit(**limits)
+            result = {"value": work(job, **arguments)}
         except MemoryError:
             raise
         except PlansmithError as error:
@@ -88,15 +78,23 @@ def _reply(text: bytes, job: Job) -> bytes:
         except Exception as error:  # noqa: BLE001 - any failure is reported to the caller
             result = {"error": "Exception", "message": f"{type(error).__name__}: {error}"}
         pages = int(_STATM.read_text(encoding="ascii").split()[1]) if _STATM.exists() else 0
-        reply = encoded(result | {"worn": pages * _PAGE > _WORN})
+        reply = _encoded(result | {"worn": pages * _PAGE > _WORN})
         if len(reply) <= LONGEST:
             return reply
         large = ToolFailed(
             Sentence("the result is too large"), hint=Sentence("ask for fewer columns")
         )
-        return encoded(_failure(large) | {"worn": True})
+        return _encoded(_failure(large) | {"worn": True})
     except MemoryError:
-        return encoded({"error": "MemoryError", "worn": True})
+        return _encoded({"error": "MemoryError", "worn": True})
+
+
+def _encoded(message: dict[str, Any]) -> bytes:
+    """Writes a reply: as JSON, since nobody trusts a child; numbers keep their digits."""
+    try:
+        return stored_json(message)
+    except ValueError:  # half a letter, or no number: the other side says what is wrong
+        return json.dumps(message).encode()
 
 
 def _failure(error: PlansmithError) -> dict[str, Any]:
@@ -105,18 +103,17 @@ def _failure(error: PlansmithError) -> dict[str, Any]:
     return {"error": known.__name__, **texts}
 
 
-def _limit(limits: dict[str, Any]) -> None:
+def _limit(*, memory_bytes: int, cpu_s: int, writes: bool) -> None:
     """Sets the limits of one call; only soft ones, so that the next call may have others."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     spent = int(used.ru_utime + used.ru_stime) + 1
-    memory = int(limits["memory_bytes"])
     wanted = {
         # Memory that can be written, and where a system does not count that, all that is mapped.
-        resource.RLIMIT_DATA: memory + _HEADROOM,
-        resource.RLIMIT_AS: memory + _HEADROOM + _MAPPED,
-        resource.RLIMIT_CPU: spent + int(limits["cpu_s"]),
+        resource.RLIMIT_DATA: memory_bytes + _HEADROOM,
+        resource.RLIMIT_AS: memory_bytes + _HEADROOM + _MAPPED,
+        resource.RLIMIT_CPU: spent + cpu_s,
         # What a query puts aside on disk; a database that is written may be any size.
-        resource.RLIMIT_FSIZE: resource.RLIM_INFINITY if limits["writes"] else _FILE,
+        resource.RLIMIT_FSIZE: resource.RLIM_INFINITY if writes else _FILE,
         resource.RLIMIT_CORE: 0,
     }
     for kind, most in wanted.items():

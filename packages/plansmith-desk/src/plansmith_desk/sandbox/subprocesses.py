@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import atexit
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Pipe
@@ -21,7 +22,9 @@ from plansmith.errors import OutcomeUnknown, PlansmithError, ToolBusy, ToolFaile
 from plansmith.plan.data import Json, parse_json
 from plansmith.plan.sentence import Sentence, read_sentence
 from plansmith.tools.toolset import SHARE, Job, watched
-from plansmith_desk.sandbox.subprocess_main import CANCEL, LONGEST, NOBODY_ASKED, encoded
+from plansmith_desk.sandbox.subprocess_main import CANCEL, LONGEST, NOBODY_ASKED
+
+Work = Callable[..., object]  # of a module, so that a child finds it by its name
 
 _ROOT: Final = str(Path(errors.__file__).parents[1])
 # A Python without the environment finds its own packages, and ours where they were found here.
@@ -60,16 +63,16 @@ class Subprocesses:
         self._slots: dict[str, threading.Semaphore] = {}
 
     def call(
-        self, work: str, arguments: Mapping[str, Any], *, limits: ProcessLimits, job: Job | None
+        self, work: Work, arguments: Mapping[str, Any], *, limits: ProcessLimits, job: Job | None
     ) -> Json:
-        """Runs `module:function` with a job and arguments in a child; returns its result."""
+        """Runs a function of a module with a job and arguments in a child; returns its result."""
         bounds = {
             "memory_bytes": limits.memory_bytes,
             # Two threads of an engine, and the time that it takes to be interrupted.
             "cpu_s": int(2 * limits.seconds) + 10,
             "writes": limits.writes,
         }
-        data = encoded({"work": work, "arguments": dict(arguments), "limits": bounds})
+        data = pickle.dumps((work, dict(arguments), bounds))
         with self._take_child(limits, job) as child:
             reply = child.ask(data, limits, job)
         if reply is None and child.process.returncode == NOBODY_ASKED:

@@ -11,11 +11,11 @@ from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import TypeAdapter
 
-from plansmith.errors import Misconfigured, PlansmithError, ToolBusy, ToolFailed
+from plansmith.errors import Misconfigured, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import Job, watched
@@ -34,13 +34,10 @@ class Database:
     """A database as the tools use it: runs every statement in a child process."""
 
     def __init__(self, url: str, limits: RowLimits) -> None:
-        self._url = url
         self._limits = limits
         # Nothing is opened here: this only says whether the address can be one.
-        engine = _engine(url, limits)
-        self.kind = engine.kind
-        if not isinstance(engine, PostgresEngine):  # a child may run in another folder
-            self._url = f"{url.partition(':')[0]}:///{quote(str(engine.path.absolute()))}"
+        self._engine = _engine(url, limits)
+        self.kind = self._engine.kind
 
     def schema(self) -> list[Table]:
         return TypeAdapter(list[Table]).validate_python(self.do("schema", None))
@@ -49,36 +46,33 @@ class Database:
         """Calls `query`, `execute` or `schema` of the engine, in a child."""
         # A child starts without the environment; libpq is given its own part of it.
         own = {name: text for name, text in os.environ.items() if name.startswith("PG")}
-        bounds = asdict(self._limits)
-        arguments = {"url": self._url, "limits": bounds, "act": act, "given": given}
+        arguments = {"engine": self._engine, "act": act, "given": given}
         arguments |= own if self.kind == "postgresql" else {}
         limits = ProcessLimits(
             seconds=self._limits.seconds,
             memory_bytes=self._limits.memory_bytes,
             writes=act == "execute",
         )
-        return SUBPROCESSES.call(f"{__name__}:act_here", arguments, limits=limits, job=job)
+        return SUBPROCESSES.call(act_here, arguments, limits=limits, job=job)
 
 
 def act_here(
-    job: Job, *, url: str, limits: Mapping[str, Any], act: str, given: Mapping[str, Any], **env: str
+    job: Job, *, engine: Engine, act: str, given: Mapping[str, Any], **environment: str
 ) -> Json:
     """Does in this process what a `Database` asks its child for."""
-    bounds = RowLimits(**limits)
-    database = _engine(url, bounds)
-    os.environ.update(env)
+    os.environ.update(environment)
     try:
         if act == "query":
-            return sql_rows.as_result(database.query(**given, job=job), bounds)
+            return sql_rows.as_result(engine.query(**given, job=job), engine.limits)
         if act == "execute":
-            return database.execute(**given, job=job)
-        return cast("Json", [asdict(each) for each in database.schema()])
+            return engine.execute(**given, job=job)
+        return cast("Json", [asdict(each) for each in engine.schema()])
     finally:
-        for name in env:
+        for name in environment:
             del os.environ[name]
 
 
-def _engine(url: str, limits: RowLimits) -> SqliteEngine | DuckEngine | PostgresEngine:
+def _engine(url: str, limits: RowLimits) -> Engine:
     """Returns the database at a URL; opens nothing before its first use."""
     scheme, _, rest = url.partition(":")
     if scheme in ("postgresql", "postgres"):
@@ -87,7 +81,8 @@ def _engine(url: str, limits: RowLimits) -> SqliteEngine | DuckEngine | Postgres
         message = Sentence("'{text}' is not the address of a database", text=scheme)
         raise Misconfigured(message, hint=HINT)
     # Three slashes and a path relative to here; a fourth one makes it absolute.
-    path = Path(unquote(urlsplit(url).path)[1:]).expanduser()
+    # A child may run in another folder.
+    path = Path(unquote(urlsplit(url).path)[1:]).expanduser().absolute()
     return (SqliteEngine if scheme == "sqlite" else DuckEngine)(path, limits=limits)
 
 
@@ -96,7 +91,7 @@ class _InFile:
 
     def __init__(self, path: Path, *, limits: RowLimits) -> None:
         self.path = path
-        self._limits = limits
+        self.limits = limits
 
     def _check(self) -> None:
         if not self.path.is_file():
@@ -120,25 +115,19 @@ class SqliteEngine(_InFile):
             return max(0, cursor.rowcount)
 
     def schema(self) -> list[Table]:
-        try:
-            return read_schema(self.path)
-        except PlansmithError as error:
-            raise ToolFailed(error.message, hint=error.hint) from None
+        return read_schema(self.path)
 
     @contextmanager
     def _opened(self, mode: str, job: Job) -> Generator[sqlite3.Connection]:
         self._check()
-        address = f"file:{quote(str(self.path.resolve()))}?mode={mode}"
-        with sql_rows.converting_errors(self._limits, writing=mode == "rw"):
-            database = sqlite3.connect(address, uri=True, timeout=2.0, check_same_thread=False)
-            try:
-                database.execute(f"PRAGMA query_only = {'ON' if mode == 'ro' else 'OFF'}")
-                database.execute("PRAGMA trusted_schema = OFF")
-                sql_rows.exact_aggregates(database)
-                sql_rows.guard(database, job, self._limits, writing=mode == "rw")
-                yield database
-            finally:
-                database.close()
+        writing = mode == "rw"
+        with (
+            sql_rows.converting_errors(self.limits, writing=writing),
+            sql_rows.opened(self.path, mode=mode) as database,
+        ):
+            sql_rows.exact_aggregates(database)
+            sql_rows.guard(database, job, self.limits, writing=writing)
+            yield database
 
 
 _CONFINED: Final = {
@@ -170,7 +159,7 @@ class DuckEngine(_InFile):
         with self._opened(job, read_only=True) as database:
             found = database.execute(_single_statement(database, sql, _READING), parameters)
             some = islice(iter(found.fetchone, None), rows + 1)
-            letters = self._limits.letters_each
+            letters = self.limits.letters_each
             fetched = [[sql_rows.shortened(value, letters) for value in row] for row in some]
             columns = [(str(each[0]), str(each[1]).lower()) for each in found.description]
             return Data(columns, fetched[:rows], more=len(fetched) > rows)
@@ -199,16 +188,19 @@ class DuckEngine(_InFile):
             message = f"SQL on DuckDB needs duckdb, and it cannot be loaded: {error}"
             raise Misconfigured(message, hint="pip install duckdb") from error
         self._check()
-        with _converting_errors(duckdb, self._limits):
+        with _converting_errors(duckdb, self.limits):
             # The engine keeps to this as well as it can; the process it runs in has to.
-            config = _CONFINED | {"memory_limit": f"{self._limits.memory_bytes}B"}
+            config = _CONFINED | {"memory_limit": f"{self.limits.memory_bytes}B"}
             database = duckdb.connect(str(self.path), read_only=read_only, config=config)
             try:
                 database.execute("SET lock_configuration = true")
-                with watched(database.interrupt, job=job, seconds=self._limits.seconds):
+                with watched(database.interrupt, job=job, seconds=self.limits.seconds):
                     yield database
             finally:
                 database.close()
+
+
+Engine = SqliteEngine | DuckEngine | PostgresEngine
 
 
 def _single_statement(database: Any, sql: str, allowed: frozenset[str]) -> Any:

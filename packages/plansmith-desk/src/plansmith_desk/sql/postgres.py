@@ -92,7 +92,7 @@ class PostgresEngine:
 
     def __init__(self, url: str, *, limits: RowLimits) -> None:
         self._url = url
-        self._limits = limits
+        self.limits = limits
 
     def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Data:
         """Returns the rows of one reading statement.
@@ -113,7 +113,7 @@ class PostgresEngine:
             most = rows + 1
             # Fetches rows, few at a time if they are long; clips values before it fetches more.
             found: list[Sequence[Any]] = []
-            letters, wanted = self._limits.letters_each, 1
+            letters, wanted = self.limits.letters_each, 1
             while len(found) < most:
                 cursor.execute(f"FETCH FORWARD {min(wanted, most - len(found)):d} FROM found")
                 part: list[Sequence[Any]] = cursor.fetchall()
@@ -179,7 +179,7 @@ class PostgresEngine:
                 for name in _AS_TEXT:
                     # As the server writes them: Python has no infinite dates and no year 10000.
                     connection.adapters.register_loader(name, psycopg.types.string.TextLoader)
-                wait = int(self._limits.seconds * 1000)
+                wait = int(self.limits.seconds * 1000)
                 connection.execute(f"SET LOCAL statement_timeout = {wait:d}")
                 connection.execute("SET LOCAL lock_timeout = 3000")
                 rights = [row[0] for row in connection.execute(_RIGHTS, [list(_MIGHTY)]).fetchall()]
@@ -191,13 +191,13 @@ class PostgresEngine:
                     )
                     raise Misconfigured(message, hint=_ROLE)
                 # Slightly above the server's own limit, in case it does not keep that.
-                seconds = self._limits.seconds + 5
+                seconds = self.limits.seconds + 5
                 with watched(cancel, job=job, seconds=seconds):
                     yield connection
             finally:
                 connection.close()
         except psycopg.Error as error:
-            raise _worded(error, psycopg, self._limits) from None
+            raise _worded(error, psycopg, self.limits) from None
 
 
 def _driver() -> Any:

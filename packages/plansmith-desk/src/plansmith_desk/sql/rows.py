@@ -8,12 +8,14 @@ import re
 import sqlite3
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, cast
+from urllib.parse import quote
 
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.data import MAX_INTEGER_BITS, Json, flaws, written_number
@@ -216,6 +218,23 @@ _LIMITS: Final = {
 }
 
 
+@contextmanager
+def opened(path: Path, *, mode: str = "ro") -> Generator[sqlite3.Connection]:
+    """Opens a SQLite file that may hold anything, for reading only unless the mode is `rw`."""
+    address = f"file:{quote(str(path.resolve()))}?mode={mode}"
+    database = sqlite3.connect(address, uri=True, timeout=2.0, check_same_thread=False)
+    with closing(database):
+        database.execute(f"PRAGMA query_only = {'OFF' if mode == 'rw' else 'ON'}")
+        database.execute("PRAGMA trusted_schema = OFF")
+        database.text_factory = replaced_text
+        yield database
+
+
+def replaced_text(data: bytes) -> str:
+    """Decodes a text of a database that may hold anything."""
+    return data.decode("utf-8", "replace")
+
+
 def guard(
     database: sqlite3.Connection, job: Job, limits: RowLimits, *, writing: bool = False
 ) -> None:
@@ -236,12 +255,6 @@ def guard(
     database.set_authorizer(may)
     end = time.monotonic() + limits.seconds
     database.set_progress_handler(lambda: job.given_up or time.monotonic() > end, _TICK)
-    database.text_factory = replaced_text
-
-
-def replaced_text(data: bytes) -> str:
-    """Decodes a text of a database that may hold anything."""
-    return data.decode("utf-8", "replace")
 
 
 def select(database: sqlite3.Connection, sql: str, parameters: Parameters, rows: int) -> Data:

@@ -6,17 +6,16 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
-from plansmith.errors import Misconfigured
+from plansmith.errors import ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ContextBlock
 from plansmith.text import clip
-from plansmith_desk.sql.rows import replaced_text
+from plansmith_desk.sql.rows import opened
 from plansmith_planner.context.documents import LexicalRanker
 from plansmith_planner.context.token_budget import clipped
 from plansmith_planner.models.tokens import count_tokens
@@ -144,13 +143,9 @@ _KEYS: Final = 'SELECT id, "from", "table", "to" FROM pragma_foreign_key_list(?)
 
 def read_schema(path: Path) -> list[Table]:
     """Reads the tables and views of a SQLite file; skips unreadable ones."""
-    address = f"file:{quote(str(path.resolve()))}?mode=ro"
     tables: list[Table] = []
     try:
-        with closing(sqlite3.connect(address, uri=True, timeout=2.0)) as database:
-            database.text_factory = replaced_text
-            database.execute("PRAGMA query_only = ON")
-            database.execute("PRAGMA trusted_schema = OFF")
+        with opened(path) as database:
             for name, kind in database.execute(_TABLES).fetchall():
                 calls = iter(range(_STEPS[1]))
 
@@ -163,7 +158,7 @@ def read_schema(path: Path) -> list[Table]:
                     tables.append(_table(database, str(name), str(kind)))
     except sqlite3.Error as error:
         message = Sentence("cannot read the database {name}: {error}", name=path.name, error=error)
-        raise Misconfigured(message) from None
+        raise ToolFailed(message) from None
     return tables
 
 

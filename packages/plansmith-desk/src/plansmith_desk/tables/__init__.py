@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -84,18 +84,17 @@ class TableTools(ts.ToolSet):
             rows, reading_s = replace(rows, seconds=min(4.0, rows.seconds)), 1.0
         chosen: dict[str, Json] = {}
         arguments = {
-            "root": str(self._folder.root),
-            "limits": asdict(self._limits),
-            "rows": asdict(rows),
+            "root": self._folder.root,
+            "limits": self._limits,
+            "rows": rows,
             "request": job.call.request if job else "",
             "chosen": chosen,
             "act": act,
             "given": given,
         }
         limits = ProcessLimits(seconds=rows.seconds + reading_s, memory_bytes=rows.memory_bytes)
-        here = f"{__name__}:read_here"
         while True:
-            found: Any = SUBPROCESSES.call(here, arguments, limits=limits, job=job)
+            found: Any = SUBPROCESSES.call(read_here, arguments, limits=limits, job=job)
             unclear = found.get("unclear")
             if unclear is None or job is None:
                 return cast("Json", found["done"])
@@ -141,8 +140,6 @@ class TableTools(ts.ToolSet):
 
 def read_here(job: ts.Job, *, act: str, given: ts.Arguments, **reading: Any) -> Json:
     """Does the reading work of `TableTools`; called in the child."""
-    reading["limits"] = TableLimits(**reading["limits"])
-    reading["rows"] = sql_rows.RowLimits(**reading["rows"])
     with _Reader(job=job, **reading) as reader:
         try:
             return {"done": cast("Json", getattr(reader, act)(given))}

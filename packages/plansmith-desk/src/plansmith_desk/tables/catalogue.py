@@ -92,7 +92,7 @@ class Catalogue:
     def __init__(
         self,
         *,
-        root: str,
+        root: Path,
         limits: TableLimits,
         rows: RowLimits,
         job: Job,
@@ -100,7 +100,7 @@ class Catalogue:
         chosen: Mapping[str, str],
     ) -> None:
         self.limits, self.rows, self.job = limits, rows, job
-        self._folder = folder = Folder(Path(root))
+        self._folder = folder = Folder(root)
         self._request = request.casefold()
         self._chosen = chosen
         self._stack = ExitStack()

@@ -65,6 +65,7 @@ def memory(
     """Returns a read-only database in memory with these tables; without rows unless `filled`."""
     with rows.converting_errors(limits):
         database = sqlite3.connect(":memory:", check_same_thread=False)
+        database.text_factory = rows.replaced_text
         try:
             for name, data in tables.items():
                 columns: list[str] = []

@@ -7,9 +7,9 @@ import csv
 import io
 import json
 import re
-import sqlite3
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -24,7 +24,14 @@ from plansmith.text import clip
 from plansmith.tools.toolset import Job
 from plansmith_desk.folder import FileTooLarge, Folder, NoSuchFile
 from plansmith_desk.sql.rows import Data as Data  # noqa: PLC0414 - others import it here
-from plansmith_desk.sql.rows import RowLimits, converting_errors, distinct, guard, plain_value
+from plansmith_desk.sql.rows import (
+    RowLimits,
+    converting_errors,
+    distinct,
+    guard,
+    opened,
+    plain_value,
+)
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME: Final = re.compile(
@@ -383,20 +390,16 @@ class DatabaseCopy:
             Path(place, "copy").write_bytes(data)
             if log:
                 Path(place, "copy-wal").write_bytes(log)
-            self._database = sqlite3.connect(Path(place, "copy"), check_same_thread=False)
-            try:
-                self._database.execute("PRAGMA query_only = ON")
-                self._database.execute("PRAGMA trusted_schema = OFF")
+            with ExitStack() as held:
+                self._database = held.enter_context(opened(Path(place, "copy")))
                 guard(self._database, self._job, self._brief)
                 # Opens the log too: from here on the names of the copies are not needed.
                 self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            except sqlite3.Error:
-                self._database.close()
-                raise
+                self._held = held.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._database.close()
+        self._held.close()
 
     def _bytes(self) -> tuple[bytes, bytes]:
         log, journal = self._beside("-wal"), self._beside("-journal")

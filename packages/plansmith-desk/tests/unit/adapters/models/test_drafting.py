@@ -12,8 +12,7 @@ import jsonschema_rs
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
-from tests.unit.adapters.models.local_weights import shallow_engine, shallow_weights
+from tests.unit.adapters.models.toy_model import random_texts, toy_engine, toy_weights
 
 from plansmith.check.check_plan import check_plan
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
@@ -243,10 +242,10 @@ def test_changes_and_problems_are_told_again_in_the_language_of_calls() -> None:
     ]
 
 
-def drafts(request: str, names: str, count: int = 60) -> list[list[dict[str, Any]]]:
+def drafts(request: str, names: str, count: int = 30) -> list[list[dict[str, Any]]]:
     """Random calls that a grammar allows."""
-    rules = parse_grammar(calls_grammar(request, [TOOLS[name] for name in names.split()]))
-    written = [json.loads(Writer(rules, seed).write()) for seed in range(2 * count)]
+    grammar = calls_grammar(request, [TOOLS[name] for name in names.split()])
+    written = list(map(json.loads, random_texts(grammar, count)))
     assert {key for draft in written for key in draft} == {"reply", "calls"}
     return [draft["calls"] for draft in written if "calls" in draft]
 
@@ -272,7 +271,8 @@ def test_a_request_and_a_folder_without_chinese_get_no_chinese() -> None:
     ):
         grammar = calls_grammar(request, [TOOLS["mail.send"]], known=known)
         assert ("\\u3400-\\u9fff" in grammar) is denied
-    assert json.loads(Writer(parse_grammar(calls_grammar("hi", [])), 1).write()).keys() == {"reply"}
+    [alone] = random_texts(calls_grammar("hi", []), 1)
+    assert json.loads(alone).keys() == {"reply"}
 
 
 def test_rows_come_out_of_calls_and_are_never_written_down() -> None:
@@ -474,7 +474,7 @@ async def test_a_model_drafts_a_plan_in_one_call_and_tells_how_far_it_is(
             async for delta in super().constrained(prompt, grammar=ONE_CALL):
                 yield delta
 
-    model = DraftingModel(Counting(shallow_engine, name="local:small"))
+    model = DraftingModel(Counting(toy_engine, name="local:small"))
     some = tuple(spec for spec in specs if spec.name in ("files.list", "time.now"))
     brief = PlanBrief("What is in this folder?", tools=some, now=NOW)
     deltas = [delta async for delta in model.stream(Prompt([], brief=brief))]
@@ -494,7 +494,7 @@ async def test_a_model_that_was_warmed_up_reads_its_tools_only_once(
     some = [spec for spec in specs if spec.name in ("files.list", "time.now")]
 
     async def warmed() -> list[str]:
-        engine = Engine(shallow_weights(), context=768, threads=2, cache=PromptCache(tmp_path))
+        engine = Engine(toy_weights(), context=2048, threads=2, cache=PromptCache(tmp_path))
         model = DraftingModel(LocalModel(lambda: engine, name="x"))
         progress = [delta.progress async for delta in model.warm(some)]
         engine.close()

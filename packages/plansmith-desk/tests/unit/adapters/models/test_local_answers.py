@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from tests.unit.adapters.models.local_weights import shallow_engine
+from tests.unit.adapters.models.toy_model import toy_engine
 
 from plansmith.errors import ModelFailed
 from plansmith.plan.data import Json
@@ -32,7 +32,7 @@ class Fixed(LocalModel):
     """A model that says one thing, and keeps what it was asked."""
 
     def __init__(self, *pieces: str, is_finished: bool = True) -> None:
-        super().__init__(shallow_engine, name="says")
+        super().__init__(toy_engine, name="says")
         self.pieces = pieces
         self.is_finished = is_finished
         self.asked: list[str] = []

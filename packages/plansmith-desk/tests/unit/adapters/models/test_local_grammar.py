@@ -7,19 +7,20 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
+from tests.unit.adapters.models.toy_model import random_texts
 
 from plansmith.formats.native import schema as plan_schema
 from plansmith_desk.model import grammar
 from plansmith_planner.triage import SCHEMA as TRIAGE
 
 
-def texts(schema: Any, count: int = 25) -> list[str]:
-    rules = parse_grammar(grammar.grammar_of(schema))
-    return [Writer(rules, seed).write() for seed in range(count)]
+def texts(schema: Any, count: int = 8) -> list[str]:
+    found = random_texts(grammar.grammar_of(schema), count)
+    assert found
+    return found
 
 
-def check(schema: Any, count: int = 25) -> list[Any]:
+def check(schema: Any, count: int = 8) -> list[Any]:
     validator = jsonschema_rs.validator_for(shape(schema))
     values = [json.loads(text) for text in texts(schema, count)]
     for value in values:

@@ -15,17 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
-import numpy as np
 import pytest
-from tests.unit.adapters.models.gguf_writer import Value, write_gguf
-from tests.unit.adapters.models.local_weights import (
-    FOLDER,
-    SMALL,
-    shallow_engine,
-    shallow_weights,
-    small_engine,
-    small_weights,
-)
+from tests.unit.adapters.models.local_weights import FOLDER, SMALL, small_engine, small_weights
+from tests.unit.adapters.models.test_gguf import adapter as write_adapter
+from tests.unit.adapters.models.toy_model import toy_engine, toy_weights
 
 from plansmith.errors import Misconfigured, ModelFailed, PromptTooLong
 from plansmith.ports import ChatModel, Message, ModelDone, Prompt, TextDelta
@@ -41,17 +34,12 @@ HELLO = [Message("user", "Say hello.")]
 NUMBERS = "root ::= [0-9]{12}\n"
 
 
-def shallow(**fields: Any) -> LocalModel:
-    return LocalModel(shallow_engine, name="local:small", **fields)
+def toy(**fields: Any) -> LocalModel:
+    return LocalModel(toy_engine, name="local:small", **fields)
 
 
 async def answer_of(grammar: str, **fields: Any) -> str:
-    return (await read_answer(shallow(**fields).constrained(Prompt(HELLO), grammar=grammar))).text
-
-
-@pytest.fixture(autouse=True)
-def weights() -> None:
-    small_weights()
+    return (await read_answer(toy(**fields).constrained(Prompt(HELLO), grammar=grammar))).text
 
 
 class TestContract(ChatModelContract):
@@ -71,14 +59,14 @@ async def test_a_schema_binds_every_token_of_the_answer() -> None:
         },
         "required": ["colour", "count", "day"],
     }
-    answer = await read_answer(shallow().stream(Prompt([Message("user", "灯")], schema=schema)))
+    answer = await read_answer(toy().stream(Prompt([Message("user", "灯")], schema=schema)))
     jsonschema_rs.validate(schema, json.loads(answer.text))
 
 
 async def test_text_arrives_piece_by_piece_and_no_start_of_a_prompt_is_read_twice() -> None:
     rules = Message("system", "You answer with digits. " * 12)
     prompt = Prompt([rules, HELLO[0]])
-    pieces = [each async for each in shallow().constrained(prompt, grammar=NUMBERS)]
+    pieces = [each async for each in toy().constrained(prompt, grammar=NUMBERS)]
     texts = [each.text for each in pieces if isinstance(each, TextDelta) and each.text]
     assert len(texts) > 3
     assert len("".join(texts)) == 12
@@ -88,14 +76,14 @@ async def test_text_arrives_piece_by_piece_and_no_start_of_a_prompt_is_read_twic
     assert done.usage.input_tokens > 10
     assert done.usage.cost == Decimal(0)
     again = [rules, Message("user", "And now another question.")]
-    second = await read_answer(shallow().constrained(Prompt(again), grammar='root ::= "2"\n'))
+    second = await read_answer(toy().constrained(Prompt(again), grammar='root ::= "2"\n'))
     assert second.text == "2"
     assert second.usage.cached_tokens > 40
     assert second.usage.input_tokens - second.usage.cached_tokens < 40
 
 
 async def test_an_answer_that_is_left_stops_the_engine() -> None:
-    stream = shallow().constrained(Prompt(HELLO), grammar="root ::= [0-9]{600}\n")
+    stream = toy().constrained(Prompt(HELLO), grammar="root ::= [0-9]{600}\n")
     async for piece in stream:
         if isinstance(piece, TextDelta) and piece.text:
             break
@@ -112,7 +100,7 @@ async def test_a_call_that_waits_in_line_can_be_left_too() -> None:
         go_on.wait(30)
         return True
 
-    engine = shallow_engine()
+    engine = toy_engine()
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 4, "stream": True}
     busy = engine.submit(body, hold)
     await asyncio.to_thread(inside.wait, 30)
@@ -133,8 +121,8 @@ async def test_concurrent_calls_take_turns_and_mix_nothing_up() -> None:
 
 
 async def test_what_does_not_fit_has_no_end_or_no_grammar_is_told() -> None:
-    with pytest.raises(PromptTooLong, match=r"the prompt has \d,\d{3} tokens.*model 768"):
-        await read_answer(shallow().stream(Prompt([Message("user", "word " * 1500)])))
+    with pytest.raises(PromptTooLong, match=r"the prompt has \d,\d{3} tokens.*model 2,048"):
+        await read_answer(toy().stream(Prompt([Message("user", "word " * 1500)])))
     with pytest.raises(ModelFailed, match="stopped after 5 tokens"):
         await answer_of("root ::= [a-z]{300}\n", max_tokens=5)
     with pytest.raises(ModelFailed, match="grammar"):
@@ -144,8 +132,7 @@ async def test_what_does_not_fit_has_no_end_or_no_grammar_is_told() -> None:
 @pytest.mark.parametrize("damage", ["cut off", "no weights"])
 async def test_a_file_that_is_no_model_is_told(tmp_path: Path, damage: str) -> None:
     file = tmp_path / "bad.gguf"
-    with small_weights().open("rb") as whole:
-        start = whole.read(3_000_000)
+    start = toy_weights().read_bytes()[:-10_000]
     file.write_bytes(start if damage == "cut off" else b"hello")
     engine = Engine(file, context=256, threads=1)
     with pytest.raises(ModelFailed, match="cannot be loaded"):
@@ -153,7 +140,7 @@ async def test_a_file_that_is_no_model_is_told(tmp_path: Path, damage: str) -> N
 
 
 async def test_memory_can_be_let_go_and_taken_again() -> None:
-    path = shallow_weights()
+    path = toy_weights()
     engine = shared_engine(path, 256)
     assert shared_engine(path.parent / "." / path.name, 256) is engine
     model = LocalModel(lambda: engine, name="local:small")
@@ -182,7 +169,7 @@ import asyncio
 from plansmith_desk.model.embedded import embedded_model
 from plansmith.ports import Message, Prompt
 async def main():
-    async for piece in embedded_model({str(shallow_weights())!r}, context=512).stream(
+    async for piece in embedded_model({str(toy_weights())!r}, context=512).stream(
         Prompt(
             [Message("user", "Count to a thousand.")], schema={{"type": "array", "minItems": 200}}
         )
@@ -200,9 +187,9 @@ asyncio.run(main())
 @pytest.fixture(scope="module", autouse=True)
 def let_go() -> Iterator[None]:
     yield
+    toy_engine().close()
     if FOLDER.exists():
         small_engine().close()
-        shallow_engine().close()
 
 
 _MOST_SHIPPED = 20_000_000
@@ -227,9 +214,9 @@ def test_an_adapter_changes_what_the_model_writes_and_has_states_of_its_own(
     tmp_path: Path,
 ) -> None:
     cache = PromptCache(tmp_path / "states")
-    loud = write_adapter(tmp_path / "loud.gguf", strength=2.0)
+    loud = write_adapter(tmp_path / "loud.gguf")
     answers = [
-        answered(Engine(shallow_weights(), context=256, threads=2, cache=cache, adapter=each))
+        answered(Engine(toy_weights(), context=256, threads=2, cache=cache, adapter=each))
         for each in (None, loud, loud)
     ]
     assert answers[0] != answers[1] == answers[2]
@@ -239,7 +226,7 @@ def test_an_adapter_changes_what_the_model_writes_and_has_states_of_its_own(
 def test_an_adapter_that_does_not_fit_its_model_is_told(tmp_path: Path) -> None:
     bad = tmp_path / "bad.gguf"
     bad.write_bytes(b"GGUF nothing")
-    engine = Engine(small_weights(), context=256, threads=1, adapter=bad)
+    engine = Engine(toy_weights(), context=256, threads=1, adapter=bad)
     with pytest.raises(ModelFailed, match=r"with the adapter .*bad.gguf cannot be loaded"):
         answered(engine)
 
@@ -268,7 +255,7 @@ def test_a_missing_or_changed_adapter_is_refused(
 
 
 def test_an_adapter_file_can_be_named_beside_its_model(tmp_path: Path) -> None:
-    toy = write_adapter(tmp_path / "toy.gguf", strength=0.1)
+    toy = write_adapter(tmp_path / "toy.gguf")
     path = small_weights()
     found = weights_path(f"{SMALL.name}+{toy}", ModelFolder(FOLDER))
     assert (found.path, found.adapter) == (path, toy)
@@ -279,24 +266,3 @@ def test_an_adapter_file_can_be_named_beside_its_model(tmp_path: Path) -> None:
     odd = tmp_path / "a+b.gguf"  # a file with a plus in its name is a file
     odd.write_bytes(b"x")
     assert weights_path(str(odd), ModelFolder(tmp_path)) == (odd, None, None)
-
-
-_WIDTH = 576  # of smollm2-135m
-_RANK = 4
-
-
-def write_adapter(path: Path, *, strength: float, seed: int = 1) -> Path:
-    """Writes an adapter that changes the first layer's queries as strongly as told."""
-    chance = np.random.default_rng(seed)
-    header: dict[str, Value] = {
-        "general.type": "adapter",
-        "general.architecture": "llama",
-        "adapter.type": "lora",
-        "adapter.lora.alpha": float(_RANK),
-    }
-    tensors = {
-        f"blk.0.attn_output.weight.{end}": (chance.uniform(-1, 1, shape) * strength).astype("f4")
-        for end, shape in (("lora_a", (_RANK, _WIDTH)), ("lora_b", (_WIDTH, _RANK)))
-    }
-    write_gguf(path, header, tensors)
-    return path

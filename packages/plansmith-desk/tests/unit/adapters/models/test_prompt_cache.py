@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.unit.adapters.models.local_weights import shallow_weights
+from tests.unit.adapters.models.toy_model import toy_weights
 
 from plansmith.errors import PromptTooLong
 from plansmith.ports import Message, Prompt
@@ -40,7 +40,7 @@ async def asked(model: LocalModel, start: str, request: str) -> PrimedAnswer:
 
 
 def engine(cache: PromptCache) -> Engine:
-    return Engine(shallow_weights(), context=512, threads=2, cache=cache)
+    return Engine(toy_weights(), context=512, threads=2, cache=cache)
 
 
 def in_process(cache: PromptCache, *starts: str) -> list[PrimedAnswer]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import tempfile
 import urllib.request
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.unit.adapters.models.gguf_writer import Value, write_gguf
+
+from plansmith_desk.model.engine import Engine
 
 CONTROLS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 WORDS = "the tool calls args sales csv region total user system assistant 你好 多少 一共"
@@ -104,6 +108,39 @@ def write_toy_model(path: Path, seed: int = 1) -> Path:
             tensors[f"blk.{layer}.{name}.weight"] = np.ones(HIDDEN, dtype=np.float32)
     write_gguf(path, header, tensors)
     return path
+
+
+_KEPT = tempfile.TemporaryDirectory(prefix="plansmith-toy-")
+
+
+@cache
+def toy_weights() -> Path:
+    """The file of the toy model, for tests of what the engine does around the weights."""
+    pytest.importorskip("xllamacpp")
+    return write_toy_model(Path(_KEPT.name) / "toy.gguf")
+
+
+@cache
+def toy_engine() -> Engine:
+    """One engine of the toy model for all tests."""
+    return Engine(toy_weights(), context=2048, threads=1)
+
+
+def random_texts(grammar: str, count: int) -> list[str]:
+    """Texts that llama.cpp lets a model write that has no sense; those that it did not end go."""
+    found: list[str] = []
+    for seed in range(count):
+        pieces: list[dict[str, Any]] = []
+        body = {"messages": [{"role": "user", "content": ""}], "grammar": grammar, "stream": True}
+        # Any of what is allowed; quotation marks more often, so that texts come to an end.
+        chance = {"seed": seed, "temperature": 2.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
+        body |= chance | {"max_tokens": 1900, "logit_bias": [[_signs_of_bytes().index('"'), 3.0]]}
+        toy_engine().submit(body, lambda piece, into=pieces: bool(into.append(piece))).result()
+        choices = [piece["choices"][0] for piece in pieces if piece.get("choices")]
+        assert choices, pieces
+        text = "".join(each["delta"].get("content") or "" for each in choices)
+        found += [text] if choices[-1]["finish_reason"] == "stop" else []
+    return found
 
 
 class Runtime:
