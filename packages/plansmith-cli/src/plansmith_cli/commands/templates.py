@@ -16,8 +16,7 @@ from plansmith.text import clip, safe
 from plansmith_cli.commands.runs import names_run
 from plansmith_cli.interactive import run_interactively
 from plansmith_cli.options import JSON, PARTS, RUNNING, STORE_ALONE, TOOLS
-from plansmith_cli.parser import Verb, noun
-from plansmith_cli.session import Session, in_session
+from plansmith_cli.session import Session, session_command
 from plansmith_cli.ui.output import (
     json_of,
     json_text,
@@ -184,27 +183,13 @@ FILE  a template as JSON or YAML; - for stdin
 --name NAME  keep it under another name
 """
 _LOOKS: Final = STORE_ALONE + JSON
-_LISTS: Final[dict[str, Any]] = {n: {"default": []} for n in ("set", "param", "required")}
-_TYPED: Final = {**_LISTS, "name": {"default": ""}}
-COMMAND = noun(
-    {
-        "list": Verb(_list, "list all templates", _LOOKS),
-        "show": Verb(_show, "show the parameters and the plan of a template", _NAME + _LOOKS),
-        "save": Verb(
-            _save, "make a template of a run or a plan file", _SAVE + TOOLS + JSON, _TYPED
-        ),
-        "use": Verb(
-            _use, "run a template, reviewed like any plan", _NAME + _SET + PARTS + RUNNING, _LISTS
-        ),
-        "suggest": Verb(_suggest, "find templates that fit a request", _REQUEST + TOOLS + JSON),
-        "export": Verb(_export, "write a template to a file", _NAME + _EXPORT + _LOOKS),
-        "import": Verb(
-            _import,
-            "read a template from a file, as the next version",
-            _IMPORT + TOOLS + JSON,
-            _TYPED,
-        ),
-        "remove": Verb(_remove, "remove a template", _NAME + _LOOKS),
-    },
-    in_session,
-)
+_TYPED: Final[dict[str, Any]] = {n: {"default": []} for n in ("set", "param", "required")}
+_NAMED: Final = {"name": {"default": ""}}
+LIST = session_command(_LOOKS, _list)
+SHOW = session_command(_NAME + _LOOKS, _show)
+SAVE = session_command(_SAVE + TOOLS + JSON, _save, **_NAMED, **_TYPED)
+USE = session_command(_NAME + _SET + PARTS + RUNNING, _use, **_TYPED)
+SUGGEST = session_command(_REQUEST + TOOLS + JSON, _suggest)
+EXPORT = session_command(_NAME + _EXPORT + _LOOKS, _export)
+IMPORT = session_command(_IMPORT + TOOLS + JSON, _import, **_NAMED)
+REMOVE = session_command(_NAME + _LOOKS, _remove)
