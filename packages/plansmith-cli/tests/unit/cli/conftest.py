@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import Told
 
 from plansmith_cli.main import main
 from plansmith_planner.models.choose import KEYS
@@ -58,24 +60,42 @@ def intake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-Told = tuple[int, str, str]
-Cli = Callable[..., Told]
+class Cli:
+    """Types commands; what is named of exit code, stdout and stderr is expected.
+
+    The first word may be a whole command line.
+    """
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(
+        self,
+        *words: str,
+        code: int | None = None,
+        out: str | tuple[str, ...] = (),
+        err: str | tuple[str, ...] = (),
+    ) -> Told:
+        self._capsys.readouterr()
+        try:
+            ended = main([*shlex.split(words[0]), *words[1:]])
+        except SystemExit as stop:
+            ended = int(stop.code or 0)
+        told = Told(ended, *self._capsys.readouterr())
+        assert code in (None, told.code), told
+        for text, expected in ((told.out, out), (told.err, err)):
+            for each in (expected,) if isinstance(expected, str) else expected:
+                assert each in text, told
+        return told
+
+    def json(self, *words: str, code: int | None = 0) -> Any:
+        """Types a command, and reads the JSON that it prints."""
+        return json.loads(self(*words, "--json", code=code).out)
 
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Runs a command as typed; gives exit code, stdout and stderr."""
-
-    def run(*words: str) -> Told:
-        capsys.readouterr()
-        try:
-            code = main(list(words))
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+    return Cli(capsys)
 
 
 @pytest.fixture

@@ -144,23 +144,20 @@ LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
 def test_a_shown_plan_file_has_its_hash_and_can_be_read_again(cli: Cli, write: Write) -> None:
     text = cli("show", write(LOOK), "--json")[1]
     stated = json.loads(text)
-    assert stated["hash"] == json.loads(cli("check", "plan.json", "--json")[1])["hash"]
+    assert stated["hash"] == cli.json("check plan.json", code=3)["hash"]
     assert read_plan(text).hash == stated["hash"]
     with pytest.raises(PlanInvalid, match="hash is not the hash of this plan"):
         read_plan(stated | {"steps": [LOOK | {"inputs": {"name": "y"}}]})
 
 
 def test_a_mistyped_option_is_told_the_one_that_was_meant(cli: Cli) -> None:
-    code, _, err = cli("ask", "x", "--yes-read-onyl")
-    assert code == 2
-    assert "did you mean --yes-read-only?" in err
+    cli("ask x --yes-read-onyl", code=2, err="did you mean --yes-read-only?")
 
 
 @pytest.mark.parametrize("option", ["--yes", "--yes-read", "--js"])
 def test_the_beginning_of_an_option_is_no_option(cli: Cli, write: Write, option: str) -> None:
     cli("run", write(LOOK), "--no-input")
-    code, _, err = cli("go", "last", option)
-    assert (code, "unrecognized arguments" in err) == (2, True)
+    cli("go last", option, code=2, err="unrecognized arguments")
 
 
 # Plans in other dialects
@@ -181,34 +178,25 @@ def file(folder: Path, value: Any) -> str:
 
 def test_a_plan_in_a_dialect_is_checked_by_the_check_command(intake: Path, cli: Cli) -> None:
     name = file(intake, [CALL])
-    code, out, _ = cli("check", name, "--dialect", "sage", "--tools", "tools.py", "--json")
-    assert (code, json.loads(out)["ok"]) == (0, True)
-    assert json.loads(out)["hash"]
+    found = cli.json("check", name, "--dialect", "sage", "--tools", "tools.py")
+    assert (found["ok"], bool(found["hash"])) == (True, True)
     wrong = file(intake, [CALL | {"name": "lok"}, 5])
-    code, out, _ = cli("check", wrong, "--dialect", "sage", "--tools", "tools.py")
-    assert code == 3
-    assert "PS101" in out
-    assert "PS014" in out
+    cli("check", wrong, "--dialect", "sage", "--tools", "tools.py", code=3, out=("PS101", "PS014"))
 
 
 def test_a_plan_in_a_dialect_is_run_by_the_run_command(intake: Path, cli: Cli) -> None:
     name = file(intake, [CALL])
     words = ("--dialect", "sage", "--tools", "tools.py", "--yes-read-only", "--json")
-    code, out, _ = cli("run", name, *words)
-    assert code == 0
+    out = cli("run", name, *words, code=0).out
     assert json.loads(out)["status"] == "done"
 
 
 def test_a_plan_that_refuses_is_not_run_by_the_run_command(intake: Path, cli: Cli) -> None:
-    code, _, err = cli("run", file(intake, REFUSED), "--dialect", "valuecell")
-    assert code == 3
-    assert "pattern" in err
+    cli("run", file(intake, REFUSED), "--dialect", "valuecell", code=3, err="pattern")
 
 
 def test_an_unknown_dialect_is_refused_by_the_command_line_with_the_list(cli: Cli) -> None:
-    code, _, err = cli("check", "plan.json", "--dialect", "klingon")
-    assert code == 2
-    assert "valuecell" in err
+    cli("check plan.json --dialect klingon", code=2, err="valuecell")
 
 
 # Finding one's way: help, wrong names, completion, settings
@@ -221,7 +209,7 @@ def test_every_command_is_listed_once_under_its_subject() -> None:
 
 
 def test_help_tells_the_commands_of_every_day_first_and_all_on_demand(cli: Cli) -> None:
-    short, whole = cli("--help")[1], cli("help", "all")[1]
+    short, whole = cli("--help")[1], cli("help all")[1]
     assert short.index("  ask ") < short.index("more (plansmith help all")
     assert COMMANDS["store vacuum"].summary not in short
     assert all(entry.summary in whole for entry in COMMANDS.values())
@@ -253,8 +241,8 @@ def test_an_installed_package_adds_a_command(
     monkeypatch.syspath_prepend(str(package))
     plugins._found.cache_clear()
     try:
-        assert cli("greet", "Ada")[1] == "Hello Ada\n"
-        assert "say hello" in cli("help", "all")[1]
+        assert cli("greet Ada")[1] == "Hello Ada\n"
+        assert "say hello" in cli("help all")[1]
         assert "greet" not in cli("--help")[1]
         assert cli("greet")[0] == 2
     finally:
@@ -301,9 +289,9 @@ def test_config_shows_what_is_set_and_by_whom_but_no_secret(
     assert "store" in text
     assert "(environment)" in text
     assert "hidden" not in text
-    rows = json.loads(cli("config", "run", "--json")[1])
+    rows = cli.json("config run")
     assert {each["name"].partition(".")[0] for each in rows} == {"run"}
-    wrong = cli("config", "no.such")
+    wrong = cli("config no.such")
     assert wrong[0] != 0
     assert "there is no setting 'no.such'" in wrong[2]
 
@@ -349,8 +337,9 @@ def error_of(out: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", [*COMMANDS, "no-such-command"])
 def test_wrong_usage_of_every_command_is_told_as_json(name: str, cli: Cli) -> None:
-    code, out, err = cli(*name.split(), "--json", "--no-such-flag", "a", "b", "c", "d", NOT_UTF_8)
-    assert code == 2
+    _, out, err = cli(
+        *name.split(), "--json", "--no-such-flag", "a", "b", "c", "d", NOT_UTF_8, code=2
+    )
     error = error_of(out)
     assert (error["code"], error["exit"]) == ("usage", 2)
     assert error["message"].partition(":")[2] or "no command" in error["message"]
@@ -385,8 +374,7 @@ def test_a_plan_that_is_not_usable_is_told_with_its_problems(cli: Cli, write: Wr
 def test_what_waits_for_a_person_is_the_run_itself(cli: Cli, write: Write) -> None:
     note = {"id": "n", "tool": "note", "inputs": {"text": "x"}}
     cli("run", write(note), "--tools", "tools.py", "--no-input")
-    code, out, _ = cli("approve", "last", "--no-input", "--json")
-    assert (code, json.loads(out)["status"]) == (5, "reviewing")
+    assert cli.json("approve last --no-input", code=5)["status"] == "reviewing"
 
 
 def test_a_crash_is_told_as_json_and_whole_on_stderr(
@@ -401,16 +389,14 @@ def test_a_crash_is_told_as_json_and_whole_on_stderr(
     assert (code, error["exit"], error["kind"]) == (1, 1, "Crash")
     assert "a mistake" in error["message"]
     assert "Traceback" in err
-    code, out, err = cli("check", write(LOOK))
-    assert (code, out) == (1, "")
+    assert cli("check", write(LOOK))[:2] == (1, "")
 
 
 def test_text_after_two_dashes_is_no_wish_for_json(cli: Cli) -> None:
-    code, out, _ = cli("show", "--", "--json")
-    assert (code, out) == (2, "")
+    assert cli("show -- --json")[:2] == (2, "")
 
 
 def test_a_noun_alone_lists_and_an_option_before_the_command_is_told_its_place(cli: Cli) -> None:
     for noun in ("tools", "model", "templates", "schedule"):
         assert cli(noun) == cli(noun, "list")
-    assert "options follow the command" in cli("--lang", "zh", "runs")[2]
+    assert "options follow the command" in cli("--lang zh runs")[2]

@@ -49,9 +49,8 @@ def test_a_plan_file_is_exported_as_a_program_that_runs(
     files = {"id": "f", "tool": "files.list", "inputs": {"folder": "."}}
     step = {"id": "s", "say": f"{NASTY} {{{{a.name}}}}"}
     name = write(LOOK, files, step, {"id": "t", "tool": "mail.send"})
-    code, out, err = cli("convert", name, "--to", "python", "--tools", "tools.py")
-    assert code == 0
-    assert "fill in OtherTools: the code of mail.send is not known" in err
+    unknown = "fill in OtherTools: the code of mail.send is not known"
+    out = cli(f"convert {name} --to python --tools tools.py", code=0, err=unknown).out
     (intake / "program.py").write_text(out, encoding="utf-8")
     assert "pip install plansmith plansmith-cli plansmith-desk\n" in out
     result = json.loads(started(intake, "--yes").stdout)
@@ -65,8 +64,7 @@ def test_a_program_finds_its_tools_beside_it_or_says_that_they_are_missing(
     cli: Cli, write: Write, intake: Path, tmp_path: Path
 ) -> None:
     other = LOOK | {"id": "b", "after": ["a"]}
-    code, out, _ = cli("convert", write(LOOK, other), "--to", "python", "--tools", "tools.py")
-    assert code == 0
+    out = cli("convert", write(LOOK, other), "--to", "python", "--tools", "tools.py", code=0).out
     (elsewhere := tmp_path / "elsewhere").mkdir()
     (elsewhere / "program.py").write_text(out, encoding="utf-8")
     assert started(elsewhere).returncode == 0  # the tools are still where they were
@@ -82,14 +80,12 @@ def test_a_program_finds_its_tools_beside_it_or_says_that_they_are_missing(
 def test_the_plan_of_a_run_is_exported_with_its_templates(
     cli: Cli, write: Write, intake: Path
 ) -> None:
-    code, _, _ = cli("run", write(LOOK), "--tools", "tools.py", "--yes-read-only")
-    assert code == 0
-    assert cli("templates", "save", "last", "looking", "--tools", "tools.py")[0] == 0
+    cli("run", write(LOOK), "--tools", "tools.py", "--yes-read-only", code=0)
+    assert cli("templates save last looking --tools tools.py")[0] == 0
     use = write({"id": "u", "template": "looking"}, name="use.json")
     assert cli("run", use, "--tools", "tools.py", "--yes-read-only")[0] == 0
     for plan in ("last", use):
-        code, out, _ = cli("convert", plan, "--to", "python", "--tools", "tools.py")
-        assert code == 0
+        out = cli("convert", plan, "--to", "python", "--tools", "tools.py", code=0).out
         (intake / "program.py").write_text(out, encoding="utf-8")
         assert json.loads(started(intake).stdout)["results"] == {"u": {"a": {"name": "x"}}}
 
@@ -102,8 +98,8 @@ def test_a_program_asks_before_it_changes_something_and_keeps_its_secrets(
     asks = {"id": "q", "question": "How much?", "answer_schema": {"type": "integer"}}
     inputs = {"amount": "{{q}}", "key": "${secret:bank}"}
     name = write(asks, {"id": "p", "tool": "pay", "inputs": inputs})
-    code, out, _ = cli("convert", name, "--to", "python", "--tools", "pay.py")
-    assert (code, "hunter22" in out) == (0, False)
+    out = cli(f"convert {name} --to python --tools pay.py", code=0).out
+    assert "hunter22" not in out
     (intake / "program.py").write_text(out, encoding="utf-8")
     typed = "y\nmany\n5\n" if agrees else "n\n"
     done = started(intake, typed=typed, BANK="hunter22")

@@ -47,7 +47,7 @@ def test_who_made_the_plan_is_told_where_it_is_decided_on_and_not_again(cli: Cli
 
 
 def doctor(cli: Cli, *words: str) -> tuple[int, dict[str, tuple[str, str]]]:
-    code, out, _ = cli("store", "doctor", "--json", *words)
+    code, out, _ = cli("store doctor --json", *words)
     found = [each for each in json.loads(out) if each["subject"].startswith("model")]
     return code, {each["subject"]: (each["level"], each["message"]) for each in found}
 

@@ -44,11 +44,10 @@ NOTE = {"id": "n", "tool": "note", "inputs": {"text": "{{r.text}}"}}
 def waiting(cli: Cli, write: Write, *steps: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Run a plan, approved as it is, until it asks; gives the run and what was said."""
     cli("run", write(*steps), *PY, "--no-input")
-    digest = json.loads(cli("show", "last", "--json")[1])["hash"]
-    cli("approve", "last", digest, *PY, "--no-input")
-    code, _, err = cli("go", "last", *PY, "--no-input")
-    assert code == 5
-    run: dict[str, Any] = json.loads(cli("show", "last", "--json")[1])
+    digest = cli.json("show last")["hash"]
+    cli("approve last", digest, *PY, "--no-input")
+    err = cli("go last", *PY, "--no-input", code=5).err
+    run: dict[str, Any] = cli.json("show last")
     return run, err
 
 
@@ -60,19 +59,15 @@ def test_consent_can_be_given_to_values_that_were_seen_to_the_last_letter(
     assert asked["kind"] == "consent"
     assert "only the first 2,000 of 30,000 characters" in asked["text"]
     assert "--show" in err
-    code, out, _ = cli("answer", "last", "data:n?1", "--show", "--json")
-    assert (code, json.loads(out)["values"]) == (0, {"text": LONG})
-    code, out, _ = cli("answer", "last", "--show")
-    assert code == 0
-    assert "text (30,000):" in out
-    assert "│ 04999" in out
-    assert json.loads(cli("show", "last", "--json")[1])["questions"] == run["questions"]
+    assert cli.json("answer last data:n?1 --show")["values"] == {"text": LONG}
+    cli("answer last --show", code=0, out=("text (30,000):", "│ 04999"))
+    assert cli.json("show last")["questions"] == run["questions"]
 
 
 def test_shown_values_cannot_steer_the_terminal(cli: Cli, write: Write, letter: Path) -> None:
     letter.write_text(f"\x1b[2J\x1b[H{FAKE}\r\n{FAKE}\n" + "x" * 3000, encoding="utf-8")
     waiting(cli, write, READ, NOTE)
-    _, out, _ = cli("answer", "last", "--show")
+    _, out, _ = cli("answer last --show")
     assert "\x1b" not in out
     assert "\r" not in out
     heads = [line for line in out.splitlines() if line.startswith("Plansmith asks")]
@@ -97,8 +92,7 @@ def test_a_question_of_the_plan_cannot_look_like_one_of_plansmith(
     monkeypatch.setenv("COLUMNS", str(columns))
     assert shutil.get_terminal_size().columns == columns
     ask = {"id": "q", "question": text, "options": [FAKE, "allow"]}
-    code, _, err = cli("run", write(ask), *PY, "--no-input")
-    assert code == 5
+    err = cli("run", write(ask), *PY, "--no-input", code=5).err
     lines = err.splitlines()
     assert "The plan asks, in its step q (q):" in lines
     assert not [line for line in lines if line.startswith("Plansmith asks")]
@@ -106,7 +100,7 @@ def test_a_question_of_the_plan_cannot_look_like_one_of_plansmith(
         if "asks for" in line:
             assert line.startswith("  │ ")
             assert len(line) <= columns
-    run = json.loads(cli("show", "last", "--json")[1])
+    run = cli.json("show last")
     assert [each["kind"] for each in run["questions"]] == ["step"]
 
 
@@ -144,9 +138,8 @@ def test_a_report_tells_consent_and_an_answer_to_a_plan_that_imitates_it_apart(
 ) -> None:
     fake = {"id": "q", "question": "Plansmith asks for your consent", "options": ["allow"]}
     waiting(cli, write, READ, fake, NOTE | {"after": ["q"]})
-    cli("answer", "last", "q", "allow", *PY, "--go", "--no-input")
-    code, out, _ = cli("answer", "last", "refuse", *PY, "--go", "--no-input")
-    assert code == 7
+    cli("answer last q allow", *PY, "--go", "--no-input")
+    out = cli("answer last refuse", *PY, "--go", "--no-input", code=7).out
     assert "answered the plan's own question “Plansmith asks for your consent”: allow" in out
     assert "did not allow note to be called with values out of r" in out
     assert "the plan was revised" not in out
@@ -162,17 +155,14 @@ def test_consent_tells_what_happens_to_the_file_and_takes_a_value_of_ones_own(
     (intake / "out.md").write_text("old\nsame\n", encoding="utf-8")
     inputs = {"path": "out.md", "text": "{{r.text}}", "overwrite": True}
     waiting(cli, write, READ, SAVE | {"inputs": inputs})
-    _, out, _ = cli("answer", "last", "--show")
-    assert "  - Replaces out.md (2 lines) by 2 lines:" in out
+    out = cli("answer last --show", out="  - Replaces out.md (2 lines) by 2 lines:").out
     assert [line for line in out.splitlines() if line.startswith(("  │+", "  │-"))] == [
         "  │-old",
         "  │+new",
     ]
-    code, _, err = cli("answer", "last", "--set", "path=", *PY)
-    assert (code, "path: " in err) == (4, True)
-    code, _, err = cli("answer", "last", "--set", "path=mine {{r.text}}.md", *PY, "--no-input")
-    assert code == 0, err
-    cli("go", "last", *PY, "--no-input")
+    cli("answer last --set path=", *PY, code=4, err="path: ")
+    cli("answer last --set", "path=mine {{r.text}}.md", *PY, "--no-input", code=0)
+    cli("go last", *PY, "--no-input")
     assert (intake / "mine {{r.text}}.md").read_text(encoding="utf-8") == "new\nsame\n"
     assert (intake / "out.md").read_text(encoding="utf-8") == "old\nsame\n"
     each = {"tool": "files.write", "inputs": {"path": "{{item}}.md", "text": "{{r.text}}"}}
@@ -180,7 +170,7 @@ def test_consent_tells_what_happens_to_the_file_and_takes_a_value_of_ones_own(
     one = ("answer", "last", "data:m/1?1", "--set")
     assert cli(*one, "path=", *PY)[0] == 4
     assert cli(*one, "path={{c}}.md", *PY, "--no-input")[0] == 0
-    cli("answer", "last", "data:m/0?1", "refuse", *PY, "--go", "--no-input")
+    cli("answer last data:m/0?1 refuse", *PY, "--go", "--no-input")
     assert (intake / "{{c}}.md").read_text(encoding="utf-8") == "new\nsame\n"
     assert not [*intake.glob("[ab].md")]
 
@@ -195,25 +185,26 @@ def test_all_items_are_allowed_by_one_answer_to_exactly_the_table_that_was_shown
     letter.write_text(HOSTILE, encoding="utf-8")
     waiting(cli, write, READ, ITEMS)
     notes = intake / "notes.txt"
-    code, _, err = cli("answer", "last", "allow", *PY, "--no-input")
-    assert (code, notes.exists()) == (5, False)
-    assert "Plansmith asks for your consent to call note 3 times (n):" in err
+    head = "Plansmith asks for your consent to call note 3 times (n):"
+    err = cli("answer last allow", *PY, "--no-input", code=5, err=head).err
+    assert not notes.exists()
     assert not [line for line in err.splitlines() if line.startswith(FAKE)]
     assert "\x1b" not in err
     assert "\u202e" not in err
     # Named, but not seen: the table is shown, and nothing is allowed.
-    assert cli("answer", "last", "n", "yes", *PY, "--no-input")[0] == 5
-    words = cli("answer", "last", "n", "--show", *PY)[1].splitlines()[-1].split()
+    assert cli("answer last n yes", *PY, "--no-input")[0] == 5
+    words = cli("answer last n --show", *PY)[1].splitlines()[-1].split()
     digest = words[words.index("--seen") + 1]
     # One item is decided on elsewhere: the table is another one now.
-    assert cli("answer", "last", "data:n/1?1", "n", *PY, "--no-input")[0] == 0
-    code, _, err = cli("answer", "last", "n", "allow", "--seen", digest, *PY, "--no-input")
-    assert (code, "is not the one you saw" in err, notes.exists()) == (4, True, False)
-    words = cli("answer", "last", "n", "--show", *PY)[1].splitlines()[-1].split()
+    assert cli("answer last data:n/1?1 n", *PY, "--no-input")[0] == 0
+    allow = ("answer last n allow --seen", digest, *PY, "--no-input")
+    cli(*allow, code=4, err="is not the one you saw")
+    assert not notes.exists()
+    words = cli("answer last n --show", *PY)[1].splitlines()[-1].split()
     assert cli(*words[1:], "--no-input")[0] == 0
-    cli("go", "last", *PY, "--no-input")
+    cli("go last", *PY, "--no-input")
     assert notes.read_text(encoding="utf-8") == f"{HOSTILE}\n" * 2
-    lines = cli("runs", "watch", "last", "--jsonl")[1].splitlines()
+    lines = cli("runs watch last --jsonl")[1].splitlines()
     events = [json.loads(line)["body"] for line in lines]
     answers = [each["answer"] for each in events if each["type"] == "question_answered"]
     assert answers == ["refuse", "allow", "allow"]
@@ -224,13 +215,12 @@ def test_a_second_person_is_needed_for_all_items_as_for_one(
 ) -> None:
     letter.write_text("hello", encoding="utf-8")
     waiting(cli, write, READ, ITEMS)
-    words = cli("answer", "last", "n", "--show", *PY)[1].splitlines()[-1].split()
+    words = cli("answer last n --show", *PY)[1].splitlines()[-1].split()
     own = intake.parent / ".config" / "plansmith" / "config.toml"
     own.parent.mkdir(parents=True)
     own.write_text('[review]\nsecond_person = "changes"\n', encoding="utf-8")
-    code, _, err = cli(*words[1:], "--no-input")
-    assert code == 4, err
-    run = json.loads(cli("show", "last", "--json")[1])
+    cli(*words[1:], "--no-input", code=4)
+    run = cli.json("show last")
     assert len(run["questions"]) == 3
 
 
@@ -241,7 +231,7 @@ def test_files_of_one_answer_are_bound_to_what_was_seen(
     (intake / "a.md").write_text("one\n", encoding="utf-8")
     inputs = {"path": "{{item}}.md", "text": "{{r.text}}", "overwrite": True}
     waiting(cli, write, READ, {"id": "m", "over": ["a", "b"], "each": SAVE | {"inputs": inputs}})
-    out = cli("answer", "last", "m", "--show", *PY)[1].splitlines()
+    out = cli("answer last m --show", *PY)[1].splitlines()
     assert "  - Replaces a.md (1 line) by 1 line:" in out
     assert out.index("  - Replaces a.md (1 line) by 1 line:") < out.index(
         "  + Writes b.md (new file, 1 line)"
