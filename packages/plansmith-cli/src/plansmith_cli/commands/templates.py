@@ -13,6 +13,7 @@ from plansmith.review.render import plan_lines, value_line
 from plansmith.templates.book import Template, exported
 from plansmith.templates.parameters import places
 from plansmith.text import clip, safe
+from plansmith_cli import options
 from plansmith_cli.commands.runs import names_run
 from plansmith_cli.interactive import run_interactively
 from plansmith_cli.options import JSON, PARTS, RUNNING, STORE_ALONE, TOOLS
@@ -85,24 +86,13 @@ async def _save(session: Session) -> None:
     template = await session.smith.templates.save(
         source,
         args.name,
-        parameters={name: value.split(",") for name, value in pairs(args.param).items()},
+        parameters={
+            name: value.split(",") for name, value in options.read_pairs(args.param).items()
+        },
         required=args.required,
         by=session.by,
     )
     session.say_as(_row(template), Sentence("saved {name}", name=safe(template.full_name)))
-
-
-def pairs(given: list[str]) -> dict[str, str]:
-    """Reads NAME=VALUE arguments; refuses a name that is given twice."""
-    pairs: dict[str, str] = {}
-    for each in given:
-        name, found, value = each.partition("=")
-        if not found or not name:
-            raise wrong("{text} is not NAME=…", "such as city=Oslo", text=repr(each))
-        if name in pairs:
-            raise wrong("{name} is given twice", name=repr(name))
-        pairs[name] = value
-    return pairs
 
 
 async def _use(session: Session) -> int:
@@ -117,12 +107,9 @@ async def inputs_of(session: Session, name: str) -> dict[str, Json]:
     """Reads the parameters of `--set`, each as the template says: as text, else as JSON."""
     known = (await session.smith.templates.get(name)).properties
     found: dict[str, Json] = {}
-    for key, text in pairs(session.args.set).items():
-        try:
-            is_text = known.get(key, {}).get("type") == "string"
-            found[key] = text if is_text else json.loads(text)
-        except ValueError:
-            found[key] = text
+    for key, text in options.read_pairs(session.args.set).items():
+        is_text = known.get(key, {}).get("type") == "string"
+        found[key] = text if is_text else options.read_value(key, text)
     return found
 
 

@@ -41,6 +41,9 @@ def test_a_run_is_saved_shown_listed_and_used_again(cli: Cli, write: Write) -> N
     cli("templates list", code=0, out=("city@1", "(name)"))
     assert cli.json("templates list")[0]["version"] == 1
     cli("templates show city", out='name: "string" = "Oslo"')
+    deep = f"other={'[' * 100_000}"
+    cli("templates use city --set", deep, *PY, code=2, err="other: the value is nested too deeply")
+    cli("templates use city --set name=a --set name=b", *PY, code=2, err="is given twice")
     result = cli.json("templates use city --set name=Rome", *PY)
     assert result["steps"]["a"]["result"] == {"name": "Rome"}
 
