@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests import forked
+from tests.flow.plans import approve
 from tests.needs import free_port
 from tests.servers.a2a_desk import Desk
 from tests.servers.a2a_wire import Wire
@@ -267,8 +268,7 @@ async def test_an_agent_in_a_plan_asks_is_answered_and_finishes(tmp_path: Path) 
             )
             assert run.status is RunStatus.REVIEWING, "an agent nobody vouched for may write"
             assert intake.executor.deeds == []
-            assert run.plan is not None
-            await smith.decide(run.id, approve=run.plan.hash, by="ada")
+            await approve(smith, run)
             run = await smith.runs.run(run.id)
             assert run.status is RunStatus.ASKING
             [asked] = run.questions.values()

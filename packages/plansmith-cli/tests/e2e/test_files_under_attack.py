@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 from tests.e2e.test_server_files import asking, folder_of, write
-from tests.flow.plans import plan
+from tests.flow.plans import approve, plan
 from tests.flow.test_given_values import LOOK, Bank
 from tests.flow.test_values_under_attack import ONE
 from tests.unit.server.house import House, tool_step
@@ -152,8 +152,7 @@ async def test_with_own_values_in_the_plan_a_file_that_changed_is_not_overwritte
     app = Plansmith(tools=builtin_sources(tmp_path), store=MemoryStore(), folder=tmp_path)
     save = write("save", "out.md", "{{read.text}}", overwrite=True)
     run = await app.submit(plan(READ, save), by="ann")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ann")
+    await approve(app, run, by="ann")
     run = await app.run(run.id)
     [asked] = run.questions.values()
     session = cast("Any", SimpleNamespace(smith=app, by="ann"))

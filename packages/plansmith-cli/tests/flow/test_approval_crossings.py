@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from tests.flow.plans import answered, approve, step
 from tests.flow.test_approval_covers import (
     FAILS,
     PAY,
@@ -18,7 +19,6 @@ from tests.flow.test_approval_covers import (
     plan_of,
     reasons,
     smith,
-    step,
 )
 
 from plansmith import Effect, Plan, RunStatus
@@ -67,8 +67,7 @@ async def test_a_replan_cannot_take_the_answer_to_an_equal_question(
     model = scripted(draft(*asked, second, acts), draft(*asked, *kept, other))
     app, tools = smith(model, shaky)
     run = await approved(app)
-    await app.answer(run.id, "q1", "yes", by="ada")
-    run = await app.run(run.id)
+    run = await answered(app, run, "q1", "yes")
     assert run.status is RunStatus.REVIEWING
     assert why in await reasons(app, run)
     assert effects(tools) == []
@@ -85,8 +84,7 @@ async def test_what_a_person_left_out_stays_out_of_a_replan_whatever_it_is_calle
     first = draft(FAILS, pay, step("n", after=["f"]))
     app, tools = smith(scripted(first, draft(pay | {"id": name}, step("n"))))
     run = await app.plan("pay alice", by="ada")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    await approve(app, run)
     await app.runs.stopping.skip(run.id, "p", by="ada")
     run = await app.run(run.id)
     if name == "p":
@@ -109,8 +107,7 @@ async def test_a_tool_that_no_longer_only_reads_is_asked_about_in_a_run_under_wa
     run = await app.submit(plan_of(ask("q"), step("x", "peek", after=["q"])), by="ada")
     run = await app.run(run.id)
     look.effect = Effect.FINAL
-    await app.answer(run.id, "q", "yes", by="ada")
-    run = await app.run(run.id)
+    run = await answered(app, run, "q", "yes")
     assert run.status is RunStatus.REVIEWING
     assert effects(tools, "peek") == []
     assert (await decided(app, run)).status is RunStatus.DONE
@@ -212,8 +209,7 @@ async def test_nothing_but_a_clear_yes_lets_the_effect_happen(
 async def test_who_answers_yes_lets_the_effect_happen(scripted: Script, answer: Any) -> None:
     app, tools = smith(scripted())
     run = await decided(app, await app.submit(plan_of(ask("q", "Pay?"), PAYS), by="ada"))
-    await app.answer(run.id, "q", answer, by="ada")
-    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert (await answered(app, run, "q", answer)).status is RunStatus.DONE
     assert len(effects(tools)) == 1
 
 
@@ -224,13 +220,11 @@ async def test_a_no_is_a_value_where_the_effect_works_with_it_or_only_reads_foll
     tip = ask("q", "A tip?", options=["yes", "no"])
     pays = step("p", "pay", inputs={"to": "alice", "tip": "{{q}}"})
     run = await decided(app, await app.submit(plan_of(tip, pays), by="ada"))
-    await app.answer(run.id, "q", "no", by="ada")
-    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert (await answered(app, run, "q", "no")).status is RunStatus.DONE
     assert effects(tools) == [{"to": "alice", "tip": "no"}]
     run = await app.submit(plan_of(tip, step("x", after=["q"])), by="ada")
     run = await app.run(run.id)
-    await app.answer(run.id, "q", "no", by="ada")
-    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert (await answered(app, run, "q", "no")).status is RunStatus.DONE
 
 
 # Steps that are switched off
@@ -251,8 +245,7 @@ async def test_a_question_still_comes_before_what_is_behind_a_step_switched_off(
     run = await decided(app, await app.submit(USE if inside else transfer, by="ada"))
     [question] = run.questions
     assert effects(tools) == []
-    await app.answer(run.id, question, "yes", by="ada")
-    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert (await answered(app, run, question, "yes")).status is RunStatus.DONE
     assert len(effects(tools)) == 1
 
 
@@ -269,8 +262,7 @@ async def test_a_revision_may_keep_the_version_of_a_template_that_was_approved(
     book = TemplateBook(app)
     await book.save(Plan.model_validate({"goal": "transfer", "steps": [pay]}), "transfer")
     run = await app.plan("pay alice", by="ada")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    await approve(app, run)
     other = pay | {"inputs": {"to": "mallory"}}
     await book.save(Plan.model_validate({"goal": "transfer", "steps": [other]}), "transfer")
     run = await app.run(run.id)
@@ -380,8 +372,7 @@ async def test_a_question_put_before_a_step_in_doubt_holds_what_comes_behind_the
     run = await decided(app, run)
     assert list(run.questions) == ["q"]
     assert effects(tools) == []
-    await app.answer(run.id, "q", "yes", by="ada")
-    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert (await answered(app, run, "q", "yes")).status is RunStatus.DONE
     assert len(effects(tools)) == 1
 
 
