@@ -323,14 +323,18 @@ _REASON: Final = "--reason REASON  why it is paused\n"
 _TIMES: Final = "--since TIME  the first time\n--until TIME  the last time\n"
 _LIMIT: Final = "--limit LIMIT  how many (default: 20)\n"
 _LOOKS: Final = STORE_ALONE + JSON
-_EITHER: Final = {
+_EITHER: Final[dict[str, Any]] = {
     "overlap": {"choices": list(Overlap)},
     "missed": {"choices": list(Missed)},
     "window": {"type": int, "dest": "window_minutes"},
     "jitter": {"type": int, "dest": "jitter_seconds"},
     "max_failures": int,
 }
-_GIVEN: Final = {"request": {"default": ""}, "set": {"default": []}, "name": {"default": ""}}
+_GIVEN: Final[dict[str, Any]] = {
+    "request": {"default": ""},
+    "set": {"default": []},
+    "name": {"default": ""},
+}
 _ADD: Final = _TIMING + _BEHAVIOUR + _SOURCES + PARTS + JSON
 _CHANGE: Final = _NAME + _TIMING + _BEHAVIOUR + TOOLS + JSON
 ADD = session_command(_ADD, _add, **_EITHER, **_GIVEN)

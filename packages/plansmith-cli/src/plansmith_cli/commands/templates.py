@@ -171,7 +171,7 @@ FILE  a template as JSON or YAML; - for stdin
 """
 _LOOKS: Final = STORE_ALONE + JSON
 _TYPED: Final[dict[str, Any]] = {n: {"default": []} for n in ("set", "param", "required")}
-_NAMED: Final = {"name": {"default": ""}}
+_NAMED: Final[dict[str, Any]] = {"name": {"default": ""}}
 LIST = session_command(_LOOKS, _list)
 SHOW = session_command(_NAME + _LOOKS, _show)
 SAVE = session_command(_SAVE + TOOLS + JSON, _save, **_NAMED, **_TYPED)

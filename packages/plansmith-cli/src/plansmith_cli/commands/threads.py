@@ -376,7 +376,7 @@ async def _delete(session: Session) -> None:
 _FLAGS: Final = f"--limit LIMIT  how many to list (default: {_MOST})\n"
 _ID: Final = "THREAD  a thread: its id, how that begins, a run in it, or last\n"
 _LOOKS: Final = _FLAGS + STORE_ALONE + JSON
-_NAMED: Final = {"thread": {"metavar": "ID"}}
+_NAMED: Final[dict[str, Any]] = {"thread": {"metavar": "ID"}}
 LIST = session_command(_LOOKS, _list, only_reads=True, limit=positive)
 SHOW = session_command(_LOOKS + _ID, _show, only_reads=True, limit=positive, **_NAMED)
 UNDO = session_command(
