@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +60,13 @@ def intake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Cli:
-    """Types commands; what is named of exit code, stdout and stderr is expected.
+    """Somebody in a folder who types commands.
 
-    The first word may be a whole command line.
+    What is named of exit code, stdout and stderr is expected. The first word may be a whole line.
     """
 
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
+    def __init__(self, capsys: pytest.CaptureFixture[str], folder: Path = Path()) -> None:
+        self._capsys, self.folder = capsys, folder
 
     def __call__(
         self,
@@ -92,22 +91,13 @@ class Cli:
         """Types a command, and reads the JSON that it prints."""
         return json.loads(self(*words, "--json", code=code).out)
 
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
-    return Cli(capsys)
-
-
-@pytest.fixture
-def write(intake: Path) -> Callable[..., str]:
-    """Writes a plan into the working folder; gives its name."""
-
-    def make(*steps: dict[str, Any], name: str = "plan.json", **fields: Any) -> str:
+    def write(self, *steps: dict[str, Any], name: str = "plan.json", **fields: Any) -> str:
+        """Writes a plan into the folder; gives its name."""
         plan = {"goal": "test", "steps": list(steps)} | fields
-        (intake / name).write_text(json.dumps(plan), encoding="utf-8")
+        (self.folder / name).write_text(json.dumps(plan), encoding="utf-8")
         return name
 
-    return make
 
-
-Write = Callable[..., str]
+@pytest.fixture
+def cli(intake: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(capsys, intake)

@@ -165,9 +165,7 @@ def test_what_goes_wrong_in_a_chat_ends_no_chat_and_the_last_line_counts(
     assert code == 0
 
 
-def test_ask_follows_up_a_run_that_was_alone_by_thread_last(
-    travel: Travel, cli: Cli, intake: Path
-) -> None:
+def test_ask_follows_up_a_run_that_was_alone_by_thread_last(travel: Travel, cli: Cli) -> None:
     alone = cli.json("ask", "Plan a trip", *PY, code=5)
     assert (alone["thread"], "turn" in alone) == ("", False)
     _, out, err = cli("ask --thread last Rome", *PY, "--json", code=0)
@@ -178,9 +176,9 @@ def test_ask_follows_up_a_run_that_was_alone_by_thread_last(
     cli("ask --thread", alone["id"][:13], "why Rome?", code=0, out="You answered “Rome”")
     cli("show", alone["id"], out=f"In the conversation {alone['id']}")
     cli("ask --thread last", "Now book it", *PY, code=5)
-    assert booked(intake) == ""
+    assert booked(cli.folder) == ""
     turn = cli.json("ask --thread last", "ok, do it", *PY, code=5)["turn"]
-    assert (turn["kind"], booked(intake)) == ("review", "")
+    assert (turn["kind"], booked(cli.folder)) == ("review", "")
 
 
 def test_threads_are_listed_shown_undone_and_deleted(travel: Travel, pipe: Pipe, cli: Cli) -> None:

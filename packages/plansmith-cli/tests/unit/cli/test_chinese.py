@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.conftest import Cli, Write
+from tests.unit.cli.conftest import Cli
 
 from plansmith import read_plan
 from plansmith.text import HAN, text_width
@@ -92,10 +92,8 @@ def test_a_chinese_request_is_answered_in_chinese_whatever_the_environment_says(
     assert "is not a whole number" in cli("runs --limit x")[2]  # that was no request
 
 
-def test_a_plan_is_run_asked_about_and_continued_in_chinese(
-    types: Typed, write: Write, cli: Cli
-) -> None:
-    plan = write(LOOK, NOTE, SAYS, goal="记下来")
+def test_a_plan_is_run_asked_about_and_continued_in_chinese(types: Typed, cli: Cli) -> None:
+    plan = cli.write(LOOK, NOTE, SAYS, goal="记下来")
     assert types("run", plan, *PY, "--no-input") == 5
     digest = cli.json("show last")["hash"]
     assert types("approve last", digest, *PY, "--go", "--no-input") == 5  # asks for consent
@@ -103,20 +101,18 @@ def test_a_plan_is_run_asked_about_and_continued_in_chinese(
     assert types("answer last --show", *PY) == 0
     assert types("answer last allow", *PY, "--go") == 0
     assert types("report last --evidence") == 0
-    failing = write(LOOK, BROKEN, goal="会失败", name="b.json")
+    failing = cli.write(LOOK, BROKEN, goal="会失败", name="b.json")
     assert types("run", failing, *PY) != 0
     assert types("runs") == 0
-    changed = write(LOOK | {"inputs": {"name": "乙"}}, goal="记下来", name="c.json")
+    changed = cli.write(LOOK | {"inputs": {"name": "乙"}}, goal="记下来", name="c.json")
     for words in (("check", plan, *PY), ("diff", plan, changed), ("show", changed)):
         assert types(*words) == 0
 
 
-def test_what_goes_wrong_is_told_in_chinese(
-    types: Typed, write: Write, cli: Cli, intake: Path
-) -> None:
-    write({"id": "x", "tol": "look"}, name="broken.json")
-    (intake / "text.db").write_text("no database", encoding="utf-8")
-    cli("run", write(LOOK, SAYS), *PY)
+def test_what_goes_wrong_is_told_in_chinese(types: Typed, cli: Cli) -> None:
+    cli.write({"id": "x", "tol": "look"}, name="broken.json")
+    (cli.folder / "text.db").write_text("no database", encoding="utf-8")
+    cli("run", cli.write(LOOK, SAYS), *PY)
     for words in (
         ("shwo", "last"),
         ("show", "0000ffff"),
@@ -170,8 +166,8 @@ class _Asked(dict[str, str]):
         return super().get(key, default)
 
 
-def test_schedules_and_templates_and_codes_are_told_in_chinese(types: Typed, write: Write) -> None:
-    plan = write(LOOK, SAYS, goal="看一看")
+def test_schedules_and_templates_and_codes_are_told_in_chinese(types: Typed, cli: Cli) -> None:
+    plan = cli.write(LOOK, SAYS, goal="看一看")
     digest = read_plan(Path(plan).read_text(encoding="utf-8")).hash
     add = ("schedule", "add", "--plan", plan, "--name", "ri", "--daily", "09:00", *PY)
     assert types(*add) == 5
@@ -199,12 +195,10 @@ def test_schedules_and_templates_and_codes_are_told_in_chinese(types: Typed, wri
     assert types("help problems") == 0
 
 
-def test_the_commands_of_operators_are_told_in_chinese(
-    types: Typed, write: Write, cli: Cli
-) -> None:
-    assert types("run", write(LOOK, SAYS, goal="看一看"), *PY) == 0
-    assert types("run", write(LOOK, BROKEN, goal="会失败", name="b.json"), *PY) != 0
-    assert types("run", write(LOOK, NOTE, goal="记下来", name="n.json"), *PY, "--no-input") == 5
+def test_the_commands_of_operators_are_told_in_chinese(types: Typed, cli: Cli) -> None:
+    assert types("run", cli.write(LOOK, SAYS, goal="看一看"), *PY) == 0
+    assert types("run", cli.write(LOOK, BROKEN, goal="会失败", name="b.json"), *PY) != 0
+    assert types("run", cli.write(LOOK, NOTE, goal="记下来", name="n.json"), *PY, "--no-input") == 5
     Path("plansmith.toml").write_text(
         '[run]\ndata = "show"\n[models.plan]\nmodel = "rules"\n', encoding="utf-8"
     )
@@ -231,10 +225,10 @@ def test_the_commands_of_operators_are_told_in_chinese(
 
 
 def test_a_damaged_run_and_a_failed_tool_are_told_in_chinese(
-    types: Typed, write: Write, intake: Path
+    types: Typed, cli: Cli, intake: Path
 ) -> None:
     reading = {"id": "du", "tool": "files.read", "inputs": {"path": "没有.txt"}}
-    assert types("run", write(reading, goal="读文件"), "--model", "rules") != 0
+    assert types("run", cli.write(reading, goal="读文件"), "--model", "rules") != 0
     assert types("report last") == 0
     assert types("ask", "1/0 是多少", "--model", "rules") == 0
     with closing(sqlite3.connect(intake.parent / "store" / "runs.db")) as store, store:

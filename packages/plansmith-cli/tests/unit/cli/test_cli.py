@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.conftest import Cli, Write
+from tests.unit.cli.conftest import Cli
 
 from plansmith import plugins, read_plan
 from plansmith.errors import PlanInvalid
@@ -141,8 +141,8 @@ def test_a_failure_that_names_hostile_text_does_not_steer_the_terminal(
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
 
 
-def test_a_shown_plan_file_has_its_hash_and_can_be_read_again(cli: Cli, write: Write) -> None:
-    text = cli("show", write(LOOK), "--json")[1]
+def test_a_shown_plan_file_has_its_hash_and_can_be_read_again(cli: Cli) -> None:
+    text = cli("show", cli.write(LOOK), "--json")[1]
     stated = json.loads(text)
     assert stated["hash"] == cli.json("check plan.json", code=3)["hash"]
     assert read_plan(text).hash == stated["hash"]
@@ -155,8 +155,8 @@ def test_a_mistyped_option_is_told_the_one_that_was_meant(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("option", ["--yes", "--yes-read", "--js"])
-def test_the_beginning_of_an_option_is_no_option(cli: Cli, write: Write, option: str) -> None:
-    cli("run", write(LOOK), "--no-input")
+def test_the_beginning_of_an_option_is_no_option(cli: Cli, option: str) -> None:
+    cli("run", cli.write(LOOK), "--no-input")
     cli("go last", option, code=2, err="unrecognized arguments")
 
 
@@ -176,23 +176,23 @@ def file(folder: Path, value: Any) -> str:
     return "plan.json"
 
 
-def test_a_plan_in_a_dialect_is_checked_by_the_check_command(intake: Path, cli: Cli) -> None:
-    name = file(intake, [CALL])
+def test_a_plan_in_a_dialect_is_checked_by_the_check_command(cli: Cli) -> None:
+    name = file(cli.folder, [CALL])
     found = cli.json("check", name, "--dialect", "sage", "--tools", "tools.py")
     assert (found["ok"], bool(found["hash"])) == (True, True)
-    wrong = file(intake, [CALL | {"name": "lok"}, 5])
+    wrong = file(cli.folder, [CALL | {"name": "lok"}, 5])
     cli("check", wrong, "--dialect", "sage", "--tools", "tools.py", code=3, out=("PS101", "PS014"))
 
 
-def test_a_plan_in_a_dialect_is_run_by_the_run_command(intake: Path, cli: Cli) -> None:
-    name = file(intake, [CALL])
+def test_a_plan_in_a_dialect_is_run_by_the_run_command(cli: Cli) -> None:
+    name = file(cli.folder, [CALL])
     words = ("--dialect", "sage", "--tools", "tools.py", "--yes-read-only", "--json")
     out = cli("run", name, *words, code=0).out
     assert json.loads(out)["status"] == "done"
 
 
-def test_a_plan_that_refuses_is_not_run_by_the_run_command(intake: Path, cli: Cli) -> None:
-    cli("run", file(intake, REFUSED), "--dialect", "valuecell", code=3, err="pattern")
+def test_a_plan_that_refuses_is_not_run_by_the_run_command(cli: Cli) -> None:
+    cli("run", file(cli.folder, REFUSED), "--dialect", "valuecell", code=3, err="pattern")
 
 
 def test_an_unknown_dialect_is_refused_by_the_command_line_with_the_list(cli: Cli) -> None:
@@ -282,7 +282,7 @@ COMP_WORDS=(plansmith store doctor --sa); COMP_CWORD=3; _plansmith; echo "${{COM
 
 
 def test_config_shows_what_is_set_and_by_whom_but_no_secret(
-    cli: Cli, intake: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLANSMITH_STORE", "postgresql://ada:hidden@127.0.0.1/plans")
     text = cli("config")[1]
@@ -365,31 +365,31 @@ def test_a_refusal_is_told_as_json(name: str, cli: Cli) -> None:
     assert error["message"]
 
 
-def test_a_plan_that_is_not_usable_is_told_with_its_problems(cli: Cli, write: Write) -> None:
-    code, out, _ = cli("run", write(LOOK | {"after": ["a"]}), "--tools", "tools.py", "--json")
+def test_a_plan_that_is_not_usable_is_told_with_its_problems(cli: Cli) -> None:
+    code, out, _ = cli("run", cli.write(LOOK | {"after": ["a"]}), "--tools", "tools.py", "--json")
     error = error_of(out)
     assert (code, error["code"], error["problems"][0]["code"]) == (3, "invalid", "PS305")
 
 
-def test_what_waits_for_a_person_is_the_run_itself(cli: Cli, write: Write) -> None:
+def test_what_waits_for_a_person_is_the_run_itself(cli: Cli) -> None:
     note = {"id": "n", "tool": "note", "inputs": {"text": "x"}}
-    cli("run", write(note), "--tools", "tools.py", "--no-input")
+    cli("run", cli.write(note), "--tools", "tools.py", "--no-input")
     assert cli.json("approve last --no-input", code=5)["status"] == "reviewing"
 
 
 def test_a_crash_is_told_as_json_and_whole_on_stderr(
-    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def crash(_: argparse.Namespace) -> int:
         raise RuntimeError("a mistake")
 
     monkeypatch.setattr(plans, "CHECK", plans.CHECK._replace(main=crash))
-    code, out, err = cli("check", write(LOOK), "--json")
+    code, out, err = cli("check", cli.write(LOOK), "--json")
     error = error_of(out)
     assert (code, error["exit"], error["kind"]) == (1, 1, "Crash")
     assert "a mistake" in error["message"]
     assert "Traceback" in err
-    assert cli("check", write(LOOK))[:2] == (1, "")
+    assert cli("check", cli.write(LOOK))[:2] == (1, "")
 
 
 def test_text_after_two_dashes_is_no_wish_for_json(cli: Cli) -> None:

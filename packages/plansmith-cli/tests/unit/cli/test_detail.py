@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.conftest import Cli, Write
+from tests.unit.cli.conftest import Cli
 
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
 SAYS = {"id": "answer", "say": "It is {{a.name}}"}
@@ -18,8 +18,8 @@ def letters(intake: Path) -> None:
     (intake / "may.txt").write_text("Two invoices\n", encoding="utf-8")
 
 
-def test_quiet_prints_the_answer_alone(cli: Cli, write: Write) -> None:
-    plan = write(LOOK, SAYS)
+def test_quiet_prints_the_answer_alone(cli: Cli) -> None:
+    plan = cli.write(LOOK, SAYS)
     assert cli("run", plan, *PY, "-q") == (0, "It is x\n", "")
     told = cli("run", plan, *PY)
     assert (told[:2], bool(told.err)) == ((0, "It is x\n"), True)
@@ -32,8 +32,8 @@ def test_quiet_tells_what_is_wrong_with_an_answer_on_stderr(cli: Cli) -> None:
     assert "made by rules" in err
 
 
-def test_quiet_decisions_and_plans_tell_nothing_but_their_outcome(cli: Cli, write: Write) -> None:
-    cli("run", write(NOTE, SAYS | {"say": "noted"}), *PY, "--no-input")
+def test_quiet_decisions_and_plans_tell_nothing_but_their_outcome(cli: Cli) -> None:
+    cli("run", cli.write(NOTE, SAYS | {"say": "noted"}), *PY, "--no-input")
     hash_ = cli("show last --json")[1].split('"hash": "')[1][:64]
     assert cli("approve last", hash_, *PY, "-q") == (0, "", "")
     assert cli("go last", *PY, "-q") == (0, "noted\n", "")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests import forked
-from tests.unit.cli.conftest import Cli, Write
+from tests.unit.cli.conftest import Cli
 
 from plansmith import Plan, Plansmith, tool
 from plansmith.store.sqlite import SqliteStore
@@ -63,12 +63,10 @@ def ran_long_ago(store: Path, count: int, text: str = "x") -> list[str]:
     return asyncio.run(_ran_long_ago(store, count, text))
 
 
-def test_runs_that_ended_long_ago_are_pruned_and_no_others(
-    cli: Cli, write: Write, store: Path
-) -> None:
+def test_runs_that_ended_long_ago_are_pruned_and_no_others(cli: Cli, store: Path) -> None:
     old = ran_long_ago(store, 3)
-    assert cli("run", write(LOOK), "--tools", "tools.py", "--yes-read-only")[0] == 0
-    assert cli("run", write(NOTE), "--tools", "tools.py", "--no-input")[0] == 5
+    assert cli("run", cli.write(LOOK), "--tools", "tools.py", "--yes-read-only")[0] == 0
+    assert cli("run", cli.write(NOTE), "--tools", "tools.py", "--no-input")[0] == 5
     words = ("store", "prune", "--older-than", "90d")
     result = cli.json(*words, "--dry-run")
     assert (result["runs"], result["removed"]) == (3, False)
@@ -85,30 +83,28 @@ def test_runs_that_ended_long_ago_are_pruned_and_no_others(
     assert cli("store verify --all")[0] == 0
 
 
-def test_a_backup_is_one_private_file_with_all_runs(cli: Cli, store: Path, intake: Path) -> None:
+def test_a_backup_is_one_private_file_with_all_runs(cli: Cli, store: Path) -> None:
     ran_long_ago(store, 2)
     assert cli.json("store backup copy.db")["runs"] == 2
-    copy = intake / "copy.db"
+    copy = cli.folder / "copy.db"
     assert copy.stat().st_mode & 0o777 == 0o600
     assert cli("store backup copy.db")[0] == 4
     assert cli("store backup copy.db --force")[0] == 0
     assert cli("store backup", str(store), "--force")[0] == 4
-    assert sorted(each.name for each in intake.iterdir() if "copy" in each.name) == ["copy.db"]
+    assert sorted(each.name for each in cli.folder.iterdir() if "copy" in each.name) == ["copy.db"]
     assert cli("runs --store sqlite:///copy.db")[0] == 0
     assert cli("store verify --all --store sqlite:///copy.db")[0] == 0
 
 
-def test_after_a_restore_nothing_goes_on_by_itself(
-    cli: Cli, write: Write, store: Path, intake: Path
-) -> None:
+def test_after_a_restore_nothing_goes_on_by_itself(cli: Cli, store: Path) -> None:
     """A run that acted after the backup must not act a second time unasked."""
-    assert cli("run", write(NOTE), "--tools", "tools.py", "--no-input")[0] == 5
+    assert cli("run", cli.write(NOTE), "--tools", "tools.py", "--no-input")[0] == 5
     [[run]] = rows(store, "SELECT name FROM runs")
     plan_hash = cli.json("check plan.json --tools tools.py")["hash"]
     assert cli("approve", str(run), plan_hash, "--tools", "tools.py")[0] in (0, 5)
     assert cli("store backup copy.db")[0] == 0
     assert cli("go", str(run), "--tools", "tools.py")[0] == 0
-    assert (intake / "notes.txt").read_text(encoding="utf-8") == "once\n"
+    assert (cli.folder / "notes.txt").read_text(encoding="utf-8") == "once\n"
     assert cli("store restore copy.db")[0] == 4
     result = cli.json("store restore copy.db --yes")
     assert result["paused_runs"] == 1
@@ -116,7 +112,7 @@ def test_after_a_restore_nothing_goes_on_by_itself(
     output = cli.json("show", str(run))
     assert "backup" in json.dumps(output)
     cli("go --all --tools tools.py --no-input")
-    assert (intake / "notes.txt").read_text(encoding="utf-8") == "once\n"
+    assert (cli.folder / "notes.txt").read_text(encoding="utf-8") == "once\n"
     assert cli("store verify --all")[0] == 0
     # The store as it was can be put back in the same way.
     again = cli("store restore", result["kept"], "--yes")
@@ -166,7 +162,7 @@ asyncio.run(main())
 
 
 def test_all_but_restore_work_beside_live_runs(
-    cli: Cli, store: Path, intake: Path, other_process: subprocess.Popen[str]
+    cli: Cli, store: Path, other_process: subprocess.Popen[str]
 ) -> None:
     for number in range(3):
         assert cli("store backup", f"copy{number}.db")[0] == 0
@@ -207,13 +203,11 @@ def bad_files(folder: Path, good: bytes) -> dict[str, Path]:
     return {name: folder / name for name in (*found, "trigger", "view", "other", "altered")}
 
 
-def test_a_hostile_or_broken_file_leaves_the_store_as_it_is(
-    cli: Cli, store: Path, intake: Path
-) -> None:
+def test_a_hostile_or_broken_file_leaves_the_store_as_it_is(cli: Cli, store: Path) -> None:
     ran_long_ago(store, 2)
     assert cli("store backup good.db")[0] == 0
     before = rows(store, "SELECT * FROM tally")
-    for name, path in bad_files(intake, (intake / "good.db").read_bytes()).items():
+    for name, path in bad_files(cli.folder, (cli.folder / "good.db").read_bytes()).items():
         code, _, err = cli("store restore", str(path), "--yes")
         assert code in (1, 2, 4), (name, err)
         assert "Traceback" not in err, name
@@ -223,7 +217,7 @@ def test_a_hostile_or_broken_file_leaves_the_store_as_it_is(
     assert not [each for each in store.parent.iterdir() if each.name.startswith(".")]
 
 
-def test_a_full_disk_leaves_no_half_backup(cli: Cli, store: Path, intake: Path) -> None:
+def test_a_full_disk_leaves_no_half_backup(cli: Cli, store: Path) -> None:
     ran_long_ago(store, 30, "y" * 20)
     # As much as a file may have: what does not fit fails as on a full disk.
     code = (
@@ -235,7 +229,7 @@ def test_a_full_disk_leaves_no_half_backup(cli: Cli, store: Path, intake: Path) 
     done = forked.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
-    assert not [each for each in intake.iterdir() if "copy" in each.name]
+    assert not [each for each in cli.folder.iterdir() if "copy" in each.name]
 
 
 @pytest.mark.parametrize("age", ["", "0d", "90", "d", "-1d", "90days", "999999d"])

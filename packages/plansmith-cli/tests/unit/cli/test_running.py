@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.conftest import Cli, Write
+from tests.unit.cli.conftest import Cli
 
 from plansmith import Effect, RunStatus
 from plansmith.app import Plansmith
@@ -33,43 +33,43 @@ def run_json(cli: Cli, name: str = "last") -> dict[str, Any]:
     return found
 
 
-def test_a_plan_that_only_reads_runs_at_once_and_data_alone_is_on_stdout(
-    cli: Cli, write: Write
-) -> None:
-    _, out, err = cli("run", write(LOOK), *PY, "--json", code=0)
+def test_a_plan_that_only_reads_runs_at_once_and_data_alone_is_on_stdout(cli: Cli) -> None:
+    _, out, err = cli("run", cli.write(LOOK), *PY, "--json", code=0)
     result = json.loads(out)
     assert (result["status"], result["steps"]["a"]["result"]) == ("done", {"name": "x"})
     assert result["next"] == []
     assert "▶ a running" in err
 
 
-def test_a_failed_run_exits_with_1_and_a_partly_done_one_with_7(cli: Cli, write: Write) -> None:
-    assert cli("run", write(BROKEN), *PY)[0] == 1
-    cli("run", write(BROKEN, LOOK), *PY, code=7, out="boom", err="✗ b failed: ValueError: boom")
+def test_a_failed_run_exits_with_1_and_a_partly_done_one_with_7(cli: Cli) -> None:
+    assert cli("run", cli.write(BROKEN), *PY)[0] == 1
+    cli("run", cli.write(BROKEN, LOOK), *PY, code=7, out="boom", err="✗ b failed: ValueError: boom")
 
 
-def test_an_invalid_plan_exits_with_3_and_leaves_no_run(cli: Cli, write: Write) -> None:
-    cli("run", write({"id": "a", "tool": "lok"}), *PY, code=2, err="lok (step a) is not available")
-    cli("run", write(LOOK | {"after": ["nobody"]}), *PY, code=3, err="nobody")
+def test_an_invalid_plan_exits_with_3_and_leaves_no_run(cli: Cli) -> None:
+    cli(
+        "run",
+        cli.write({"id": "a", "tool": "lok"}),
+        *PY,
+        code=2,
+        err="lok (step a) is not available",
+    )
+    cli("run", cli.write(LOOK | {"after": ["nobody"]}), *PY, code=3, err="nobody")
     assert cli.json("runs") == []
 
 
-def test_a_tool_that_is_only_described_is_refused_before_anything_runs(
-    cli: Cli, write: Write, intake: Path
-) -> None:
+def test_a_tool_that_is_only_described_is_refused_before_anything_runs(cli: Cli) -> None:
     described = {"weather": {"description": "The weather", "effect": "read"}}
-    (intake / "tools.json").write_text(json.dumps(described), encoding="utf-8")
-    plan = write(NOTE, {"id": "w", "tool": "weather"})
+    (cli.folder / "tools.json").write_text(json.dumps(described), encoding="utf-8")
+    plan = cli.write(NOTE, {"id": "w", "tool": "weather"})
     typed = f"run {plan} --tools tools.py --tools tools.json --yes-read-only"
     cli(typed, code=2, err="weather (step w) is only described")
-    assert not (intake / "notes.txt").exists()
+    assert not (cli.folder / "notes.txt").exists()
     assert cli.json("runs") == []
 
 
-def test_a_write_waits_with_5_and_the_command_that_approves_it(
-    cli: Cli, write: Write, intake: Path
-) -> None:
-    _, out, err = cli("run", write(LOOK, NOTE), *PY, code=5)
+def test_a_write_waits_with_5_and_the_command_that_approves_it(cli: Cli) -> None:
+    _, out, err = cli("run", cli.write(LOOK, NOTE), *PY, code=5)
     run = run_json(cli)
     assert out == ""
     assert 'text = "hello"' in err
@@ -80,47 +80,45 @@ def test_a_write_waits_with_5_and_the_command_that_approves_it(
         f"plansmith go {run['id']} --tools tools.py",
         f"plansmith approve {run['id']} {run['hash']} --tools tools.py",
     ]
-    assert not (intake / "notes.txt").exists()
+    assert not (cli.folder / "notes.txt").exists()
     for command in commands[::-1]:
         code, *_ = cli(*command.split()[1:])
         assert code == 0
-    assert (intake / "notes.txt").read_text() == "hello\n"
+    assert (cli.folder / "notes.txt").read_text() == "hello\n"
 
 
-def test_approval_is_for_exactly_one_plan(cli: Cli, write: Write, intake: Path) -> None:
-    plan = write(NOTE)
+def test_approval_is_for_exactly_one_plan(cli: Cli) -> None:
+    plan = cli.write(NOTE)
     assert cli("run", plan, *PY, "--approve-plan", "0" * 64)[0] == 5
     run = run_json(cli)
     assert cli("approve last", "0" * 64)[0] == 4
     assert cli("approve last")[0] == 5
-    assert not (intake / "notes.txt").exists()
+    assert not (cli.folder / "notes.txt").exists()
     assert cli.json("run", plan, *PY, "--approve-plan", run["hash"])["status"] == "done"
     assert cli("approve", run["id"], run["hash"], *PY, "--go")[0] == 0
     assert cli("approve", run["id"], run["hash"])[0] == 4
-    assert (intake / "notes.txt").read_text() == "hello\n" * 2
+    assert (cli.folder / "notes.txt").read_text() == "hello\n" * 2
 
 
-def test_a_rejected_plan_never_runs(cli: Cli, write: Write, intake: Path) -> None:
-    cli("run", write(NOTE), *PY)
+def test_a_rejected_plan_never_runs(cli: Cli) -> None:
+    cli("run", cli.write(NOTE), *PY)
     assert cli("reject last")[0] == 0
     assert run_json(cli)["status"] == "cancelled"
     cli("go last", *PY, code=4, err="plansmith runs retry")
-    assert not (intake / "notes.txt").exists()
+    assert not (cli.folder / "notes.txt").exists()
 
 
-def test_the_settings_may_review_every_plan_and_a_flag_frees_what_only_reads(
-    cli: Cli, write: Write, intake: Path
-) -> None:
-    (intake / "plansmith.toml").write_text('[review]\nask = "always"\n', encoding="utf-8")
+def test_the_settings_may_review_every_plan_and_a_flag_frees_what_only_reads(cli: Cli) -> None:
+    (cli.folder / "plansmith.toml").write_text('[review]\nask = "always"\n', encoding="utf-8")
     cli("trust --yes", cli.json("trust", code=5)["hash"])
-    assert cli("run", write(LOOK), *PY)[0] == 5
-    assert cli("run", write(LOOK), *PY, "--yes-read-only")[0] == 0
-    assert cli("run", write(NOTE), *PY, "--yes-read-only")[0] == 5
+    assert cli("run", cli.write(LOOK), *PY)[0] == 5
+    assert cli("run", cli.write(LOOK), *PY, "--yes-read-only")[0] == 0
+    assert cli("run", cli.write(NOTE), *PY, "--yes-read-only")[0] == 5
 
 
-def test_a_question_waits_and_its_answer_goes_on(cli: Cli, write: Write) -> None:
+def test_a_question_waits_and_its_answer_goes_on(cli: Cli) -> None:
     use = {"id": "u", "tool": "look", "inputs": {"name": "{{q}}"}}
-    err = cli("run", write(ASK, use), *PY, code=5, err=("Which colour?", "│ 2. blue")).err
+    err = cli("run", cli.write(ASK, use), *PY, code=5, err=("Which colour?", "│ 2. blue")).err
     run = run_json(cli)
     assert f"plansmith answer {run['id']} q ANSWER" in err
     assert cli("answer last")[0] == 5
@@ -131,18 +129,18 @@ def test_a_question_waits_and_its_answer_goes_on(cli: Cli, write: Write) -> None
     assert cli("answer last red")[0] == 4
 
 
-def test_of_two_questions_both_are_shown_until_one_is_named(cli: Cli, write: Write) -> None:
-    cli("run", write(ASK, ASK | {"id": "r"}), *PY)
+def test_of_two_questions_both_are_shown_until_one_is_named(cli: Cli) -> None:
+    cli("run", cli.write(ASK, ASK | {"id": "r"}), *PY)
     cli("answer last red", code=5, err=("in its step q (q)", "in its step r (r)"))
     assert cli("answer last r red")[0] == 0
     assert cli("answer last blue --go")[0] == 0
 
 
-def test_every_run_that_was_under_way_is_taken_up_at_once(cli: Cli, write: Write) -> None:
+def test_every_run_that_was_under_way_is_taken_up_at_once(cli: Cli) -> None:
     for _ in range(2):
-        cli("run", write(ASK), *PY)
+        cli("run", cli.write(ASK), *PY)
         assert cli("answer last red")[0] == 0
-    cli("run", write(NOTE), *PY)
+    cli("run", cli.write(NOTE), *PY)
     assert [run["status"] for run in cli.json("go --all", *PY)] == ["done", "done"]
     assert run_json(cli)["status"] == "reviewing"
     cli("go", *PY, code=5, err="hello")  # the newest that waits
@@ -150,8 +148,8 @@ def test_every_run_that_was_under_way_is_taken_up_at_once(cli: Cli, write: Write
     cli("go", *PY, code=0, err="no run of this folder waits for you")
 
 
-def test_a_used_up_budget_exits_with_6_and_an_answer_goes_on(cli: Cli, write: Write) -> None:
-    plan = write(LOOK, LOOK | {"id": "b", "after": ["a"]})
+def test_a_used_up_budget_exits_with_6_and_an_answer_goes_on(cli: Cli) -> None:
+    plan = cli.write(LOOK, LOOK | {"id": "b", "after": ["a"]})
     cli("run", plan, *PY, "--budget", "steps=1", code=6, err="1 calls")
     assert cli("answer last go_on", *PY, "--go")[0] == 0
     cli("run", plan, *PY, "--budget", "steps=1")
@@ -159,14 +157,14 @@ def test_a_used_up_budget_exits_with_6_and_an_answer_goes_on(cli: Cli, write: Wr
     assert run_json(cli)["status"] == "cancelled"
 
 
-def test_pause_cancel_and_undo_from_outside(cli: Cli, write: Write, intake: Path) -> None:
-    cli("run", write(NOTE), *PY)
+def test_pause_cancel_and_undo_from_outside(cli: Cli) -> None:
+    cli("run", cli.write(NOTE), *PY)
     assert cli("runs pause last --reason lunch")[0] == 0
     assert run_json(cli)["reason"] == "lunch"
     cli("run last", *PY, code=2, err="plansmith go")
     assert cli("go last", *PY)[0] == 5
     edited = {"goal": "test", "steps": [NOTE | {"inputs": {"text": "other"}}]}
-    (intake / "edited.json").write_text(json.dumps(edited), encoding="utf-8")
+    (cli.folder / "edited.json").write_text(json.dumps(edited), encoding="utf-8")
     changed = '~ n inputs.text: "hello" -> "other"'
     cli("runs edit last --file edited.json", *PY, code=0, err=changed)
     cli("runs undo last", *PY, err='~ n inputs.text: "other" -> "hello"')
@@ -178,15 +176,15 @@ def test_pause_cancel_and_undo_from_outside(cli: Cli, write: Write, intake: Path
 
 
 def test_the_editor_is_used_and_nothing_written_in_it_is_lost(
-    cli: Cli, write: Write, intake: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("VISUAL", raising=False)
-    monkeypatch.setenv("TMPDIR", str(intake))
-    cli("run", write(NOTE), *PY)
+    monkeypatch.setenv("TMPDIR", str(cli.folder))
+    cli("run", cli.write(NOTE), *PY)
     monkeypatch.setenv("EDITOR", "sed -i s/hello/goodbye/")
     assert cli("runs edit last", *PY)[0] == 0
     assert run_json(cli)["plan"]["steps"][0]["inputs"] == {"text": "goodbye"}
-    assert not list(Path(intake).glob("plansmith-*.yaml"))
+    assert not list(Path(cli.folder).glob("plansmith-*.yaml"))
     monkeypatch.setenv("EDITOR", "true")
     assert "nothing was changed" in cli("runs edit last", *PY)[2]
     monkeypatch.setenv("EDITOR", "sed -i s/note/nowt/")
@@ -198,8 +196,8 @@ def test_the_editor_is_used_and_nothing_written_in_it_is_lost(
     cli("runs edit last", *PY, code=2, err="set EDITOR")
 
 
-def test_a_retry_repeats_only_what_it_has_to(cli: Cli, write: Write) -> None:
-    cli("run", write(LOOK, {"id": "b", "tool": "look", "inputs": {"name": "{{a.name}}"}}), *PY)
+def test_a_retry_repeats_only_what_it_has_to(cli: Cli) -> None:
+    cli("run", cli.write(LOOK, {"id": "b", "tool": "look", "inputs": {"name": "{{a.name}}"}}), *PY)
     cli("runs retry last", *PY, code=4, err=("every step is done", "plansmith runs rerun"))
     kept = ("1 of 2 steps are done", "will not run again", "▶ b running")
     err = cli("runs retry last --from b", *PY, code=0, err=kept).err
@@ -207,20 +205,18 @@ def test_a_retry_repeats_only_what_it_has_to(cli: Cli, write: Write) -> None:
     assert cli("runs retry last", *PY, "--from", "nobody")[0] == 4
 
 
-def test_a_rerun_runs_everything_again_and_asks_again(cli: Cli, write: Write, intake: Path) -> None:
-    cli("run", write(LOOK, NOTE), *PY)
+def test_a_rerun_runs_everything_again_and_asks_again(cli: Cli) -> None:
+    cli("run", cli.write(LOOK, NOTE), *PY)
     run = run_json(cli)
     cli("approve last", run["hash"], *PY, "--go")
-    assert (intake / "notes.txt").read_text() == "hello\n"
+    assert (cli.folder / "notes.txt").read_text() == "hello\n"
     cli("runs rerun last", *PY, code=5, err="was done in run")
-    assert (intake / "notes.txt").read_text() == "hello\n"
+    assert (cli.folder / "notes.txt").read_text() == "hello\n"
     cli("runs rerun", run["id"], *PY, "--approve-plan", run["hash"], code=0, err="▶ a running")
-    assert (intake / "notes.txt").read_text() == "hello\n" * 2
+    assert (cli.folder / "notes.txt").read_text() == "hello\n" * 2
 
 
-def test_a_request_that_nothing_here_can_do_is_a_failure_that_offers_another_try(
-    cli: Cli, intake: Path
-) -> None:
+def test_a_request_that_nothing_here_can_do_is_a_failure_that_offers_another_try(cli: Cli) -> None:
     words = ["ask", "Sing me a song about rivers", "--model", "rules"]
     _, out, err = cli(*words, "--json", code=3)
     result = json.loads(out)
@@ -232,11 +228,11 @@ def test_a_request_that_nothing_here_can_do_is_a_failure_that_offers_another_try
     again = result["next"][0].split()[1:]
     second = cli.json(*again, code=3)
     assert (second["id"] != result["id"], second["request"]) == (True, result["request"])
-    assert not list(intake.glob("*.txt"))
+    assert not list(cli.folder.glob("*.txt"))
 
 
-def test_events_are_lines_of_json(cli: Cli, write: Write) -> None:
-    out = cli("run", write(LOOK), *PY, "--jsonl", code=0).out
+def test_events_are_lines_of_json(cli: Cli) -> None:
+    out = cli("run", cli.write(LOOK), *PY, "--jsonl", code=0).out
     events = [json.loads(line) for line in out.splitlines()]
     assert [each["number"] for each in events] == list(range(1, len(events) + 1))
     assert events[0]["body"]["type"] == "run_created"
@@ -245,29 +241,25 @@ def test_events_are_lines_of_json(cli: Cli, write: Write) -> None:
     assert (code, again) == (0, out)
 
 
-def test_an_approval_by_who_does_not_know_the_tools_says_what_it_does_not_cover(
-    cli: Cli, write: Write
-) -> None:
-    cli("run", write(NOTE), *PY)
+def test_an_approval_by_who_does_not_know_the_tools_says_what_it_does_not_cover(cli: Cli) -> None:
+    cli("run", cli.write(NOTE), *PY)
     uncovered = ("does not cover how these tools are defined", "not known here: note")
     cli("approve last", run_json(cli)["hash"], code=0, err=uncovered)
-    cli("run", write(NOTE), *PY)
+    cli("run", cli.write(NOTE), *PY)
     assert "does not cover" not in cli("approve last", run_json(cli)["hash"], *PY, code=0).err
 
 
-def test_an_approval_that_cannot_be_followed_by_its_run_is_not_recorded(
-    cli: Cli, write: Write
-) -> None:
-    cli("run", write(NOTE), *PY)
+def test_an_approval_that_cannot_be_followed_by_its_run_is_not_recorded(cli: Cli) -> None:
+    cli("run", cli.write(NOTE), *PY)
     cli("approve last", run_json(cli)["hash"], "--go", code=2, err=("note", "--tools"))
     assert (run_json(cli)["status"], run_json(cli)["approved"]) == ("reviewing", "")
 
 
-def test_runs_are_listed_by_status_with_ids_that_can_be_typed(cli: Cli, write: Write) -> None:
+def test_runs_are_listed_by_status_with_ids_that_can_be_typed(cli: Cli) -> None:
     assert "there are no runs" in cli("runs")[2]
     assert cli("show last")[0] == 2
-    cli("run", write(LOOK, goal="first"), *PY)
-    cli("run", write(NOTE, goal="second"), *PY)
+    cli("run", cli.write(LOOK, goal="first"), *PY)
+    cli("run", cli.write(NOTE, goal="second"), *PY)
     out = cli("runs", code=0).out
     [first, second] = out.splitlines()
     assert ("done" in first, "reviewing" in second) == (True, True)
@@ -282,10 +274,8 @@ def test_runs_are_listed_by_status_with_ids_that_can_be_typed(cli: Cli, write: W
     cli("runs --limit 0", code=2, err="0 is not 1 or more")
 
 
-def test_a_journal_is_verified_and_an_altered_one_is_found(
-    cli: Cli, write: Write, tmp_path: Path
-) -> None:
-    cli("run", write(LOOK), *PY)
+def test_a_journal_is_verified_and_an_altered_one_is_found(cli: Cli, tmp_path: Path) -> None:
+    cli("run", cli.write(LOOK), *PY)
     assert "none altered" in cli("store verify")[1]
     assert cli("store verify --all --json")[0] == 0
     assert cli("store doctor")[0] == 0
@@ -299,10 +289,8 @@ def test_a_journal_is_verified_and_an_altered_one_is_found(
     assert cli("store doctor --json")[0] == 1
 
 
-def test_the_list_of_runs_runs_no_file_of_tools_that_the_settings_name(
-    cli: Cli, intake: Path
-) -> None:
-    config = intake.parent / ".config" / "plansmith" / "config.toml"
+def test_the_list_of_runs_runs_no_file_of_tools_that_the_settings_name(cli: Cli) -> None:
+    config = cli.folder.parent / ".config" / "plansmith" / "config.toml"
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text('tools = ["mine.py"]', encoding="utf-8")
     config.with_name("mine.py").write_text("raise ValueError('was run')", encoding="utf-8")
@@ -312,10 +300,10 @@ def test_the_list_of_runs_runs_no_file_of_tools_that_the_settings_name(
     cli("runs", code=2, err="widht")
 
 
-def test_text_from_tools_reaches_the_terminal_harmless(cli: Cli, write: Write) -> None:
+def test_text_from_tools_reaches_the_terminal_harmless(cli: Cli) -> None:
     nasty = LOOK | {"inputs": {"name": "\x1b[31mred\x9b2J\u202e"}}
     for words in (["--json"], []):
-        _, out, err = cli("run", write(nasty), *PY, *words, code=0)
+        _, out, err = cli("run", cli.write(nasty), *PY, *words, code=0)
         assert not {"\x1b", "\x9b", "\u202e"} & set(out + err)
     assert run_json(cli)["steps"]["a"]["result"] == {"name": "\x1b[31mred\x9b2J\u202e"}
 
@@ -355,14 +343,14 @@ async def spoil(run: str) -> None:
 
 
 @pytest.mark.parametrize("name", JSON_OF)
-def test_the_json_of_every_command_parses(name: str, cli: Cli, write: Write) -> None:
+def test_the_json_of_every_command_parses(name: str, cli: Cli) -> None:
     steps = [ASK] if name == "answer" else [NOTE]
-    cli("run", write(*steps), *PY)
+    cli("run", cli.write(*steps), *PY)
     run = run_json(cli)
     if name in ("runs retry", "runs rerun"):
         cli("reject last")
     if name == "runs undo":
-        cli("runs edit last", *PY, "--file", write(LOOK, name="other.json"))
+        cli("runs edit last", *PY, "--file", cli.write(LOOK, name="other.json"))
     if name == "store repair":
         asyncio.run(spoil(run["id"]))
     words = [run["hash"] if word == "HASH" else word for word in JSON_OF[name]]

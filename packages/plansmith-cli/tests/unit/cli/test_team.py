@@ -115,15 +115,13 @@ def test_a_question_about_the_request_is_answered_for_the_same_team(cli: Cli) ->
     cli("go last --team research --docs library", code=0, out="opened in 1932")
 
 
-def test_data_asks_before_it_draws_and_goes_on_with_the_command_it_names(
-    cli: Cli, intake: Path
-) -> None:
+def test_data_asks_before_it_draws_and_goes_on_with_the_command_it_names(cli: Cli) -> None:
     words = ("team", "data", "Customers by city?", "--db", "sqlite:///shop.db", "--no-input")
     err = cli(*words, code=5).err
-    assert not (intake / "customers.svg").exists()
+    assert not (cli.folder / "customers.svg").exists()
     err = cli(*named(err, "approve"), code=0).err
     cli(*named(err, "go"), code=0, out=("customers.svg", "GROUP BY city"))
-    assert (intake / "customers.svg").is_file()
+    assert (cli.folder / "customers.svg").is_file()
 
 
 def test_resume_and_retry_and_report_and_rerun_know_the_team(
@@ -138,7 +136,7 @@ def test_resume_and_retry_and_report_and_rerun_know_the_team(
 
 
 def test_the_run_of_a_team_that_was_killed_is_resumed_beside_an_ordinary_one(
-    cli: Cli, intake: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Killed(BaseException):
         """The process ends here."""
@@ -147,7 +145,7 @@ def test_the_run_of_a_team_that_was_killed_is_resumed_beside_an_ordinary_one(
         raise Killed
 
     plain = {"goal": "Look", "steps": [{"id": "a", "tool": "look", "inputs": {"name": "x"}}]}
-    (intake / "plan.json").write_text(json.dumps(plain), encoding="utf-8")
+    (cli.folder / "plan.json").write_text(json.dumps(plain), encoding="utf-8")
     with monkeypatch.context() as patch:
         patch.setattr(RunningCalls, "launch", die)
         with pytest.raises(Killed):
@@ -162,12 +160,12 @@ def test_the_run_of_a_team_that_was_killed_is_resumed_beside_an_ordinary_one(
 
 
 def test_a_team_that_cannot_be_made_again_says_what_to_do_and_its_run_can_be_seen_and_stopped(
-    cli: Cli, intake: Path
+    cli: Cli,
 ) -> None:
     words = ("team", "data", "Customers by city?", "--db", "sqlite:///shop.db", "--no-input")
     _, _, err = cli(*words)
     _, run, digest, *_ = named(err, "approve")
-    (intake / "shop.db").rename(intake / "moved.db")
+    (cli.folder / "shop.db").rename(cli.folder / "moved.db")
     gone = ("there is no database shop.db", f"plansmith go {run} --team data --db URL")
     cli("approve", run, digest, code=4, err=gone)
     cli("show", run, code=0, out=run, err="there is no database")
@@ -189,14 +187,14 @@ async def _events(store: str, run: str) -> str:
         "postgresql://ada@127.0.0.1:1/shop?pass%77ord=s3cret&sslpassword=s3cret",
     ],
 )
-def test_the_password_of_a_database_is_in_no_journal(cli: Cli, intake: Path, url: str) -> None:
+def test_the_password_of_a_database_is_in_no_journal(cli: Cli, url: str) -> None:
     cli("team data", "Customers by city?", "--db", url, "--no-input")
     run = cli.json("runs")[0]["id"]
-    events = asyncio.run(_events(f"sqlite:///{intake.parent / 'store' / 'runs.db'}", run))
+    events = asyncio.run(_events(f"sqlite:///{cli.folder.parent / 'store' / 'runs.db'}", run))
     assert "ada@127.0.0.1" in events
     assert "s3cret" not in events
     cli("go", run, err="the password of postgresql://ada@127.0.0.1:1/shop is not stored in runs")
-    own = intake.parent / ".config" / "plansmith" / "config.toml"
+    own = cli.folder.parent / ".config" / "plansmith" / "config.toml"
     own.parent.mkdir(parents=True)
     own.write_text(f'[builtin.databases]\nshop = "{url}"\n', encoding="utf-8")
     assert "is not stored in runs" not in cli("go", run)[2]

@@ -69,18 +69,18 @@ def test_tools_are_listed_searched_shown_and_called(cli: Cli) -> None:
     assert cli("tools call calculator.compute", '{"x": 1}')[0] == 3
 
 
-def test_a_tool_that_writes_is_reviewed_also_when_called_alone(cli: Cli, intake: Path) -> None:
+def test_a_tool_that_writes_is_reviewed_also_when_called_alone(cli: Cli) -> None:
     inputs = json.dumps({"path": "a.txt", "text": "hello"})
     err = cli("tools call files.write", inputs, "--no-input", code=5).err
-    assert not (intake / "a.txt").exists()
+    assert not (cli.folder / "a.txt").exists()
     assert "approve" in err
 
 
-def test_a_server_is_shown_whole_and_approved_before_it_starts(cli: Cli, intake: Path) -> None:
-    (intake / "server.py").write_text(SERVER, encoding="utf-8")
+def test_a_server_is_shown_whole_and_approved_before_it_starts(cli: Cli) -> None:
+    (cli.folder / "server.py").write_text(SERVER, encoding="utf-8")
     config = {"mcpServers": {"odd": {"command": sys.executable, "args": ["server.py"]}}}
-    (intake / "mcp.json").write_text(json.dumps(config), encoding="utf-8")
-    (intake / "plansmith.toml").write_text('[mcp]\nfiles = ["mcp.json"]\n', encoding="utf-8")
+    (cli.folder / "mcp.json").write_text(json.dumps(config), encoding="utf-8")
+    (cli.folder / "plansmith.toml").write_text('[mcp]\nfiles = ["mcp.json"]\n', encoding="utf-8")
     assert cli("tools approve")[0] == 2  # a stranger's servers are not even offered
     trusted = cli.json("trust", code=5)["hash"]
     assert cli("trust --yes", trusted)[0] == 0
