@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.commands import Told
+from tests.commands import Cli, Told
 from tests.flow.plans import answered, approve, approved, plan
-from tests.unit.cli.conftest import Cli
 from tests.unit.server.house import serving, tool_step
 
 from plansmith import Plan, RunStatus, ToolSpec, tool

@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.conftest import Cli
+from tests.commands import Cli
 
 from plansmith.errors import Misconfigured
 from plansmith_cli.config import Settings

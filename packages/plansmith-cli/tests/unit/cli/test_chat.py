@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.conftest import Cli
+from tests.commands import Cli
 from tests.unit.cli.travel_model import TOOLS, Travel
 
 from plansmith.plan.sentence import in_language

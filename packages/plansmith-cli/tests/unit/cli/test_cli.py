@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.conftest import Cli
+from tests.commands import Cli
 
 from plansmith import plugins, read_plan
 from plansmith.errors import PlanInvalid
@@ -19,9 +19,7 @@ from plansmith.text import HAN
 from plansmith_cli.command_table import COMMANDS, DAILY, MORE
 from plansmith_cli.commands import plans
 from plansmith_cli.commands.help import problem_help
-from plansmith_cli.main import main
 
-Capture = pytest.CaptureFixture[str]
 PLAN: dict[str, Any] = {
     "goal": "Compare",
     "steps": [
@@ -45,39 +43,31 @@ def put(tmp_path: Path) -> Callable[[str, Any], str]:
 Put = Callable[[str, Any], str]
 
 
-def test_a_plan_is_shown_and_converted_and_means_the_same(put: Put, capsys: Capture) -> None:
+def test_a_plan_is_shown_and_converted_and_means_the_same(put: Put, cli: Cli) -> None:
     path = put("plan.json", PLAN)
-    assert main(["show", path]) == 0
-    assert 'city = "Oslo"' in capsys.readouterr().out
-    assert main(["convert", path, "--to", "yaml"]) == 0
-    yaml = put("plan.yaml", capsys.readouterr().out)
-    assert main(["show", yaml, "--json"]) == 0
-    again = put("again.json", capsys.readouterr().out)
-    assert main(["diff", path, again]) == 0
-    assert capsys.readouterr().out == "the plans are equal\n"
+    cli("show", path, code=0, out='city = "Oslo"')
+    yaml = put("plan.yaml", cli("convert", path, "--to", "yaml", code=0).out)
+    again = put("again.json", cli("show", yaml, "--json", code=0).out)
+    assert cli("diff", path, again)[:2] == (0, "the plans are equal\n")
     titled = {**PLAN, "steps": [PLAN["steps"][0] | {"title": "T"}, PLAN["steps"][1]]}
-    assert main(["diff", path, put("b.json", titled)]) == 0
-    assert capsys.readouterr().out == '~ a title: + "T"\nboth would run the same\n'
+    different = '~ a title: + "T"\nboth would run the same\n'
+    assert cli("diff", path, put("b.json", titled))[:2] == (0, different)
 
 
-def test_a_good_plan_checks_with_0_and_a_bad_one_with_3(put: Put, capsys: Capture) -> None:
+def test_a_good_plan_checks_with_0_and_a_bad_one_with_3(put: Put, cli: Cli) -> None:
     plan = put("plan.json", PLAN)
     tools = put("tools.json", {"weather": {"description": "d", "input_schema": {}}})
-    assert main(["check", plan, "--tools", tools]) == 0
-    assert capsys.readouterr().out == f"no problems (checked against {tools})\n"
-    assert main(["check", plan, "--tools", put("none.json", {})]) == 3
-    assert "PS101" in capsys.readouterr().out
-    assert main(["check", put("broken.json", "{"), "--json"]) == 3
-    result = json.loads(capsys.readouterr().out)
+    good = f"no problems (checked against {tools})\n"
+    assert cli("check", plan, "--tools", tools)[:2] == (0, good)
+    cli("check", plan, "--tools", put("none.json", {}), code=3, out="PS101")
+    result = cli.json("check", put("broken.json", "{"), code=3)
     assert (result["ok"], result["hash"], result["problems"][0]["code"]) == (False, None, "PS002")
 
 
 @pytest.mark.parametrize("typed", ["PS406", "ps406", "406"])
-def test_a_code_is_explained_with_what_to_do_and_an_example(typed: str, capsys: Capture) -> None:
-    assert main(["help", typed]) == 0
-    text = capsys.readouterr().out
+def test_a_code_is_explained_with_what_to_do_and_an_example(typed: str, cli: Cli) -> None:
+    text = cli("help", typed, code=0, out="    - {id: a, agent: researcher, task: find out}").out
     assert "put an ask step before it" in " ".join(text.split())
-    assert "    - {id: a, agent: researcher, task: find out}" in text
 
 
 def test_every_code_is_explained_as_the_page_of_problem_codes_does() -> None:
@@ -102,37 +92,24 @@ def test_a_reader_that_leaves_early_is_no_error(put: Put) -> None:
     assert done.stderr == ""
 
 
-def test_prompts_are_listed_shown_and_exported_to_be_changed(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["config", "prompts", "list", "--json"]) == 0
-    names = [row["name"] for row in json.loads(capsys.readouterr().out)]
-    assert main(["config", "prompts", "export", "mine"]) == 0
-    assert sorted(path.stem for path in (tmp_path / "mine").iterdir()) == names
-    assert main(["config", "prompts", "export", "mine"]) == 2
-    (tmp_path / "mine" / "draft.md").write_text("mine alone\n", encoding="utf-8")
-    (tmp_path / "plansmith.toml").write_text('[planner]\nprompts = "mine"\n', encoding="utf-8")
-    capsys.readouterr()
-    assert main(["trust", "--json"]) == 5
-    assert main(["trust", "--yes", json.loads(capsys.readouterr().out)["hash"]]) == 0
-    assert main(["config", "prompts", "show", "draft"]) == 0
-    assert capsys.readouterr().out == "mine alone\n"
-    assert main(["config", "prompts", "list"]) == 0
-    assert re.search(r"^draft +yours$", capsys.readouterr().out, re.MULTILINE)
-    assert main(["config", "prompts", "show", "nope"]) == 2
+def test_prompts_are_listed_shown_and_exported_to_be_changed(cli: Cli) -> None:
+    names = [row["name"] for row in cli.json("config prompts list")]
+    mine = cli.folder / "mine"
+    cli("config prompts export mine", code=0)
+    assert sorted(path.stem for path in mine.iterdir()) == names
+    cli("config prompts export mine", code=2)
+    (mine / "draft.md").write_text("mine alone\n", encoding="utf-8")
+    (cli.folder / "plansmith.toml").write_text('[planner]\nprompts = "mine"\n', encoding="utf-8")
+    cli("trust --yes", cli.json("trust", code=5)["hash"], code=0)
+    assert cli("config prompts show draft")[:2] == (0, "mine alone\n")
+    assert re.search(r"^draft +yours$", cli("config prompts list", code=0).out, re.MULTILINE)
+    cli("config prompts show nope", code=2)
 
 
-def test_a_failure_that_names_hostile_text_does_not_steer_the_terminal(
-    put: Put, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    steps = [{"id": "a", "tool": "no\x1b[31m\u202esuch"}]
-    plan = put("plan.json", {"goal": "g", "steps": steps})
-    assert main(["run", plan, "--store", "memory", "--no-input"]) != 0
-    text = capsys.readouterr().err
-    assert "no\\u001b[31m\\u202esuch" in text
-    assert "\x1b" not in text
+def test_a_failure_that_names_hostile_text_does_not_steer_the_terminal(cli: Cli) -> None:
+    plan = cli.write({"id": "a", "tool": "no\x1b[31m\u202esuch"})
+    told = cli("run", plan, "--no-input", err="no\\u001b[31m\\u202esuch")
+    assert (told.code != 0, "\x1b" in told.err) == (True, False)
 
 
 # Options, hashes and what is missing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.conftest import Cli
+from tests.commands import Cli
 
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
 SAYS = {"id": "answer", "say": "It is {{a.name}}"}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests import forked
-from tests.unit.cli.conftest import Cli
+from tests.commands import Cli
 
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
 NASTY = 'a"b\'c\\ """ \'\'\' {x} %s \n#!\u202e\u2028 {{"{{"}} 查天气 🜁'

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from tests import forked
+from tests.commands import Cli
 from tests.unit.adapters.models.little_servers import OLLAMA, serving
-from tests.unit.cli.conftest import Cli
 
 from plansmith.text import HAN
 from plansmith_desk.model.files import DEFAULT

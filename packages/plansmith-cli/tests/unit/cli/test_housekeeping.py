@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests import forked
-from tests.unit.cli.conftest import Cli
+from tests.commands import Cli
 
 from plansmith import Plan, Plansmith, tool
 from plansmith.store.sqlite import SqliteStore

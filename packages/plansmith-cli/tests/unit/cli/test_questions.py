@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.cli.conftest import Cli
+from tests.commands import Cli
 
 from plansmith import QuestionAsked
 from plansmith_cli.keyboard import read_choice

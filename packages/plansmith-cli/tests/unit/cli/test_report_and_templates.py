@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.unit.cli.conftest import Cli
+from tests.commands import Cli
 
 PY = ("--tools", "tools.py")
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "Oslo"}}

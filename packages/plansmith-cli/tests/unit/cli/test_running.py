@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.conftest import Cli
+from tests.commands import Cli
 
 from plansmith import Effect, RunStatus
 from plansmith.app import Plansmith

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.unit.cli.conftest import Cli
+from tests.commands import Cli
 
 from plansmith import Plan
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.conftest import Cli
+from tests.commands import Cli
 
 from plansmith.engine.progress import RunningCalls
 from plansmith.store.urls import open_store

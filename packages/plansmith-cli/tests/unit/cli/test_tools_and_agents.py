@@ -9,7 +9,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from tests.unit.cli.conftest import Cli
+from tests.commands import Cli
 
 # By hand: the command starts it five times, and a server of the library takes a second each time.
 SERVER = """

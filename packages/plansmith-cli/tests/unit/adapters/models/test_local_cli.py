@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.commands import Cli
 from tests.unit.adapters.models.local_weights import small_weights
-from tests.unit.cli.conftest import Cli
 
 from plansmith_desk.model.files import DEFAULT, KNOWN
 
