@@ -24,13 +24,13 @@ class Command(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A row of the table: a command of up to three words; without a place, only of verbs."""
+    """A row of the table: where a command of up to three words is, and what it does."""
 
     place: str
     summary: str
 
 
-# Its name, where it is and what it does; without a place, there are only its verbs.
+# The name of each command, where it is and what it does.
 _ROWS: Final = """\
 ask  ask:ASK  plan a request, run the plan, print the report
 chat  chat:COMMAND  talk: requests that know what came before
@@ -83,7 +83,7 @@ schedule remove  schedule:REMOVE  remove a schedule
 schedule history  schedule:HISTORY  list its past fires, newest first
 schedule next  schedule:NEXT  print the next fires of a schedule, or of times you give
 schedule keep  schedule:KEEP  fire what is due, until you stop it
-team  -  give a request to a team of agents
+team  help:VERBS  give a request to a team of agents
 team research  team:RESEARCH  have a team research a question
 team data  team:DATA  have a team query a database
 tools  tools:LIST  list, search, show, approve or call tools
@@ -124,7 +124,7 @@ tenants  tokens:TENANTS  create and remove the tenants of a server
 tenants create  tokens:CREATE_TENANT  create a tenant: a store, a folder and settings
 tenants list  tokens:TENANTS  list tenants, their folders and stores
 tenants remove  tokens:REMOVE_TENANT  revoke its tokens and set its folder aside; its store is kept
-store  -  look after the store that keeps the runs
+store  help:VERBS  look after the store that keeps the runs
 store doctor  store:DOCTOR  check the store, the model and the sandbox
 store verify  store:VERIFY  check that a run's journal is unaltered
 store repair  decide:REPAIR  repair a damaged run
@@ -139,7 +139,7 @@ help  help:COMMAND  explain a command, or a problem code such as PS301
 completion  help:COMPLETION  print a script that completes commands in a shell
 """
 COMMANDS: Final = {
-    name: Entry(place.strip("-"), summary)
+    name: Entry(place, summary)
     for name, place, summary in (row.split("  ") for row in _ROWS.splitlines())
 }
 

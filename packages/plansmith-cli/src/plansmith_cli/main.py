@@ -46,9 +46,6 @@ _EXITS: Final = (
 )
 
 
-_VERBS_ONLY: Final = Command(lambda _: None, lambda _: Exit.USAGE)
-
-
 class Output:
     """Prints failures; with --json also as JSON, unless the command printed something itself."""
 
@@ -229,8 +226,7 @@ def load_command(name: str) -> Command:
         if name not in plugins.names("commands"):
             raise _unknown(name)
         return cast("Command", plugins.load("commands", name))
-    place = COMMANDS[name].place
-    return resolve_name(f"plansmith_cli.commands.{place}") if place else _VERBS_ONLY
+    return cast("Command", resolve_name(f"plansmith_cli.commands.{COMMANDS[name].place}"))
 
 
 def _unknown(name: str) -> PlansmithError:
@@ -251,8 +247,6 @@ def _run(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int | N
     parser = parser_of(name, command)
     if verbs(name) and own and not own[0].startswith("-") and not parser.takes_words:
         raise _unknown(f"{name} {own[0]}")
-    if command is _VERBS_ONLY and not own:
-        sys.stdout.write(parser.format_help())
     parser.set_defaults(within=within, command=name)
     args = parser.parse_args(own)
     use_language(vars(args).get("lang"), vars(args).get("request"))

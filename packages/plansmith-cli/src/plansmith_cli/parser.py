@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
@@ -121,7 +122,7 @@ def add_options(parser: argparse.ArgumentParser, text: str, **typed: Any) -> Non
     """
     rows = [row for row in text.split("\n") if row]
     add: Callable[..., argparse.Action] = parser.add_argument
-    for row, below in zip(rows, [*rows[1:], ""], strict=True):
+    for row, below in pairwise([*rows, ""]):
         if not row.startswith("|"):
             to = parser.add_mutually_exclusive_group() if below.startswith("|") else parser
             add = to.add_argument

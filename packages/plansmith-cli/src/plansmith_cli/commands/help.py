@@ -13,7 +13,7 @@ from typing import Final
 from plansmith import plugins
 from plansmith.plan.problem import CODES
 from plansmith.plan.sentence import Sentence
-from plansmith_cli.command_table import COMMANDS, verbs
+from plansmith_cli.command_table import COMMANDS, Exit, verbs
 from plansmith_cli.main import load_command, main, overview, parser_of, rows
 from plansmith_cli.parser import command, help_text, is_chinese
 from plansmith_cli.ui.output import own, own_text, print_lines, wrong
@@ -76,6 +76,15 @@ WHAT  a command; a problem code such as PS301; all for all commands, problems fo
     _main,
     what={"nargs": "*"},
 )
+
+
+def _verbs(args: argparse.Namespace) -> int:
+    """Tells the verbs of a noun that does nothing itself."""
+    parser_of(args.command, VERBS).print_help()
+    return Exit.USAGE
+
+
+VERBS = command("", _verbs)
 
 
 _TOP: Final = [name for name in COMMANDS if " " not in name]
