@@ -27,8 +27,11 @@ def draft(*steps: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {"goal": "pay alice", "steps": list(steps)} | fields
 
 
-def smith(model: ScriptedModel, *tools: FakeTool, **options: Any) -> tuple[Plansmith, FakeTools]:
+def smith(
+    *tools: FakeTool, model: ScriptedModel | None = None, **options: Any
+) -> tuple[Plansmith, FakeTools]:
     """A Plansmith with a search, a payment, a file to save, and a read that fails once."""
+    model = model or ScriptedModel()  # which fails if it is asked
     source = FakeTools(
         FakeTool("look", [lambda a: {"seen": dict(a), "items": ["alice"]}]),
         FakeTool("pay", effect=Effect.FINAL),
@@ -160,7 +163,7 @@ async def test_a_replan_that_goes_beyond_the_approval_is_asked_with_the_reason(
     scripted: Script, name: str
 ) -> None:
     first, second, words = REVISIONS[name]
-    app, tools = smith(scripted(first, second), templates={"transfer": transfer()})
+    app, tools = smith(model=scripted(first, second), templates={"transfer": transfer()})
     run = await approved(app)
     assert run.status is RunStatus.REVIEWING
     assert effects(tools) == []
@@ -176,7 +179,7 @@ async def test_a_replan_that_makes_a_made_call_again_under_another_name_is_asked
     first = draft(find, FAILS, step("p", "pay", inputs={"to": "{{find.seen}}"}))
     again = step("seek", inputs={"name": "alice"})
     second = draft(again, step("q", "pay", inputs={"to": "{{seek.seen}}"}), step("n"))
-    app, tools = smith(scripted(first, second))
+    app, tools = smith(model=scripted(first, second))
     run = await approved(app)
     # The payment itself went through beside the read that failed; only the rest is new.
     assert run.status is RunStatus.REVIEWING
@@ -192,7 +195,7 @@ async def test_what_has_not_happened_yet_may_get_another_name_unasked(scripted: 
     second = draft(
         step("b"), step("t", "slow"), step("r", "pay", inputs={"to": "{{b.seen}}", "for": "{{t}}"})
     )
-    app, tools = smith(scripted(first, second), slow)
+    app, tools = smith(slow, model=scripted(first, second))
     run = await approved(app)
     assert run.status is RunStatus.DONE
     assert effects(tools) == [{"to": {}, "for": {"ok": 1}}]
@@ -204,7 +207,7 @@ async def test_each_replan_is_compared_with_what_was_approved_last(scripted: Scr
     first = draft(step("a", "one"), step("r", inputs={"n": 1}, after=["a"]), pay)
     second = draft(step("b", "two"), step("r", inputs={"n": 1}, after=["b"]), pay)
     third = draft(step("r", inputs={"n": 2}), pay)
-    app, tools = smith(scripted(first, second, third), *reads)
+    app, tools = smith(*reads, model=scripted(first, second, third))
     run = await approved(app)
     assert run.status is RunStatus.REVIEWING
     assert run.plan is not None
@@ -218,9 +221,9 @@ async def test_each_replan_is_compared_with_what_was_approved_last(scripted: Scr
 async def test_a_review_of_a_replan_survives_a_restart_and_a_changed_policy(
     scripted: Script,
 ) -> None:
-    app, _ = smith(scripted(draft(FAILS), draft(PAY | {"after": []})))
+    app, _ = smith(model=scripted(draft(FAILS), draft(PAY | {"after": []})))
     run = await approved(app)
-    again, tools = smith(scripted(), store=app.store)
+    again, tools = smith(store=app.store)
     again.runs.intake.policy = again.runs.intake.policy.replace(never_for=("*",))
     await again.runs.resume_all()
     assert (await again.run(run.id)).status is RunStatus.REVIEWING
@@ -234,13 +237,13 @@ async def test_a_dropped_effect_ends_partly_done_with_it_as_the_first_line(
     scripted: Script,
 ) -> None:
     second = draft(step("n"), goal="look around")
-    app, tools = smith(scripted(draft(FAILS, SAVES, goal="save the report"), second))
+    app, tools = smith(model=scripted(draft(FAILS, SAVES, goal="save the report"), second))
     run = await approved(app)
     assert run.status is RunStatus.REVIEWING
     assert run.plan is not None
     assert run.plan.goal == "save the report"
     await approve(app, run)
-    again, _ = smith(scripted(), store=app.store)
+    again, _ = smith(store=app.store)
     run = await again.run(run.id)
     assert run.status is RunStatus.PARTLY_DONE
     assert effects(tools) == []
@@ -257,7 +260,7 @@ async def test_an_answered_question_need_not_be_asked_again_after_a_replan(
     slow = FakeTool("slow", [ToolFailed("no"), {"ok": 1}])
     first = draft(asked, step("s", "slow", after=["q"]), PAY | {"after": ["q", "s"]})
     second = draft(asked, step("t", "slow", inputs={}), PAY | {"after": ["t"]})
-    app, tools = smith(scripted(first, second), slow)
+    app, tools = smith(slow, model=scripted(first, second))
     run = await approved(app)
     [question] = run.questions
     run = await answered(app, run, question, "yes")
@@ -269,7 +272,7 @@ async def test_changes_that_a_model_makes_at_a_wish_ask_about_what_they_drop(
     scripted: Script,
 ) -> None:
     first = draft(step("a"), {"id": "q", "question": "Really?"}, SAVES | {"after": ["q"]})
-    app, tools = smith(scripted(first, draft(step("a"), step("b"))))
+    app, tools = smith(model=scripted(first, draft(step("a"), step("b"))))
     run = await approved(app)
     assert run.status is RunStatus.ASKING
     run = await app.request_changes(run.id, "look twice", by="ada")
@@ -414,7 +417,7 @@ async def test_the_same_call_written_out_is_known_to_have_been_made(scripted: Sc
         FAILS | {"after": ["p"]},
     )
     second = draft(step("again", "pay", inputs={"to": "alice"}), step("n"))
-    app, tools = smith(scripted(first, second))
+    app, tools = smith(model=scripted(first, second))
     run = await approved(app)
     assert run.status is RunStatus.REVIEWING
     assert 'pay(to="alice") was made already; this would make it again' in await reasons(app, run)
@@ -427,7 +430,7 @@ async def test_changes_keep_a_step_of_which_nobody_knows_whether_it_took_effect(
     pay = FakeTool("send", [OutcomeUnknown("the line went dead")], Effect.FINAL)
     first = draft(step("s", "send", inputs={"to": "alice"}), step("a"))
     second = draft(step("other", "send", inputs={"to": "alice"}))
-    app, tools = smith(scripted(first, second), pay)
+    app, tools = smith(pay, model=scripted(first, second))
     run = await approved(app)
     [question] = run.questions.values()
     assert question.kind == "unknown"
@@ -444,7 +447,7 @@ async def test_changes_keep_a_step_of_which_nobody_knows_whether_it_took_effect(
 async def test_a_dropped_effect_that_a_person_puts_back_is_no_longer_missed(
     scripted: Script,
 ) -> None:
-    app, tools = smith(scripted(draft(FAILS, SAVES), draft(step("n"))))
+    app, tools = smith(model=scripted(draft(FAILS, SAVES), draft(step("n"))))
     run = await approved(app, "save the report as report.md")
     await approve(app, run)
     restored = plan(step("n"), SAVES | {"after": []})
@@ -456,7 +459,7 @@ async def test_a_dropped_effect_that_a_person_puts_back_is_no_longer_missed(
 async def test_a_dropped_effect_is_still_missed_when_no_other_plan_is_found(
     scripted: Script,
 ) -> None:
-    app, tools = smith(scripted(draft(FAILS, SAVES), draft(step("n")), ModelRefused("no")))
+    app, tools = smith(model=scripted(draft(FAILS, SAVES), draft(step("n")), ModelRefused("no")))
     run = await approved(app)
     assert run.drops == ('save(path="report.md")',)
     run = await app.request_changes(run.id, "save it after all", by="ada")
