@@ -4,8 +4,9 @@ import inspect
 import json
 import os
 import re
-from argparse import PARSER, ArgumentParser
+from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from types import ModuleType
 from typing import Any, Final, NamedTuple, get_args
 
@@ -144,25 +145,20 @@ def _commands() -> str:
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = "88"  # as wide as a block on the site
     try:
-        for name in [each for word in words for each in (word, *verbs(word))]:
+        for name in chain.from_iterable(map(_with_verbs, words)):
             parser = parser_of(name, load_command(name))
             lines += ["", f"{'###' if ' ' in name else '##'} {name}", *_help_of(parser)]
-            for inner in _inner_commands(parser):
-                lines += ["", f"### {inner.prog.removeprefix('plansmith ')}", *_help_of(inner)]
     finally:
         os.environ.pop("COLUMNS") if before is None else os.environ.update(COLUMNS=before)
     return "\n".join(lines) + "\n"
 
 
+def _with_verbs(name: str) -> list[str]:
+    return [name, *chain.from_iterable(map(_with_verbs, verbs(name)))]
+
+
 def _help_of(parser: ArgumentParser) -> list[str]:
     return ["", "```text", parser.format_help().rstrip(), "```"]
-
-
-def _inner_commands(parser: ArgumentParser) -> Iterator[ArgumentParser]:
-    """Yields the parsers of commands within a command, such as `schedule add`; aliases once."""
-    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to list them
-        if action.nargs == PARSER and isinstance(action.choices, dict):
-            yield from dict.fromkeys(action.choices.values())
 
 
 def _settings() -> str:

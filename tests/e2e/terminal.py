@@ -164,6 +164,12 @@ class Terminal:
 
         return self._read_until(holds, wanted)
 
+    def reply(self, typed: str, *wanted: str, times: int = 1) -> str:
+        """Type a line once all of this is on the screen; give the screen as it was before."""
+        text = self.until(*wanted, times=times)
+        self.type(f"{typed}\n")
+        return text
+
     def read(self) -> None:
         """Read what the command prints next."""
         before = len(self.raw)

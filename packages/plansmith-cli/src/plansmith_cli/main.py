@@ -46,9 +46,6 @@ _EXITS: Final = (
 )
 
 
-_VERBS_ONLY: Final = Command(lambda _: None, lambda _: Exit.USAGE)
-
-
 class Output:
     """Prints failures; with --json also as JSON, unless the command printed something itself."""
 
@@ -204,9 +201,10 @@ def _run_guarded(arguments: Sequence[str], within: tenant_book.Tenant | None) ->
 
 
 def split(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Returns the command, which has one or two words, and its own arguments."""
-    two = " ".join(arguments[:2])
-    return (two, arguments[2:]) if two in COMMANDS else (arguments[0], arguments[1:])
+    """Returns the command, which has one to three words, and its own arguments."""
+    names = ((" ".join(arguments[:count]), count) for count in (3, 2))
+    name, count = next((each for each in names if each[0] in COMMANDS), (arguments[0], 1))
+    return name, arguments[count:]
 
 
 def parser_of(name: str, command: Command) -> Parser:
@@ -228,8 +226,7 @@ def load_command(name: str) -> Command:
         if name not in plugins.names("commands"):
             raise _unknown(name)
         return cast("Command", plugins.load("commands", name))
-    place = COMMANDS[name].place
-    return resolve_name(f"plansmith_cli.commands.{place}") if place else _VERBS_ONLY
+    return cast("Command", resolve_name(f"plansmith_cli.commands.{COMMANDS[name].place}"))
 
 
 def _unknown(name: str) -> PlansmithError:
@@ -250,10 +247,6 @@ def _run(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int | N
     parser = parser_of(name, command)
     if verbs(name) and own and not own[0].startswith("-") and not parser.takes_words:
         raise _unknown(f"{name} {own[0]}")
-    if command is _VERBS_ONLY and not own:
-        sys.stdout.write(parser.format_help())
-    if not own or (own[0].startswith("-") and own[0] not in ("-h", "--help")):
-        own = [*(parser.get_default("alone") or ()), *own]  # a noun alone lists
     parser.set_defaults(within=within, command=name)
     args = parser.parse_args(own)
     use_language(vars(args).get("lang"), vars(args).get("request"))

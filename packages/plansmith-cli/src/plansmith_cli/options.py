@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
+from plansmith.plan.data import Json, need_plain
 from plansmith.plan.sentence import Sentence
 from plansmith.text import visible
 from plansmith_cli.config import Settings, load_settings
 from plansmith_cli.parser import FOLDER
-from plansmith_cli.ui.output import own, own_text
+from plansmith_cli.ui.output import own, own_text, wrong
 from plansmith_cli.ui.terminal import say_fitted
 
 if TYPE_CHECKING:
@@ -156,6 +159,33 @@ def read_budget(text: str) -> dict[str, Any]:
             )
             raise Misconfigured(Sentence("'{part}' is not a limit", part=part), hint=hint) from None
     return found
+
+
+def read_pairs(given: Iterable[str]) -> dict[str, str]:
+    """Reads NAME=VALUE arguments; refuses a name that is given twice."""
+    pairs: dict[str, str] = {}
+    for each in given:
+        name, mark, value = each.partition("=")
+        if not mark or not name:
+            raise wrong("{text} is not NAME=VALUE", "such as city=Oslo", text=repr(each))
+        if name in pairs:
+            raise wrong("{name} is given twice", name=repr(name))
+        pairs[name] = value
+    return pairs
+
+
+def read_value(name: str, text: str) -> Json:
+    """Reads a value that is typed for a name: JSON where it is some, else text."""
+    value: Json = text
+    try:
+        with suppress(ValueError):
+            value = json.loads(text)
+        need_plain(value)
+    except RecursionError:
+        raise wrong("{name}: the value is nested too deeply", name=name) from None
+    except ValueError as error:
+        raise wrong("{place}: {error}", place=name, error=str(error)) from None
+    return value
 
 
 def read_time(text: str, zone: tzinfo) -> datetime:

@@ -12,8 +12,9 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules
@@ -121,7 +122,7 @@ def add_options(parser: argparse.ArgumentParser, text: str, **typed: Any) -> Non
     """
     rows = [row for row in text.split("\n") if row]
     add: Callable[..., argparse.Action] = parser.add_argument
-    for row, below in zip(rows, [*rows[1:], ""], strict=True):
+    for row, below in pairwise([*rows, ""]):
         if not row.startswith("|"):
             to = parser.add_mutually_exclusive_group() if below.startswith("|") else parser
             add = to.add_argument
@@ -150,36 +151,6 @@ def command(text: str, main: Callable[[argparse.Namespace], int | None], **typed
 
     def configure(parser: argparse.ArgumentParser) -> None:
         add_options(parser, text, **typed)
-
-    return Command(configure, main)
-
-
-class Verb(NamedTuple):
-    """A verb of a noun, such as `list` of `schedule`: what it does, its help and its options."""
-
-    work: Callable[[Any], Any]
-    summary: str
-    text: str = ""
-    typed: Mapping[str, Any] = {}
-
-
-def noun(
-    verbs: Mapping[str, Verb],
-    run: Callable[[argparse.Namespace, Callable[[Any], Any]], Any] = lambda args, work: work(args),
-) -> Command:
-    """Makes a command of verbs; `run` does the work of one, such as in a session."""
-
-    def configure(parser: argparse.ArgumentParser) -> None:
-        parser.set_defaults(alone=[each for each in verbs if each == "list"])
-        actions = parser.add_subparsers(dest="action", required=True, metavar="|".join(verbs))
-        for name, each in verbs.items():
-            made = actions.add_parser(name, help=each.summary)
-            add_options(made, each.text, **each.typed)
-            made.set_defaults(work=each.work)
-
-    def main(args: argparse.Namespace) -> int | None:
-        found: int | None = run(args, args.work)
-        return found
 
     return Command(configure, main)
 

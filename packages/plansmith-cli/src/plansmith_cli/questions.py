@@ -14,7 +14,7 @@ from plansmith import Plan, QuestionAsked, Refused, Run
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.provenance import allow_seen
 from plansmith.errors import StaleDecision
-from plansmith.plan.data import Json, content_hash, json_text, need_plain
+from plansmith.plan.data import Json, content_hash, json_text
 from plansmith.plan.ids import root_of
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.question_options import ALLOW
@@ -364,26 +364,6 @@ class Asked:
         run = await self.session.smith.get(self.run.id)
         names = [each.question for each in self.group if each.question in run.questions]
         return await ask_all(self.session, run, [run.questions[name] for name in names])
-
-
-def read_change(given: str) -> tuple[str, Json]:
-    """Reads NAME=VALUE; the value is JSON where it is some, else text; refuses what is no value."""
-    name, mark, text = given.partition("=")
-    name = name.strip()
-    if not mark or not name:
-        raise refused("'{given}' is not NAME=VALUE", "such as --set path=notes.md", given=given)
-    value: Json = text
-    try:
-        value = json.loads(text)
-    except RecursionError:
-        raise refused("{name}: the value is nested too deeply", name=name) from None
-    except ValueError:
-        pass
-    try:
-        need_plain(value)
-    except ValueError as error:
-        raise refused("{place}: {error}", place=name, error=str(error)) from None
-    return name, value
 
 
 async def ask_all(session: Session, run: Run, questions: Iterable[QuestionAsked]) -> bool:

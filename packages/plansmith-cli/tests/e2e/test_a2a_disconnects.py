@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 from tests import forked
+from tests.flow.plans import approve, plan
 from tests.needs import free_port
 from tests.servers.a2a_desk import Desk
 from tests.servers.a2a_wire import Wire
 
-from plansmith import Plan, RunStatus
+from plansmith import RunStatus
 from plansmith.app import Plansmith
 from plansmith.errors import InputNeeded, OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
@@ -38,18 +39,13 @@ SOON = {"lost_s": 0.5, "poll_s": 0.1}
 
 @contextlib.asynccontextmanager
 async def behind_a_wire(
-    binding: str = "JSONRPC", *, streaming: bool = True, **more: Any
-) -> AsyncIterator[tuple[Desk, Wire]]:
+    binding: str = "JSONRPC", *, streaming: bool = True, limits: Any = SOON, **settings: Any
+) -> AsyncIterator[tuple[Desk, Wire, A2AAgent]]:
     port = free_port()
     wire = Wire(port)
-    intake = Desk(binding=binding, streaming=streaming, port=port, public=wire.url, **more)
+    intake = Desk(binding=binding, streaming=streaming, port=port, public=wire.url)
     async with intake.serving(), wire.open():
-        yield intake, wire
-
-
-async def agent_of(wire: Wire, **settings: Any) -> A2AAgent:
-    settings.setdefault("limits", SOON)
-    return await connect("desk", wire.url, **settings)
+        yield intake, wire, await connect("desk", wire.url, limits=limits, **settings)
 
 
 def text_of(result: Json) -> Json:
@@ -65,8 +61,7 @@ def again(need: InputNeeded, answer: Json) -> Call:
 async def test_a_stream_that_is_cut_is_taken_up_again_and_the_work_is_done_once(
     binding: str,
 ) -> None:
-    async with behind_a_wire(binding) as (intake, wire):
-        agent = await agent_of(wire)
+    async with behind_a_wire(binding) as (intake, wire, agent):
         wire.cut = [b"holding x", b"holding x"]
         working = asyncio.create_task(agent.work("hold x", {}, Call(key="k")))
         await wire.happened.wait()
@@ -79,8 +74,8 @@ async def test_a_stream_that_is_cut_is_taken_up_again_and_the_work_is_done_once(
 async def test_a_lost_reply_to_the_first_message_is_found_by_its_context(
     binding: str, streaming: bool
 ) -> None:
-    async with behind_a_wire(binding, streaming=streaming) as (intake, wire):
-        agent = await agent_of(wire, limits={"lost_s": 20.0})
+    limits = {"lost_s": 20.0}
+    async with behind_a_wire(binding, streaming=streaming, limits=limits) as (intake, wire, agent):
         wire.swallow = [SENDS[binding, streaming]]
         assert text_of(await agent.work("echo x", {}, Call(key="k"))) == "x"
         assert wire.happened.is_set()
@@ -88,8 +83,7 @@ async def test_a_lost_reply_to_the_first_message_is_found_by_its_context(
 
 
 async def test_a_lost_reply_that_nobody_can_find_is_the_persons_to_decide() -> None:
-    async with behind_a_wire() as (intake, wire):
-        agent = await agent_of(wire)
+    async with behind_a_wire() as (intake, wire, agent):
         wire.swallow = [b"SendStreamingMessage"]
         with pytest.raises(InputNeeded) as caught:
             await agent.work("reply x", {}, Call(key="k"))
@@ -106,8 +100,7 @@ async def test_a_lost_reply_that_nobody_can_find_is_the_persons_to_decide() -> N
 
 
 async def test_a_lost_reply_of_an_agent_that_only_reads_is_worth_another_try() -> None:
-    async with behind_a_wire() as (_, wire):
-        agent = await agent_of(wire, effect="read")
+    async with behind_a_wire(effect="read") as (_, wire, agent):
         wire.swallow = [b"SendStreamingMessage"]
         with pytest.raises(OutcomeUnknown, match="the connection was lost") as caught:
             await agent.work("reply x", {}, Call(key="k"))
@@ -119,8 +112,7 @@ async def test_a_lost_reply_of_an_agent_that_only_reads_is_worth_another_try() -
 async def test_a_lost_reply_to_an_answer_does_not_give_it_twice(
     binding: str, streaming: bool
 ) -> None:
-    async with behind_a_wire(binding, streaming=streaming) as (intake, wire):
-        agent = await agent_of(wire)
+    async with behind_a_wire(binding, streaming=streaming) as (intake, wire, agent):
         with pytest.raises(InputNeeded) as caught:
             await agent.work("ask x", {}, Call(key="k"))
         wire.swallow = [SENDS[binding, streaming]]
@@ -132,8 +124,7 @@ async def test_a_lost_reply_to_an_answer_does_not_give_it_twice(
 
 
 async def test_another_try_of_the_same_call_goes_on_with_what_is_under_way() -> None:
-    async with behind_a_wire() as (intake, wire):
-        agent = await agent_of(wire)
+    async with behind_a_wire() as (intake, wire, agent):
         first = asyncio.create_task(agent.work("hold x", {}, Call(key="k")))
         await intake.executor.entered["x"].wait()
         # As if this process had died: nobody says goodbye, nothing is cancelled.
@@ -150,8 +141,7 @@ async def test_another_try_of_the_same_call_goes_on_with_what_is_under_way() -> 
 
 
 async def test_a_cancelled_step_whose_reply_was_not_there_yet_cancels_its_task() -> None:
-    async with behind_a_wire() as (intake, wire):
-        agent = await agent_of(wire)
+    async with behind_a_wire() as (intake, wire, agent):
         wire.mute = [b"SendStreamingMessage"]
         working = asyncio.create_task(agent.work("hold x", {}, Call(key="k")))
         await intake.executor.entered["x"].wait()
@@ -222,8 +212,7 @@ async def test_an_agent_killed_at_work_is_the_persons_to_decide_and_is_not_sent_
 
 
 async def test_a_task_that_ended_while_the_stream_was_cut_is_found_ended() -> None:
-    async with behind_a_wire() as (intake, wire):
-        agent = await agent_of(wire)
+    async with behind_a_wire() as (intake, wire, agent):
         wire.cut = [b"TASK_STATE_SUBMITTED"]
         assert text_of(await agent.work("echo x", {}, Call(key="k"))) == "x"
         assert wire.happened.is_set()
@@ -231,8 +220,7 @@ async def test_a_task_that_ended_while_the_stream_was_cut_is_found_ended() -> No
 
 
 async def test_another_try_after_a_failure_begins_anew() -> None:
-    async with behind_a_wire() as (intake, wire):
-        agent = await agent_of(wire)
+    async with behind_a_wire() as (intake, _, agent):
         for attempt in (1, 2):
             with pytest.raises(ToolFailed, match="no rooms"):
                 await agent.work("fail no rooms", {}, Call(key="k", attempt=attempt))
@@ -242,10 +230,6 @@ async def test_another_try_after_a_failure_begins_anew() -> None:
 
 
 # Plans with agents: approved, asked, answered, finished, cancelled
-
-
-def plan(*steps: dict[str, Any]) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)})
 
 
 @tool(effect="read")
@@ -267,8 +251,7 @@ async def test_an_agent_in_a_plan_asks_is_answered_and_finishes(tmp_path: Path) 
             )
             assert run.status is RunStatus.REVIEWING, "an agent nobody vouched for may write"
             assert intake.executor.deeds == []
-            assert run.plan is not None
-            await smith.decide(run.id, approve=run.plan.hash, by="ada")
+            await approve(smith, run)
             run = await smith.runs.run(run.id)
             assert run.status is RunStatus.ASKING
             [asked] = run.questions.values()

@@ -53,30 +53,24 @@ CHAT = ("chat", "--tools", "travel.py")
 
 def test_the_five_turns_of_a_conversation(traveller: Traveller) -> None:
     with traveller.types(*CHAT, "Plan a trip") as terminal:
-        terminal.until("The planner asks about your request", "Where to?", YOU)
-        terminal.type("Rome\n")
+        terminal.reply("Rome", "The planner asks about your request", "Where to?", YOU)
         terminal.until("Taken as the answer “Rome” to “Where to?”", "✓ find  done")
         terminal.until("You could take AZ 123.")
-        terminal.until(YOU, times=2)
-        terminal.type("Now book it\n")
+        terminal.reply("Now book it", YOU, times=2)
         text = terminal.until("or say what to change:")
         assert "find" in text
         terminal.type("cheaper, please\n")
         terminal.until("Taken as: change of the plan")
-        terminal.until("or say what to change:", times=2)
-        terminal.type("why Rome?\n")
+        terminal.reply("why Rome?", "or say what to change:", times=2)
         terminal.until("You answered “Rome” to the question: Where to?")
-        terminal.until(YOU, times=3)
-        terminal.type("yes, please proceed\n")
+        terminal.reply("yes, please proceed", YOU, times=3)
         terminal.until("A message approves nothing")
         terminal.until("or say what to change:", times=3)
         assert traveller.booked == ""
         terminal.type("yes\n")
-        terminal.until("Plansmith asks for your consent", "what = Nightjet", "Your answer")
-        terminal.type("allow\n")
+        terminal.reply("allow", "Plansmith asks for your consent", "what = Nightjet", "Your answer")
         terminal.until("✓ book  done")
-        terminal.until(YOU, times=4)
-        terminal.type("/quit\n")
+        terminal.reply("/quit", YOU, times=4)
         assert terminal.ended() == 0
         assert "plansmith chat --thread" in terminal.screen.text
     assert traveller.booked == "Nightjet\n"
@@ -84,8 +78,7 @@ def test_the_five_turns_of_a_conversation(traveller: Traveller) -> None:
 
 def test_a_conversation_is_left_and_taken_up_again(traveller: Traveller) -> None:
     with traveller.types(*CHAT) as terminal:
-        terminal.until("Say what you want", YOU)
-        terminal.type("Plan a trip\n")
+        terminal.reply("Plan a trip", "Say what you want", YOU)
         terminal.until("Where to?")
         terminal.until(YOU, times=2)
         terminal.type("\x04")
@@ -109,17 +102,14 @@ def test_ctrl_c_and_kill_in_a_conversation_stop_the_run_which_stays(traveller: T
     with traveller.types(*CHAT, "Wait for Rome") as terminal:
         terminal.until("▶ wait  running")
         terminal.ctrl_c()
-        terminal.until("Stopped. The run", "/go goes on", YOU)
-        terminal.type("/go\n")
+        terminal.reply("/go", "Stopped. The run", "/go goes on", YOU)
         terminal.until("▶ wait  running", times=2)
         terminal.kill()
     with traveller.types(*CHAT, "--thread", "last") as terminal:
-        terminal.until("has not ended: /go goes on", YOU)
-        terminal.type("/go\n")
+        terminal.reply("/go", "has not ended: /go goes on", YOU)
         terminal.until("▶ wait  running")
         traveller.lets_go_on()
-        terminal.until("1/1 · done", f"written by the model\n{YOU}")
-        terminal.type("/plan\n")
+        terminal.reply("/plan", "1/1 · done", f"written by the model\n{YOU}")
         terminal.until("wait = ", f"refers to it)\n{YOU}")
         terminal.ctrl_c()
         terminal.until("Ctrl-C again or Ctrl-D leaves")

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.e2e.test_server_files import asking, folder_of, write
-from tests.flow.plans import plan
+from tests.e2e.test_server_files import asking, desk, work, write
+from tests.flow.plans import approve, plan
 from tests.flow.test_given_values import LOOK, Bank
 from tests.flow.test_values_under_attack import ONE
 from tests.unit.server.house import House, tool_step
@@ -19,6 +19,7 @@ from plansmith.testing import MemoryStore
 from plansmith_cli.questions import Asked
 from plansmith_desk.builtin import builtin_sources
 
+__all__ = ["desk", "work"]  # fixtures
 READ = tool_step("read", "files.read", inputs={"path": "in.md"})
 
 OVER = ("done", "partly_done", "failed")
@@ -40,28 +41,25 @@ async def allowed(house: House, run: str, whole: Any, *, perhaps: bool = False) 
     ],
 )
 async def test_a_large_file_that_would_be_lost_is_not_said_to_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str, inputs: dict[str, Any]
+    desk: House, work: Path, tool: str, inputs: dict[str, Any]
 ) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        (tmp_path / "work" / "in.md").write_text("big.bin")
-        (tmp_path / "work" / "big.bin").write_bytes(b"b" * 11_000_000)
-        run, whole = await asking(house, READ, tool_step("x", tool, inputs=inputs))
-        await allowed(house, run, whole)
-        assert not whole["would_fail"]
+    (work / "in.md").write_text("big.bin")
+    (work / "big.bin").write_bytes(b"b" * 11_000_000)
+    run, whole = await asking(desk, READ, tool_step("x", tool, inputs=inputs))
+    await allowed(desk, run, whole)
+    assert not whole["would_fail"]
 
 
 @pytest.mark.parametrize("tool", ["files.move", "files.copy"])
 async def test_a_move_into_a_new_folder_is_shown_where_it_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str
+    desk: House, work: Path, tool: str
 ) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        work = tmp_path / "work"
-        (work / "in.md").write_text("a.md")
-        (work / "a.md").write_text("A")
-        inputs = {"path": "{{read.text}}", "to": "box/"}
-        run, whole = await asking(house, READ, tool_step("m", tool, inputs=inputs))
-        over = await allowed(house, run, whole)
-        assert over["steps"]["m"]["result"]["path"] in [each["path"] for each in whole["files"]]
+    (work / "in.md").write_text("a.md")
+    (work / "a.md").write_text("A")
+    inputs = {"path": "{{read.text}}", "to": "box/"}
+    run, whole = await asking(desk, READ, tool_step("m", tool, inputs=inputs))
+    over = await allowed(desk, run, whole)
+    assert over["steps"]["m"]["result"]["path"] in [each["path"] for each in whole["files"]]
 
 
 # The files before, the call, what changes after it was shown, and what must not be there then.
@@ -105,17 +103,15 @@ def write_below(folder: Path, files: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("name", CHANGED)
 async def test_what_changed_after_it_was_shown_is_neither_lost_nor_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    desk: House, work: Path, name: str
 ) -> None:
     files, tool, inputs, (changed, text), (target, bad) = CHANGED[name]
-    async with folder_of(tmp_path, monkeypatch) as house:
-        work = tmp_path / "work"
-        write_below(work, files)
-        run, whole = await asking(house, READ, tool_step("x", tool, inputs=inputs))
-        assert not whole["would_fail"]
-        write_below(work, {changed: text})
-        await allowed(house, run, whole, perhaps=True)
-        assert not (work / target).exists() or bad not in (work / target).read_text()
+    write_below(work, files)
+    run, whole = await asking(desk, READ, tool_step("x", tool, inputs=inputs))
+    assert not whole["would_fail"]
+    write_below(work, {changed: text})
+    await allowed(desk, run, whole, perhaps=True)
+    assert not (work / target).exists() or bad not in (work / target).read_text()
 
 
 RETRIED = {
@@ -126,22 +122,20 @@ RETRIED = {
 
 @pytest.mark.parametrize("name", RETRIED)
 async def test_a_refusal_because_something_changed_is_not_retried_into_a_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    desk: House, work: Path, name: str
 ) -> None:
     files, (changed, text), (target, bad) = RETRIED[name]
-    async with folder_of(tmp_path, monkeypatch) as house:
-        work = tmp_path / "work"
-        write_below(work, files)
-        inputs = {"path": "{{read.text}}", "to": "kept", "overwrite": name == "a file"}
-        move = tool_step("m", "files.move", inputs=inputs)
-        run, whole = await asking(house, READ, move | {"retry": {"at_most": 1, "every": 0}})
-        await house.post(f"/v1/runs/{run}/pause")
-        answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
-        await house.post(f"/v1/runs/{run}/answers", answer)
-        write_below(work, {changed: text})  # the first try is refused
-        await house.post(f"/v1/runs/{run}/resume")
-        await house.until(run, *OVER)
-        assert not (work / target).exists() or bad not in (work / target).read_text()
+    write_below(work, files)
+    inputs = {"path": "{{read.text}}", "to": "kept", "overwrite": name == "a file"}
+    move = tool_step("m", "files.move", inputs=inputs)
+    run, whole = await asking(desk, READ, move | {"retry": {"at_most": 1, "every": 0}})
+    await desk.post(f"/v1/runs/{run}/pause")
+    answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
+    await desk.post(f"/v1/runs/{run}/answers", answer)
+    write_below(work, {changed: text})  # the first try is refused
+    await desk.post(f"/v1/runs/{run}/resume")
+    await desk.until(run, *OVER)
+    assert not (work / target).exists() or bad not in (work / target).read_text()
 
 
 async def test_with_own_values_in_the_plan_a_file_that_changed_is_not_overwritten(
@@ -152,8 +146,7 @@ async def test_with_own_values_in_the_plan_a_file_that_changed_is_not_overwritte
     app = Plansmith(tools=builtin_sources(tmp_path), store=MemoryStore(), folder=tmp_path)
     save = write("save", "out.md", "{{read.text}}", overwrite=True)
     run = await app.submit(plan(READ, save), by="ann")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ann")
+    await approve(app, run, by="ann")
     run = await app.run(run.id)
     [asked] = run.questions.values()
     session = cast("Any", SimpleNamespace(smith=app, by="ann"))
@@ -167,33 +160,27 @@ async def test_with_own_values_in_the_plan_a_file_that_changed_is_not_overwritte
 
 
 async def test_a_token_to_look_cannot_read_any_file_with_values_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: House, work: Path
 ) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        work = tmp_path / "work"
-        (work / "in.md").write_text("new")
-        (work / "mine.txt").write_text("private words")
-        save = write("save", "out.md", "{{read.text}}", overwrite=True)
-        run, whole = await asking(house, READ, save)
-        body = {"question": whole["question"], "change": {"path": "mine.txt"}}
-        async with house.with_token("helper", "look") as client:
-            reply = await client.post(f"/v1/runs/{run}/preview", json=body)
-        assert "private words" not in reply.text
+    (work / "mine.txt").write_text("private words")
+    save = write("save", "out.md", "{{read.text}}", overwrite=True)
+    run, whole = await asking(desk, READ, save)
+    body = {"question": whole["question"], "change": {"path": "mine.txt"}}
+    async with desk.with_token("helper", "look") as client:
+        reply = await client.post(f"/v1/runs/{run}/preview", json=body)
+    assert "private words" not in reply.text
 
 
 @pytest.mark.parametrize("answer", [{}, {"answer": None}, {"answer": ""}, {"you_decide": True}])
-async def test_nothing_is_no_permission(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]
-) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        sure = {"id": "sure", "question": "Really write it?"}
-        save = write("save", "x.md", "text") | {"after": ["sure"]}
-        run, whole = await asking(house, sure, save)
-        body = {"question": whole["question"], **answer}
-        reply = await house.client.post(f"/v1/runs/{run}/answers", json=body)
-        if reply.status_code == 200:
-            await house.until(run, "asking", *OVER)
-        assert not (tmp_path / "work" / "x.md").exists()
+async def test_nothing_is_no_permission(desk: House, work: Path, answer: dict[str, Any]) -> None:
+    sure = {"id": "sure", "question": "Really write it?"}
+    save = write("save", "x.md", "text") | {"after": ["sure"]}
+    run, whole = await asking(desk, sure, save)
+    body = {"question": whole["question"], **answer}
+    reply = await desk.client.post(f"/v1/runs/{run}/answers", json=body)
+    if reply.status_code == 200:
+        await desk.until(run, "asking", *OVER)
+    assert not (work / "x.md").exists()
 
 
 async def test_own_values_at_the_command_line_resume_nothing() -> None:
@@ -210,18 +197,15 @@ async def test_own_values_at_the_command_line_resume_nothing() -> None:
 
 @pytest.mark.parametrize("is_paused", [True, False])
 async def test_own_values_over_http_neither_resume_a_run_nor_turn_a_refusal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_paused: bool
+    desk: House, work: Path, is_paused: bool
 ) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        work = tmp_path / "work"
-        (work / "in.md").write_text("new")
-        run, whole = await asking(house, READ, write("save", "out.md", "{{read.text}}"))
-        own = {"question": whole["question"], "change": {"text": "own"}}
-        if is_paused:
-            await house.post(f"/v1/runs/{run}/pause")
-        else:
-            own |= {"answer": "refuse"}
-        reply = await house.client.post(f"/v1/runs/{run}/answers", json=own)
-        if is_paused or reply.status_code == 200:
-            await house.until(run, "paused", *OVER)
-        assert not (work / "out.md").exists()
+    run, whole = await asking(desk, READ, write("save", "out.md", "{{read.text}}"))
+    own = {"question": whole["question"], "change": {"text": "own"}}
+    if is_paused:
+        await desk.post(f"/v1/runs/{run}/pause")
+    else:
+        own |= {"answer": "refuse"}
+    reply = await desk.client.post(f"/v1/runs/{run}/answers", json=own)
+    if is_paused or reply.status_code == 200:
+        await desk.until(run, "paused", *OVER)
+    assert not (work / "out.md").exists()

@@ -77,8 +77,7 @@ def test_yes_runs_the_plan_and_enter_does_not(person: Person) -> None:
         assert "plansmith approve" in terminal.screen.text
     assert person.notes == ""
     with person.types("go", *PY) as terminal:
-        terminal.until("Enter = not now:")
-        terminal.type("sure\n")
+        terminal.reply("sure", "Enter = not now:")
         terminal.until("“sure” is neither y nor n, and only y runs the plan.")
         terminal.until("Enter = not now:", times=2)  # what is typed before it is no answer
         terminal.type("yes\n")
@@ -90,8 +89,7 @@ def test_yes_runs_the_plan_and_enter_does_not(person: Person) -> None:
 def test_no_rejects_and_what_was_typed_too_early_is_no_answer(person: Person) -> None:
     with person.types("run", person.plan(NOTE), *PY) as terminal:
         terminal.type("y\n")
-        terminal.until("Enter = not now:")
-        terminal.type("n\n")
+        terminal.reply("n", "Enter = not now:")
         assert terminal.ended() == 4
         assert "rejected: nothing was run" in terminal.screen.text
     assert person.notes == ""
@@ -102,12 +100,9 @@ def test_a_question_is_asked_until_its_answer_fits(person: Person) -> None:
     question = {"id": "q", "question": "Which colour?", "options": ["red", "blue"]}
     use = {"id": "u", "tool": "note", "inputs": {"text": "{{q}}"}}
     with person.types("run", person.plan(question, use), *PY) as terminal:
-        terminal.until("Enter = not now:")
-        terminal.type("y\n")
-        terminal.until("Which colour?", "2. blue", "Your answer")
-        terminal.type("green\n")
-        terminal.until("'green' is not one of red, blue\nYour answer")
-        terminal.type("2\n")
+        terminal.reply("y", "Enter = not now:")
+        terminal.reply("green", "Which colour?", "2. blue", "Your answer")
+        terminal.reply("2", "'green' is not one of red, blue\nYour answer")
         assert terminal.ended() == 0
         assert "2/2 · done" in terminal.screen.text
     assert person.notes == "blue\n"
@@ -132,8 +127,7 @@ def test_ctrl_c_waits_for_a_call_that_must_not_be_cut_off(person: Person) -> Non
     slow = {"id": "n", "tool": "note", "inputs": {"text": "hello", "when": "go.txt"}}
     after = {"id": "m", "tool": "note", "inputs": {"text": "more"}, "after": ["n"]}
     with person.types("run", person.plan(slow, after), *PY) as terminal:
-        terminal.until("Enter = not now:")
-        terminal.type("y\n")
+        terminal.reply("y", "Enter = not now:")
         terminal.until("▶ n  running")
         terminal.ctrl_c()
         terminal.until("Stopping")
@@ -150,8 +144,7 @@ def test_ctrl_c_waits_for_a_call_that_must_not_be_cut_off(person: Person) -> Non
 def test_ctrl_c_twice_cancels(person: Person) -> None:
     slow = {"id": "n", "tool": "note", "inputs": {"text": "hello", "when": "go.txt"}}
     with person.types("run", person.plan(slow), *PY) as terminal:
-        terminal.until("Enter = not now:")
-        terminal.type("y\n")
+        terminal.reply("y", "Enter = not now:")
         terminal.until("▶ n  running")
         terminal.ctrl_c()
         terminal.until("Stopping")
@@ -233,8 +226,7 @@ def test_consent_to_a_file_shows_its_lines_again_when_they_change(person: Person
     inputs = {"path": "out.md", "text": "{{r.text}}", "overwrite": True}
     plan = person.plan(read, {"id": "w", "tool": "files.write", "inputs": inputs})
     with person.types("run", plan) as terminal:
-        terminal.until("Enter = not now:")
-        terminal.type("y\n")
+        terminal.reply("y", "Enter = not now:")
         terminal.until("- Replaces out.md (1 line) by 1 line:", "│-old", "Your answer")
         assert "\x1b[31m  │-old" in terminal.raw
         terminal.type("\n")
@@ -261,12 +253,10 @@ def test_the_items_of_a_list_are_allowed_together(person: Person) -> None:
     step = {"id": "t", "instruction": "{{q}}"}
     plan = person.plan(look, question, step, {"id": "all", "over": ["a", "b", "c"], "each": each})
     with person.types("run", plan, *PY) as terminal:
-        terminal.until("Enter = not now:")
-        terminal.type("y\n")
+        terminal.reply("y", "Enter = not now:")
         # Both are shown before the first is asked.
         terminal.until("in its step q (q):", "note 3 times (all):", "│ 3  c x\\u001b[2J\\u202e")
-        terminal.until("Your answer")
-        terminal.type("y\n")
+        terminal.reply("y", "Your answer")
         terminal.until("y = allow, n = refuse")
         assert not person.notes
         terminal.type("是\n")
@@ -282,8 +272,7 @@ def test_a_chinese_plan_is_asked_about_in_chinese(person: Person) -> None:
     plan = {"goal": "记下来", "locale": "zh-CN", "steps": [NOTE]}
     (person.folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     with person.types("run", "plan.json", *PY) as terminal:
-        terminal.until("运行这个计划吗？", "回车 = 暂不：")
-        terminal.type("是\n")
+        terminal.reply("是", "运行这个计划吗？", "回车 = 暂不：")
         assert terminal.ended() == 0
         assert "✓ n  完成" in terminal.screen.text
 
@@ -350,8 +339,7 @@ def test_the_answer_is_last_rendered_and_a_report_shows_results_as_tables(person
 
 def test_enter_goes_on_with_the_tour_and_ctrl_c_ends_it(person: Person) -> None:
     with person.types("demo") as terminal:
-        terminal.until("1/4", "Enter goes on")
-        terminal.type("\n")
+        terminal.reply("", "1/4", "Enter goes on")
         text = terminal.until("2/4")
         assert "3/4" not in text
         terminal.until("Enter goes on", times=2)
@@ -414,8 +402,7 @@ def test_a_yes_keeps_it_and_anything_else_does_not(person: Person) -> None:
         assert screen.ended() == 5
     assert listed(person) == []
     with person.types("ask", WORDS) as screen:
-        screen.until("Keep it as a schedule?")
-        screen.type("y\n")
+        screen.reply("y", "Keep it as a schedule?")
         screen.until("kept as the schedule")
         assert screen.ended() == 0
     [kept] = listed(person)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.flow.plans import answered, approve, plan, step
 
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
@@ -22,16 +23,15 @@ NO_TRIAGE = PlannerSettings(triage=False)
 LIMITS = Limits(first_wait_s=0, data="show")
 
 
-def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
-    return {"id": name, "tool": tool} | fields
-
-
 def draft(*steps: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {"goal": "pay alice", "steps": list(steps)} | fields
 
 
-def smith(model: ScriptedModel, *tools: FakeTool, **options: Any) -> tuple[Plansmith, FakeTools]:
+def smith(
+    *tools: FakeTool, model: ScriptedModel | None = None, **options: Any
+) -> tuple[Plansmith, FakeTools]:
     """A Plansmith with a search, a payment, a file to save, and a read that fails once."""
+    model = model or ScriptedModel()  # which fails if it is asked
     source = FakeTools(
         FakeTool("look", [lambda a: {"seen": dict(a), "items": ["alice"]}]),
         FakeTool("pay", effect=Effect.FINAL),
@@ -44,13 +44,12 @@ def smith(model: ScriptedModel, *tools: FakeTool, **options: Any) -> tuple[Plans
 
 
 def plan_of(*steps: dict[str, Any], goal: str = "look around") -> Plan:
-    return Plan.model_validate(draft(*steps, goal=goal))
+    return plan(*steps, goal=goal)
 
 
 async def decided(app: Plansmith, run: Run) -> Run:
     """The run after a person has approved its plan, and it went on."""
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    await approve(app, run)
     return await app.run(run.id)
 
 
@@ -76,8 +75,7 @@ SURE = {"id": "q", "question": "Really pay?", "after": ["f"]}
 
 
 def transfer() -> Plan:
-    pay = step("pay", "pay", inputs={"to": "{{params.to}}"})
-    return Plan.model_validate({"goal": "transfer", "steps": [pay]})
+    return plan(step("pay", "pay", inputs={"to": "{{params.to}}"}), goal="transfer")
 
 
 REVISIONS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
@@ -165,7 +163,7 @@ async def test_a_replan_that_goes_beyond_the_approval_is_asked_with_the_reason(
     scripted: Script, name: str
 ) -> None:
     first, second, words = REVISIONS[name]
-    app, tools = smith(scripted(first, second), templates={"transfer": transfer()})
+    app, tools = smith(model=scripted(first, second), templates={"transfer": transfer()})
     run = await approved(app)
     assert run.status is RunStatus.REVIEWING
     assert effects(tools) == []
@@ -181,7 +179,7 @@ async def test_a_replan_that_makes_a_made_call_again_under_another_name_is_asked
     first = draft(find, FAILS, step("p", "pay", inputs={"to": "{{find.seen}}"}))
     again = step("seek", inputs={"name": "alice"})
     second = draft(again, step("q", "pay", inputs={"to": "{{seek.seen}}"}), step("n"))
-    app, tools = smith(scripted(first, second))
+    app, tools = smith(model=scripted(first, second))
     run = await approved(app)
     # The payment itself went through beside the read that failed; only the rest is new.
     assert run.status is RunStatus.REVIEWING
@@ -197,7 +195,7 @@ async def test_what_has_not_happened_yet_may_get_another_name_unasked(scripted: 
     second = draft(
         step("b"), step("t", "slow"), step("r", "pay", inputs={"to": "{{b.seen}}", "for": "{{t}}"})
     )
-    app, tools = smith(scripted(first, second), slow)
+    app, tools = smith(slow, model=scripted(first, second))
     run = await approved(app)
     assert run.status is RunStatus.DONE
     assert effects(tools) == [{"to": {}, "for": {"ok": 1}}]
@@ -209,7 +207,7 @@ async def test_each_replan_is_compared_with_what_was_approved_last(scripted: Scr
     first = draft(step("a", "one"), step("r", inputs={"n": 1}, after=["a"]), pay)
     second = draft(step("b", "two"), step("r", inputs={"n": 1}, after=["b"]), pay)
     third = draft(step("r", inputs={"n": 2}), pay)
-    app, tools = smith(scripted(first, second, third), *reads)
+    app, tools = smith(*reads, model=scripted(first, second, third))
     run = await approved(app)
     assert run.status is RunStatus.REVIEWING
     assert run.plan is not None
@@ -223,9 +221,9 @@ async def test_each_replan_is_compared_with_what_was_approved_last(scripted: Scr
 async def test_a_review_of_a_replan_survives_a_restart_and_a_changed_policy(
     scripted: Script,
 ) -> None:
-    app, _ = smith(scripted(draft(FAILS), draft(PAY | {"after": []})))
+    app, _ = smith(model=scripted(draft(FAILS), draft(PAY | {"after": []})))
     run = await approved(app)
-    again, tools = smith(scripted(), store=app.store)
+    again, tools = smith(store=app.store)
     again.runs.intake.policy = again.runs.intake.policy.replace(never_for=("*",))
     await again.runs.resume_all()
     assert (await again.run(run.id)).status is RunStatus.REVIEWING
@@ -239,13 +237,13 @@ async def test_a_dropped_effect_ends_partly_done_with_it_as_the_first_line(
     scripted: Script,
 ) -> None:
     second = draft(step("n"), goal="look around")
-    app, tools = smith(scripted(draft(FAILS, SAVES, goal="save the report"), second))
+    app, tools = smith(model=scripted(draft(FAILS, SAVES, goal="save the report"), second))
     run = await approved(app)
     assert run.status is RunStatus.REVIEWING
     assert run.plan is not None
     assert run.plan.goal == "save the report"
-    run = await app.decide(run.id, approve=run.plan.hash, by="ada")
-    again, _ = smith(scripted(), store=app.store)
+    await approve(app, run)
+    again, _ = smith(store=app.store)
     run = await again.run(run.id)
     assert run.status is RunStatus.PARTLY_DONE
     assert effects(tools) == []
@@ -262,11 +260,10 @@ async def test_an_answered_question_need_not_be_asked_again_after_a_replan(
     slow = FakeTool("slow", [ToolFailed("no"), {"ok": 1}])
     first = draft(asked, step("s", "slow", after=["q"]), PAY | {"after": ["q", "s"]})
     second = draft(asked, step("t", "slow", inputs={}), PAY | {"after": ["t"]})
-    app, tools = smith(scripted(first, second), slow)
+    app, tools = smith(slow, model=scripted(first, second))
     run = await approved(app)
     [question] = run.questions
-    await app.answer(run.id, question, "yes", by="ada")
-    run = await app.run(run.id)
+    run = await answered(app, run, question, "yes")
     assert run.status is RunStatus.DONE
     assert len(effects(tools)) == 1
 
@@ -275,7 +272,7 @@ async def test_changes_that_a_model_makes_at_a_wish_ask_about_what_they_drop(
     scripted: Script,
 ) -> None:
     first = draft(step("a"), {"id": "q", "question": "Really?"}, SAVES | {"after": ["q"]})
-    app, tools = smith(scripted(first, draft(step("a"), step("b"))))
+    app, tools = smith(model=scripted(first, draft(step("a"), step("b"))))
     run = await approved(app)
     assert run.status is RunStatus.ASKING
     run = await app.request_changes(run.id, "look twice", by="ada")
@@ -294,13 +291,10 @@ async def test_an_edit_of_a_run_under_way_needs_the_approval_of_its_own_hash(pau
     source = FakeTools(FakeTool("pay", effect=Effect.FINAL))
     app = Plansmith(tools=[source], limits=LIMITS)
     asked = {"id": "q", "question": "Really?"}
-    plan = Plan.model_validate(draft(asked, PAY | {"after": ["q"]}))
-    run = await app.submit(plan)
-    run = await decided(app, run)
+    run = await decided(app, await app.submit(plan(asked, PAY | {"after": ["q"]})))
     if paused:
         await app.pause(run.id, by="ada")
-    evil = step("p", "pay", inputs={"to": "mallory"})
-    edited = Plan.model_validate(draft(asked, evil))
+    edited = plan(asked, step("p", "pay", inputs={"to": "mallory"}))
     run = await app.edit(run.id, edited, by="ada")
     if paused:
         await app.resume(run.id, by="ada")
@@ -321,24 +315,20 @@ async def test_an_edit_of_a_run_under_way_needs_the_approval_of_its_own_hash(pau
 
 async def test_a_template_that_a_program_changes_after_approval_runs_as_it_was_approved() -> None:
     source = FakeTools(FakeTool("pay", effect=Effect.FINAL))
-    outer = Plan.model_validate({"steps": [{"id": "in", "template": "transfer"} | _TO_PARAM]})
-    plan = Plan.model_validate(draft({"id": "t", "template": "outer", "inputs": {"to": "alice"}}))
+    outer = plan({"id": "in", "template": "transfer", "inputs": {"to": "{{params.to}}"}})
+    wanted = plan({"id": "t", "template": "outer", "inputs": {"to": "alice"}})
     app = Plansmith(tools=[source], templates={"transfer": transfer(), "outer": outer})
-    run = await app.submit(plan)
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    evil = Plan.model_validate(draft(step("pay", "pay", inputs={"to": "mallory"})))
+    run = await app.submit(wanted)
+    await approve(app, run)
+    evil = plan(step("pay", "pay", inputs={"to": "mallory"}))
     again = Plansmith(tools=[source], templates={"transfer": evil, "outer": outer}, store=app.store)
     run = await again.run(run.id)
     assert run.status is RunStatus.DONE
     assert [dict(call.arguments) for call in source.calls] == [{"to": "alice"}]
-    other = await again.submit(plan)
+    other = await again.submit(wanted)
     assert other.plan is not None
     assert run.plan is not None
     assert other.plan.hash != run.plan.hash
-
-
-_TO_PARAM = {"inputs": {"to": "{{params.to}}"}}
 
 
 # Maps over what tools found
@@ -347,11 +337,9 @@ _TO_PARAM = {"inputs": {"to": "{{params.to}}"}}
 async def test_a_map_over_what_a_tool_found_asks_before_it_acts_on_more_than_it_may() -> None:
     names: list[Json] = [f"n{number}" for number in range(25)]
     source = FakeTools(FakeTool("find", [{"items": names}]), FakeTool("pay", effect=Effect.FINAL))
-    plan = Plan.model_validate(
-        draft(step("find", "find"), {"id": "m", "over": "{{find.items}}", "each": MANY["each"]})
-    )
     app = Plansmith(tools=[source], limits=LIMITS)
-    run = await app.submit(plan)
+    every = {"id": "m", "over": "{{find.items}}", "each": MANY["each"]}
+    run = await app.submit(plan(step("find", "find"), every))
     assert "once for each item of {{find.items}}, at most 20" in await reasons(app, run)
     run = await decided(app, run)
     assert run.status is RunStatus.ASKING
@@ -362,8 +350,7 @@ async def test_a_map_over_what_a_tool_found_asks_before_it_acts_on_more_than_it_
     again = Plansmith(tools=[source], store=app.store, limits=LIMITS)
     await again.runs.resume_all()
     assert effects(source) == []
-    await again.answer(run.id, question.question, "allow", by="ada")
-    run = await again.run(run.id)
+    run = await answered(again, run, question.question, "allow")
     assert run.status is RunStatus.DONE
     assert len(effects(source)) == 25
 
@@ -373,31 +360,27 @@ async def test_the_number_in_the_map_step_counts_and_a_refused_list_makes_no_cal
     most: int,
 ) -> None:
     inner = {"id": "m", "over": "{{params.list}}", "each": MANY["each"], "most": most}
-    template = Plan.model_validate({"goal": "each", "steps": [inner]})
     source = FakeTools(
         FakeTool("find", [{"items": list(range(25))}]), FakeTool("pay", effect=Effect.FINAL)
     )
     use = {"id": "t", "template": "every", "inputs": {"list": "{{find.items}}"}}
-    plan = Plan.model_validate(draft(step("find", "find"), use))
-    app = Plansmith(tools=[source], templates={"every": template}, limits=LIMITS)
-    run = await app.submit(plan)
+    app = Plansmith(tools=[source], templates={"every": plan(inner)}, limits=LIMITS)
+    run = await app.submit(plan(step("find", "find"), use))
     assert f"at most {most}" in await reasons(app, run)
     run = await decided(app, run)
     if most == 30:
         assert len(effects(source)) == 25
         return
     [question] = run.questions
-    await app.answer(run.id, question, "refuse", by="ada")
-    run = await app.run(run.id)
+    run = await answered(app, run, question, "refuse")
     assert run.status is RunStatus.PARTLY_DONE
     assert effects(source) == []
 
 
 async def test_a_list_that_the_person_has_seen_in_the_plan_is_not_asked_about_again() -> None:
     source = FakeTools(FakeTool("pay", effect=Effect.FINAL))
-    plan = Plan.model_validate(draft(MANY | {"over": list(range(40))}))
     app = Plansmith(tools=[source])
-    run = await app.submit(plan)
+    run = await app.submit(plan(MANY | {"over": list(range(40))}))
     assert "once for each of 40 items" in await reasons(app, run)
     assert (await decided(app, run)).status is RunStatus.DONE
     assert len(effects(source)) == 40
@@ -434,7 +417,7 @@ async def test_the_same_call_written_out_is_known_to_have_been_made(scripted: Sc
         FAILS | {"after": ["p"]},
     )
     second = draft(step("again", "pay", inputs={"to": "alice"}), step("n"))
-    app, tools = smith(scripted(first, second))
+    app, tools = smith(model=scripted(first, second))
     run = await approved(app)
     assert run.status is RunStatus.REVIEWING
     assert 'pay(to="alice") was made already; this would make it again' in await reasons(app, run)
@@ -447,7 +430,7 @@ async def test_changes_keep_a_step_of_which_nobody_knows_whether_it_took_effect(
     pay = FakeTool("send", [OutcomeUnknown("the line went dead")], Effect.FINAL)
     first = draft(step("s", "send", inputs={"to": "alice"}), step("a"))
     second = draft(step("other", "send", inputs={"to": "alice"}))
-    app, tools = smith(scripted(first, second), pay)
+    app, tools = smith(pay, model=scripted(first, second))
     run = await approved(app)
     [question] = run.questions.values()
     assert question.kind == "unknown"
@@ -464,13 +447,11 @@ async def test_changes_keep_a_step_of_which_nobody_knows_whether_it_took_effect(
 async def test_a_dropped_effect_that_a_person_puts_back_is_no_longer_missed(
     scripted: Script,
 ) -> None:
-    app, tools = smith(scripted(draft(FAILS, SAVES), draft(step("n"))))
+    app, tools = smith(model=scripted(draft(FAILS, SAVES), draft(step("n"))))
     run = await approved(app, "save the report as report.md")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    restored = Plan.model_validate(draft(step("n"), SAVES | {"after": []}))
-    run = await app.edit(run.id, restored, by="ada")
-    run = await decided(app, run)
+    await approve(app, run)
+    restored = plan(step("n"), SAVES | {"after": []})
+    run = await decided(app, await app.edit(run.id, restored, by="ada"))
     assert run.status is RunStatus.DONE
     assert effects(tools) == [{"path": "report.md"}]
 
@@ -478,7 +459,7 @@ async def test_a_dropped_effect_that_a_person_puts_back_is_no_longer_missed(
 async def test_a_dropped_effect_is_still_missed_when_no_other_plan_is_found(
     scripted: Script,
 ) -> None:
-    app, tools = smith(scripted(draft(FAILS, SAVES), draft(step("n")), ModelRefused("no")))
+    app, tools = smith(model=scripted(draft(FAILS, SAVES), draft(step("n")), ModelRefused("no")))
     run = await approved(app)
     assert run.drops == ('save(path="report.md")',)
     run = await app.request_changes(run.id, "save it after all", by="ada")

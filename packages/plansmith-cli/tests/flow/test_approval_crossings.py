@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from tests.flow.plans import answered, approve, step
 from tests.flow.test_approval_covers import (
     FAILS,
     PAY,
@@ -18,7 +19,6 @@ from tests.flow.test_approval_covers import (
     plan_of,
     reasons,
     smith,
-    step,
 )
 
 from plansmith import Effect, Plan, RunStatus
@@ -65,10 +65,9 @@ async def test_a_replan_cannot_take_the_answer_to_an_equal_question(
     kept = (second,) if "q2" in other["after"] else ()
     shaky = FakeTool("shaky", [ToolFailed("no"), "ok"])
     model = scripted(draft(*asked, second, acts), draft(*asked, *kept, other))
-    app, tools = smith(model, shaky)
+    app, tools = smith(shaky, model=model)
     run = await approved(app)
-    await app.answer(run.id, "q1", "yes", by="ada")
-    run = await app.run(run.id)
+    run = await answered(app, run, "q1", "yes")
     assert run.status is RunStatus.REVIEWING
     assert why in await reasons(app, run)
     assert effects(tools) == []
@@ -83,10 +82,9 @@ async def test_what_a_person_left_out_stays_out_of_a_replan_whatever_it_is_calle
 ) -> None:
     pay = PAY | {"after": []}
     first = draft(FAILS, pay, step("n", after=["f"]))
-    app, tools = smith(scripted(first, draft(pay | {"id": name}, step("n"))))
+    app, tools = smith(model=scripted(first, draft(pay | {"id": name}, step("n"))))
     run = await app.plan("pay alice", by="ada")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    await approve(app, run)
     await app.runs.stopping.skip(run.id, "p", by="ada")
     run = await app.run(run.id)
     if name == "p":
@@ -101,16 +99,13 @@ async def test_what_a_person_left_out_stays_out_of_a_replan_whatever_it_is_calle
 # Tools that are something else by now
 
 
-async def test_a_tool_that_no_longer_only_reads_is_asked_about_in_a_run_under_way(
-    scripted: Script,
-) -> None:
+async def test_a_tool_that_no_longer_only_reads_is_asked_about_in_a_run_under_way() -> None:
     look = FakeTool("peek")
-    app, tools = smith(scripted(), look)
+    app, tools = smith(look)
     run = await app.submit(plan_of(ask("q"), step("x", "peek", after=["q"])), by="ada")
     run = await app.run(run.id)
     look.effect = Effect.FINAL
-    await app.answer(run.id, "q", "yes", by="ada")
-    run = await app.run(run.id)
+    run = await answered(app, run, "q", "yes")
     assert run.status is RunStatus.REVIEWING
     assert effects(tools, "peek") == []
     assert (await decided(app, run)).status is RunStatus.DONE
@@ -122,10 +117,8 @@ async def test_a_tool_that_no_longer_only_reads_is_asked_about_in_a_run_under_wa
 FREE = ReviewPolicy(never_for=("pay", "send"))
 
 
-async def test_an_edit_that_names_a_made_call_anew_is_asked_about_whatever_is_never_asked(
-    scripted: Script,
-) -> None:
-    app, tools = smith(scripted(), policy=FREE)
+async def test_an_edit_that_names_a_made_call_anew_is_asked_about_whatever_is_never_asked() -> None:
+    app, tools = smith(policy=FREE)
     pay = step("p", "pay", inputs={"to": "alice"})
     run = await app.submit(plan_of(pay, ask("q", after=["p"])), by="ada")
     run = await app.run(run.id)
@@ -136,9 +129,9 @@ async def test_an_edit_that_names_a_made_call_anew_is_asked_about_whatever_is_ne
     assert len(effects(tools)) == 1
 
 
-async def test_continuing_asks_before_it_does_again_what_was_done_in_part(scripted: Script) -> None:
+async def test_continuing_asks_before_it_does_again_what_was_done_in_part() -> None:
     send = FakeTool("send", ["ok", ToolFailed("full"), "ok"], effect=Effect.WRITE)
-    app, tools = smith(scripted(), send, policy=FREE)
+    app, tools = smith(send, policy=FREE)
     each = {"tool": "send", "inputs": {"to": "{{item}}"}}
     many = {"id": "m", "over": ["ann", "bob"], "each": each, "width": 1}
     first = await app.submit(plan_of(many), by="ada")
@@ -180,15 +173,15 @@ NOT_YES = [
 @pytest.mark.parametrize("answer", NO)
 @pytest.mark.parametrize("inside", [False, True])
 async def test_who_answers_no_to_the_question_before_an_effect_prevents_it(
-    scripted: Script, answer: Any, inside: bool
+    answer: Any, inside: bool
 ) -> None:
     parts = [ask("q", "Really pay?"), PAYS]
     transfer = plan_of(*parts, goal="transfer")
-    app, tools = smith(scripted(), templates={"transfer": transfer})
+    app, tools = smith(templates={"transfer": transfer})
     run = await decided(app, await app.submit(USE if inside else transfer, by="ada"))
     [question] = run.questions
     await app.answer(run.id, question, answer, by="ada")
-    again, _ = smith(scripted(), templates={"transfer": transfer}, store=app.store)
+    again, _ = smith(templates={"transfer": transfer}, store=app.store)
     run = await again.run(run.id)
     assert run.status.over
     assert run.status not in (RunStatus.DONE, RunStatus.PARTLY_DONE)
@@ -197,10 +190,8 @@ async def test_who_answers_no_to_the_question_before_an_effect_prevents_it(
 
 
 @pytest.mark.parametrize("answer", NOT_YES)
-async def test_nothing_but_a_clear_yes_lets_the_effect_happen(
-    scripted: Script, answer: str
-) -> None:
-    app, tools = smith(scripted())
+async def test_nothing_but_a_clear_yes_lets_the_effect_happen(answer: str) -> None:
+    app, tools = smith()
     run = await decided(app, await app.submit(plan_of(ask("q", "Really pay?"), PAYS), by="ada"))
     with suppress(Refused):
         await app.answer(run.id, "q", answer, by="ada")
@@ -209,28 +200,23 @@ async def test_nothing_but_a_clear_yes_lets_the_effect_happen(
 
 
 @pytest.mark.parametrize("answer", ["yes", "Go ahead, please!", "ok", "同意", True])
-async def test_who_answers_yes_lets_the_effect_happen(scripted: Script, answer: Any) -> None:
-    app, tools = smith(scripted())
+async def test_who_answers_yes_lets_the_effect_happen(answer: Any) -> None:
+    app, tools = smith()
     run = await decided(app, await app.submit(plan_of(ask("q", "Pay?"), PAYS), by="ada"))
-    await app.answer(run.id, "q", answer, by="ada")
-    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert (await answered(app, run, "q", answer)).status is RunStatus.DONE
     assert len(effects(tools)) == 1
 
 
-async def test_a_no_is_a_value_where_the_effect_works_with_it_or_only_reads_follow(
-    scripted: Script,
-) -> None:
-    app, tools = smith(scripted())
+async def test_a_no_is_a_value_where_the_effect_works_with_it_or_only_reads_follow() -> None:
+    app, tools = smith()
     tip = ask("q", "A tip?", options=["yes", "no"])
     pays = step("p", "pay", inputs={"to": "alice", "tip": "{{q}}"})
     run = await decided(app, await app.submit(plan_of(tip, pays), by="ada"))
-    await app.answer(run.id, "q", "no", by="ada")
-    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert (await answered(app, run, "q", "no")).status is RunStatus.DONE
     assert effects(tools) == [{"to": "alice", "tip": "no"}]
     run = await app.submit(plan_of(tip, step("x", after=["q"])), by="ada")
     run = await app.run(run.id)
-    await app.answer(run.id, "q", "no", by="ada")
-    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert (await answered(app, run, "q", "no")).status is RunStatus.DONE
 
 
 # Steps that are switched off
@@ -238,7 +224,7 @@ async def test_a_no_is_a_value_where_the_effect_works_with_it_or_only_reads_foll
 
 @pytest.mark.parametrize("inside", [False, True])
 async def test_a_question_still_comes_before_what_is_behind_a_step_switched_off(
-    scripted: Script, inside: bool
+    inside: bool,
 ) -> None:
     parts = [
         ask("q", "Really pay?"),
@@ -247,12 +233,11 @@ async def test_a_question_still_comes_before_what_is_behind_a_step_switched_off(
         step("p", "pay", inputs={"to": "alice"}, after=["y"]),
     ]
     transfer = plan_of(*parts, goal="transfer")
-    app, tools = smith(scripted(), templates={"transfer": transfer})
+    app, tools = smith(templates={"transfer": transfer})
     run = await decided(app, await app.submit(USE if inside else transfer, by="ada"))
     [question] = run.questions
     assert effects(tools) == []
-    await app.answer(run.id, question, "yes", by="ada")
-    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert (await answered(app, run, question, "yes")).status is RunStatus.DONE
     assert len(effects(tools)) == 1
 
 
@@ -265,12 +250,11 @@ async def test_a_revision_may_keep_the_version_of_a_template_that_was_approved(
     pay = step("pay", "pay", inputs={"to": "alice"})
     use = {"id": "t", "template": "transfer", "after": ["f"]}
     kept = use | {"template": "transfer@1", "after": []}
-    app, tools = smith(scripted(draft(FAILS, use), draft(kept)))
+    app, tools = smith(model=scripted(draft(FAILS, use), draft(kept)))
     book = TemplateBook(app)
     await book.save(Plan.model_validate({"goal": "transfer", "steps": [pay]}), "transfer")
     run = await app.plan("pay alice", by="ada")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    await approve(app, run)
     other = pay | {"inputs": {"to": "mallory"}}
     await book.save(Plan.model_validate({"goal": "transfer", "steps": [other]}), "transfer")
     run = await app.run(run.id)
@@ -279,13 +263,11 @@ async def test_a_revision_may_keep_the_version_of_a_template_that_was_approved(
     assert effects(tools) == [{"to": "alice"}]
 
 
-async def test_who_wants_to_see_every_plan_is_asked_about_her_own_ones_too_at_once(
-    scripted: Script,
-) -> None:
-    app, tools = smith(scripted())
+async def test_who_wants_to_see_every_plan_is_asked_about_her_own_ones_too_at_once() -> None:
+    app, tools = smith()
     options = RunOptions(mode="review")
     journal = await app.runs.create(NewRun("r", plan_of(ask("q")), options=options, by="ada"))
-    elsewhere, _ = smith(scripted(), store=app.store)
+    elsewhere, _ = smith(store=app.store)
     for edited in (None, plan_of(ask("q", "Really?"), step("a")), plan_of(step("b"))):
         if edited is not None:
             await app.edit(journal.id, edited, by="ada")
@@ -299,9 +281,9 @@ async def test_who_wants_to_see_every_plan_is_asked_about_her_own_ones_too_at_on
     assert run.status is RunStatus.DONE
 
 
-async def test_repeating_says_what_may_have_taken_effect_before(scripted: Script) -> None:
+async def test_repeating_says_what_may_have_taken_effect_before() -> None:
     send = FakeTool("send", [OutcomeUnknown("lost"), "ok"], effect=Effect.WRITE)
-    app, _ = smith(scripted(), send)
+    app, _ = smith(send)
     run = await app.submit(plan_of(step("s", "send")), by="ada")
     run = await decided(app, run)
     await app.cancel(run.id, by="ada")
@@ -312,8 +294,8 @@ async def test_repeating_says_what_may_have_taken_effect_before(scripted: Script
 
 
 @pytest.mark.parametrize("answer", ["now", "note it", "", None])
-async def test_who_answers_neither_yes_nor_no_is_asked_again(scripted: Script, answer: Any) -> None:
-    app, tools = smith(scripted())
+async def test_who_answers_neither_yes_nor_no_is_asked_again(answer: Any) -> None:
+    app, tools = smith()
     run = await decided(app, await app.submit(plan_of(ask("q", "Pay?"), PAYS), by="ada"))
     with pytest.raises(Refused, match="neither a clear yes nor a clear no"):
         await app.answer(run.id, "q", answer, by="ada")
@@ -338,9 +320,9 @@ class Batches(MemoryStore):
         self.batches.append([event.body.type for event in events])
 
 
-async def test_what_a_run_leaves_over_and_its_end_are_one_append(scripted: Script) -> None:
+async def test_what_a_run_leaves_over_and_its_end_are_one_append() -> None:
     store = Batches()
-    app, _ = smith(scripted(), store=store)
+    app, _ = smith(store=store)
     run = await app.submit(plan_of(step("f", "flaky"), step("x", after=["f"])), by="ada")
     run = await app.run(run.id)
     assert run.status is RunStatus.FAILED
@@ -353,7 +335,7 @@ async def test_an_edit_of_a_revision_still_tells_what_was_made_under_another_nam
     pay = step("p", "pay", inputs={"to": "alice"})
     shaky = FakeTool("shaky", [ToolFailed("no")])
     again = draft(pay | {"id": "again"}, step("n", after=["again"]))
-    app, tools = smith(scripted(draft(pay, step("s", "shaky"), ask("q")), again), shaky)
+    app, tools = smith(shaky, model=scripted(draft(pay, step("s", "shaky"), ask("q")), again))
     run = await app.plan("pay alice", by="ada")
     run = await decided(app, run)
     run = await app.request_changes(run.id, "otherwise", by="ada")
@@ -364,11 +346,9 @@ async def test_an_edit_of_a_revision_still_tells_what_was_made_under_another_nam
     assert len(effects(tools)) == 1
 
 
-async def test_a_question_put_before_a_step_in_doubt_holds_what_comes_behind_the_step(
-    scripted: Script,
-) -> None:
+async def test_a_question_put_before_a_step_in_doubt_holds_what_comes_behind_the_step() -> None:
     lost = FakeTool("send", [OutcomeUnknown("lost"), "ok"], effect=Effect.WRITE)
-    app, tools = smith(scripted(), lost)
+    app, tools = smith(lost)
     look = step("n")
     send = step("s", "send", after=["n"])
     pay = step("p", "pay", inputs={"to": "alice"}, after=["s"])
@@ -380,16 +360,13 @@ async def test_a_question_put_before_a_step_in_doubt_holds_what_comes_behind_the
     run = await decided(app, run)
     assert list(run.questions) == ["q"]
     assert effects(tools) == []
-    await app.answer(run.id, "q", "yes", by="ada")
-    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert (await answered(app, run, "q", "yes")).status is RunStatus.DONE
     assert len(effects(tools)) == 1
 
 
-async def test_continuing_a_rejected_revision_tells_what_was_made_under_another_name(
-    scripted: Script,
-) -> None:
+async def test_continuing_a_rejected_revision_tells_what_was_made_under_another_name() -> None:
     pay = step("p", "pay", inputs={"to": "alice"})
-    app, tools = smith(scripted())
+    app, tools = smith()
     wanted = plan_of(pay, ask("q"), goal="pay alice")
     run = await decided(app, await app.submit(wanted, by="ada"))
     edited = plan_of(pay | {"id": "again"}, ask("q"), goal="pay alice")

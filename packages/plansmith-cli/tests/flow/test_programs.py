@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import pytest
+from tests.flow.plans import approve, approved, plan
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import JournalDamaged, PlansmithError, Refused
@@ -19,10 +20,6 @@ BOT = e.Actor(kind="program", name="MCP client bot")
 ASK = {"id": "really", "question": "Really pay?"}
 PAY = {"id": "pay", "tool": "pay", "inputs": {"to": "ann"}}
 READ = {"id": "read", "tool": "look", "inputs": {"at": "{{really}}"}}
-
-
-def plan(*steps: dict[str, Any]) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)})
 
 
 async def test_a_plan_that_a_program_edited_is_the_programs_own() -> None:
@@ -62,10 +59,7 @@ class Bank:
         return [call.arguments for call in self.tools.calls if call.tool == "pay"]
 
     async def until_asked(self, wanted: Plan) -> str:
-        run = await self.smith.submit(wanted, by="ann")
-        if run.status is RunStatus.REVIEWING and run.plan:
-            await self.smith.decide(run.id, approve=run.plan.hash, by="ann")
-        run = await self.smith.run(run.id)
+        run = await approved(self.smith, wanted, by="ann")
         assert run.status is RunStatus.ASKING
         return run.id
 
@@ -212,8 +206,7 @@ async def test_a_repeated_run_remembers_that_a_program_answered() -> None:
     for by in ("ann", BOT):  # also a repeat of the repeat
         again = await bank.smith.retry(run_id, plan=more, by=by)
         assert again.steps["really"].program == "MCP client bot"
-        assert again.plan is not None
-        await bank.smith.decide(again.id, approve=again.plan.hash, by="ann")
+        await approve(bank.smith, again, by="ann")
         run = await bank.smith.run(again.id)
         assert [each.kind for each in run.questions.values()] == ["consent"]
         assert bank.paid == []

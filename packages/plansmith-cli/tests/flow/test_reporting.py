@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests import forked
+from tests.flow.plans import approve, approved
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
 from plansmith.errors import ToolBusy, ToolFailed
@@ -46,12 +47,8 @@ def smith(*tools: FakeTool, **options: Any) -> Plansmith:
     return Plansmith(tools=[FakeTools(*tools)], **given)
 
 
-async def reported(app: Plansmith, wanted: Plan, **options: Any) -> Report:
-    run = await app.submit(wanted, **options)
-    if run.status is RunStatus.REVIEWING:
-        await app.decide(run.id, approve=wanted.hash, by="ada")
-    run = await app.run(run.id)
-    return await load_report(app.store, run.id)
+async def reported(app: Plansmith, wanted: Plan) -> Report:
+    return await load_report(app.store, (await approved(app, wanted)).id)
 
 
 OSLO = FakeTool("oslo", [{"temp": -3}])
@@ -289,8 +286,7 @@ async def test_planning_and_running_count_and_waiting_for_a_person_is_told_apart
     app = Plansmith(model=Thinking(), tools=[tools], clock=clock, settings=no_triage)
     run = await app.plan("do it")
     await clock.advance(3600)
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    await approve(app, run)
     running = asyncio.create_task(app.run(run.id))
     await clock.advance(7)
     assert (await running).status is RunStatus.DONE

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import Cli, Told
+from tests.flow.plans import answered, approve, approved, plan
 from tests.unit.server.house import serving, tool_step
 
 from plansmith import Plan, RunStatus, ToolSpec, tool
@@ -20,7 +22,6 @@ from plansmith.plan import events as e
 from plansmith.plan.timing import Timing
 from plansmith.ports import Call
 from plansmith.testing import FakeClock, ScriptedModel
-from plansmith_cli.main import main
 
 
 @tool(effect="read")
@@ -32,13 +33,12 @@ def seen() -> str:
 WRITE = {"id": "w", "tool": "files.write", "inputs": {"path": "x.txt", "text": "hello"}}
 ASK = {"id": "q", "kind": "ask", "question": "Which?"}
 PLAN = {"goal": "write", "steps": [WRITE]}
-Told = tuple[int, str, str]
 
 
 class Person:
     """Someone with two folders and one store."""
 
-    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
         self.a, self.b = tmp_path / "a", tmp_path / "b"
         for folder in (self.a, self.b):
             folder.mkdir()
@@ -49,19 +49,14 @@ class Person:
         monkeypatch.setenv("PLANSMITH_MODEL", "rules")
         monkeypatch.setenv("LANG", "en_US.UTF-8")
         monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-        self._monkeypatch = monkeypatch
-        self.capsys: pytest.CaptureFixture[str] | None = None
+        self._monkeypatch, self._cli = monkeypatch, cli
 
-    def types(self, folder: Path, *words: str) -> Told:
-        assert self.capsys is not None
+    def types(self, folder: Path, *words: str, **expected: Any) -> Told:
         self._monkeypatch.chdir(folder)
-        self.capsys.readouterr()
-        code = main(list(words))
-        captured = self.capsys.readouterr()
-        return code, captured.out, captured.err
+        return self._cli(*words, **expected)
 
-    def run_json(self, folder: Path, run: str = "last") -> Any:
-        return json.loads(self.types(folder, "show", run, "--json")[1])
+    def run_json(self, folder: Path) -> Any:
+        return json.loads(self.types(folder, "show last --json").out)
 
     @property
     def written(self) -> list[str]:
@@ -72,14 +67,12 @@ class Person:
 def person(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Person:
-    made = Person(tmp_path, monkeypatch)
-    made.capsys = capsys
-    return made
+    return Person(tmp_path, monkeypatch, Cli(capsys))
 
 
 def test_a_plan_reviewed_in_one_folder_writes_nothing_in_another(person: Person) -> None:
-    code, _, err = person.types(person.a, "run", "plan.json", "--no-input")
-    assert (code, f"In the folder {person.a}" in err) == (5, True)
+    place = f"In the folder {person.a}"
+    person.types(person.a, "run plan.json --no-input", code=5, err=place)
     run = person.run_json(person.a)
     assert run["folder"] == str(person.a)
     for words in (
@@ -87,13 +80,11 @@ def test_a_plan_reviewed_in_one_folder_writes_nothing_in_another(person: Person)
         ("approve", run["id"], run["hash"]),
         ("go", run["id"], "--approve-plan", run["hash"]),
     ):
-        code, _, err = person.types(person.b, *words)
-        assert code == 4, words
-        assert f"belongs to the folder {person.a}" in err
-        assert f"cd {person.a}" in err
+        refusal = (f"belongs to the folder {person.a}", f"cd {person.a}")
+        person.types(person.b, *words, code=4, err=refusal)
     assert person.written == []
-    code, _, _ = person.types(person.a, "approve", "last", run["hash"], "--go")
-    assert (code, person.written) == (0, ["a"])
+    person.types(person.a, "approve last", run["hash"], "--go", code=0)
+    assert person.written == ["a"]
 
 
 def test_a_folder_reached_by_a_link_is_the_same_and_one_that_was_moved_is_not(
@@ -106,9 +97,7 @@ def test_a_folder_reached_by_a_link_is_the_same_and_one_that_was_moved_is_not(
     assert person.types(link, "approve", "last", run["hash"])[0] == 0
     link.unlink()
     moved = shutil.move(person.a, person.a.with_name("moved"))
-    code, _, err = person.types(Path(moved), "go", run["id"])
-    assert code == 4
-    assert "does not exist any more" in err
+    person.types(Path(moved), "go", run["id"], code=4, err="does not exist any more")
     assert person.written == []
 
 
@@ -124,10 +113,8 @@ def smith(folder: Path | str, store: str, **more: Any) -> Plansmith:
     return Plansmith(folder=folder, store=store, tools=[note], **more)
 
 
-NOTE = Plan.model_validate({"goal": "note", "steps": [{"id": "n", "tool": "note"}]})
-ASKING = Plan.model_validate(
-    {"goal": "note", "steps": [ASK, {"id": "n", "tool": "note", "after": ["q"]}]}
-)
+NOTE = plan({"id": "n", "tool": "note"})
+ASKING = plan(ASK, {"id": "n", "tool": "note", "after": ["q"]})
 Verb = Callable[[Plansmith, str], Any]
 VERBS: dict[str, Verb] = {
     "approve": lambda s, run: s.decide(run, approve=ASKING.hash),
@@ -146,9 +133,7 @@ VERBS: dict[str, Verb] = {
 async def test_no_verb_acts_for_a_run_of_another_folder(tmp_path: Path, verb: str) -> None:
     store = f"sqlite:///{tmp_path / 'r.db'}"
     async with smith(tmp_path / "a", store) as a:
-        run = await a.submit(ASKING)
-        await a.decide(run.id, approve=run.plan.hash if run.plan else "")
-        run = await a.run(run.id)
+        run = await approved(a, ASKING)
         assert run.status is RunStatus.ASKING
         before = len(await a.store.events(run.id))
         async with smith(tmp_path / "b", store, model=ScriptedModel([])) as b:
@@ -250,16 +235,8 @@ class Changing:
 
 
 PAY = {"id": "p", "tool": "pay", "inputs": {}}
-INNER = Plan.model_validate({"goal": "inner", "steps": [PAY]})
-OUTER = Plan.model_validate(
-    {
-        "goal": "outer",
-        "steps": [
-            {"id": "o", "tool": "other"},
-            {"id": "m", "kind": "map", "over": [1], "each": {"kind": "plan", "template": "inner"}},
-        ],
-    }
-)
+INNER = plan(PAY)
+OUTER = plan({"id": "o", "tool": "other"}, {"id": "m", "over": [1], "each": {"template": "inner"}})
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -274,8 +251,7 @@ async def test_a_tool_that_changed_after_the_approval_is_put_to_review_again(
 
     first = make()
     run = await first.submit(OUTER)
-    assert run.plan is not None
-    await first.decide(run.id, approve=run.plan.hash)
+    await approve(first, run)
     source.spec = source.spec.replace(description="Pay ten thousand")
     second = first
     if restart:
@@ -283,12 +259,11 @@ async def test_a_tool_that_changed_after_the_approval_is_put_to_review_again(
         second = make()
     run = await second.runs.run(run.id)
     assert (run.status, source.calls) == (RunStatus.REVIEWING, 0)
-    assert run.plan is not None
     assert not run.is_approved
     asked = [each.body for each in await second.store.events(run.id)][-1]
     assert isinstance(asked, e.ReviewAsked)
     assert asked.reasons == ("pay is defined in another way than when you approved this plan",)
-    await second.decide(run.id, approve=run.plan.hash)
+    await approve(second, run)
     assert (await second.run(run.id)).status is RunStatus.DONE
     await second.close()
 
@@ -298,13 +273,12 @@ async def test_an_approval_is_for_the_tools_of_the_templates_that_were_shown(
 ) -> None:
     """Whatever the program that takes the approval down gives under the same name by then."""
     source, store = Changing(), f"sqlite:///{tmp_path / 'r.db'}"
-    harmless = Plan.model_validate({"steps": [{"id": "say", "kind": "reply", "instruction": "hi"}]})
+    harmless = plan({"id": "say", "instruction": "hi"})
     first = Plansmith(store=store, tools=[source], templates={"inner": INNER})
     run = await first.submit(OUTER)
     await first.close()
     second = Plansmith(store=store, tools=[source], templates={"inner": harmless})
-    assert run.plan is not None
-    run = await second.decide(run.id, approve=run.plan.hash)
+    run = await approve(second, run)
     assert list(run.approved_tools) == ["other", "pay"]
     source.spec = source.spec.replace(description="Pay ten thousand")
     run = await second.runs.run(run.id)
@@ -314,11 +288,10 @@ async def test_an_approval_is_for_the_tools_of_the_templates_that_were_shown(
 
 async def test_a_scheduled_plan_waits_when_what_it_calls_was_redefined(tmp_path: Path) -> None:
     source, clock = Changing(), FakeClock(START)
-    plan = Plan.model_validate({"goal": "pay", "steps": [PAY]})
-    async with Plansmith(
-        store=f"sqlite:///{tmp_path / 'r.db'}", tools=[source], clock=clock
-    ) as own:
-        await own.schedules.create(plan=plan, timing=Timing(every_minutes=60), approve=plan.hash)
+    paying, store = plan(PAY), f"sqlite:///{tmp_path / 'r.db'}"
+    async with Plansmith(store=store, tools=[source], clock=clock) as own:
+        timing = Timing(every_minutes=60)
+        await own.schedules.create(plan=paying, timing=timing, approve=paying.hash)
         source.spec = source.spec.replace(open_world=False, description="Pay everything")
         await clock.advance(3600)
         [fire] = await own.schedules.tick()
@@ -334,20 +307,16 @@ async def test_an_approved_run_cut_off_in_the_middle_asks_again_after_a_redefini
     tmp_path: Path,
 ) -> None:
     source, store = Changing(), f"sqlite:///{tmp_path / 'r.db'}"
-    plan = Plan.model_validate(
-        {"goal": "pay", "steps": [ASK, PAY | {"after": ["q"]}, {"id": "o", "tool": "other"}]}
-    )
+    wanted = plan(ASK, PAY | {"after": ["q"]}, {"id": "o", "tool": "other"})
     async with Plansmith(store=store, tools=[source]) as first:
-        run = await first.submit(plan)
-        await first.decide(run.id, approve=plan.hash)
-        assert (await first.run(run.id)).status is RunStatus.ASKING
+        run = await approved(first, wanted)
+        assert run.status is RunStatus.ASKING
     source.spec = source.spec.replace(input_schema={"type": "object", "properties": {}})
     async with Plansmith(store=store, tools=[source]) as second:
-        await second.answer(run.id, "q", "yes")
-        again = await second.run(run.id)
+        again = await answered(second, run, "q", "yes")
         assert again.status is RunStatus.REVIEWING
         before = source.calls
-        await second.decide(run.id, approve=plan.hash)
+        await approve(second, again)
         assert (await second.run(run.id)).status is RunStatus.DONE
         assert source.calls == before + 1
 

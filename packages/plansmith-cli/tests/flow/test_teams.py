@@ -218,14 +218,6 @@ async def test_research_in_a_folder_ends_in_a_report_with_chart_and_citations(
     assert "In March 40 mm fell" in offered  # the documents are context too
 
 
-async def test_a_greeting_is_answered_by_the_coordinator(library: Path, tmp_path: Path) -> None:
-    hello = {"decision": "answer", "reason": "small talk", "query": "", "answer": "Hello!"}
-    cast = Cast((TRIAGE, [hello]))
-    team = research(settings(tmp_path, documents=[library]), model=cast)
-    run = await through(team, "Hi there, it rains all day")
-    assert (run.status, run.report) == (RunStatus.ANSWERED, "Hello!")
-
-
 async def test_an_mcp_server_that_searches_is_for_the_researcher_and_not_for_plans(
     tmp_path: Path,
 ) -> None:

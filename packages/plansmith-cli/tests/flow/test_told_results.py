@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tests.flow.plans import answered, approved, plan
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import OutcomeUnknown, Refused
@@ -45,18 +46,12 @@ def world(*orders: Any) -> FakeTools:
     )
 
 
-def plan(*steps: dict[str, Any]) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)})
-
-
 async def asked(store: MemoryStore, tools: FakeTools, wanted: Plan, data: Any = "show") -> Run:
     async with Plansmith(tools=[tools], store=store, limits=Limits(data=data)) as app:
-        run = await app.submit(wanted, by="bob")
-        await app.decide(run.id, approve=wanted.hash, by="ada")
-        return await app.run(run.id)
+        return await approved(app, wanted)
 
 
-async def answered(store: MemoryStore, tools: FakeTools, run: Run, value: Any) -> Run:
+async def told(store: MemoryStore, tools: FakeTools, run: Run, value: Any) -> Run:
     """Answers in one process, and goes on in another."""
     async with Plansmith(tools=[tools], store=store) as second:
         await second.answer(run.id, next(iter(run.questions)), value, by="ada")
@@ -67,7 +62,7 @@ async def answered(store: MemoryStore, tools: FakeTools, run: Run, value: Any) -
 async def test_the_result_that_a_person_tells_is_what_later_steps_use() -> None:
     store, tools = MemoryStore(), world()
     run = await asked(store, tools, plan(STOCK, ORDER, SEND))
-    run = await answered(store, tools, run, {"done": {"id": "A-17"}})
+    run = await told(store, tools, run, {"done": {"id": "A-17"}})
     assert run.status is RunStatus.DONE
     [sent] = [each.arguments for each in tools.calls if each.tool == "send"]
     assert sent == {"to": "A-17"}
@@ -111,7 +106,7 @@ async def test_done_alone_is_enough_where_nobody_uses_the_result() -> None:
     store, tools = MemoryStore(), world()
     after = {"id": "send", "tool": "send", "inputs": {"to": "x"}, "after": ["order"]}
     run = await asked(store, tools, plan(STOCK, ORDER, after))
-    assert (await answered(store, tools, run, "done")).status is RunStatus.DONE
+    assert (await told(store, tools, run, "done")).status is RunStatus.DONE
 
 
 async def test_a_result_that_the_tool_cannot_give_is_refused() -> None:
@@ -132,7 +127,7 @@ async def test_a_result_that_the_tool_cannot_give_is_refused() -> None:
 async def test_a_result_that_nobody_knows_fails_what_needs_it_and_calls_nothing() -> None:
     store, tools = MemoryStore(), world()
     run = await asked(store, tools, plan(STOCK, ORDER, SEND))
-    run = await answered(store, tools, run, {"done": None})
+    run = await told(store, tools, run, {"done": None})
     assert run.steps["send"].status == "failed"
     assert not [each for each in tools.calls if each.tool == "send"]
 
@@ -141,8 +136,7 @@ async def test_a_call_that_is_made_again_keeps_the_consent_to_its_values() -> No
     store, tools = MemoryStore(), world(_lost, {"id": "A-17"})
     run = await asked(store, tools, plan(STOCK, ORDER), data="ask")
     async with Plansmith(tools=[tools], store=store, limits=Limits(data="ask")) as app:
-        await app.answer(run.id, next(iter(run.questions)), "allow", by="ada")
-        run = await app.run(run.id)
+        run = await answered(app, run, next(iter(run.questions)), "allow")
     async with Plansmith(tools=[tools], store=store, limits=Limits(data="ask")) as app:
         await app.answer(run.id, next(iter(run.questions)), "retry", by="ada")
     async with Plansmith(tools=[tools], store=store, limits=Limits(data="ask")) as app:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 from tests.edited import change_step
-from tests.flow.plans import plan
+from tests.flow.plans import approve, plan
 from tests.flow.test_given_values import ALL, BILLS, LOOK, SCHEMA, Bank
 from tests.waiting import until
 
@@ -241,8 +241,7 @@ async def test_a_call_with_consent_is_not_tried_for_ever() -> None:
 
     app = enter()
     run = await app.submit(plan(LOOK, ONE | {"retry": {"at_most": 2, "every": 60}}), by="ann")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ann")
+    await approve(app, run, by="ann")
     run = await app.runs.run(run.id, parks=True)
     await app.answer(run.id, next(iter(run.questions)), "allow", by="ann")
     run = await app.runs.run(run.id, parks=True)
@@ -328,8 +327,7 @@ async def test_an_answer_while_another_step_runs_is_replayed(value: Any) -> None
     bank.tools.call = call  # type: ignore[method-assign]
     app = bank.enter()
     run = await app.submit(plan(LOOK, MANY, {"id": "slow", "tool": "slow"}), by="ann")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="bob")
+    await approve(app, run, by="bob")
     task = asyncio.create_task(app.run(run.id))
     await until(lambda: is_asking(app, run.id))
     [asked] = (await app.get(run.id)).questions

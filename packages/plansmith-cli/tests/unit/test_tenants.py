@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import stat
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.commands import Cli
 
 from plansmith.errors import Misconfigured
 from plansmith_cli.config import Settings
-from plansmith_cli.main import main
 from plansmith_cli.server_wiring import tenant_settings
 from plansmith_server.team.tenant_book import TenantBook
 
@@ -25,11 +23,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PLANSMITH_MODEL", "demo")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def typed_json(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
-    assert main([*words, "--json"]) == code
-    return json.loads(capsys.readouterr().out)
 
 
 def test_a_tenant_is_made_once_and_read_by_its_owner_alone(tmp_path: Path) -> None:
@@ -79,29 +72,31 @@ def test_a_tenant_inherits_models_and_limits_and_nothing_that_could_be_anothers(
 def test_commands_make_tenants_and_work_in_them(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = typed_json(capsys, "tenants", "create", "acme")
+    cli = Cli(capsys)
+    made = cli.json("tenants create acme")
     assert Path(made["folder"]) == home / "plansmith" / "tenants" / "acme"
-    assert [each["name"] for each in typed_json(capsys, "tenants", "list")] == ["acme"]
+    assert [each["name"] for each in cli.json("tenants list")] == ["acme"]
     words = ("tokens", "create", "ci", "--role", "operator", "--tenant", "acme", "--user", "ann")
-    token = typed_json(capsys, *words)
+    token = cli.json(*words)
     assert (token["tenant"], token["user"], token["role"]) == ("acme", "ann", "operator")
     assert token["scopes"] == ["look", "propose", "answer"]
-    assert typed_json(capsys, "--tenant", "acme", "runs") == []
+    assert cli.json("--tenant acme runs") == []
     store = next(home.rglob("plansmith.acme_*.db"))
     assert store.parent == home / "plansmith"
-    removed = typed_json(capsys, "tenants", "remove", "acme")
+    removed = cli.json("tenants remove acme")
     assert Path(removed["folder"]).is_dir()
-    assert typed_json(capsys, "tokens", "list") == []
-    assert typed_json(capsys, "--tenant", "acme", "runs", code=2)["error"]["kind"] == "NotFound"
+    assert cli.json("tokens list") == []
+    assert cli.json("--tenant acme runs", code=2)["error"]["kind"] == "NotFound"
 
 
 def test_a_token_for_a_tenant_needs_a_user_and_a_role_or_scopes(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    cli = Cli(capsys)
     assert home.is_dir()
-    typed_json(capsys, "tenants", "create", "acme")
-    typed_json(capsys, "tokens", "create", "x", "--role", "viewer", "--tenant", "acme", code=2)
-    typed_json(capsys, "tokens", "create", "x", "--role", "viewer", "--scope", "look", code=2)
-    typed_json(capsys, "tokens", "create", "x", "--scope", "look,admin", code=2)
-    typed_json(capsys, "tokens", "create", "x", "--role", "viewer", "--tenant", "no", code=2)
-    assert typed_json(capsys, "tokens", "list") == []
+    cli.json("tenants create acme")
+    cli.json("tokens create x --role viewer --tenant acme", code=2)
+    cli.json("tokens create x --role viewer --scope look", code=2)
+    cli.json("tokens create x --scope look,admin", code=2)
+    cli.json("tokens create x --role viewer --tenant no", code=2)
+    assert cli.json("tokens list") == []

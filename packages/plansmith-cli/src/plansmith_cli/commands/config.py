@@ -18,7 +18,7 @@ from plansmith_cli.command_table import Exit
 from plansmith_cli.config import look_at
 from plansmith_cli.keyboard import agrees, is_at_terminal
 from plansmith_cli.options import AS_JSON, JSON, PARTS, command_line, loaded_settings, settings_of
-from plansmith_cli.parser import Verb, command, noun
+from plansmith_cli.parser import command
 from plansmith_cli.trust import Content, Project, TrustBook
 from plansmith_cli.ui import output as ui
 from plansmith_planner.model_calls import places, prompt_names, prompt_text
@@ -101,15 +101,9 @@ _CONFIG: Final = """
 --all  also what nobody has set
 """
 COMMAND = command(_CONFIG + PARTS + JSON, _main, name={"default": ""})
-PROMPTS = noun(
-    {
-        "list": Verb(_list_prompts, "list the prompts, and which are replaced by yours", AS_JSON),
-        "show": Verb(_show_prompt, "show the text of a prompt", "NAME"),
-        "export": Verb(
-            _export_prompts, "copy all prompts into a folder, to change them there", "FOLDER"
-        ),
-    }
-)
+PROMPTS = command(AS_JSON, _list_prompts)
+SHOW_PROMPT = command("NAME", _show_prompt)
+EXPORT_PROMPTS = command("FOLDER", _export_prompts)
 
 
 # The first entry that fits a setting explains it: `trust.may_…` in the table of sentences.

@@ -13,7 +13,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.review.policy import active_steps
 from plansmith.text import safe
-from plansmith_cli import questions
+from plansmith_cli import options, questions
 from plansmith_cli.command_table import Command, Exit
 from plansmith_cli.describe import review_lines, revision_lines, run_json, status_text
 from plansmith_cli.interactive import edit_from, edit_in_editor, run_interactively
@@ -109,7 +109,8 @@ async def _answer_group(session: Session, run: Run, group: questions.Group) -> R
     """Gives an answer; None if there is none, or several are allowed that nobody need have seen."""
     args = session.args
     if args.changes:
-        changes = dict(map(questions.read_change, args.changes))
+        given = options.read_pairs(args.changes).items()
+        changes = {name: options.read_value(name, text) for name, text in given}
         if len(group) > 1:
             return None
         return await questions.Asked(session, run, group, [], []).change(changes)

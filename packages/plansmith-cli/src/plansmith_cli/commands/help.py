@@ -13,7 +13,7 @@ from typing import Final
 from plansmith import plugins
 from plansmith.plan.problem import CODES
 from plansmith.plan.sentence import Sentence
-from plansmith_cli.command_table import COMMANDS, verbs
+from plansmith_cli.command_table import COMMANDS, Exit, verbs
 from plansmith_cli.main import load_command, main, overview, parser_of, rows
 from plansmith_cli.parser import command, help_text, is_chinese
 from plansmith_cli.ui.output import own, own_text, print_lines, wrong
@@ -78,6 +78,15 @@ WHAT  a command; a problem code such as PS301; all for all commands, problems fo
 )
 
 
+def _verbs(args: argparse.Namespace) -> int:
+    """Tells the verbs of a noun that does nothing itself."""
+    parser_of(args.command, VERBS).print_help()
+    return Exit.USAGE
+
+
+VERBS = command("", _verbs)
+
+
 _TOP: Final = [name for name in COMMANDS if " " not in name]
 SHELLS: Final = ("bash", "zsh", "fish")
 
@@ -86,7 +95,7 @@ def _options() -> dict[str, list[str]]:
     """Returns the long options, the choices and the verbs of each command, longest name first."""
     found: dict[str, list[str]] = {}
     for name in sorted(COMMANDS, key=lambda name: -name.count(" ")):
-        below = {each.partition(" ")[2] for each in verbs(name)}
+        below = {each.rpartition(" ")[2] for each in verbs(name)}
         found[name] = sorted(below.union(_words(parser_of(name, load_command(name)))))
     return found
 
@@ -117,18 +126,21 @@ complete -o default -F _plansmith plansmith
 """
 
 
+def _seen(name: str) -> str:
+    return "; and ".join(f"__fish_seen_subcommand_from {word}" for word in name.split())
+
+
 def _fish() -> str:
     lines = ["# plansmith: plansmith completion fish | source, in ~/.config/fish/config.fish"]
     for name, words in _options().items():
         about = help_text(COMMANDS[name].summary).replace("'", "\\'")
-        noun, _, verb = name.rpartition(" ")
-        where = f"'__fish_seen_subcommand_from {noun}'" if noun else "__fish_use_subcommand"
-        lines.append(f"complete -c plansmith -n {where} -a {verb} -d '{about}'")
-        seen = f"'__fish_seen_subcommand_from {verb}'"
-        below = {each.partition(" ")[2] for each in verbs(name)}
+        nouns, _, verb = name.rpartition(" ")
+        where = _seen(nouns) or "__fish_use_subcommand"
+        lines.append(f"complete -c plansmith -n '{where}' -a {verb} -d '{about}'")
+        below = {each.rpartition(" ")[2] for each in verbs(name)}
         for word in [each for each in words if each not in below]:
             form = f"-l {word[2:]}" if word.startswith("--") else f"-a {word}"
-            lines.append(f"complete -c plansmith -n {seen} {form}")
+            lines.append(f"complete -c plansmith -n '{_seen(name)}' {form}")
     return "\n".join(lines) + "\n"
 
 

@@ -23,7 +23,7 @@ from plansmith_cli.config import Settings
 from plansmith_cli.extras import install_runtime, missing_runtime
 from plansmith_cli.keyboard import agrees, ask_line, is_at_terminal, read_choice
 from plansmith_cli.options import JSON
-from plansmith_cli.parser import Verb, noun
+from plansmith_cli.parser import command
 from plansmith_cli.ui.output import (
     json_of,
     own,
@@ -274,15 +274,10 @@ _PULL: Final = """
 --yes  download without asking
 --offline  look on this machine only
 """
-_ANY: Final = {"name": {"default": ""}, "from": {"dest": "given"}}
-COMMAND = noun(
-    {
-        "list": Verb(_list, "list the known models, and which are downloaded", JSON),
-        "pull": Verb(
-            _pull, "get a model from this machine or from the network", _CHOSEN + _PULL + JSON, _ANY
-        ),
-        "use": Verb(_use, "choose the model or the GGUF file that `local` means", _NAME + JSON),
-        "remove": Verb(_remove, "delete a model's file", _NAME + JSON),
-        "check": Verb(_check, "check that a model is undamaged and answers", _CHOSEN + JSON, _ANY),
-    }
+LIST = command(JSON, _list)
+PULL = command(
+    _CHOSEN + _PULL + JSON, _pull, **{"name": {"default": ""}, "from": {"dest": "given"}}
 )
+USE = command(_NAME + JSON, _use)
+REMOVE = command(_NAME + JSON, _remove)
+CHECK = command(_CHOSEN + JSON, _check, name={"default": ""})

@@ -22,8 +22,7 @@ from plansmith_cli.commands.templates import inputs_of
 from plansmith_cli.describe import finish
 from plansmith_cli.interactive import stoppable
 from plansmith_cli.options import JSON, PARTS, STORE_ALONE, TOOLS, read_budget, read_time
-from plansmith_cli.parser import Verb, noun
-from plansmith_cli.session import Session, exit_of, in_session
+from plansmith_cli.session import Session, exit_of, session_command
 from plansmith_cli.ui.output import load_plan, own, own_text, print_json, wrong
 from plansmith_planner.language.recurrence import recurrence
 
@@ -192,7 +191,7 @@ async def _change(session: Session) -> int | None:
 async def _switch(session: Session) -> None:
     """Pauses, resumes or removes a schedule."""
     args, schedules = session.args, session.smith.schedules
-    match args.action:
+    match args.command.rpartition(" ")[2]:
         case "pause":
             after = await schedules.pause(args.name, reason=args.reason, by=session.by)
             message = Sentence("paused schedule {name}: {timing}", **_name_and_timing(after))
@@ -324,7 +323,7 @@ _REASON: Final = "--reason REASON  why it is paused\n"
 _TIMES: Final = "--since TIME  the first time\n--until TIME  the last time\n"
 _LIMIT: Final = "--limit LIMIT  how many (default: 20)\n"
 _LOOKS: Final = STORE_ALONE + JSON
-_EITHER: Final = {
+_EITHER: Final[dict[str, Any]] = {
     "overlap": {"choices": list(Overlap)},
     "missed": {"choices": list(Missed)},
     "window": {"type": int, "dest": "window_minutes"},
@@ -335,35 +334,22 @@ _GIVEN: Final[dict[str, Any]] = {
     "request": {"default": ""},
     "set": {"default": []},
     "name": {"default": ""},
-    "reason": {"default": ""},
-    "since": {"required": True},
-    "until": {"required": True},
-    "limit": {"type": int, "default": 20},
-    "count": {"type": int, "default": 5},
-    "look": {"type": float, "default": LOOK_S},
 }
-_ADD: Final = "create a schedule from a request, a plan, a run or a template"
-_SHOWS: Final = "show a schedule: its plan, its next and its last fires"
-_CHANGES: Final = "change the times, the plan or the behaviour"
-_PRINTS: Final = "print the next fires of a schedule, or of times you give"
-_QUEUES: Final = "queue fires for past times that were missed"
-_ALL_OF: Final = _TIMING + _BEHAVIOUR + _SOURCES + PARTS + JSON
-COMMAND = noun(
-    {
-        "add": Verb(_add, _ADD, _ALL_OF, _EITHER | _GIVEN),
-        "list": Verb(_list, "list all schedules", _LOOKS),
-        "show": Verb(_show, _SHOWS, _NAME + _LOOKS),
-        "change": Verb(_change, _CHANGES, _NAME + _TIMING + _BEHAVIOUR + TOOLS + JSON, _EITHER),
-        "pause": Verb(_switch, "pause a schedule", _NAME + _REASON + _LOOKS, _GIVEN),
-        "resume": Verb(_switch, "resume a schedule", _NAME + _LOOKS),
-        "run-now": Verb(_run_now, "fire once, now", _NAME + PARTS + JSON),
-        "backfill": Verb(_backfill, _QUEUES, _NAME + _TIMES + _LOOKS, _GIVEN),
-        "remove": Verb(_switch, "remove a schedule", _NAME + _LOOKS),
-        "history": Verb(
-            _history, "list its past fires, newest first", _NAME + _LIMIT + _LOOKS, _GIVEN
-        ),
-        "next": Verb(_next, _PRINTS, _NEXT + _TIMING + _LOOKS, _GIVEN),
-        "keep": Verb(_keep, "fire what is due, until you stop it", _KEEP + PARTS + JSON, _GIVEN),
-    },
-    lambda args, work: in_session(args, work, only_reads=work is _next),
+_ADD: Final = _TIMING + _BEHAVIOUR + _SOURCES + PARTS + JSON
+_CHANGE: Final = _NAME + _TIMING + _BEHAVIOUR + TOOLS + JSON
+ADD = session_command(_ADD, _add, **_EITHER, **_GIVEN)
+LIST = session_command(_LOOKS, _list)
+SHOW = session_command(_NAME + _LOOKS, _show)
+CHANGE = session_command(_CHANGE, _change, **_EITHER)
+PAUSE = session_command(_NAME + _REASON + _LOOKS, _switch, reason={"default": ""})
+RESUME = session_command(_NAME + _LOOKS, _switch)
+RUN_NOW = session_command(_NAME + PARTS + JSON, _run_now)
+BACKFILL = session_command(
+    _NAME + _TIMES + _LOOKS, _backfill, since={"required": True}, until={"required": True}
 )
+REMOVE = session_command(_NAME + _LOOKS, _switch)
+HISTORY = session_command(_NAME + _LIMIT + _LOOKS, _history, limit={"type": int, "default": 20})
+NEXT = session_command(
+    _NEXT + _TIMING + _LOOKS, _next, only_reads=True, count={"type": int, "default": 5}
+)
+KEEP = session_command(_KEEP + PARTS + JSON, _keep, look={"type": float, "default": LOOK_S})

@@ -9,11 +9,11 @@ import threading
 import webbrowser
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from plansmith.files import data_folder, replace_file
-from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
+from plansmith_cli import server_wiring
 from plansmith_cli.command_table import Exit
 from plansmith_cli.extras import install_hint
 from plansmith_cli.options import PARTS, positive, settings_of
@@ -21,11 +21,6 @@ from plansmith_cli.parser import command
 from plansmith_cli.ui.output import tell, wrong
 from plansmith_server.settings import Serve
 from plansmith_server.shown_settings import address
-
-if TYPE_CHECKING:
-    from plansmith_cli import server_wiring
-else:
-    lazy_modules(globals(), server_wiring="plansmith_cli.server_wiring")
 
 PORT: Final = 8765
 _MOST_DAYS: Final = 365

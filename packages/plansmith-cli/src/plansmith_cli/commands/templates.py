@@ -13,11 +13,11 @@ from plansmith.review.render import plan_lines, value_line
 from plansmith.templates.book import Template, exported
 from plansmith.templates.parameters import places
 from plansmith.text import clip, safe
+from plansmith_cli import options
 from plansmith_cli.commands.runs import names_run
 from plansmith_cli.interactive import run_interactively
 from plansmith_cli.options import JSON, PARTS, RUNNING, STORE_ALONE, TOOLS
-from plansmith_cli.parser import Verb, noun
-from plansmith_cli.session import Session, in_session
+from plansmith_cli.session import Session, session_command
 from plansmith_cli.ui.output import (
     json_of,
     json_text,
@@ -86,24 +86,13 @@ async def _save(session: Session) -> None:
     template = await session.smith.templates.save(
         source,
         args.name,
-        parameters={name: value.split(",") for name, value in pairs(args.param).items()},
+        parameters={
+            name: value.split(",") for name, value in options.read_pairs(args.param).items()
+        },
         required=args.required,
         by=session.by,
     )
     session.say_as(_row(template), Sentence("saved {name}", name=safe(template.full_name)))
-
-
-def pairs(given: list[str]) -> dict[str, str]:
-    """Reads NAME=VALUE arguments; refuses a name that is given twice."""
-    pairs: dict[str, str] = {}
-    for each in given:
-        name, found, value = each.partition("=")
-        if not found or not name:
-            raise wrong("{text} is not NAME=…", "such as city=Oslo", text=repr(each))
-        if name in pairs:
-            raise wrong("{name} is given twice", name=repr(name))
-        pairs[name] = value
-    return pairs
 
 
 async def _use(session: Session) -> int:
@@ -118,12 +107,9 @@ async def inputs_of(session: Session, name: str) -> dict[str, Json]:
     """Reads the parameters of `--set`, each as the template says: as text, else as JSON."""
     known = (await session.smith.templates.get(name)).properties
     found: dict[str, Json] = {}
-    for key, text in pairs(session.args.set).items():
-        try:
-            is_text = known.get(key, {}).get("type") == "string"
-            found[key] = text if is_text else json.loads(text)
-        except ValueError:
-            found[key] = text
+    for key, text in options.read_pairs(session.args.set).items():
+        is_text = known.get(key, {}).get("type") == "string"
+        found[key] = text if is_text else options.read_value(key, text)
     return found
 
 
@@ -184,27 +170,13 @@ FILE  a template as JSON or YAML; - for stdin
 --name NAME  keep it under another name
 """
 _LOOKS: Final = STORE_ALONE + JSON
-_LISTS: Final[dict[str, Any]] = {n: {"default": []} for n in ("set", "param", "required")}
-_TYPED: Final = {**_LISTS, "name": {"default": ""}}
-COMMAND = noun(
-    {
-        "list": Verb(_list, "list all templates", _LOOKS),
-        "show": Verb(_show, "show the parameters and the plan of a template", _NAME + _LOOKS),
-        "save": Verb(
-            _save, "make a template of a run or a plan file", _SAVE + TOOLS + JSON, _TYPED
-        ),
-        "use": Verb(
-            _use, "run a template, reviewed like any plan", _NAME + _SET + PARTS + RUNNING, _LISTS
-        ),
-        "suggest": Verb(_suggest, "find templates that fit a request", _REQUEST + TOOLS + JSON),
-        "export": Verb(_export, "write a template to a file", _NAME + _EXPORT + _LOOKS),
-        "import": Verb(
-            _import,
-            "read a template from a file, as the next version",
-            _IMPORT + TOOLS + JSON,
-            _TYPED,
-        ),
-        "remove": Verb(_remove, "remove a template", _NAME + _LOOKS),
-    },
-    in_session,
-)
+_TYPED: Final[dict[str, Any]] = {n: {"default": []} for n in ("set", "param", "required")}
+_NAMED: Final[dict[str, Any]] = {"name": {"default": ""}}
+LIST = session_command(_LOOKS, _list)
+SHOW = session_command(_NAME + _LOOKS, _show)
+SAVE = session_command(_SAVE + TOOLS + JSON, _save, **_NAMED, **_TYPED)
+USE = session_command(_NAME + _SET + PARTS + RUNNING, _use, **_TYPED)
+SUGGEST = session_command(_REQUEST + TOOLS + JSON, _suggest)
+EXPORT = session_command(_NAME + _EXPORT + _LOOKS, _export)
+IMPORT = session_command(_IMPORT + TOOLS + JSON, _import, **_NAMED)
+REMOVE = session_command(_NAME + _LOOKS, _remove)

@@ -20,9 +20,8 @@ from plansmith_cli.command_table import Exit
 from plansmith_cli.describe import run_json, status_text
 from plansmith_cli.keyboard import agrees
 from plansmith_cli.options import JSON, STORE_ALONE, TOOLS, positive
-from plansmith_cli.parser import Verb, noun
 from plansmith_cli.questions import question_lines, waiting_lines
-from plansmith_cli.session import Session, in_session, say_stopped, shortest
+from plansmith_cli.session import Session, say_stopped, session_command, shortest
 from plansmith_cli.ui import output as ui
 from plansmith_planner.threads.reading import ASKED_BY_PLANS
 from plansmith_planner.threads.store import ThreadStore
@@ -377,23 +376,16 @@ async def _delete(session: Session) -> None:
 _FLAGS: Final = f"--limit LIMIT  how many to list (default: {_MOST})\n"
 _ID: Final = "THREAD  a thread: its id, how that begins, a run in it, or last\n"
 _LOOKS: Final = _FLAGS + STORE_ALONE + JSON
-_TYPED: Final = {"limit": positive, "number": positive, "thread": {"metavar": "ID"}}
-_VERBS: Final = {
-    "list": Verb(_list, "list threads, the last one at the end", _LOOKS, _TYPED),
-    "show": Verb(
-        _show, "show what was said in a thread, and what came of it", _LOOKS + _ID, _TYPED
-    ),
-    "undo": Verb(
-        _undo,
-        "take back what a message was taken for",
-        _FLAGS + TOOLS + JSON + _ID + "NUMBER  the number of the message\n",
-        _TYPED,
-    ),
-    "delete": Verb(
-        _delete,
-        "delete a thread and its runs",
-        _LOOKS + _ID + "--yes  delete without asking\n",
-        _TYPED,
-    ),
-}
-COMMAND = noun(_VERBS, lambda args, work: in_session(args, work, only_reads=work in (_list, _show)))
+_NAMED: Final[dict[str, Any]] = {"thread": {"metavar": "ID"}}
+LIST = session_command(_LOOKS, _list, only_reads=True, limit=positive)
+SHOW = session_command(_LOOKS + _ID, _show, only_reads=True, limit=positive, **_NAMED)
+UNDO = session_command(
+    _FLAGS + TOOLS + JSON + _ID + "NUMBER  the number of the message\n",
+    _undo,
+    limit=positive,
+    number=positive,
+    **_NAMED,
+)
+DELETE = session_command(
+    _LOOKS + _ID + "--yes  delete without asking\n", _delete, limit=positive, **_NAMED
+)

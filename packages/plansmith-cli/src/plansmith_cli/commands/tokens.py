@@ -15,7 +15,7 @@ from plansmith.housekeeping import read_age
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith_cli.options import AS_JSON, STORE, settings_of
-from plansmith_cli.parser import Verb, noun
+from plansmith_cli.parser import command
 from plansmith_cli.server_wiring import tenant_settings
 from plansmith_cli.ui.output import own_text, print_as, tell
 from plansmith_server.shown_settings import address
@@ -111,28 +111,20 @@ _MEMBER: Final = """
 --tenant TENANT  the tenant it opens (default: none)
 """
 _TYPED: Final = {
-    "scope": {"default": ""},
     "role": {"choices": [*ROLES]},
-    "expires": {"default": _DEFAULT},
-    "url": {"default": _URL},
     "user": {"default": ""},
     "tenant": {"default": ""},
 }
-COMMAND = noun(
-    {
-        "create": Verb(
-            _create, "create a token; it is printed only once", _CREATE + _MEMBER + AS_JSON, _TYPED
-        ),
-        "list": Verb(_list, "list tokens and logged-in browsers", AS_JSON),
-        "revoke": Verb(_revoke, "revoke a token or a log-in", "NAME\n" + AS_JSON),
-        "link": Verb(
-            _link,
-            "make a one-time link that logs a browser in as you",
-            _LINK + _MEMBER + AS_JSON,
-            _TYPED,
-        ),
-    }
+CREATE = command(
+    _CREATE + _MEMBER + AS_JSON,
+    _create,
+    scope={"default": ""},
+    expires={"default": _DEFAULT},
+    **_TYPED,
 )
+LIST = command(AS_JSON, _list)
+REVOKE = command("NAME\n" + AS_JSON, _revoke)
+LINK = command(_LINK + _MEMBER + AS_JSON, _link, url={"default": _URL}, **_TYPED)
 
 
 def _create_tenant(args: argparse.Namespace) -> None:
@@ -177,15 +169,6 @@ def _tenant_store(tenant: Tenant, args: argparse.Namespace) -> str:
     return f"{address(url)} schema {schema}" if schema else address(url)
 
 
-_GONE = "revoke all its tokens and set its folder aside; its store is kept"
-TENANTS = noun(
-    {
-        "create": Verb(
-            _create_tenant,
-            "create a tenant: a store, a folder and settings",
-            "NAME  small letters, digits and _\n" + STORE + AS_JSON,
-        ),
-        "list": Verb(_list_tenants, "list tenants, their folders and stores", STORE + AS_JSON),
-        "remove": Verb(_remove_tenant, _GONE, "NAME\n" + STORE + AS_JSON),
-    }
-)
+CREATE_TENANT = command("NAME  small letters, digits and _\n" + STORE + AS_JSON, _create_tenant)
+TENANTS = command(STORE + AS_JSON, _list_tenants)
+REMOVE_TENANT = command("NAME\n" + STORE + AS_JSON, _remove_tenant)

@@ -16,8 +16,8 @@ from plansmith_cli.command_table import Exit
 from plansmith_cli.interactive import run_interactively
 from plansmith_cli.keyboard import agrees, is_at_terminal
 from plansmith_cli.options import AS_JSON, JSON, PARTS, RUNNING, TOOLS, loaded_settings
-from plansmith_cli.parser import Verb, noun
-from plansmith_cli.session import Session, in_session
+from plansmith_cli.parser import command
+from plansmith_cli.session import Session, session_command
 from plansmith_cli.ui import output as ui
 from plansmith_cli.wiring import make_agents
 from plansmith_connect.a2a.registry import AgentRegistry, Choices, Standing
@@ -120,22 +120,12 @@ _APPROVE: Final = """
 _REVOKE: Final = "NAME  a server, or server.tool\n"
 _CALL: Final = "TOOL\n[INPUTS]  its inputs\n"
 _LOOKS: Final = TOOLS + JSON
-_INPUTS: Final = {"inputs": {"metavar": "JSON", "default": "{}"}}
-COMMAND = noun(
-    {
-        "list": Verb(_list, "list all tools", _LOOKS),
-        "search": Verb(
-            _search, "find the tools that fit a request, and why", _SEARCH + _LOOKS, {"k": int}
-        ),
-        "show": Verb(_show, "show a tool with its schemas", "TOOL\n" + _LOOKS),
-        "approve": Verb(_approve, "approve MCP servers and their tools", _APPROVE + _LOOKS),
-        "revoke": Verb(_revoke, "revoke the approval of an MCP server or tool", _REVOKE + _LOOKS),
-        "call": Verb(
-            _call, "call one tool, reviewed like any plan", _CALL + PARTS + RUNNING, _INPUTS
-        ),
-    },
-    in_session,
-)
+LIST = session_command(_LOOKS, _list)
+SEARCH = session_command(_SEARCH + _LOOKS, _search, k=int)
+SHOW = session_command("TOOL\n" + _LOOKS, _show)
+APPROVE = session_command(_APPROVE + _LOOKS, _approve)
+REVOKE = session_command(_REVOKE + _LOOKS, _revoke)
+CALL = session_command(_CALL + PARTS + RUNNING, _call, inputs={"metavar": "JSON", "default": "{}"})
 
 
 def _registry(args: argparse.Namespace) -> AgentRegistry:
@@ -159,7 +149,7 @@ def _list_agents(args: argparse.Namespace) -> None:
 
 
 def _change_agent(args: argparse.Namespace) -> None:
-    if args.action == "remove":
+    if args.command == "agents remove":
         _registry(args).remove(args.name)
     else:
         _registry(args).change(args.name, _choices(args))
@@ -170,16 +160,16 @@ def _show_agent(args: argparse.Namespace) -> int:
 
     async def work() -> Standing:
         registry = _registry(args)
-        if args.action == "add":
+        if args.command == "agents add":
             return await registry.add(args.url, name=args.name, choices=_choices(args))
         standing = await registry.look(args.name)
-        if args.action != "approve" or standing.card is None or not _agrees(args, standing):
+        if args.command != "agents approve" or standing.card is None or not _agrees(args, standing):
             return standing
         by = getpass.getuser()
         return await registry.approve(args.name, args.hash or standing.hash, by=by)
 
     standing = asyncio.run(work())
-    status, is_asked = standing.status, args.action == "approve"
+    status, is_asked = standing.status, args.command == "agents approve"
     if args.json:
         settings = standing.settings.to_json()
         ui.print_json(ui.json_of(standing, "name status hash why changes card", settings=settings))
@@ -218,7 +208,6 @@ _SWITCH: Final = {"action": argparse.BooleanOptionalAction, "default": None, "he
 _CHOICES: Final = "--effect  the most that it does\n" + "".join(f"--{each}\n" for each in _SWITCHES)
 _TYPED: Final = {
     "effect": {"choices": ["read", "write", "final"]},
-    "name": {"default": ""},
     **dict.fromkeys(_SWITCHES, _SWITCH),
 }
 _ADD: Final = """
@@ -226,18 +215,9 @@ URL  the address of the agent or of its card
 --name NAME  the name of the agent in plans
 """
 _APPROVE_AGENT: Final = "NAME\n--hash HASH  approve exactly this, without asking\n"
-_CARD: Final = "show the card as it is served now, and what has changed"
-AGENTS = noun(
-    {
-        "list": Verb(_list_agents, "list all agents", AS_JSON),
-        "add": Verb(_show_agent, "add an agent by its address", _ADD + _CHOICES + AS_JSON, _TYPED),
-        "show": Verb(_show_agent, _CARD, "NAME\n" + AS_JSON),
-        "approve": Verb(
-            _show_agent, "approve the card that is served now", _APPROVE_AGENT + AS_JSON
-        ),
-        "change": Verb(
-            _change_agent, "change the settings of an agent", "NAME\n" + _CHOICES + AS_JSON, _TYPED
-        ),
-        "remove": Verb(_change_agent, "remove an agent", "NAME\n" + AS_JSON),
-    }
-)
+AGENTS = command(AS_JSON, _list_agents)
+ADD_AGENT = command(_ADD + _CHOICES + AS_JSON, _show_agent, name={"default": ""}, **_TYPED)
+SHOW_AGENT = command("NAME\n" + AS_JSON, _show_agent)
+APPROVE_AGENT = command(_APPROVE_AGENT + AS_JSON, _show_agent)
+CHANGE_AGENT = command("NAME\n" + _CHOICES + AS_JSON, _change_agent, **_TYPED)
+REMOVE_AGENT = command("NAME\n" + AS_JSON, _change_agent)

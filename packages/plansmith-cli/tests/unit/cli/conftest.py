@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.commands import Cli
 
-from plansmith_cli.main import main
 from plansmith_planner.models.choose import KEYS
 
 TOOLS = '''
@@ -58,36 +55,6 @@ def intake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-Told = tuple[int, str, str]
-Cli = Callable[..., Told]
-
-
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Runs a command as typed; gives exit code, stdout and stderr."""
-
-    def run(*words: str) -> Told:
-        capsys.readouterr()
-        try:
-            code = main(list(words))
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
-@pytest.fixture
-def write(intake: Path) -> Callable[..., str]:
-    """Writes a plan into the working folder; gives its name."""
-
-    def make(*steps: dict[str, Any], name: str = "plan.json", **fields: Any) -> str:
-        plan = {"goal": "test", "steps": list(steps)} | fields
-        (intake / name).write_text(json.dumps(plan), encoding="utf-8")
-        return name
-
-    return make
-
-
-Write = Callable[..., str]
+def cli(intake: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(capsys, intake)

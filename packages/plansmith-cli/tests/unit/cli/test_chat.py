@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.conftest import Cli
+from tests.commands import Cli
 from tests.unit.cli.travel_model import TOOLS, Travel
 
 from plansmith.plan.sentence import in_language
@@ -142,9 +142,7 @@ def test_a_chat_shows_what_was_said_in_its_thread_meanwhile(
 
     hands = Hands("Find a flight to Rome", other, "why AZ?")
     monkeypatch.setattr("sys.stdin", hands)
-    code, out, err = cli("chat", *PY)
-    assert code == 0
-    assert f"{getpass.getuser()}: why Rome?" in err
+    out = cli("chat", *PY, code=0, err=f"{getpass.getuser()}: why Rome?").out
     assert out.count("Your request says so") == 1  # what the other one was told, once
 
 
@@ -167,54 +165,43 @@ def test_what_goes_wrong_in_a_chat_ends_no_chat_and_the_last_line_counts(
     assert code == 0
 
 
-def test_ask_follows_up_a_run_that_was_alone_by_thread_last(
-    travel: Travel, cli: Cli, intake: Path
-) -> None:
-    code, out, _ = cli("ask", "Plan a trip", *PY, "--json")
-    alone = json.loads(out)
-    assert (code, alone["thread"], "turn" in alone) == (5, "", False)
-    code, out, err = cli("ask", "--thread", "last", "Rome", *PY, "--json")
+def test_ask_follows_up_a_run_that_was_alone_by_thread_last(travel: Travel, cli: Cli) -> None:
+    alone = cli.json("ask", "Plan a trip", *PY, code=5)
+    assert (alone["thread"], "turn" in alone) == ("", False)
+    _, out, err = cli("ask --thread last Rome", *PY, "--json", code=0)
     result = json.loads(out)
-    assert (code, result["status"], result["id"]) == (0, "done", alone["id"])
+    assert (result["status"], result["id"]) == ("done", alone["id"])
     assert (result["thread"], result["turn"]["kind"]) == (alone["id"], "answer")
     assert f"plansmith threads undo {alone['id']} {result['turn']['message']}" in err
-    code, out, _ = cli("ask", "--thread", alone["id"][:13], "why Rome?")
-    assert (code, "You answered “Rome”" in out) == (0, True)
-    code, out, _ = cli("show", alone["id"])
-    assert f"In the conversation {alone['id']}" in out
-    code, _, err = cli("ask", "--thread", "last", "Now book it", *PY)
-    assert (code, booked(intake)) == (5, "")
-    code, out, _ = cli("ask", "--thread", "last", "ok, do it", *PY, "--json")
-    assert (code, json.loads(out)["turn"]["kind"], booked(intake)) == (5, "review", "")
+    cli("ask --thread", alone["id"][:13], "why Rome?", code=0, out="You answered “Rome”")
+    cli("show", alone["id"], out=f"In the conversation {alone['id']}")
+    cli("ask --thread last", "Now book it", *PY, code=5)
+    assert booked(cli.folder) == ""
+    turn = cli.json("ask --thread last", "ok, do it", *PY, code=5)["turn"]
+    assert (turn["kind"], booked(cli.folder)) == ("review", "")
 
 
 def test_threads_are_listed_shown_undone_and_deleted(travel: Travel, pipe: Pipe, cli: Cli) -> None:
     assert "there are no conversations" in cli("threads")[2]
     pipe("Plan a trip", "Rome", flags=PY)
-    code, out, _ = cli("threads", "list", "--json")
-    [row] = json.loads(out)
-    assert (code, row["title"], row["messages"]) == (0, "Plan a trip", 2)
+    [row] = cli.json("threads list")
+    assert (row["title"], row["messages"]) == ("Plan a trip", 2)
     assert row["id"][:8] in cli("threads")[1]
-    code, out, _ = cli("threads", "show", row["id"][:8], "--json")
-    result = json.loads(out)
+    result = cli.json("threads show", row["id"][:8], code=None)
     assert [each["said"] for each in result["messages"]] == ["Plan a trip", "Rome"]
     assert result["messages"][1]["judge"] == "rules"
-    assert "Rome\n      → answer" in cli("threads", "show", "last")[1]
+    assert "Rome\n      → answer" in cli("threads show last")[1]
     answer = str(result["messages"][1]["message"])
-    code, out, err = cli("threads", "undo", "last", answer, *PY)
-    assert (code, out) == (0, "The message was taken back.\n")
-    assert cli("threads", "undo", "last", answer, *PY)[0] == 4
-    code, _, err = cli("threads", "undo", "last", "the last one")
-    assert (code, "the last one is not a whole number" in err) == (2, True)
-    assert cli("threads", "delete", row["id"])[0] == 4  # nobody was asked
-    code, _, err = cli("threads", "delete", row["id"], "--yes", "--json")
-    assert (code, "is not over" in err) == (4, True)
-    cli("runs", "cancel", result["runs"][-1])
-    run = json.loads(cli("threads", "show", "last", "--json")[1])["runs"][-1]
-    cli("runs", "cancel", run)
-    code, out, _ = cli("threads", "delete", row["id"], "--yes", "--json")
-    assert (code, json.loads(out)["deleted"]) == (0, row["id"])
-    assert json.loads(cli("runs", "--json")[1]) == []
+    assert cli("threads undo last", answer, *PY)[:2] == (0, "The message was taken back.\n")
+    assert cli("threads undo last", answer, *PY)[0] == 4
+    cli("threads undo last", "the last one", code=2, err="the last one is not a whole number")
+    assert cli("threads delete", row["id"])[0] == 4  # nobody was asked
+    cli("threads delete", row["id"], "--yes", "--json", code=4, err="is not over")
+    cli("runs cancel", result["runs"][-1])
+    run = cli.json("threads show last")["runs"][-1]
+    cli("runs cancel", run)
+    assert cli.json("threads delete", row["id"], "--yes")["deleted"] == row["id"]
+    assert cli.json("runs") == []
 
 
 def test_a_hostile_message_and_title_reach_no_terminal_as_they_are(
@@ -223,10 +210,10 @@ def test_a_hostile_message_and_title_reach_no_terminal_as_they_are(
     hostile = "Plan a trip \x1b]0;owned\x07\x1b[2J\u202e"
     pipe(hostile, "/thread", flags=PY)
     outputs = [*pipe("/thread", "/plan", flags=("--thread", "last", *PY))[1:]]
-    outputs += [*cli("threads")[1:], *cli("threads", "show", "last")[1:]]
+    outputs += [*cli("threads")[1:], *cli("threads show last")[1:]]
     assert any("Plan a trip" in each for each in outputs)
     assert not any(letter in each for each in outputs for letter in ("\x1b", "\x07", "\u202e"))
-    assert json.loads(cli("threads", "list", "--json")[1])[0]["title"].startswith("Plan a trip")
+    assert cli.json("threads list")[0]["title"].startswith("Plan a trip")
 
 
 def test_two_turns_without_any_model(pipe: Pipe, intake: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 import io
-import json
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.conftest import Cli, Write
+from tests.commands import Cli
 
 from plansmith import read_plan
 from plansmith.text import HAN, text_width
@@ -76,8 +74,8 @@ def test_a_request_is_planned_reviewed_run_and_reported_in_chinese(
     asked = "哪些文件提到了发票？"
     assert types("plan", asked, "--model", "rules") == 0
     assert types("ask", asked, "--model", "rules", "--no-input") == 5
-    assert types("show", "last") == 0
-    assert types("approve", "last") == 5
+    assert types("show last") == 0
+    assert types("approve last") == 5
     assert types("ask", asked, "--model", "rules", "--yes-read-only", "-v") == 0
     for words in (("report", "last"), ("show", "last"), ("runs",), ("show", "last", "--graph")):
         assert types(*words) == 0
@@ -91,34 +89,30 @@ def test_a_chinese_request_is_answered_in_chinese_whatever_the_environment_says(
     for asked, code in (("每天早上九点列出这里的文件", 5), ("写一首关于春天的诗", 3)):
         ended, out, err = cli("ask", asked, "--model", "rules", "--no-input")
         assert (ended, [*english(out + err)]) == (code, []), out + err
-    assert "is not a whole number" in cli("runs", "--limit", "x")[2]  # that was no request
+    assert "is not a whole number" in cli("runs --limit x")[2]  # that was no request
 
 
-def test_a_plan_is_run_asked_about_and_continued_in_chinese(
-    types: Typed, write: Write, cli: Cli
-) -> None:
-    plan = write(LOOK, NOTE, SAYS, goal="记下来")
+def test_a_plan_is_run_asked_about_and_continued_in_chinese(types: Typed, cli: Cli) -> None:
+    plan = cli.write(LOOK, NOTE, SAYS, goal="记下来")
     assert types("run", plan, *PY, "--no-input") == 5
-    digest = json.loads(cli("show", "last", "--json")[1])["hash"]
-    assert types("approve", "last", digest, *PY, "--go", "--no-input") == 5  # asks for consent
-    assert types("show", "last") == 0
-    assert types("answer", "last", "--show", *PY) == 0
-    assert types("answer", "last", "allow", *PY, "--go") == 0
-    assert types("report", "last", "--evidence") == 0
-    failing = write(LOOK, BROKEN, goal="会失败", name="b.json")
+    digest = cli.json("show last")["hash"]
+    assert types("approve last", digest, *PY, "--go", "--no-input") == 5  # asks for consent
+    assert types("show last") == 0
+    assert types("answer last --show", *PY) == 0
+    assert types("answer last allow", *PY, "--go") == 0
+    assert types("report last --evidence") == 0
+    failing = cli.write(LOOK, BROKEN, goal="会失败", name="b.json")
     assert types("run", failing, *PY) != 0
     assert types("runs") == 0
-    changed = write(LOOK | {"inputs": {"name": "乙"}}, goal="记下来", name="c.json")
+    changed = cli.write(LOOK | {"inputs": {"name": "乙"}}, goal="记下来", name="c.json")
     for words in (("check", plan, *PY), ("diff", plan, changed), ("show", changed)):
         assert types(*words) == 0
 
 
-def test_what_goes_wrong_is_told_in_chinese(
-    types: Typed, write: Write, cli: Cli, intake: Path
-) -> None:
-    write({"id": "x", "tol": "look"}, name="broken.json")
-    (intake / "text.db").write_text("no database", encoding="utf-8")
-    cli("run", write(LOOK, SAYS), *PY)
+def test_what_goes_wrong_is_told_in_chinese(types: Typed, cli: Cli) -> None:
+    cli.write({"id": "x", "tol": "look"}, name="broken.json")
+    (cli.folder / "text.db").write_text("no database", encoding="utf-8")
+    cli("run", cli.write(LOOK, SAYS), *PY)
     for words in (
         ("shwo", "last"),
         ("show", "0000ffff"),
@@ -142,14 +136,6 @@ def test_what_goes_wrong_is_told_in_chinese(
         assert types(*words) != 0, words
 
 
-def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    yield parser
-    for action in parser._actions:
-        if isinstance(action.choices, dict):
-            for each in action.choices.values():
-                yield from parsers(each)
-
-
 def test_every_text_of_the_help_has_its_chinese_and_nothing_else_is_in_the_table(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -161,8 +147,7 @@ def test_every_text_of_the_help_has_its_chinese_and_nothing_else_is_in_the_table
     assert main(["help", "all"]) == 0
     text = capsys.readouterr().out
     for name in COMMANDS:
-        for each in parsers(parser_of(name, load_command(name))):
-            text += each.format_help()
+        text += parser_of(name, load_command(name)).format_help()
     wide = [line for line in text.splitlines() if text_width(line) > 80 and HAN.search(line)]
     assert "\n".join(wide) == ""
     assert asked - CHINESE.keys() == set()
@@ -181,8 +166,8 @@ class _Asked(dict[str, str]):
         return super().get(key, default)
 
 
-def test_schedules_and_templates_and_codes_are_told_in_chinese(types: Typed, write: Write) -> None:
-    plan = write(LOOK, SAYS, goal="看一看")
+def test_schedules_and_templates_and_codes_are_told_in_chinese(types: Typed, cli: Cli) -> None:
+    plan = cli.write(LOOK, SAYS, goal="看一看")
     digest = read_plan(Path(plan).read_text(encoding="utf-8")).hash
     add = ("schedule", "add", "--plan", plan, "--name", "ri", "--daily", "09:00", *PY)
     assert types(*add) == 5
@@ -198,30 +183,28 @@ def test_schedules_and_templates_and_codes_are_told_in_chinese(types: Typed, wri
     ]
     for words in done:
         assert types("schedule", *words) == 0, words
-    assert types("schedule", "next", "--every", "soon") == 2
+    assert types("schedule next --every soon") == 2
     assert types("run", plan, *PY) == 0
     saved = ("save", "last", "cheng", "--param", "name=kan.inputs.name", *PY)
     for action in (("list",), saved, ("show", "cheng"), ("list",), ("suggest", "烤面包")):
         assert types("templates", *action) == 0, action
-    assert types("templates", "use", "cheng", *PY) == 0
-    assert types("templates", "remove", "cheng") == 0
-    assert types("templates", "save", "last") == 2
-    assert types("help", "406") == 0
-    assert types("help", "problems") == 0
+    assert types("templates use cheng", *PY) == 0
+    assert types("templates remove cheng") == 0
+    assert types("templates save last") == 2
+    assert types("help 406") == 0
+    assert types("help problems") == 0
 
 
-def test_the_commands_of_operators_are_told_in_chinese(
-    types: Typed, write: Write, cli: Cli
-) -> None:
-    assert types("run", write(LOOK, SAYS, goal="看一看"), *PY) == 0
-    assert types("run", write(LOOK, BROKEN, goal="会失败", name="b.json"), *PY) != 0
-    assert types("run", write(LOOK, NOTE, goal="记下来", name="n.json"), *PY, "--no-input") == 5
+def test_the_commands_of_operators_are_told_in_chinese(types: Typed, cli: Cli) -> None:
+    assert types("run", cli.write(LOOK, SAYS, goal="看一看"), *PY) == 0
+    assert types("run", cli.write(LOOK, BROKEN, goal="会失败", name="b.json"), *PY) != 0
+    assert types("run", cli.write(LOOK, NOTE, goal="记下来", name="n.json"), *PY, "--no-input") == 5
     Path("plansmith.toml").write_text(
         '[run]\ndata = "show"\n[models.plan]\nmodel = "rules"\n', encoding="utf-8"
     )
     assert types("trust") == 5
-    digest = json.loads(cli("trust", "--json")[1])["hash"]
-    assert types("trust", "--yes", "0") != 0
+    digest = cli.json("trust", code=5)["hash"]
+    assert types("trust --yes 0") != 0
     for words in (
         ("trust", "--yes", digest),
         ("trust", "--list"),
@@ -242,22 +225,22 @@ def test_the_commands_of_operators_are_told_in_chinese(
 
 
 def test_a_damaged_run_and_a_failed_tool_are_told_in_chinese(
-    types: Typed, write: Write, intake: Path
+    types: Typed, cli: Cli, intake: Path
 ) -> None:
     reading = {"id": "du", "tool": "files.read", "inputs": {"path": "没有.txt"}}
-    assert types("run", write(reading, goal="读文件"), "--model", "rules") != 0
-    assert types("report", "last") == 0
+    assert types("run", cli.write(reading, goal="读文件"), "--model", "rules") != 0
+    assert types("report last") == 0
     assert types("ask", "1/0 是多少", "--model", "rules") == 0
     with closing(sqlite3.connect(intake.parent / "store" / "runs.db")) as store, store:
         store.execute("DELETE FROM events WHERE number = 2 AND run = (SELECT max(run) FROM events)")
-    assert types("store", "verify", "--all") == 1
-    assert types("store", "doctor") == 1
-    assert types("show", "last") == 0
-    assert types("report", "last") != 0
+    assert types("store verify --all") == 1
+    assert types("store doctor") == 1
+    assert types("show last") == 0
+    assert types("report last") != 0
 
 
 def test_the_report_in_a_chat_is_in_the_language_of_the_person(
     types: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("唱一首歌\n/report\n"))
-    types("chat", "--model", "rules")
+    types("chat --model rules")

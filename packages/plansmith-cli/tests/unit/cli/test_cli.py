@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.conftest import Cli, Write
+from tests.commands import Cli
 
 from plansmith import plugins, read_plan
 from plansmith.errors import PlanInvalid
@@ -19,9 +19,7 @@ from plansmith.text import HAN
 from plansmith_cli.command_table import COMMANDS, DAILY, MORE
 from plansmith_cli.commands import plans
 from plansmith_cli.commands.help import problem_help
-from plansmith_cli.main import main
 
-Capture = pytest.CaptureFixture[str]
 PLAN: dict[str, Any] = {
     "goal": "Compare",
     "steps": [
@@ -45,39 +43,31 @@ def put(tmp_path: Path) -> Callable[[str, Any], str]:
 Put = Callable[[str, Any], str]
 
 
-def test_a_plan_is_shown_and_converted_and_means_the_same(put: Put, capsys: Capture) -> None:
+def test_a_plan_is_shown_and_converted_and_means_the_same(put: Put, cli: Cli) -> None:
     path = put("plan.json", PLAN)
-    assert main(["show", path]) == 0
-    assert 'city = "Oslo"' in capsys.readouterr().out
-    assert main(["convert", path, "--to", "yaml"]) == 0
-    yaml = put("plan.yaml", capsys.readouterr().out)
-    assert main(["show", yaml, "--json"]) == 0
-    again = put("again.json", capsys.readouterr().out)
-    assert main(["diff", path, again]) == 0
-    assert capsys.readouterr().out == "the plans are equal\n"
+    cli("show", path, code=0, out='city = "Oslo"')
+    yaml = put("plan.yaml", cli("convert", path, "--to", "yaml", code=0).out)
+    again = put("again.json", cli("show", yaml, "--json", code=0).out)
+    assert cli("diff", path, again)[:2] == (0, "the plans are equal\n")
     titled = {**PLAN, "steps": [PLAN["steps"][0] | {"title": "T"}, PLAN["steps"][1]]}
-    assert main(["diff", path, put("b.json", titled)]) == 0
-    assert capsys.readouterr().out == '~ a title: + "T"\nboth would run the same\n'
+    different = '~ a title: + "T"\nboth would run the same\n'
+    assert cli("diff", path, put("b.json", titled))[:2] == (0, different)
 
 
-def test_a_good_plan_checks_with_0_and_a_bad_one_with_3(put: Put, capsys: Capture) -> None:
+def test_a_good_plan_checks_with_0_and_a_bad_one_with_3(put: Put, cli: Cli) -> None:
     plan = put("plan.json", PLAN)
     tools = put("tools.json", {"weather": {"description": "d", "input_schema": {}}})
-    assert main(["check", plan, "--tools", tools]) == 0
-    assert capsys.readouterr().out == f"no problems (checked against {tools})\n"
-    assert main(["check", plan, "--tools", put("none.json", {})]) == 3
-    assert "PS101" in capsys.readouterr().out
-    assert main(["check", put("broken.json", "{"), "--json"]) == 3
-    result = json.loads(capsys.readouterr().out)
+    good = f"no problems (checked against {tools})\n"
+    assert cli("check", plan, "--tools", tools)[:2] == (0, good)
+    cli("check", plan, "--tools", put("none.json", {}), code=3, out="PS101")
+    result = cli.json("check", put("broken.json", "{"), code=3)
     assert (result["ok"], result["hash"], result["problems"][0]["code"]) == (False, None, "PS002")
 
 
 @pytest.mark.parametrize("typed", ["PS406", "ps406", "406"])
-def test_a_code_is_explained_with_what_to_do_and_an_example(typed: str, capsys: Capture) -> None:
-    assert main(["help", typed]) == 0
-    text = capsys.readouterr().out
+def test_a_code_is_explained_with_what_to_do_and_an_example(typed: str, cli: Cli) -> None:
+    text = cli("help", typed, code=0, out="    - {id: a, agent: researcher, task: find out}").out
     assert "put an ask step before it" in " ".join(text.split())
-    assert "    - {id: a, agent: researcher, task: find out}" in text
 
 
 def test_every_code_is_explained_as_the_page_of_problem_codes_does() -> None:
@@ -102,37 +92,24 @@ def test_a_reader_that_leaves_early_is_no_error(put: Put) -> None:
     assert done.stderr == ""
 
 
-def test_prompts_are_listed_shown_and_exported_to_be_changed(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["config", "prompts", "list", "--json"]) == 0
-    names = [row["name"] for row in json.loads(capsys.readouterr().out)]
-    assert main(["config", "prompts", "export", "mine"]) == 0
-    assert sorted(path.stem for path in (tmp_path / "mine").iterdir()) == names
-    assert main(["config", "prompts", "export", "mine"]) == 2
-    (tmp_path / "mine" / "draft.md").write_text("mine alone\n", encoding="utf-8")
-    (tmp_path / "plansmith.toml").write_text('[planner]\nprompts = "mine"\n', encoding="utf-8")
-    capsys.readouterr()
-    assert main(["trust", "--json"]) == 5
-    assert main(["trust", "--yes", json.loads(capsys.readouterr().out)["hash"]]) == 0
-    assert main(["config", "prompts", "show", "draft"]) == 0
-    assert capsys.readouterr().out == "mine alone\n"
-    assert main(["config", "prompts", "list"]) == 0
-    assert re.search(r"^draft +yours$", capsys.readouterr().out, re.MULTILINE)
-    assert main(["config", "prompts", "show", "nope"]) == 2
+def test_prompts_are_listed_shown_and_exported_to_be_changed(cli: Cli) -> None:
+    names = [row["name"] for row in cli.json("config prompts list")]
+    mine = cli.folder / "mine"
+    cli("config prompts export mine", code=0)
+    assert sorted(path.stem for path in mine.iterdir()) == names
+    cli("config prompts export mine", code=2)
+    (mine / "draft.md").write_text("mine alone\n", encoding="utf-8")
+    (cli.folder / "plansmith.toml").write_text('[planner]\nprompts = "mine"\n', encoding="utf-8")
+    cli("trust --yes", cli.json("trust", code=5)["hash"], code=0)
+    assert cli("config prompts show draft")[:2] == (0, "mine alone\n")
+    assert re.search(r"^draft +yours$", cli("config prompts list", code=0).out, re.MULTILINE)
+    cli("config prompts show nope", code=2)
 
 
-def test_a_failure_that_names_hostile_text_does_not_steer_the_terminal(
-    put: Put, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    steps = [{"id": "a", "tool": "no\x1b[31m\u202esuch"}]
-    plan = put("plan.json", {"goal": "g", "steps": steps})
-    assert main(["run", plan, "--store", "memory", "--no-input"]) != 0
-    text = capsys.readouterr().err
-    assert "no\\u001b[31m\\u202esuch" in text
-    assert "\x1b" not in text
+def test_a_failure_that_names_hostile_text_does_not_steer_the_terminal(cli: Cli) -> None:
+    plan = cli.write({"id": "a", "tool": "no\x1b[31m\u202esuch"})
+    told = cli("run", plan, "--no-input", err="no\\u001b[31m\\u202esuch")
+    assert (told.code != 0, "\x1b" in told.err) == (True, False)
 
 
 # Options, hashes and what is missing
@@ -141,26 +118,23 @@ def test_a_failure_that_names_hostile_text_does_not_steer_the_terminal(
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
 
 
-def test_a_shown_plan_file_has_its_hash_and_can_be_read_again(cli: Cli, write: Write) -> None:
-    text = cli("show", write(LOOK), "--json")[1]
+def test_a_shown_plan_file_has_its_hash_and_can_be_read_again(cli: Cli) -> None:
+    text = cli("show", cli.write(LOOK), "--json")[1]
     stated = json.loads(text)
-    assert stated["hash"] == json.loads(cli("check", "plan.json", "--json")[1])["hash"]
+    assert stated["hash"] == cli.json("check plan.json", code=3)["hash"]
     assert read_plan(text).hash == stated["hash"]
     with pytest.raises(PlanInvalid, match="hash is not the hash of this plan"):
         read_plan(stated | {"steps": [LOOK | {"inputs": {"name": "y"}}]})
 
 
 def test_a_mistyped_option_is_told_the_one_that_was_meant(cli: Cli) -> None:
-    code, _, err = cli("ask", "x", "--yes-read-onyl")
-    assert code == 2
-    assert "did you mean --yes-read-only?" in err
+    cli("ask x --yes-read-onyl", code=2, err="did you mean --yes-read-only?")
 
 
 @pytest.mark.parametrize("option", ["--yes", "--yes-read", "--js"])
-def test_the_beginning_of_an_option_is_no_option(cli: Cli, write: Write, option: str) -> None:
-    cli("run", write(LOOK), "--no-input")
-    code, _, err = cli("go", "last", option)
-    assert (code, "unrecognized arguments" in err) == (2, True)
+def test_the_beginning_of_an_option_is_no_option(cli: Cli, option: str) -> None:
+    cli("run", cli.write(LOOK), "--no-input")
+    cli("go last", option, code=2, err="unrecognized arguments")
 
 
 # Plans in other dialects
@@ -179,36 +153,27 @@ def file(folder: Path, value: Any) -> str:
     return "plan.json"
 
 
-def test_a_plan_in_a_dialect_is_checked_by_the_check_command(intake: Path, cli: Cli) -> None:
-    name = file(intake, [CALL])
-    code, out, _ = cli("check", name, "--dialect", "sage", "--tools", "tools.py", "--json")
-    assert (code, json.loads(out)["ok"]) == (0, True)
-    assert json.loads(out)["hash"]
-    wrong = file(intake, [CALL | {"name": "lok"}, 5])
-    code, out, _ = cli("check", wrong, "--dialect", "sage", "--tools", "tools.py")
-    assert code == 3
-    assert "PS101" in out
-    assert "PS014" in out
+def test_a_plan_in_a_dialect_is_checked_by_the_check_command(cli: Cli) -> None:
+    name = file(cli.folder, [CALL])
+    found = cli.json("check", name, "--dialect", "sage", "--tools", "tools.py")
+    assert (found["ok"], bool(found["hash"])) == (True, True)
+    wrong = file(cli.folder, [CALL | {"name": "lok"}, 5])
+    cli("check", wrong, "--dialect", "sage", "--tools", "tools.py", code=3, out=("PS101", "PS014"))
 
 
-def test_a_plan_in_a_dialect_is_run_by_the_run_command(intake: Path, cli: Cli) -> None:
-    name = file(intake, [CALL])
+def test_a_plan_in_a_dialect_is_run_by_the_run_command(cli: Cli) -> None:
+    name = file(cli.folder, [CALL])
     words = ("--dialect", "sage", "--tools", "tools.py", "--yes-read-only", "--json")
-    code, out, _ = cli("run", name, *words)
-    assert code == 0
+    out = cli("run", name, *words, code=0).out
     assert json.loads(out)["status"] == "done"
 
 
-def test_a_plan_that_refuses_is_not_run_by_the_run_command(intake: Path, cli: Cli) -> None:
-    code, _, err = cli("run", file(intake, REFUSED), "--dialect", "valuecell")
-    assert code == 3
-    assert "pattern" in err
+def test_a_plan_that_refuses_is_not_run_by_the_run_command(cli: Cli) -> None:
+    cli("run", file(cli.folder, REFUSED), "--dialect", "valuecell", code=3, err="pattern")
 
 
 def test_an_unknown_dialect_is_refused_by_the_command_line_with_the_list(cli: Cli) -> None:
-    code, _, err = cli("check", "plan.json", "--dialect", "klingon")
-    assert code == 2
-    assert "valuecell" in err
+    cli("check plan.json --dialect klingon", code=2, err="valuecell")
 
 
 # Finding one's way: help, wrong names, completion, settings
@@ -221,7 +186,7 @@ def test_every_command_is_listed_once_under_its_subject() -> None:
 
 
 def test_help_tells_the_commands_of_every_day_first_and_all_on_demand(cli: Cli) -> None:
-    short, whole = cli("--help")[1], cli("help", "all")[1]
+    short, whole = cli("--help")[1], cli("help all")[1]
     assert short.index("  ask ") < short.index("more (plansmith help all")
     assert COMMANDS["store vacuum"].summary not in short
     assert all(entry.summary in whole for entry in COMMANDS.values())
@@ -253,8 +218,8 @@ def test_an_installed_package_adds_a_command(
     monkeypatch.syspath_prepend(str(package))
     plugins._found.cache_clear()
     try:
-        assert cli("greet", "Ada")[1] == "Hello Ada\n"
-        assert "say hello" in cli("help", "all")[1]
+        assert cli("greet Ada")[1] == "Hello Ada\n"
+        assert "say hello" in cli("help all")[1]
         assert "greet" not in cli("--help")[1]
         assert cli("greet")[0] == 2
     finally:
@@ -294,16 +259,16 @@ COMP_WORDS=(plansmith store doctor --sa); COMP_CWORD=3; _plansmith; echo "${{COM
 
 
 def test_config_shows_what_is_set_and_by_whom_but_no_secret(
-    cli: Cli, intake: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLANSMITH_STORE", "postgresql://ada:hidden@127.0.0.1/plans")
     text = cli("config")[1]
     assert "store" in text
     assert "(environment)" in text
     assert "hidden" not in text
-    rows = json.loads(cli("config", "run", "--json")[1])
+    rows = cli.json("config run")
     assert {each["name"].partition(".")[0] for each in rows} == {"run"}
-    wrong = cli("config", "no.such")
+    wrong = cli("config no.such")
     assert wrong[0] != 0
     assert "there is no setting 'no.such'" in wrong[2]
 
@@ -349,8 +314,9 @@ def error_of(out: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", [*COMMANDS, "no-such-command"])
 def test_wrong_usage_of_every_command_is_told_as_json(name: str, cli: Cli) -> None:
-    code, out, err = cli(*name.split(), "--json", "--no-such-flag", "a", "b", "c", "d", NOT_UTF_8)
-    assert code == 2
+    _, out, err = cli(
+        *name.split(), "--json", "--no-such-flag", "a", "b", "c", "d", NOT_UTF_8, code=2
+    )
     error = error_of(out)
     assert (error["code"], error["exit"]) == ("usage", 2)
     assert error["message"].partition(":")[2] or "no command" in error["message"]
@@ -376,41 +342,38 @@ def test_a_refusal_is_told_as_json(name: str, cli: Cli) -> None:
     assert error["message"]
 
 
-def test_a_plan_that_is_not_usable_is_told_with_its_problems(cli: Cli, write: Write) -> None:
-    code, out, _ = cli("run", write(LOOK | {"after": ["a"]}), "--tools", "tools.py", "--json")
+def test_a_plan_that_is_not_usable_is_told_with_its_problems(cli: Cli) -> None:
+    code, out, _ = cli("run", cli.write(LOOK | {"after": ["a"]}), "--tools", "tools.py", "--json")
     error = error_of(out)
     assert (code, error["code"], error["problems"][0]["code"]) == (3, "invalid", "PS305")
 
 
-def test_what_waits_for_a_person_is_the_run_itself(cli: Cli, write: Write) -> None:
+def test_what_waits_for_a_person_is_the_run_itself(cli: Cli) -> None:
     note = {"id": "n", "tool": "note", "inputs": {"text": "x"}}
-    cli("run", write(note), "--tools", "tools.py", "--no-input")
-    code, out, _ = cli("approve", "last", "--no-input", "--json")
-    assert (code, json.loads(out)["status"]) == (5, "reviewing")
+    cli("run", cli.write(note), "--tools", "tools.py", "--no-input")
+    assert cli.json("approve last --no-input", code=5)["status"] == "reviewing"
 
 
 def test_a_crash_is_told_as_json_and_whole_on_stderr(
-    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def crash(_: argparse.Namespace) -> int:
         raise RuntimeError("a mistake")
 
     monkeypatch.setattr(plans, "CHECK", plans.CHECK._replace(main=crash))
-    code, out, err = cli("check", write(LOOK), "--json")
+    code, out, err = cli("check", cli.write(LOOK), "--json")
     error = error_of(out)
     assert (code, error["exit"], error["kind"]) == (1, 1, "Crash")
     assert "a mistake" in error["message"]
     assert "Traceback" in err
-    code, out, err = cli("check", write(LOOK))
-    assert (code, out) == (1, "")
+    assert cli("check", cli.write(LOOK))[:2] == (1, "")
 
 
 def test_text_after_two_dashes_is_no_wish_for_json(cli: Cli) -> None:
-    code, out, _ = cli("show", "--", "--json")
-    assert (code, out) == (2, "")
+    assert cli("show -- --json")[:2] == (2, "")
 
 
 def test_a_noun_alone_lists_and_an_option_before_the_command_is_told_its_place(cli: Cli) -> None:
     for noun in ("tools", "model", "templates", "schedule"):
         assert cli(noun) == cli(noun, "list")
-    assert "options follow the command" in cli("--lang", "zh", "runs")[2]
+    assert "options follow the command" in cli("--lang zh runs")[2]

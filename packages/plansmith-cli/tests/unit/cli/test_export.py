@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests import forked
-from tests.unit.cli.conftest import Cli, Write
+from tests.commands import Cli
 
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
 NASTY = 'a"b\'c\\ """ \'\'\' {x} %s \n#!\u202e\u2028 {{"{{"}} 查天气 🜁'
@@ -43,18 +43,15 @@ def started(
     )
 
 
-def test_a_plan_file_is_exported_as_a_program_that_runs(
-    cli: Cli, write: Write, intake: Path
-) -> None:
+def test_a_plan_file_is_exported_as_a_program_that_runs(cli: Cli) -> None:
     files = {"id": "f", "tool": "files.list", "inputs": {"folder": "."}}
     step = {"id": "s", "say": f"{NASTY} {{{{a.name}}}}"}
-    name = write(LOOK, files, step, {"id": "t", "tool": "mail.send"})
-    code, out, err = cli("convert", name, "--to", "python", "--tools", "tools.py")
-    assert code == 0
-    assert "fill in OtherTools: the code of mail.send is not known" in err
-    (intake / "program.py").write_text(out, encoding="utf-8")
+    name = cli.write(LOOK, files, step, {"id": "t", "tool": "mail.send"})
+    unknown = "fill in OtherTools: the code of mail.send is not known"
+    out = cli(f"convert {name} --to python --tools tools.py", code=0, err=unknown).out
+    (cli.folder / "program.py").write_text(out, encoding="utf-8")
     assert "pip install plansmith plansmith-cli plansmith-desk\n" in out
-    result = json.loads(started(intake, "--yes").stdout)
+    result = json.loads(started(cli.folder, "--yes").stdout)
     assert result["results"]["a"] == {"name": "x"}
     assert result["results"]["s"].endswith("{{ 查天气 🜁 x")
     assert "program.py" in json.dumps(result["results"]["f"])
@@ -62,15 +59,14 @@ def test_a_plan_file_is_exported_as_a_program_that_runs(
 
 
 def test_a_program_finds_its_tools_beside_it_or_says_that_they_are_missing(
-    cli: Cli, write: Write, intake: Path, tmp_path: Path
+    cli: Cli, tmp_path: Path
 ) -> None:
     other = LOOK | {"id": "b", "after": ["a"]}
-    code, out, _ = cli("convert", write(LOOK, other), "--to", "python", "--tools", "tools.py")
-    assert code == 0
+    out = cli(f"convert {cli.write(LOOK, other)} --to python --tools tools.py", code=0).out
     (elsewhere := tmp_path / "elsewhere").mkdir()
     (elsewhere / "program.py").write_text(out, encoding="utf-8")
     assert started(elsewhere).returncode == 0  # the tools are still where they were
-    (intake / "tools.py").rename(elsewhere / "tools.py")
+    (cli.folder / "tools.py").rename(elsewhere / "tools.py")
     assert json.loads(started(elsewhere).stdout)["results"]["b"] == {"name": "x"}
     (elsewhere / "tools.py").unlink()
     done = started(elsewhere)
@@ -79,40 +75,36 @@ def test_a_program_finds_its_tools_beside_it_or_says_that_they_are_missing(
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_the_plan_of_a_run_is_exported_with_its_templates(
-    cli: Cli, write: Write, intake: Path
-) -> None:
-    code, _, _ = cli("run", write(LOOK), "--tools", "tools.py", "--yes-read-only")
-    assert code == 0
-    assert cli("templates", "save", "last", "looking", "--tools", "tools.py")[0] == 0
-    use = write({"id": "u", "template": "looking"}, name="use.json")
+def test_the_plan_of_a_run_is_exported_with_its_templates(cli: Cli) -> None:
+    cli("run", cli.write(LOOK), "--tools", "tools.py", "--yes-read-only", code=0)
+    assert cli("templates save last looking --tools tools.py")[0] == 0
+    use = cli.write({"id": "u", "template": "looking"}, name="use.json")
     assert cli("run", use, "--tools", "tools.py", "--yes-read-only")[0] == 0
     for plan in ("last", use):
-        code, out, _ = cli("convert", plan, "--to", "python", "--tools", "tools.py")
-        assert code == 0
-        (intake / "program.py").write_text(out, encoding="utf-8")
-        assert json.loads(started(intake).stdout)["results"] == {"u": {"a": {"name": "x"}}}
+        out = cli("convert", plan, "--to", "python", "--tools", "tools.py", code=0).out
+        (cli.folder / "program.py").write_text(out, encoding="utf-8")
+        assert json.loads(started(cli.folder).stdout)["results"] == {"u": {"a": {"name": "x"}}}
 
 
 @pytest.mark.parametrize("agrees", [False, True])
 def test_a_program_asks_before_it_changes_something_and_keeps_its_secrets(
-    cli: Cli, write: Write, intake: Path, *, agrees: bool
+    cli: Cli, *, agrees: bool
 ) -> None:
-    (intake / "pay.py").write_text(PAY, encoding="utf-8")
+    (cli.folder / "pay.py").write_text(PAY, encoding="utf-8")
     asks = {"id": "q", "question": "How much?", "answer_schema": {"type": "integer"}}
     inputs = {"amount": "{{q}}", "key": "${secret:bank}"}
-    name = write(asks, {"id": "p", "tool": "pay", "inputs": inputs})
-    code, out, _ = cli("convert", name, "--to", "python", "--tools", "pay.py")
-    assert (code, "hunter22" in out) == (0, False)
-    (intake / "program.py").write_text(out, encoding="utf-8")
+    name = cli.write(asks, {"id": "p", "tool": "pay", "inputs": inputs})
+    out = cli(f"convert {name} --to python --tools pay.py", code=0).out
+    assert "hunter22" not in out
+    (cli.folder / "program.py").write_text(out, encoding="utf-8")
     typed = "y\nmany\n5\n" if agrees else "n\n"
-    done = started(intake, typed=typed, BANK="hunter22")
+    done = started(cli.folder, typed=typed, BANK="hunter22")
     assert "Run this plan?" in done.stderr
     result = json.loads(done.stdout)
-    assert (intake / "paid.txt").exists() is agrees
+    assert (cli.folder / "paid.txt").exists() is agrees
     assert "hunter22" not in done.stdout + done.stderr
     if agrees:  # the answer that does not fit was asked for again
-        assert (intake / "paid.txt").read_text(encoding="utf-8") == "5 hunter22"
+        assert (cli.folder / "paid.txt").read_text(encoding="utf-8") == "5 hunter22"
         assert (done.returncode, result["status"]) == (0, "done")
     else:
         assert (done.returncode, result["status"]) == (1, "cancelled")

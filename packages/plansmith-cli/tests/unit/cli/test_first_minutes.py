@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from tests import forked
+from tests.commands import Cli
 from tests.unit.adapters.models.little_servers import OLLAMA, serving
-from tests.unit.cli.conftest import Cli
 
 from plansmith.text import HAN
 from plansmith_desk.model.files import DEFAULT
@@ -47,7 +47,7 @@ def test_who_made_the_plan_is_told_where_it_is_decided_on_and_not_again(cli: Cli
 
 
 def doctor(cli: Cli, *words: str) -> tuple[int, dict[str, tuple[str, str]]]:
-    code, out, _ = cli("store", "doctor", "--json", *words)
+    code, out, _ = cli("store doctor --json", *words)
     found = [each for each in json.loads(out) if each["subject"].startswith("model")]
     return code, {each["subject"]: (each["level"], each["message"]) for each in found}
 
@@ -81,7 +81,7 @@ def files(folder: Path) -> set[str]:
 
 
 def test_the_tour_runs_crashes_and_resumes_in_chinese_and_leaves_nothing_behind(
-    cli: Cli, intake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
@@ -89,7 +89,7 @@ def test_the_tour_runs_crashes_and_resumes_in_chinese_and_leaves_nothing_behind(
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setattr("plansmith_cli.commands.demo.subprocess.Popen", forked.Popen)
     # Settings, a store and tools of the person's would change the tour: it uses none.
-    (intake / "plansmith.toml").write_text('[review]\nask = "always"\n', encoding="utf-8")
+    (cli.folder / "plansmith.toml").write_text('[review]\nask = "always"\n', encoding="utf-8")
     monkeypatch.setenv("PLANSMITH_STORE", "postgresql://nobody@127.0.0.1:9/none")
     before = files(tmp_path)
     code, out, err = cli("demo")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests import forked
-from tests.unit.cli.conftest import Cli, Write
+from tests.commands import Cli
 
 from plansmith import Plan, Plansmith, tool
 from plansmith.store.sqlite import SqliteStore
@@ -63,16 +63,13 @@ def ran_long_ago(store: Path, count: int, text: str = "x") -> list[str]:
     return asyncio.run(_ran_long_ago(store, count, text))
 
 
-def test_runs_that_ended_long_ago_are_pruned_and_no_others(
-    cli: Cli, write: Write, store: Path
-) -> None:
+def test_runs_that_ended_long_ago_are_pruned_and_no_others(cli: Cli, store: Path) -> None:
     old = ran_long_ago(store, 3)
-    assert cli("run", write(LOOK), "--tools", "tools.py", "--yes-read-only")[0] == 0
-    assert cli("run", write(NOTE), "--tools", "tools.py", "--no-input")[0] == 5
+    assert cli("run", cli.write(LOOK), "--tools", "tools.py", "--yes-read-only")[0] == 0
+    assert cli("run", cli.write(NOTE), "--tools", "tools.py", "--no-input")[0] == 5
     words = ("store", "prune", "--older-than", "90d")
-    code, out, _ = cli(*words, "--dry-run", "--json")
-    result = json.loads(out)
-    assert (code, result["runs"], result["removed"]) == (0, 3, False)
+    result = cli.json(*words, "--dry-run")
+    assert (result["runs"], result["removed"]) == (3, False)
     assert result["bytes"] > 500
     assert cli(*words)[0] == 4  # nobody is there to say yes
     assert len(rows(store, "SELECT 1 FROM runs")) == 5
@@ -83,48 +80,44 @@ def test_runs_that_ended_long_ago_are_pruned_and_no_others(
     assert len(left) == 2
     assert not {*old} & {*left}
     assert not [row for row in rows(store, "SELECT body FROM contents") if "x0x0" in str(row[0])]
-    assert cli("store", "verify", "--all")[0] == 0
+    assert cli("store verify --all")[0] == 0
 
 
-def test_a_backup_is_one_private_file_with_all_runs(cli: Cli, store: Path, intake: Path) -> None:
+def test_a_backup_is_one_private_file_with_all_runs(cli: Cli, store: Path) -> None:
     ran_long_ago(store, 2)
-    code, out, _ = cli("store", "backup", "copy.db", "--json")
-    assert (code, json.loads(out)["runs"]) == (0, 2)
-    copy = intake / "copy.db"
+    assert cli.json("store backup copy.db")["runs"] == 2
+    copy = cli.folder / "copy.db"
     assert copy.stat().st_mode & 0o777 == 0o600
-    assert cli("store", "backup", "copy.db")[0] == 4
-    assert cli("store", "backup", "copy.db", "--force")[0] == 0
-    assert cli("store", "backup", str(store), "--force")[0] == 4
-    assert sorted(each.name for each in intake.iterdir() if "copy" in each.name) == ["copy.db"]
-    assert cli("runs", "--store", "sqlite:///copy.db")[0] == 0
-    assert cli("store", "verify", "--all", "--store", "sqlite:///copy.db")[0] == 0
+    assert cli("store backup copy.db")[0] == 4
+    assert cli("store backup copy.db --force")[0] == 0
+    assert cli("store backup", str(store), "--force")[0] == 4
+    assert sorted(each.name for each in cli.folder.iterdir() if "copy" in each.name) == ["copy.db"]
+    assert cli("runs --store sqlite:///copy.db")[0] == 0
+    assert cli("store verify --all --store sqlite:///copy.db")[0] == 0
 
 
-def test_after_a_restore_nothing_goes_on_by_itself(
-    cli: Cli, write: Write, store: Path, intake: Path
-) -> None:
+def test_after_a_restore_nothing_goes_on_by_itself(cli: Cli, store: Path) -> None:
     """A run that acted after the backup must not act a second time unasked."""
-    assert cli("run", write(NOTE), "--tools", "tools.py", "--no-input")[0] == 5
+    assert cli("run", cli.write(NOTE), "--tools", "tools.py", "--no-input")[0] == 5
     [[run]] = rows(store, "SELECT name FROM runs")
-    plan_hash = json.loads(cli("check", "plan.json", "--tools", "tools.py", "--json")[1])["hash"]
+    plan_hash = cli.json("check plan.json --tools tools.py")["hash"]
     assert cli("approve", str(run), plan_hash, "--tools", "tools.py")[0] in (0, 5)
-    assert cli("store", "backup", "copy.db")[0] == 0
+    assert cli("store backup copy.db")[0] == 0
     assert cli("go", str(run), "--tools", "tools.py")[0] == 0
-    assert (intake / "notes.txt").read_text(encoding="utf-8") == "once\n"
-    assert cli("store", "restore", "copy.db")[0] == 4
-    code, out, _ = cli("store", "restore", "copy.db", "--yes", "--json")
-    result = json.loads(out)
-    assert (code, result["paused_runs"]) == (0, 1)
+    assert (cli.folder / "notes.txt").read_text(encoding="utf-8") == "once\n"
+    assert cli("store restore copy.db")[0] == 4
+    result = cli.json("store restore copy.db --yes")
+    assert result["paused_runs"] == 1
     assert Path(result["kept"]).is_file()
-    output = json.loads(cli("show", str(run), "--json")[1])
+    output = cli.json("show", str(run))
     assert "backup" in json.dumps(output)
-    cli("go", "--all", "--tools", "tools.py", "--no-input")
-    assert (intake / "notes.txt").read_text(encoding="utf-8") == "once\n"
-    assert cli("store", "verify", "--all")[0] == 0
+    cli("go --all --tools tools.py --no-input")
+    assert (cli.folder / "notes.txt").read_text(encoding="utf-8") == "once\n"
+    assert cli("store verify --all")[0] == 0
     # The store as it was can be put back in the same way.
-    again = cli("store", "restore", result["kept"], "--yes")
+    again = cli("store restore", result["kept"], "--yes")
     assert again[0] == 0, again
-    assert json.loads(cli("show", str(run), "--json")[1])["status"] == "done"
+    assert cli.json("show", str(run))["status"] == "done"
 
 
 @pytest.fixture
@@ -169,22 +162,21 @@ asyncio.run(main())
 
 
 def test_all_but_restore_work_beside_live_runs(
-    cli: Cli, store: Path, intake: Path, other_process: subprocess.Popen[str]
+    cli: Cli, store: Path, other_process: subprocess.Popen[str]
 ) -> None:
     for number in range(3):
-        assert cli("store", "backup", f"copy{number}.db")[0] == 0
-        assert cli("store", "vacuum")[0] == 0
-        assert cli("store", "prune", "--older-than", "1h", "--yes")[0] == 0
-    code, _, err = cli("store", "restore", "copy0.db", "--yes")
-    assert (code, "another process uses" in err) == (4, True)
+        assert cli("store backup", f"copy{number}.db")[0] == 0
+        assert cli("store vacuum")[0] == 0
+        assert cli("store prune --older-than 1h --yes")[0] == 0
+    cli("store restore copy0.db --yes", code=4, err="another process uses")
     out, _ = other_process.communicate("", timeout=120)
     assert other_process.returncode == 0
     assert len(rows(store, "SELECT 1 FROM runs")) == int(out)
-    assert cli("store", "verify", "--all")[0] == 0
+    assert cli("store verify --all")[0] == 0
     for number in range(3):
         url = f"sqlite:///copy{number}.db"
-        assert cli("store", "verify", "--all", "--store", url)[0] == 0
-    assert cli("store", "restore", "copy0.db", "--yes")[0] == 0
+        assert cli("store verify --all --store", url)[0] == 0
+    assert cli("store restore copy0.db --yes")[0] == 0
     assert not [each for each in store.parent.iterdir() if each.name.startswith(".")]
 
 
@@ -211,23 +203,21 @@ def bad_files(folder: Path, good: bytes) -> dict[str, Path]:
     return {name: folder / name for name in (*found, "trigger", "view", "other", "altered")}
 
 
-def test_a_hostile_or_broken_file_leaves_the_store_as_it_is(
-    cli: Cli, store: Path, intake: Path
-) -> None:
+def test_a_hostile_or_broken_file_leaves_the_store_as_it_is(cli: Cli, store: Path) -> None:
     ran_long_ago(store, 2)
-    assert cli("store", "backup", "good.db")[0] == 0
+    assert cli("store backup good.db")[0] == 0
     before = rows(store, "SELECT * FROM tally")
-    for name, path in bad_files(intake, (intake / "good.db").read_bytes()).items():
-        code, _, err = cli("store", "restore", str(path), "--yes")
+    for name, path in bad_files(cli.folder, (cli.folder / "good.db").read_bytes()).items():
+        code, _, err = cli("store restore", str(path), "--yes")
         assert code in (1, 2, 4), (name, err)
         assert "Traceback" not in err, name
-    assert cli("store", "restore", "nowhere.db", "--yes")[0] == 2
+    assert cli("store restore nowhere.db --yes")[0] == 2
     assert rows(store, "SELECT * FROM tally") == before
-    assert cli("store", "verify", "--all")[0] == 0
+    assert cli("store verify --all")[0] == 0
     assert not [each for each in store.parent.iterdir() if each.name.startswith(".")]
 
 
-def test_a_full_disk_leaves_no_half_backup(cli: Cli, store: Path, intake: Path) -> None:
+def test_a_full_disk_leaves_no_half_backup(cli: Cli, store: Path) -> None:
     ran_long_ago(store, 30, "y" * 20)
     # As much as a file may have: what does not fit fails as on a full disk.
     code = (
@@ -239,9 +229,9 @@ def test_a_full_disk_leaves_no_half_backup(cli: Cli, store: Path, intake: Path) 
     done = forked.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
-    assert not [each for each in intake.iterdir() if "copy" in each.name]
+    assert not [each for each in cli.folder.iterdir() if "copy" in each.name]
 
 
 @pytest.mark.parametrize("age", ["", "0d", "90", "d", "-1d", "90days", "999999d"])
 def test_an_age_that_is_none_removes_nothing(age: str, cli: Cli) -> None:
-    assert cli("store", "prune", "--older-than", age, "--yes")[0] == 2
+    assert cli("store prune --older-than", age, "--yes")[0] == 2

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.cli.conftest import Cli, Write
+from tests.commands import Cli
 
 from plansmith import QuestionAsked
 from plansmith_cli.keyboard import read_choice
@@ -41,38 +41,31 @@ READ = {"id": "r", "tool": "letter"}
 NOTE = {"id": "n", "tool": "note", "inputs": {"text": "{{r.text}}"}}
 
 
-def waiting(cli: Cli, write: Write, *steps: dict[str, Any]) -> tuple[dict[str, Any], str]:
+def waiting(cli: Cli, *steps: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Run a plan, approved as it is, until it asks; gives the run and what was said."""
-    cli("run", write(*steps), *PY, "--no-input")
-    digest = json.loads(cli("show", "last", "--json")[1])["hash"]
-    cli("approve", "last", digest, *PY, "--no-input")
-    code, _, err = cli("go", "last", *PY, "--no-input")
-    assert code == 5
-    run: dict[str, Any] = json.loads(cli("show", "last", "--json")[1])
+    cli("run", cli.write(*steps), *PY, "--no-input")
+    digest = cli.json("show last")["hash"]
+    cli("approve last", digest, *PY, "--no-input")
+    err = cli("go last", *PY, "--no-input", code=5).err
+    run: dict[str, Any] = cli.json("show last")
     return run, err
 
 
-def test_consent_can_be_given_to_values_that_were_seen_to_the_last_letter(
-    cli: Cli, write: Write
-) -> None:
-    run, err = waiting(cli, write, READ, NOTE)
+def test_consent_can_be_given_to_values_that_were_seen_to_the_last_letter(cli: Cli) -> None:
+    run, err = waiting(cli, READ, NOTE)
     (asked,) = run["questions"]
     assert asked["kind"] == "consent"
     assert "only the first 2,000 of 30,000 characters" in asked["text"]
     assert "--show" in err
-    code, out, _ = cli("answer", "last", "data:n?1", "--show", "--json")
-    assert (code, json.loads(out)["values"]) == (0, {"text": LONG})
-    code, out, _ = cli("answer", "last", "--show")
-    assert code == 0
-    assert "text (30,000):" in out
-    assert "│ 04999" in out
-    assert json.loads(cli("show", "last", "--json")[1])["questions"] == run["questions"]
+    assert cli.json("answer last data:n?1 --show")["values"] == {"text": LONG}
+    cli("answer last --show", code=0, out=("text (30,000):", "│ 04999"))
+    assert cli.json("show last")["questions"] == run["questions"]
 
 
-def test_shown_values_cannot_steer_the_terminal(cli: Cli, write: Write, letter: Path) -> None:
+def test_shown_values_cannot_steer_the_terminal(cli: Cli, letter: Path) -> None:
     letter.write_text(f"\x1b[2J\x1b[H{FAKE}\r\n{FAKE}\n" + "x" * 3000, encoding="utf-8")
-    waiting(cli, write, READ, NOTE)
-    _, out, _ = cli("answer", "last", "--show")
+    waiting(cli, READ, NOTE)
+    _, out, _ = cli("answer last --show")
     assert "\x1b" not in out
     assert "\r" not in out
     heads = [line for line in out.splitlines() if line.startswith("Plansmith asks")]
@@ -92,13 +85,12 @@ def test_shown_values_cannot_steer_the_terminal(cli: Cli, write: Write, letter: 
 )
 @pytest.mark.parametrize("columns", [60, 80, 133])
 def test_a_question_of_the_plan_cannot_look_like_one_of_plansmith(
-    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch, text: str, columns: int
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, text: str, columns: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     assert shutil.get_terminal_size().columns == columns
     ask = {"id": "q", "question": text, "options": [FAKE, "allow"]}
-    code, _, err = cli("run", write(ask), *PY, "--no-input")
-    assert code == 5
+    err = cli("run", cli.write(ask), *PY, "--no-input", code=5).err
     lines = err.splitlines()
     assert "The plan asks, in its step q (q):" in lines
     assert not [line for line in lines if line.startswith("Plansmith asks")]
@@ -106,7 +98,7 @@ def test_a_question_of_the_plan_cannot_look_like_one_of_plansmith(
         if "asks for" in line:
             assert line.startswith("  │ ")
             assert len(line) <= columns
-    run = json.loads(cli("show", "last", "--json")[1])
+    run = cli.json("show last")
     assert [each["kind"] for each in run["questions"]] == ["step"]
 
 
@@ -125,28 +117,23 @@ def told_of_consent(run: dict[str, Any]) -> dict[str, Any]:
     return {name: asked.get(name, 0) for name in ("callee", "sources", "times")}
 
 
-def test_consent_names_what_is_called_how_often_and_where_the_values_came_from(
-    cli: Cli, write: Write, intake: Path
-) -> None:
-    with (intake / "tools.py").open("a", encoding="utf-8") as file:
+def test_consent_names_what_is_called_how_often_and_where_the_values_came_from(cli: Cli) -> None:
+    with (cli.folder / "tools.py").open("a", encoding="utf-8") as file:
         file.write(MAP_TOOL)
     who = {"id": "who", "tool": "names"}
     step = {"id": "n", "tool": "note", "inputs": {"text": "{{who.said}}"}}
-    run, _ = waiting(cli, write, who, step)
+    run, _ = waiting(cli, who, step)
     assert told_of_consent(run) == {"callee": "note", "sources": ["who"], "times": 0}
     each = {"tool": "note", "inputs": {"text": "{{item}}"}}
-    run, _ = waiting(cli, write, who, {"id": "m", "over": "{{who.all}}", "each": each, "most": 2})
+    run, _ = waiting(cli, who, {"id": "m", "over": "{{who.all}}", "each": each, "most": 2})
     assert told_of_consent(run) == {"callee": "note", "sources": ["who"], "times": 3}
 
 
-def test_a_report_tells_consent_and_an_answer_to_a_plan_that_imitates_it_apart(
-    cli: Cli, write: Write
-) -> None:
+def test_a_report_tells_consent_and_an_answer_to_a_plan_that_imitates_it_apart(cli: Cli) -> None:
     fake = {"id": "q", "question": "Plansmith asks for your consent", "options": ["allow"]}
-    waiting(cli, write, READ, fake, NOTE | {"after": ["q"]})
-    cli("answer", "last", "q", "allow", *PY, "--go", "--no-input")
-    code, out, _ = cli("answer", "last", "refuse", *PY, "--go", "--no-input")
-    assert code == 7
+    waiting(cli, READ, fake, NOTE | {"after": ["q"]})
+    cli("answer last q allow", *PY, "--go", "--no-input")
+    out = cli("answer last refuse", *PY, "--go", "--no-input", code=7).out
     assert "answered the plan's own question “Plansmith asks for your consent”: allow" in out
     assert "did not allow note to be called with values out of r" in out
     assert "the plan was revised" not in out
@@ -156,33 +143,30 @@ SAVE = {"id": "s", "tool": "files.write"}
 
 
 def test_consent_tells_what_happens_to_the_file_and_takes_a_value_of_ones_own(
-    cli: Cli, write: Write, intake: Path, letter: Path
+    cli: Cli, letter: Path
 ) -> None:
     letter.write_text("new\nsame\n", encoding="utf-8")
-    (intake / "out.md").write_text("old\nsame\n", encoding="utf-8")
+    (cli.folder / "out.md").write_text("old\nsame\n", encoding="utf-8")
     inputs = {"path": "out.md", "text": "{{r.text}}", "overwrite": True}
-    waiting(cli, write, READ, SAVE | {"inputs": inputs})
-    _, out, _ = cli("answer", "last", "--show")
-    assert "  - Replaces out.md (2 lines) by 2 lines:" in out
+    waiting(cli, READ, SAVE | {"inputs": inputs})
+    out = cli("answer last --show", out="  - Replaces out.md (2 lines) by 2 lines:").out
     assert [line for line in out.splitlines() if line.startswith(("  │+", "  │-"))] == [
         "  │-old",
         "  │+new",
     ]
-    code, _, err = cli("answer", "last", "--set", "path=", *PY)
-    assert (code, "path: " in err) == (4, True)
-    code, _, err = cli("answer", "last", "--set", "path=mine {{r.text}}.md", *PY, "--no-input")
-    assert code == 0, err
-    cli("go", "last", *PY, "--no-input")
-    assert (intake / "mine {{r.text}}.md").read_text(encoding="utf-8") == "new\nsame\n"
-    assert (intake / "out.md").read_text(encoding="utf-8") == "old\nsame\n"
+    cli("answer last --set path=", *PY, code=4, err="path: ")
+    cli("answer last --set", "path=mine {{r.text}}.md", *PY, "--no-input", code=0)
+    cli("go last", *PY, "--no-input")
+    assert (cli.folder / "mine {{r.text}}.md").read_text(encoding="utf-8") == "new\nsame\n"
+    assert (cli.folder / "out.md").read_text(encoding="utf-8") == "old\nsame\n"
     each = {"tool": "files.write", "inputs": {"path": "{{item}}.md", "text": "{{r.text}}"}}
-    waiting(cli, write, READ, {"id": "m", "over": ["a", "b"], "each": each})
+    waiting(cli, READ, {"id": "m", "over": ["a", "b"], "each": each})
     one = ("answer", "last", "data:m/1?1", "--set")
     assert cli(*one, "path=", *PY)[0] == 4
     assert cli(*one, "path={{c}}.md", *PY, "--no-input")[0] == 0
-    cli("answer", "last", "data:m/0?1", "refuse", *PY, "--go", "--no-input")
-    assert (intake / "{{c}}.md").read_text(encoding="utf-8") == "new\nsame\n"
-    assert not [*intake.glob("[ab].md")]
+    cli("answer last data:m/0?1 refuse", *PY, "--go", "--no-input")
+    assert (cli.folder / "{{c}}.md").read_text(encoding="utf-8") == "new\nsame\n"
+    assert not [*cli.folder.glob("[ab].md")]
 
 
 ITEMS = {"id": "n", "over": ["a", "b", "c"], "each": {**NOTE, "id": "e"}}
@@ -190,73 +174,67 @@ HOSTILE = f"\x1b[2J\u202e{FAKE}\n{'x' * 300} Allow all 3? y"
 
 
 def test_all_items_are_allowed_by_one_answer_to_exactly_the_table_that_was_shown(
-    cli: Cli, write: Write, intake: Path, letter: Path
+    cli: Cli, letter: Path
 ) -> None:
     letter.write_text(HOSTILE, encoding="utf-8")
-    waiting(cli, write, READ, ITEMS)
-    notes = intake / "notes.txt"
-    code, _, err = cli("answer", "last", "allow", *PY, "--no-input")
-    assert (code, notes.exists()) == (5, False)
-    assert "Plansmith asks for your consent to call note 3 times (n):" in err
+    waiting(cli, READ, ITEMS)
+    notes = cli.folder / "notes.txt"
+    head = "Plansmith asks for your consent to call note 3 times (n):"
+    err = cli("answer last allow", *PY, "--no-input", code=5, err=head).err
+    assert not notes.exists()
     assert not [line for line in err.splitlines() if line.startswith(FAKE)]
     assert "\x1b" not in err
     assert "\u202e" not in err
     # Named, but not seen: the table is shown, and nothing is allowed.
-    assert cli("answer", "last", "n", "yes", *PY, "--no-input")[0] == 5
-    words = cli("answer", "last", "n", "--show", *PY)[1].splitlines()[-1].split()
+    assert cli("answer last n yes", *PY, "--no-input")[0] == 5
+    words = cli("answer last n --show", *PY)[1].splitlines()[-1].split()
     digest = words[words.index("--seen") + 1]
     # One item is decided on elsewhere: the table is another one now.
-    assert cli("answer", "last", "data:n/1?1", "n", *PY, "--no-input")[0] == 0
-    code, _, err = cli("answer", "last", "n", "allow", "--seen", digest, *PY, "--no-input")
-    assert (code, "is not the one you saw" in err, notes.exists()) == (4, True, False)
-    words = cli("answer", "last", "n", "--show", *PY)[1].splitlines()[-1].split()
+    assert cli("answer last data:n/1?1 n", *PY, "--no-input")[0] == 0
+    allow = ("answer last n allow --seen", digest, *PY, "--no-input")
+    cli(*allow, code=4, err="is not the one you saw")
+    assert not notes.exists()
+    words = cli("answer last n --show", *PY)[1].splitlines()[-1].split()
     assert cli(*words[1:], "--no-input")[0] == 0
-    cli("go", "last", *PY, "--no-input")
+    cli("go last", *PY, "--no-input")
     assert notes.read_text(encoding="utf-8") == f"{HOSTILE}\n" * 2
-    lines = cli("runs", "watch", "last", "--jsonl")[1].splitlines()
+    lines = cli("runs watch last --jsonl")[1].splitlines()
     events = [json.loads(line)["body"] for line in lines]
     answers = [each["answer"] for each in events if each["type"] == "question_answered"]
     assert answers == ["refuse", "allow", "allow"]
 
 
-def test_a_second_person_is_needed_for_all_items_as_for_one(
-    cli: Cli, write: Write, intake: Path, letter: Path
-) -> None:
+def test_a_second_person_is_needed_for_all_items_as_for_one(cli: Cli, letter: Path) -> None:
     letter.write_text("hello", encoding="utf-8")
-    waiting(cli, write, READ, ITEMS)
-    words = cli("answer", "last", "n", "--show", *PY)[1].splitlines()[-1].split()
-    own = intake.parent / ".config" / "plansmith" / "config.toml"
+    waiting(cli, READ, ITEMS)
+    words = cli("answer last n --show", *PY)[1].splitlines()[-1].split()
+    own = cli.folder.parent / ".config" / "plansmith" / "config.toml"
     own.parent.mkdir(parents=True)
     own.write_text('[review]\nsecond_person = "changes"\n', encoding="utf-8")
-    code, _, err = cli(*words[1:], "--no-input")
-    assert code == 4, err
-    run = json.loads(cli("show", "last", "--json")[1])
+    cli(*words[1:], "--no-input", code=4)
+    run = cli.json("show last")
     assert len(run["questions"]) == 3
 
 
-def test_files_of_one_answer_are_bound_to_what_was_seen(
-    cli: Cli, write: Write, intake: Path, letter: Path
-) -> None:
+def test_files_of_one_answer_are_bound_to_what_was_seen(cli: Cli, letter: Path) -> None:
     letter.write_text("hello\n", encoding="utf-8")
-    (intake / "a.md").write_text("one\n", encoding="utf-8")
+    (cli.folder / "a.md").write_text("one\n", encoding="utf-8")
     inputs = {"path": "{{item}}.md", "text": "{{r.text}}", "overwrite": True}
-    waiting(cli, write, READ, {"id": "m", "over": ["a", "b"], "each": SAVE | {"inputs": inputs}})
-    out = cli("answer", "last", "m", "--show", *PY)[1].splitlines()
+    waiting(cli, READ, {"id": "m", "over": ["a", "b"], "each": SAVE | {"inputs": inputs}})
+    out = cli("answer last m --show", *PY)[1].splitlines()
     assert "  - Replaces a.md (1 line) by 1 line:" in out
     assert out.index("  - Replaces a.md (1 line) by 1 line:") < out.index(
         "  + Writes b.md (new file, 1 line)"
     )
-    (intake / "a.md").write_text("somebody's\n", encoding="utf-8")
+    (cli.folder / "a.md").write_text("somebody's\n", encoding="utf-8")
     assert cli(*out[-1].split()[1:], "--no-input")[0] == 4
-    assert (intake / "a.md").read_text(encoding="utf-8") == "somebody's\n"
+    assert (cli.folder / "a.md").read_text(encoding="utf-8") == "somebody's\n"
 
 
-def test_a_review_says_what_is_lost_first_and_names_it(
-    cli: Cli, write: Write, intake: Path
-) -> None:
-    (intake / "keep.txt").write_text("a\nb\nc\n", encoding="utf-8")
-    (intake / "old.txt").write_text("x", encoding="utf-8")
-    (intake / "empty").mkdir()
+def test_a_review_says_what_is_lost_first_and_names_it(cli: Cli) -> None:
+    (cli.folder / "keep.txt").write_text("a\nb\nc\n", encoding="utf-8")
+    (cli.folder / "old.txt").write_text("x", encoding="utf-8")
+    (cli.folder / "empty").mkdir()
     files = [
         ("new", "files.write", {"path": "new.txt", "text": "\x1b[1mhi"}),
         ("log", "files.append", {"path": "keep.txt", "text": "d\n"}),
@@ -267,7 +245,7 @@ def test_a_review_says_what_is_lost_first_and_names_it(
         ("later", "files.write", {"path": "keep.txt", "text": "{{r.text}}", "overwrite": True}),
     ]
     steps = [{"id": name, "tool": tool, "inputs": inputs} for name, tool, inputs in files]
-    err = cli("run", write({**READ, "title": "Read the letter"}, *steps), *PY, "--no-input")[2]
+    err = cli("run", cli.write({**READ, "title": "Read the letter"}, *steps), *PY, "--no-input")[2]
     asked = err[err.index("This plan waits") :].splitlines()
     lines = [line.strip() for line in asked if line.startswith("    ") and "│" not in line]
     assert lines == [

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.conftest import Cli, Write
+from tests.commands import Cli
 
 from plansmith import Effect, RunStatus
 from plansmith.app import Plansmith
@@ -29,60 +29,49 @@ ASK = {"id": "q", "question": "Which colour?", "options": ["red", "blue"]}
 
 
 def run_json(cli: Cli, name: str = "last") -> dict[str, Any]:
-    code, out, _ = cli("show", name, "--json")
-    assert code == 0
-    found: dict[str, Any] = json.loads(out)
+    found: dict[str, Any] = cli.json("show", name)
     return found
 
 
-def test_a_plan_that_only_reads_runs_at_once_and_data_alone_is_on_stdout(
-    cli: Cli, write: Write
-) -> None:
-    code, out, err = cli("run", write(LOOK), *PY, "--json")
-    assert code == 0
+def test_a_plan_that_only_reads_runs_at_once_and_data_alone_is_on_stdout(cli: Cli) -> None:
+    _, out, err = cli("run", cli.write(LOOK), *PY, "--json", code=0)
     result = json.loads(out)
     assert (result["status"], result["steps"]["a"]["result"]) == ("done", {"name": "x"})
     assert result["next"] == []
     assert "▶ a running" in err
 
 
-def test_a_failed_run_exits_with_1_and_a_partly_done_one_with_7(cli: Cli, write: Write) -> None:
-    assert cli("run", write(BROKEN), *PY)[0] == 1
-    code, out, err = cli("run", write(BROKEN, LOOK), *PY)
-    assert code == 7
-    assert "boom" in out
-    assert "✗ b failed: ValueError: boom" in err
+def test_a_failed_run_exits_with_1_and_a_partly_done_one_with_7(cli: Cli) -> None:
+    assert cli("run", cli.write(BROKEN), *PY)[0] == 1
+    cli("run", cli.write(BROKEN, LOOK), *PY, code=7, out="boom", err="✗ b failed: ValueError: boom")
 
 
-def test_an_invalid_plan_exits_with_3_and_leaves_no_run(cli: Cli, write: Write) -> None:
-    code, _, err = cli("run", write({"id": "a", "tool": "lok"}), *PY)
-    assert code == 2
-    assert "lok (step a) is not available" in err
-    code, _, err = cli("run", write(LOOK | {"after": ["nobody"]}), *PY)
-    assert code == 3
-    assert "nobody" in err
-    assert json.loads(cli("runs", "--json")[1]) == []
+def test_an_invalid_plan_exits_with_3_and_leaves_no_run(cli: Cli) -> None:
+    cli(
+        "run",
+        cli.write({"id": "a", "tool": "lok"}),
+        *PY,
+        code=2,
+        err="lok (step a) is not available",
+    )
+    cli("run", cli.write(LOOK | {"after": ["nobody"]}), *PY, code=3, err="nobody")
+    assert cli.json("runs") == []
 
 
-def test_a_tool_that_is_only_described_is_refused_before_anything_runs(
-    cli: Cli, write: Write, intake: Path
-) -> None:
+def test_a_tool_that_is_only_described_is_refused_before_anything_runs(cli: Cli) -> None:
     described = {"weather": {"description": "The weather", "effect": "read"}}
-    (intake / "tools.json").write_text(json.dumps(described), encoding="utf-8")
-    plan = write(NOTE, {"id": "w", "tool": "weather"})
-    code, _, err = cli("run", plan, *PY, "--tools", "tools.json", "--yes-read-only")
-    assert code == 2
-    assert "weather (step w) is only described" in err
-    assert not (intake / "notes.txt").exists()
-    assert json.loads(cli("runs", "--json")[1]) == []
+    (cli.folder / "tools.json").write_text(json.dumps(described), encoding="utf-8")
+    plan = cli.write(NOTE, {"id": "w", "tool": "weather"})
+    typed = f"run {plan} --tools tools.py --tools tools.json --yes-read-only"
+    cli(typed, code=2, err="weather (step w) is only described")
+    assert not (cli.folder / "notes.txt").exists()
+    assert cli.json("runs") == []
 
 
-def test_a_write_waits_with_5_and_the_command_that_approves_it(
-    cli: Cli, write: Write, intake: Path
-) -> None:
-    code, out, err = cli("run", write(LOOK, NOTE), *PY)
+def test_a_write_waits_with_5_and_the_command_that_approves_it(cli: Cli) -> None:
+    _, out, err = cli("run", cli.write(LOOK, NOTE), *PY, code=5)
     run = run_json(cli)
-    assert (code, out) == (5, "")
+    assert out == ""
     assert 'text = "hello"' in err
     assert "Step `n` changes something: it calls `note`" in err
     assert f"hash {run['hash']}" in err
@@ -91,287 +80,230 @@ def test_a_write_waits_with_5_and_the_command_that_approves_it(
         f"plansmith go {run['id']} --tools tools.py",
         f"plansmith approve {run['id']} {run['hash']} --tools tools.py",
     ]
-    assert not (intake / "notes.txt").exists()
+    assert not (cli.folder / "notes.txt").exists()
     for command in commands[::-1]:
         code, *_ = cli(*command.split()[1:])
         assert code == 0
-    assert (intake / "notes.txt").read_text() == "hello\n"
+    assert (cli.folder / "notes.txt").read_text() == "hello\n"
 
 
-def test_approval_is_for_exactly_one_plan(cli: Cli, write: Write, intake: Path) -> None:
-    plan = write(NOTE)
+def test_approval_is_for_exactly_one_plan(cli: Cli) -> None:
+    plan = cli.write(NOTE)
     assert cli("run", plan, *PY, "--approve-plan", "0" * 64)[0] == 5
     run = run_json(cli)
-    assert cli("approve", "last", "0" * 64)[0] == 4
-    assert cli("approve", "last")[0] == 5
-    assert not (intake / "notes.txt").exists()
-    code, out, _ = cli("run", plan, *PY, "--approve-plan", run["hash"], "--json")
-    assert (code, json.loads(out)["status"]) == (0, "done")
+    assert cli("approve last", "0" * 64)[0] == 4
+    assert cli("approve last")[0] == 5
+    assert not (cli.folder / "notes.txt").exists()
+    assert cli.json("run", plan, *PY, "--approve-plan", run["hash"])["status"] == "done"
     assert cli("approve", run["id"], run["hash"], *PY, "--go")[0] == 0
     assert cli("approve", run["id"], run["hash"])[0] == 4
-    assert (intake / "notes.txt").read_text() == "hello\n" * 2
+    assert (cli.folder / "notes.txt").read_text() == "hello\n" * 2
 
 
-def test_a_rejected_plan_never_runs(cli: Cli, write: Write, intake: Path) -> None:
-    cli("run", write(NOTE), *PY)
-    assert cli("reject", "last")[0] == 0
+def test_a_rejected_plan_never_runs(cli: Cli) -> None:
+    cli("run", cli.write(NOTE), *PY)
+    assert cli("reject last")[0] == 0
     assert run_json(cli)["status"] == "cancelled"
-    code, _, err = cli("go", "last", *PY)
-    assert code == 4
-    assert "plansmith runs retry" in err
-    assert not (intake / "notes.txt").exists()
+    cli("go last", *PY, code=4, err="plansmith runs retry")
+    assert not (cli.folder / "notes.txt").exists()
 
 
-def test_the_settings_may_review_every_plan_and_a_flag_frees_what_only_reads(
-    cli: Cli, write: Write, intake: Path
-) -> None:
-    (intake / "plansmith.toml").write_text('[review]\nask = "always"\n', encoding="utf-8")
-    cli("trust", "--yes", json.loads(cli("trust", "--json")[1])["hash"])
-    assert cli("run", write(LOOK), *PY)[0] == 5
-    assert cli("run", write(LOOK), *PY, "--yes-read-only")[0] == 0
-    assert cli("run", write(NOTE), *PY, "--yes-read-only")[0] == 5
+def test_the_settings_may_review_every_plan_and_a_flag_frees_what_only_reads(cli: Cli) -> None:
+    (cli.folder / "plansmith.toml").write_text('[review]\nask = "always"\n', encoding="utf-8")
+    cli("trust --yes", cli.json("trust", code=5)["hash"])
+    assert cli("run", cli.write(LOOK), *PY)[0] == 5
+    assert cli("run", cli.write(LOOK), *PY, "--yes-read-only")[0] == 0
+    assert cli("run", cli.write(NOTE), *PY, "--yes-read-only")[0] == 5
 
 
-def test_a_question_waits_and_its_answer_goes_on(cli: Cli, write: Write) -> None:
+def test_a_question_waits_and_its_answer_goes_on(cli: Cli) -> None:
     use = {"id": "u", "tool": "look", "inputs": {"name": "{{q}}"}}
-    code, _, err = cli("run", write(ASK, use), *PY)
-    assert code == 5
-    assert "Which colour?" in err
-    assert "│ 2. blue" in err
+    err = cli("run", cli.write(ASK, use), *PY, code=5, err=("Which colour?", "│ 2. blue")).err
     run = run_json(cli)
     assert f"plansmith answer {run['id']} q ANSWER" in err
-    assert cli("answer", "last")[0] == 5
-    assert cli("answer", "last", "nobody", "red")[0] == 4
-    code, _, err = cli("answer", "last", "green")
-    assert (code, "not one of red, blue" in err) == (4, True)
-    assert cli("answer", "last", "q", "2", *PY, "--go")[0] == 0
+    assert cli("answer last")[0] == 5
+    assert cli("answer last nobody red")[0] == 4
+    cli("answer last green", code=4, err="not one of red, blue")
+    assert cli("answer last q 2", *PY, "--go")[0] == 0
     assert run_json(cli)["steps"]["u"]["result"] == {"name": "blue"}
-    assert cli("answer", "last", "red")[0] == 4
+    assert cli("answer last red")[0] == 4
 
 
-def test_of_two_questions_both_are_shown_until_one_is_named(cli: Cli, write: Write) -> None:
-    cli("run", write(ASK, ASK | {"id": "r"}), *PY)
-    code, _, err = cli("answer", "last", "red")
-    assert code == 5
-    assert "in its step q (q)" in err
-    assert "in its step r (r)" in err
-    assert cli("answer", "last", "r", "red")[0] == 0
-    assert cli("answer", "last", "blue", "--go")[0] == 0
+def test_of_two_questions_both_are_shown_until_one_is_named(cli: Cli) -> None:
+    cli("run", cli.write(ASK, ASK | {"id": "r"}), *PY)
+    cli("answer last red", code=5, err=("in its step q (q)", "in its step r (r)"))
+    assert cli("answer last r red")[0] == 0
+    assert cli("answer last blue --go")[0] == 0
 
 
-def test_every_run_that_was_under_way_is_taken_up_at_once(cli: Cli, write: Write) -> None:
+def test_every_run_that_was_under_way_is_taken_up_at_once(cli: Cli) -> None:
     for _ in range(2):
-        cli("run", write(ASK), *PY)
-        assert cli("answer", "last", "red")[0] == 0
-    cli("run", write(NOTE), *PY)
-    code, out, _ = cli("go", "--all", *PY, "--json")
-    assert (code, [run["status"] for run in json.loads(out)]) == (0, ["done", "done"])
+        cli("run", cli.write(ASK), *PY)
+        assert cli("answer last red")[0] == 0
+    cli("run", cli.write(NOTE), *PY)
+    assert [run["status"] for run in cli.json("go --all", *PY)] == ["done", "done"]
     assert run_json(cli)["status"] == "reviewing"
-    code, _, err = cli("go", *PY)  # the newest that waits
-    assert (code, "hello" in err) == (5, True)
-    cli("runs", "cancel", "last")
-    code, _, err = cli("go", *PY)
-    assert (code, "no run of this folder waits for you" in err) == (0, True)
+    cli("go", *PY, code=5, err="hello")  # the newest that waits
+    cli("runs cancel last")
+    cli("go", *PY, code=0, err="no run of this folder waits for you")
 
 
-def test_a_used_up_budget_exits_with_6_and_an_answer_goes_on(cli: Cli, write: Write) -> None:
-    plan = write(LOOK, LOOK | {"id": "b", "after": ["a"]})
-    code, _, err = cli("run", plan, *PY, "--budget", "steps=1")
-    assert code == 6
-    assert "1 calls" in err
-    assert cli("answer", "last", "go_on", *PY, "--go")[0] == 0
+def test_a_used_up_budget_exits_with_6_and_an_answer_goes_on(cli: Cli) -> None:
+    plan = cli.write(LOOK, LOOK | {"id": "b", "after": ["a"]})
+    cli("run", plan, *PY, "--budget", "steps=1", code=6, err="1 calls")
+    assert cli("answer last go_on", *PY, "--go")[0] == 0
     cli("run", plan, *PY, "--budget", "steps=1")
-    assert cli("answer", "last", "stop")[0] == 0
+    assert cli("answer last stop")[0] == 0
     assert run_json(cli)["status"] == "cancelled"
 
 
-def test_pause_cancel_and_undo_from_outside(cli: Cli, write: Write, intake: Path) -> None:
-    cli("run", write(NOTE), *PY)
-    assert cli("runs", "pause", "last", "--reason", "lunch")[0] == 0
+def test_pause_cancel_and_undo_from_outside(cli: Cli) -> None:
+    cli("run", cli.write(NOTE), *PY)
+    assert cli("runs pause last --reason lunch")[0] == 0
     assert run_json(cli)["reason"] == "lunch"
-    code, _, err = cli("run", "last", *PY)
-    assert (code, "plansmith go" in err) == (2, True)
-    assert cli("go", "last", *PY)[0] == 5
+    cli("run last", *PY, code=2, err="plansmith go")
+    assert cli("go last", *PY)[0] == 5
     edited = {"goal": "test", "steps": [NOTE | {"inputs": {"text": "other"}}]}
-    (intake / "edited.json").write_text(json.dumps(edited), encoding="utf-8")
-    code, _, err = cli("runs", "edit", "last", *PY, "--file", "edited.json")
-    assert code == 0
-    assert '~ n inputs.text: "hello" -> "other"' in err
-    code, _, err = cli("runs", "undo", "last", *PY)
-    assert '~ n inputs.text: "other" -> "hello"' in err
+    (cli.folder / "edited.json").write_text(json.dumps(edited), encoding="utf-8")
+    changed = '~ n inputs.text: "hello" -> "other"'
+    cli("runs edit last --file edited.json", *PY, code=0, err=changed)
+    cli("runs undo last", *PY, err='~ n inputs.text: "other" -> "hello"')
     reason = "caf\udce9"  # a byte that is not UTF-8
-    assert cli("runs", "cancel", "last", "--reason", reason)[0] == 0
-    assert cli("runs", "cancel", "last")[0] == 4
+    assert cli("runs cancel last --reason", reason)[0] == 0
+    assert cli("runs cancel last")[0] == 4
     assert run_json(cli)["status"] == "cancelled"
     assert run_json(cli)["reason"].endswith(": caf\ufffd")
 
 
 def test_the_editor_is_used_and_nothing_written_in_it_is_lost(
-    cli: Cli, write: Write, intake: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("VISUAL", raising=False)
-    monkeypatch.setenv("TMPDIR", str(intake))
-    cli("run", write(NOTE), *PY)
+    monkeypatch.setenv("TMPDIR", str(cli.folder))
+    cli("run", cli.write(NOTE), *PY)
     monkeypatch.setenv("EDITOR", "sed -i s/hello/goodbye/")
-    assert cli("runs", "edit", "last", *PY)[0] == 0
+    assert cli("runs edit last", *PY)[0] == 0
     assert run_json(cli)["plan"]["steps"][0]["inputs"] == {"text": "goodbye"}
-    assert not list(Path(intake).glob("plansmith-*.yaml"))
+    assert not list(Path(cli.folder).glob("plansmith-*.yaml"))
     monkeypatch.setenv("EDITOR", "true")
-    assert "nothing was changed" in cli("runs", "edit", "last", *PY)[2]
+    assert "nothing was changed" in cli("runs edit last", *PY)[2]
     monkeypatch.setenv("EDITOR", "sed -i s/note/nowt/")
-    code, _, err = cli("runs", "edit", "last", *PY)
-    assert code == 3
+    err = cli("runs edit last", *PY, code=3).err
     kept = next(word for word in err.split() if word.endswith(".yaml"))
     assert "nowt" in Path(kept).read_text()
     Path(kept).unlink()
     monkeypatch.setenv("EDITOR", "no-such-editor")
-    code, _, err = cli("runs", "edit", "last", *PY)
-    assert (code, "set EDITOR" in err) == (2, True)
+    cli("runs edit last", *PY, code=2, err="set EDITOR")
 
 
-def test_a_retry_repeats_only_what_it_has_to(cli: Cli, write: Write) -> None:
-    cli("run", write(LOOK, {"id": "b", "tool": "look", "inputs": {"name": "{{a.name}}"}}), *PY)
-    code, _, err = cli("runs", "retry", "last", *PY)
-    assert code == 4
-    assert "every step is done" in err
-    assert "plansmith runs rerun" in err
-    code, _, err = cli("runs", "retry", "last", *PY, "--from", "b")
-    assert code == 0
-    assert "1 of 2 steps are done" in err
-    assert "will not run again" in err
-    assert "▶ b running" in err
+def test_a_retry_repeats_only_what_it_has_to(cli: Cli) -> None:
+    cli("run", cli.write(LOOK, {"id": "b", "tool": "look", "inputs": {"name": "{{a.name}}"}}), *PY)
+    cli("runs retry last", *PY, code=4, err=("every step is done", "plansmith runs rerun"))
+    kept = ("1 of 2 steps are done", "will not run again", "▶ b running")
+    err = cli("runs retry last --from b", *PY, code=0, err=kept).err
     assert "▶ a running" not in err
-    assert cli("runs", "retry", "last", *PY, "--from", "nobody")[0] == 4
+    assert cli("runs retry last", *PY, "--from", "nobody")[0] == 4
 
 
-def test_a_rerun_runs_everything_again_and_asks_again(cli: Cli, write: Write, intake: Path) -> None:
-    cli("run", write(LOOK, NOTE), *PY)
+def test_a_rerun_runs_everything_again_and_asks_again(cli: Cli) -> None:
+    cli("run", cli.write(LOOK, NOTE), *PY)
     run = run_json(cli)
-    cli("approve", "last", run["hash"], *PY, "--go")
-    assert (intake / "notes.txt").read_text() == "hello\n"
-    code, _, err = cli("runs", "rerun", "last", *PY)
-    assert code == 5
-    assert "was done in run" in err
-    assert (intake / "notes.txt").read_text() == "hello\n"
-    code, _, err = cli("runs", "rerun", run["id"], *PY, "--approve-plan", run["hash"])
-    assert code == 0
-    assert "▶ a running" in err
-    assert (intake / "notes.txt").read_text() == "hello\n" * 2
+    cli("approve last", run["hash"], *PY, "--go")
+    assert (cli.folder / "notes.txt").read_text() == "hello\n"
+    cli("runs rerun last", *PY, code=5, err="was done in run")
+    assert (cli.folder / "notes.txt").read_text() == "hello\n"
+    cli("runs rerun", run["id"], *PY, "--approve-plan", run["hash"], code=0, err="▶ a running")
+    assert (cli.folder / "notes.txt").read_text() == "hello\n" * 2
 
 
-def test_a_request_that_nothing_here_can_do_is_a_failure_that_offers_another_try(
-    cli: Cli, intake: Path
-) -> None:
+def test_a_request_that_nothing_here_can_do_is_a_failure_that_offers_another_try(cli: Cli) -> None:
     words = ["ask", "Sing me a song about rivers", "--model", "rules"]
-    code, out, err = cli(*words, "--json")
+    _, out, err = cli(*words, "--json", code=3)
     result = json.loads(out)
-    assert code == 3
     assert (result["status"], result["plan"]) == ("failed", None)
     assert "no plan could be made" in result["reason"]
     assert result["next"] == [f"plansmith runs retry {result['id']} --model rules"]
     assert "To have it planned again" in err
-    code, out, _ = cli("schedule", "keep", "last", "--every", "60")
-    assert code != 0  # what is no plan cannot be kept as one
+    assert cli("schedule keep last --every 60")[0] != 0  # what is no plan cannot be kept as one
     again = result["next"][0].split()[1:]
-    code, out, err = cli(*again, "--json")
-    second = json.loads(out)
-    assert code == 3
+    second = cli.json(*again, code=3)
     assert (second["id"] != result["id"], second["request"]) == (True, result["request"])
-    assert not list(intake.glob("*.txt"))
+    assert not list(cli.folder.glob("*.txt"))
 
 
-def test_events_are_lines_of_json(cli: Cli, write: Write) -> None:
-    code, out, _ = cli("run", write(LOOK), *PY, "--jsonl")
-    assert code == 0
+def test_events_are_lines_of_json(cli: Cli) -> None:
+    out = cli("run", cli.write(LOOK), *PY, "--jsonl", code=0).out
     events = [json.loads(line) for line in out.splitlines()]
     assert [each["number"] for each in events] == list(range(1, len(events) + 1))
     assert events[0]["body"]["type"] == "run_created"
     assert events[-1]["body"]["type"] == "run_finished"
-    code, again, _ = cli("runs", "watch", "last", "--jsonl")
+    code, again, _ = cli("runs watch last --jsonl")
     assert (code, again) == (0, out)
 
 
-def test_an_approval_by_who_does_not_know_the_tools_says_what_it_does_not_cover(
-    cli: Cli, write: Write
-) -> None:
-    cli("run", write(NOTE), *PY)
-    code, _, err = cli("approve", "last", run_json(cli)["hash"])
-    assert (code, "does not cover how these tools are defined" in err) == (0, True)
-    assert "not known here: note" in err
-    cli("run", write(NOTE), *PY)
-    code, _, err = cli("approve", "last", run_json(cli)["hash"], *PY)
-    assert (code, "does not cover" in err) == (0, False)
+def test_an_approval_by_who_does_not_know_the_tools_says_what_it_does_not_cover(cli: Cli) -> None:
+    cli("run", cli.write(NOTE), *PY)
+    uncovered = ("does not cover how these tools are defined", "not known here: note")
+    cli("approve last", run_json(cli)["hash"], code=0, err=uncovered)
+    cli("run", cli.write(NOTE), *PY)
+    assert "does not cover" not in cli("approve last", run_json(cli)["hash"], *PY, code=0).err
 
 
-def test_an_approval_that_cannot_be_followed_by_its_run_is_not_recorded(
-    cli: Cli, write: Write
-) -> None:
-    cli("run", write(NOTE), *PY)
-    code, _, err = cli("approve", "last", run_json(cli)["hash"], "--go")
-    assert (code, "note" in err, "--tools" in err) == (2, True, True)
+def test_an_approval_that_cannot_be_followed_by_its_run_is_not_recorded(cli: Cli) -> None:
+    cli("run", cli.write(NOTE), *PY)
+    cli("approve last", run_json(cli)["hash"], "--go", code=2, err=("note", "--tools"))
     assert (run_json(cli)["status"], run_json(cli)["approved"]) == ("reviewing", "")
 
 
-def test_runs_are_listed_by_status_with_ids_that_can_be_typed(cli: Cli, write: Write) -> None:
+def test_runs_are_listed_by_status_with_ids_that_can_be_typed(cli: Cli) -> None:
     assert "there are no runs" in cli("runs")[2]
-    assert cli("show", "last")[0] == 2
-    cli("run", write(LOOK, goal="first"), *PY)
-    cli("run", write(NOTE, goal="second"), *PY)
-    code, out, _ = cli("runs")
-    assert code == 0
+    assert cli("show last")[0] == 2
+    cli("run", cli.write(LOOK, goal="first"), *PY)
+    cli("run", cli.write(NOTE, goal="second"), *PY)
+    out = cli("runs", code=0).out
     [first, second] = out.splitlines()
     assert ("done" in first, "reviewing" in second) == (True, True)
     assert run_json(cli, first.split()[0])["request"] == "first"
     assert run_json(cli, second.split()[0])["request"] == "second"
-    assert cli("runs", "--status", "open")[1] == second + "\n"
-    assert cli("runs", "--limit", "1")[1] == second + "\n"
-    code, _, err = cli("show", run_json(cli)["id"][:4])
-    assert (code, "2 runs begin with" in err) == (2, True)
-    assert cli("show", "ffff")[0] == 2
-    assert cli("runs", "--status", "odd")[0] == 2
-    assert "no run has this status" in cli("runs", "--status", "failed")[2]
-    code, _, err = cli("runs", "--limit", "0")
-    assert (code, "0 is not 1 or more" in err) == (2, True)
+    assert cli("runs --status open")[1] == second + "\n"
+    assert cli("runs --limit 1")[1] == second + "\n"
+    cli("show", run_json(cli)["id"][:4], code=2, err="2 runs begin with")
+    assert cli("show ffff")[0] == 2
+    assert cli("runs --status odd")[0] == 2
+    assert "no run has this status" in cli("runs --status failed")[2]
+    cli("runs --limit 0", code=2, err="0 is not 1 or more")
 
 
-def test_a_journal_is_verified_and_an_altered_one_is_found(
-    cli: Cli, write: Write, tmp_path: Path
-) -> None:
-    cli("run", write(LOOK), *PY)
-    assert "none altered" in cli("store", "verify")[1]
-    assert cli("store", "verify", "--all", "--json")[0] == 0
-    assert cli("store", "doctor")[0] == 0
+def test_a_journal_is_verified_and_an_altered_one_is_found(cli: Cli, tmp_path: Path) -> None:
+    cli("run", cli.write(LOOK), *PY)
+    assert "none altered" in cli("store verify")[1]
+    assert cli("store verify --all --json")[0] == 0
+    assert cli("store doctor")[0] == 0
     file = tmp_path / "store" / "runs.db"
     connection = sqlite3.connect(file)
     connection.execute("UPDATE events SET body = replace(body, 'a', 'b') WHERE position = 2")
     connection.commit()
     connection.close()
-    code, out, _ = cli("store", "verify", "--all")
-    assert (code, out.startswith("error: ")) == (1, True)
-    assert json.loads(cli("runs", "--json")[1])[0]["damage"], "lists tell of what verify found"
-    assert cli("store", "doctor", "--json")[0] == 1
+    assert cli("store verify --all", code=1).out.startswith("error: ")
+    assert cli.json("runs")[0]["damage"], "lists tell of what verify found"
+    assert cli("store doctor --json")[0] == 1
 
 
-def test_the_list_of_runs_runs_no_file_of_tools_that_the_settings_name(
-    cli: Cli, intake: Path
-) -> None:
-    config = intake.parent / ".config" / "plansmith" / "config.toml"
+def test_the_list_of_runs_runs_no_file_of_tools_that_the_settings_name(cli: Cli) -> None:
+    config = cli.folder.parent / ".config" / "plansmith" / "config.toml"
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text('tools = ["mine.py"]', encoding="utf-8")
     config.with_name("mine.py").write_text("raise ValueError('was run')", encoding="utf-8")
     assert cli("runs")[0] == 0
-    code, _, err = cli("tools", "list")
-    assert (code, "was run" in err) == (2, True)
+    cli("tools list", code=2, err="was run")
     config.write_text('widht = 3\ntools = ["mine.py"]', encoding="utf-8")
-    code, _, err = cli("runs")
-    assert (code, "widht" in err) == (2, True)
+    cli("runs", code=2, err="widht")
 
 
-def test_text_from_tools_reaches_the_terminal_harmless(cli: Cli, write: Write) -> None:
+def test_text_from_tools_reaches_the_terminal_harmless(cli: Cli) -> None:
     nasty = LOOK | {"inputs": {"name": "\x1b[31mred\x9b2J\u202e"}}
     for words in (["--json"], []):
-        code, out, err = cli("run", write(nasty), *PY, *words)
-        assert code == 0
+        _, out, err = cli("run", cli.write(nasty), *PY, *words, code=0)
         assert not {"\x1b", "\x9b", "\u202e"} & set(out + err)
     assert run_json(cli)["steps"]["a"]["result"] == {"name": "\x1b[31mred\x9b2J\u202e"}
 
@@ -411,14 +343,14 @@ async def spoil(run: str) -> None:
 
 
 @pytest.mark.parametrize("name", JSON_OF)
-def test_the_json_of_every_command_parses(name: str, cli: Cli, write: Write) -> None:
+def test_the_json_of_every_command_parses(name: str, cli: Cli) -> None:
     steps = [ASK] if name == "answer" else [NOTE]
-    cli("run", write(*steps), *PY)
+    cli("run", cli.write(*steps), *PY)
     run = run_json(cli)
     if name in ("runs retry", "runs rerun"):
-        cli("reject", "last")
+        cli("reject last")
     if name == "runs undo":
-        cli("runs", "edit", "last", *PY, "--file", write(LOOK, name="other.json"))
+        cli("runs edit last", *PY, "--file", cli.write(LOOK, name="other.json"))
     if name == "store repair":
         asyncio.run(spoil(run["id"]))
     words = [run["hash"] if word == "HASH" else word for word in JSON_OF[name]]
@@ -463,9 +395,7 @@ def test_a_flag_for_plans_that_only_read_does_not_agree_to_a_dropped_effect(
 ) -> None:
     (tmp_path / "store").mkdir()
     run, digest = asyncio.run(_replanned(f"sqlite:///{tmp_path / 'store' / 'runs.db'}"))
-    code, _, err = cli("go", run, "--tools", "tools.py", "--yes-read-only", "--no-input")
-    assert code == 5
-    assert 'no longer calls note(text="hello"), which you approved' in err
-    code, out, _ = cli("go", run, "--tools", "tools.py", "--approve-plan", digest)
-    assert code == 7
+    dropped = 'no longer calls note(text="hello"), which you approved'
+    cli(f"go {run} --tools tools.py --yes-read-only --no-input", code=5, err=dropped)
+    out = cli("go", run, "--tools", "tools.py", "--approve-plan", digest, code=7).out
     assert 'Not done, although it was approved: note(text="hello")' in out.replace("\\", "")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.conftest import Cli
+from tests.commands import Cli
 
 from plansmith.engine.progress import RunningCalls
 from plansmith.store.urls import open_store
@@ -108,53 +108,35 @@ def named(err: str, verb: str) -> list[str]:
 
 
 def test_a_question_about_the_request_is_answered_for_the_same_team(cli: Cli) -> None:
-    code, _, err = cli("team", "research", "When was it opened?", "--docs", "library", "--no-input")
-    assert code == 5
-    assert "Which bridge?" in err
-    code, _, err = cli("answer", "last", "request:9", "The old one")
-    assert (code, "no open question 'request:9'" in err) == (4, True)
-    assert cli("answer", "last", "request:1", "The old one")[0] == 0
-    code, out, err = cli("go", "last", "--team", "research", "--docs", "library")
-    assert code == 0, err
-    assert "opened in 1932" in out
+    asked = "team research 'When was it opened?' --docs library --no-input"
+    cli(asked, code=5, err="Which bridge?")
+    cli("answer last request:9", "The old one", code=4, err="no open question 'request:9'")
+    assert cli("answer last request:1", "The old one")[0] == 0
+    cli("go last --team research --docs library", code=0, out="opened in 1932")
 
 
-def test_data_asks_before_it_draws_and_goes_on_with_the_command_it_names(
-    cli: Cli, intake: Path
-) -> None:
+def test_data_asks_before_it_draws_and_goes_on_with_the_command_it_names(cli: Cli) -> None:
     words = ("team", "data", "Customers by city?", "--db", "sqlite:///shop.db", "--no-input")
-    code, _, err = cli(*words)
-    assert code == 5
-    assert not (intake / "customers.svg").exists()
-    code, _, err = cli(*named(err, "approve"))
-    assert code == 0, err
-    code, out, err = cli(*named(err, "go"))
-    assert code == 0, err
-    assert "customers.svg" in out
-    assert "GROUP BY city" in out
-    assert (intake / "customers.svg").is_file()
+    err = cli(*words, code=5).err
+    assert not (cli.folder / "customers.svg").exists()
+    err = cli(*named(err, "approve"), code=0).err
+    cli(*named(err, "go"), code=0, out=("customers.svg", "GROUP BY city"))
+    assert (cli.folder / "customers.svg").is_file()
 
 
 def test_resume_and_retry_and_report_and_rerun_know_the_team(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(PARTS, "You are a researcher", Refusal(400, "not now"))
-    code, _, err = cli("team", "research", "When was the old one opened?", "--docs", "library")
-    assert code == 1, err
+    cli("team research", "When was the old one opened?", "--docs", "library", code=1)
     monkeypatch.delitem(PARTS, "You are a researcher")
-    code, out, err = cli("runs", "retry", "last")
-    assert code == 0, err
-    assert "opened in 1932" in out
-    assert "It is told" in out
-    assert "bridge.md" in out
-    assert "opened in 1932" in cli("report", "last")[1]
-    code, out, err = cli("runs", "rerun", "last")
-    assert code == 0, err
-    assert "opened in 1932" in out
+    cli("runs retry last", code=0, out=("opened in 1932", "It is told", "bridge.md"))
+    assert "opened in 1932" in cli("report last")[1]
+    cli("runs rerun last", code=0, out="opened in 1932")
 
 
 def test_the_run_of_a_team_that_was_killed_is_resumed_beside_an_ordinary_one(
-    cli: Cli, intake: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Killed(BaseException):
         """The process ends here."""
@@ -163,37 +145,31 @@ def test_the_run_of_a_team_that_was_killed_is_resumed_beside_an_ordinary_one(
         raise Killed
 
     plain = {"goal": "Look", "steps": [{"id": "a", "tool": "look", "inputs": {"name": "x"}}]}
-    (intake / "plan.json").write_text(json.dumps(plain), encoding="utf-8")
+    (cli.folder / "plan.json").write_text(json.dumps(plain), encoding="utf-8")
     with monkeypatch.context() as patch:
         patch.setattr(RunningCalls, "launch", die)
         with pytest.raises(Killed):
-            cli("team", "research", "When was the old one opened?", "--docs", "library")
+            cli("team research", "When was the old one opened?", "--docs", "library")
         with pytest.raises(Killed):
-            cli("run", "plan.json", "--tools", "tools.py")
-    states = {each["status"] for each in json.loads(cli("runs", "--json")[1])}
+            cli("run plan.json --tools tools.py")
+    states = {each["status"] for each in cli.json("runs")}
     assert states == {"running"}
-    code, out, err = cli("go", "--all", "--tools", "tools.py", "--json")
-    assert code == 0, err
-    done = json.loads(out)
+    done = cli.json("go --all --tools tools.py")
     assert [each["status"] for each in done] == ["done", "done"]
     assert {name for each in done for name in each["steps"]} == {"a", "find", "say"}
 
 
 def test_a_team_that_cannot_be_made_again_says_what_to_do_and_its_run_can_be_seen_and_stopped(
-    cli: Cli, intake: Path
+    cli: Cli,
 ) -> None:
     words = ("team", "data", "Customers by city?", "--db", "sqlite:///shop.db", "--no-input")
     _, _, err = cli(*words)
     _, run, digest, *_ = named(err, "approve")
-    (intake / "shop.db").rename(intake / "moved.db")
-    code, _, err = cli("approve", run, digest)
-    assert code == 4, err
-    assert "there is no database shop.db" in err
-    assert f"plansmith go {run} --team data --db URL" in err
-    code, out, err = cli("show", run)
-    assert (code, run in out, "there is no database" in err) == (0, True, True)
-    code, _, err = cli("runs", "cancel", run)
-    assert code == 0, err
+    (cli.folder / "shop.db").rename(cli.folder / "moved.db")
+    gone = ("there is no database shop.db", f"plansmith go {run} --team data --db URL")
+    cli("approve", run, digest, code=4, err=gone)
+    cli("show", run, code=0, out=run, err="there is no database")
+    cli("runs cancel", run, code=0)
 
 
 async def _events(store: str, run: str) -> str:
@@ -211,27 +187,21 @@ async def _events(store: str, run: str) -> str:
         "postgresql://ada@127.0.0.1:1/shop?pass%77ord=s3cret&sslpassword=s3cret",
     ],
 )
-def test_the_password_of_a_database_is_in_no_journal(cli: Cli, intake: Path, url: str) -> None:
-    cli("team", "data", "Customers by city?", "--db", url, "--no-input")
-    run = json.loads(cli("runs", "--json")[1])[0]["id"]
-    events = asyncio.run(_events(f"sqlite:///{intake.parent / 'store' / 'runs.db'}", run))
+def test_the_password_of_a_database_is_in_no_journal(cli: Cli, url: str) -> None:
+    cli("team data", "Customers by city?", "--db", url, "--no-input")
+    run = cli.json("runs")[0]["id"]
+    events = asyncio.run(_events(f"sqlite:///{cli.folder.parent / 'store' / 'runs.db'}", run))
     assert "ada@127.0.0.1" in events
     assert "s3cret" not in events
-    _, _, err = cli("go", run)
-    assert "the password of postgresql://ada@127.0.0.1:1/shop is not stored in runs" in err
-    own = intake.parent / ".config" / "plansmith" / "config.toml"
+    cli("go", run, err="the password of postgresql://ada@127.0.0.1:1/shop is not stored in runs")
+    own = cli.folder.parent / ".config" / "plansmith" / "config.toml"
     own.parent.mkdir(parents=True)
     own.write_text(f'[builtin.databases]\nshop = "{url}"\n', encoding="utf-8")
     assert "is not stored in runs" not in cli("go", run)[2]
 
 
 def test_sql_only_prints_the_statement_and_nothing_else(cli: Cli, model: ModelServer) -> None:
-    code, out, _ = cli(
-        "team", "data", "--db", "sqlite:///shop.db", "--sql-only", "Customers by city?"
-    )
-    assert (code, out.strip()) == (0, BY_CITY)
+    only = "team data --db sqlite:///shop.db --sql-only"
+    assert cli(only, "Customers by city?", code=0).out.strip() == BY_CITY
     assert len(model.chats) == 1
-    code, out, _ = cli(
-        "team", "data", "--db", "sqlite:///shop.db", "--sql-only", "By city?", "--json"
-    )
-    assert json.loads(out)["steps"]["run"]["result"]["rows"] == []
+    assert cli.json(only, "By city?")["steps"]["run"]["result"]["rows"] == []

@@ -9,7 +9,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from tests.unit.cli.conftest import Cli
+from tests.commands import Cli
 
 # By hand: the command starts it five times, and a server of the library takes a second each time.
 SERVER = """
@@ -58,64 +58,53 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 
 def test_tools_are_listed_searched_shown_and_called(cli: Cli) -> None:
-    code, out, _ = cli("tools", "list", "--json")
-    names = [each["name"] for each in json.loads(out)]
-    assert code == 0
+    names = [each["name"] for each in cli.json("tools list")]
     assert {"files.read", "calculator.compute", "tables.sql"} <= set(names)
-    code, out, _ = cli("tools", "search", "compute an expression exactly", "-k", "1")
-    assert (code, "calculator.compute" in out) == (0, True)
-    code, out, _ = cli("tools", "show", "calculator.compute", "--json")
-    assert json.loads(out)["input_schema"]["type"] == "object"
-    assert cli("tools", "show", "nothing")[0] == 2
-    code, out, _ = cli("tools", "call", "calculator.compute", '{"expression": "6*7"}', "--json")
-    assert code == 0
-    assert json.loads(out)["steps"]["call"]["result"]["value"] == 42
-    assert cli("tools", "call", "calculator.compute", "{")[0] == 2
-    assert cli("tools", "call", "calculator.compute", '{"x": 1}')[0] == 3
+    cli("tools search 'compute an expression exactly' -k 1", code=0, out="calculator.compute")
+    assert cli.json("tools show calculator.compute")["input_schema"]["type"] == "object"
+    assert cli("tools show nothing")[0] == 2
+    done = cli.json("tools call calculator.compute", '{"expression": "6*7"}')
+    assert done["steps"]["call"]["result"]["value"] == 42
+    assert cli("tools call calculator.compute", "{")[0] == 2
+    assert cli("tools call calculator.compute", '{"x": 1}')[0] == 3
 
 
-def test_a_tool_that_writes_is_reviewed_also_when_called_alone(cli: Cli, intake: Path) -> None:
+def test_a_tool_that_writes_is_reviewed_also_when_called_alone(cli: Cli) -> None:
     inputs = json.dumps({"path": "a.txt", "text": "hello"})
-    code, _, err = cli("tools", "call", "files.write", inputs, "--no-input")
-    assert code == 5
-    assert not (intake / "a.txt").exists()
+    err = cli("tools call files.write", inputs, "--no-input", code=5).err
+    assert not (cli.folder / "a.txt").exists()
     assert "approve" in err
 
 
-def test_a_server_is_shown_whole_and_approved_before_it_starts(cli: Cli, intake: Path) -> None:
-    (intake / "server.py").write_text(SERVER, encoding="utf-8")
+def test_a_server_is_shown_whole_and_approved_before_it_starts(cli: Cli) -> None:
+    (cli.folder / "server.py").write_text(SERVER, encoding="utf-8")
     config = {"mcpServers": {"odd": {"command": sys.executable, "args": ["server.py"]}}}
-    (intake / "mcp.json").write_text(json.dumps(config), encoding="utf-8")
-    (intake / "plansmith.toml").write_text('[mcp]\nfiles = ["mcp.json"]\n', encoding="utf-8")
-    assert cli("tools", "approve")[0] == 2  # a stranger's servers are not even offered
-    trusted = json.loads(cli("trust", "--json")[1])["hash"]
-    assert cli("trust", "--yes", trusted)[0] == 0
-    assert "odd.twice" not in cli("tools", "list")[1]
-    code, out, err = cli("tools", "approve", "--json")
-    [waiting] = json.loads(out)
-    assert (code, waiting["kind"]) == (5, "server")
-    assert "server.py" in err
-    assert cli("tools", "approve", "odd", "--hash", "0" * 64)[0] == 5
-    cli("tools", "approve", "odd", "--hash", waiting["hash"])
-    [tool] = json.loads(cli("tools", "approve", "--json")[1])
+    (cli.folder / "mcp.json").write_text(json.dumps(config), encoding="utf-8")
+    (cli.folder / "plansmith.toml").write_text('[mcp]\nfiles = ["mcp.json"]\n', encoding="utf-8")
+    assert cli("tools approve")[0] == 2  # a stranger's servers are not even offered
+    trusted = cli.json("trust", code=5)["hash"]
+    assert cli("trust --yes", trusted)[0] == 0
+    assert "odd.twice" not in cli("tools list")[1]
+    [waiting] = json.loads(cli("tools approve --json", code=5, err="server.py").out)
+    assert waiting["kind"] == "server"
+    assert cli("tools approve odd --hash", "0" * 64)[0] == 5
+    cli("tools approve odd --hash", waiting["hash"])
+    [tool] = cli.json("tools approve", code=5)
     assert (tool["name"], tool["kind"]) == ("odd.twice", "tool")
-    assert cli("tools", "approve", "odd.twice", "--hash", tool["hash"])[0] == 0
-    code, _, err = cli("tools", "call", "odd.twice", '{"word": "ha"}', "--no-input")
-    assert code == 5  # nobody vouches for the server: its tool counts as writing
-    hash_ = json.loads(cli("show", "last", "--json")[1])["hash"]
-    assert cli("approve", "last", hash_)[0] == 0
-    code, out, _ = cli("go", "last", "--json")
-    assert json.loads(out)["steps"]["call"]["result"]
-    assert "haha" in out
-    code, _, err = cli("tools", "revoke", "odd.twice")
-    assert (code, "odd.twice: no longer approved" in err) == (0, True)
-    assert "odd.twice" not in cli("tools", "list")[1]
-    [tool] = json.loads(cli("tools", "approve", "--json")[1])
+    assert cli("tools approve odd.twice --hash", tool["hash"])[0] == 0
+    # Nobody vouches for the server: its tool counts as writing.
+    cli("tools call odd.twice", '{"word": "ha"}', "--no-input", code=5)
+    hash_ = cli.json("show last")["hash"]
+    assert cli("approve last", hash_)[0] == 0
+    assert "haha" in str(cli.json("go last")["steps"]["call"]["result"])
+    cli("tools revoke odd.twice", code=0, err="odd.twice: no longer approved")
+    assert "odd.twice" not in cli("tools list")[1]
+    [tool] = cli.json("tools approve", code=5)
     assert tool["name"] == "odd.twice"
-    assert json.loads(cli("tools", "revoke", "odd", "--json")[1]) == {"revoked": "odd"}
-    [server] = json.loads(cli("tools", "approve", "--json")[1])
+    assert cli.json("tools revoke odd") == {"revoked": "odd"}
+    [server] = cli.json("tools approve", code=5)
     assert server["kind"] == "server"
-    code, _, err = cli("tools", "revoke", "odd")
+    code, _, err = cli("tools revoke odd")
     assert (code != 0, "nothing called 'odd' is approved" in err) == (True, True)
 
 
@@ -128,10 +117,9 @@ def test_an_agent_that_nobody_was_asked_about_is_approved_by_its_hash(
         card = tmp_path / ".well-known" / "agent-card.json"
         card.write_text(json.dumps(CARD | {"supportedInterfaces": [OFFERED | {"url": address}]}))
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        code, out, _ = cli("agents", "add", address, "--name", "desk", "--json")
-        assert code == 0
+        out = cli("agents add", address, "--name", "desk", "--json", code=0).out
         hint = f"plansmith agents approve desk --hash {json.loads(out)['hash']}"
-        code, _, err = cli("agents", "approve", "desk")
+        code, _, err = cli("agents approve desk")
         assert (code != 0, hint in err) == (True, True), err
         assert cli(*hint.split()[1:])[0] == 0
         server.shutdown()

@@ -150,14 +150,6 @@ print(os.path.exists(tempfile.mkdtemp()))
     assert (await run(code)).stdout == "b'hi\\n'\n[1]\n[2]\n(3,)\nTrue\n"
 
 
-@pytest.mark.usefixtures("filtered")
-async def test_a_socket_of_the_network_is_refused_with_a_reason() -> None:
-    outcome = await Sandbox(limits=LIMITS, allow_weak=True).run(
-        "import socket\nsocket.socket(socket.AF_INET, socket.SOCK_DGRAM)"
-    )
-    assert "there is no network in the sandbox" in outcome.stderr
-
-
 @pytest.mark.usefixtures("grouped")
 async def test_the_memory_of_many_processes_is_limited_by_the_kernel_together() -> None:
     # Each stays below the limit of one, and takes its part faster than a watcher looks.
