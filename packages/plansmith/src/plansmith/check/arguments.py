@@ -230,7 +230,7 @@ class _ProblemWriter:
                 hint = Sentence(
                     "write it with quotes" if types == ["string"] else "change the value"
                 )
-                yield self._wrong("PS201", path, _type_names(types), hint)
+                yield self._wrong("PS201", path, type_names(types), hint)
             case _:
                 value = at(self.arguments.value, path)
                 # A date or time that people and most tools accept.
@@ -265,7 +265,7 @@ class _ProblemWriter:
             )
         named = about.get("type")
         types = named if isinstance(named, list) else [named]
-        wanted = _type_names([each for each in types if isinstance(each, str) and each in _TYPES])
+        wanted = type_names([each for each in types if isinstance(each, str) and each in _TYPES])
         if isinstance(options := about.get("enum"), list) and options:
             wanted, _ = _one_of(options, None)
         return self._problem("PS202", message, Sentence("give {wanted}", wanted=wanted), path)
@@ -325,7 +325,8 @@ def _place(path: Path) -> str:
     return Sentence("ps.quoted", text=".".join(map(str, path)))
 
 
-def _type_names(names: list[str]) -> str:
+def type_names(names: list[str]) -> str:
+    """Returns JSON types in words, joined by "or"."""
     return joined([Sentence(f"type.{each}") for each in names], "text.or") or Sentence("a value")
 
 

@@ -19,7 +19,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.schedules import apart
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import LONGEST_TIMEOUT_S, AnyStep, MapStep, ToolStep
+from plansmith.plan.steps import LONGEST_TIMEOUT_S, AnyStep, ToolStep
 from plansmith.plan.timing import Timing, check_timing
 
 _MOST_GUESSES: Final = 4
@@ -56,10 +56,12 @@ def check_plan(
     flow = Flow(plan, catalogue, earlier.values)
     calls = _Calls(flow, agents, templates)
     for step in plan.steps:
-        problems += _check_references(step, plan, parameters or (), earlier)
+        problems += _check_references(step, flow, parameters or (), earlier)
         if step.timeout_s is not None or step.kind == "map":
             problems += _check_limits(step)
-        problems += calls.check(step.each, step) if step.kind == "map" else calls.check(step)
+        problems += calls.check(step)
+        if step.kind == "map":
+            problems += flow.not_a_list(step)
     problems += rule_problems(plan, flow, calls.check_tool)
     if constraints:
         problems += constraint_problems(plan, catalogue, constraints, agents or (), templates or ())
@@ -128,23 +130,22 @@ def _check_schedule(plan: Plan) -> Iterator[Problem]:
 
 
 def _check_references(
-    step: AnyStep, plan: Plan, parameters: Collection[str], earlier: Earlier
+    step: AnyStep, flow: Flow, parameters: Collection[str], earlier: Earlier
 ) -> Iterator[Problem]:
-    steps = plan.by_id
+    steps = flow.plan.by_id
     for found in step.references:
         name = found.ref.step if found.ref else ""
-        if name in steps and not steps[name].disabled and name not in refs.RESERVED:
-            continue
-        if step.is_own(found) or name in earlier.values:
-            continue
+        runs = name in steps and not steps[name].disabled and name not in refs.RESERVED
         if found.ref is None:
             braces = found.flaw.startswith("{{")
             code, hint = ("PS311", _TEXT_HINT) if braces else ("PS303", _JSON_HINT)
             yield problem(code, found.flaw, hint=hint, step=step.id, path=found.where)
-        elif refs.is_earlier(name):
-            yield _unusable(step.id, name, found.where, earlier)
-        else:
-            yield from _check_source(step, found.ref, found.where, plan, parameters)
+        elif not (runs or step.is_own(found) or name in earlier.values):
+            if refs.is_earlier(name):
+                yield _unusable(step.id, name, found.where, earlier)
+            else:
+                yield from _check_source(step, found.ref, found.where, flow.plan, parameters)
+        yield from flow.lookup(found, step)
     for position, need in enumerate(step.after):
         if need not in steps:
             message = Sentence(
@@ -198,11 +199,8 @@ def _check_source(
 
 
 def _check_limits(step: AnyStep) -> Iterator[Problem]:
-    times: list[tuple[float | None, Path]] = [(step.timeout_s, ("timeout_s",))]
-    if step.kind == "map":
-        times.append((step.each.timeout_s, ("each", "timeout_s")))
-    for seconds, path in times:
-        if seconds is not None and seconds > LONGEST_TIMEOUT_S:
+    for path, seconds in ((), step.timeout_s), (("each",), step.inner.timeout_s):
+        if seconds is not None and seconds > LONGEST_TIMEOUT_S and (not path or step.kind == "map"):
             message = Sentence(
                 "'{step}' may take {seconds} seconds, which is more than a year",
                 step=step.id,
@@ -210,7 +208,8 @@ def _check_limits(step: AnyStep) -> Iterator[Problem]:
             )
             most = f"{LONGEST_TIMEOUT_S:.0f}"
             hint = Sentence("give at most {most} seconds, or leave it out", most=most)
-            yield problem("PS315", message, hint=hint, step=step.id, path=path)
+            place = (*path, "timeout_s")
+            yield problem("PS315", message, hint=hint, step=step.id, path=place)
     if step.kind != "map":
         return
     malformed = isinstance(step.over, dict) and refs.FROM in step.over  # which is told as such
@@ -259,29 +258,28 @@ class _Calls:
         self.reported_schemas: set[str] = set()
         self.guesses: dict[tuple[str, str], str] = {}
 
-    def check(self, step: AnyStep, within: MapStep | None = None) -> Iterator[Problem]:
-        """Yields the problems of a call, and of the references of its step or map step."""
-        if step.kind == "tool":
-            given = Placeholders(step.inputs)
-            yield from self.check_tool(step, given)
-            tool = self.flow.tools.tool(step.tool)
+    def check(self, step: AnyStep) -> Iterator[Problem]:
+        """Yields the problems of the call of a step, or of a map step's inner one."""
+        inner = step.each if step.kind == "map" else step
+        if inner.kind == "tool":
+            given = Placeholders(inner.inputs)
+            yield from self.check_tool(inner, given)
+            tool = self.flow.tools.tool(inner.tool)
             if given.refs and tool is not None:
-                yield from self.flow.misfits(step, within, tool, given)
-        elif step.kind == "agent":
-            yield from self._look_up(step.id, "PS102", "agent", step.agent, self.agents)
-        elif step.kind == "plan":
-            yield from self._look_up(step.id, "PS103", "template", step.template, self.templates)
-        outer = within or step
-        if outer.references:
-            yield from self.flow.lookups(outer)
+                within = step if step.kind == "map" else None
+                yield from self.flow.misfits(inner, within, tool, given)
+        elif inner.kind == "agent":
+            yield from self._look_up(inner.id, "PS102", "agent", inner.agent, self.agents)
+        elif inner.kind == "plan":
+            yield from self._look_up(inner.id, "PS103", "template", inner.template, self.templates)
 
-    def check_tool(self, step: ToolStep, given: Placeholders) -> Iterable[Problem]:
+    def check_tool(self, step: ToolStep, given: Placeholders | None = None) -> Iterable[Problem]:
         """Returns the problems of the call of a tool."""
         tools = self.flow.tools
         tool = tools.tool(step.tool)
         if tool is None:
             return self._look_up(step.id, "PS101", "tool", step.tool, tools.names)
-        found = argument_problems(step.id, tool, given)
+        found = argument_problems(step.id, tool, given or Placeholders(step.inputs))
         if step.tool in self.reported_schemas:
             return found
         self.reported_schemas.add(step.tool)  # an invalid schema is reported once

@@ -107,6 +107,16 @@ class StepFields(Record):
     # The fields that may hold references to values the step works with.
     ref_fields: ClassVar[tuple[str, ...]] = ()
 
+    @property
+    def inner(self) -> AnyStep:
+        """The step itself; of a map step the one that runs for each item."""
+        return cast("AnyStep", self)
+
+    @property
+    def callee(self) -> str:
+        """The tool or agent that the step calls; empty if it calls none."""
+        return ""
+
     def ref_values(self) -> list[Place]:
         return [((name,), getattr(self, name)) for name in self.ref_fields]
 
@@ -206,6 +216,10 @@ class ToolStep(StepFields):
     inputs: Inputs = Field(default_factory=FrozenDict[Json])
     ref_fields = ("inputs",)
 
+    @property
+    def callee(self) -> str:
+        return self.tool
+
 
 class AgentStep(StepFields):
     """Give a task to an agent."""
@@ -215,6 +229,10 @@ class AgentStep(StepFields):
     task: Filled
     inputs: Inputs = Field(default_factory=FrozenDict[Json])
     ref_fields = ("task", "inputs")
+
+    @property
+    def callee(self) -> str:
+        return self.agent
 
 
 class AskStep(StepFields):
@@ -336,6 +354,10 @@ class MapStep(StepFields):
             return fields
         inner = cast("dict[str, object]", each)
         return fields | {"each": {"id": f"{str(fields.get('id'))[:59]}_each"} | inner}
+
+    @property
+    def inner(self) -> AnyStep:
+        return self.each
 
     def ref_values(self) -> list[Place]:
         inner = [(("each", *path), value) for path, value in self.each.ref_values()]
