@@ -123,6 +123,11 @@ class Catalogue:
         return tool
 
 
+def states_effect(spec: ToolSpec) -> bool:
+    """Whether the tool's effect was stated, and not assumed."""
+    return "effect" in spec.model_fields_set
+
+
 def reads(spec: ToolSpec) -> bool:
     """Whether calling the tool changes nothing.
 
@@ -135,8 +140,3 @@ def reads(spec: ToolSpec) -> bool:
         return spec.search
     by_name: Callable[[str], bool] = plugins.load("planners", "reads")
     return by_name(spec.name)
-
-
-def states_effect(spec: ToolSpec) -> bool:
-    """Whether the tool's effect was stated, and not assumed."""
-    return "effect" in spec.model_fields_set
