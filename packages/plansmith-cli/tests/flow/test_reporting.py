@@ -202,11 +202,11 @@ async def test_an_unknown_price_and_unknown_time_are_called_unknown(scripted: Sc
 async def test_large_results_are_clipped_with_a_note_and_many_share_the_room() -> None:
     big = FakeTool("big", ["x" * 50_000])
     report = await reported(smith(big), plan({"id": "a", "tool": "big"}))
-    assert len(report.evidence[0].shown) == 2000
+    assert len(report.evidence[0].result) == 2000
     assert "50,000 characters, clipped" in to_markdown(report)
     many = plan(*({"id": f"s{n}", "tool": "big"} for n in range(400)))
     report = await reported(smith(big), many)
-    assert sum(len(each.shown) for each in report.evidence) <= 200_000
+    assert sum(len(each.result) for each in report.evidence) <= 200_000
     assert report.to_json()["evidence"][0]["result_hash"]  # type: ignore[index, call-overload]
 
 
