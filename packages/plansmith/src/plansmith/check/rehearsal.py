@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 from typing import Final, Protocol, cast, runtime_checkable
 
 from plansmith.plan.capability import Effect, ToolSpec
@@ -37,29 +36,30 @@ class RehearsingSource(Protocol):
 Rehearse = Callable[[str, Mapping[str, Json]], Awaitable[str | None]]
 
 
-async def _rehearse(
-    sources: Mapping[str, object], tool: str, inputs: Mapping[str, Json]
-) -> str | None:
-    source = sources.get(tool)
-    if not isinstance(source, RehearsingSource):
-        return None
-    try:
-        async with asyncio.timeout(SECONDS):
-            answer = cast("object", await source.rehearse(tool, inputs))
-    except Exception:  # noqa: BLE001 - the call itself will tell, if it is made
-        return None
-    if not isinstance(answer, str):
-        return None
-    text = clip(safe(answer.strip()), _LONGEST)
-    return answer if isinstance(answer, Sentence) and answer == text else text
+async def no_rehearsal(_: str, __: Mapping[str, Json]) -> None:
+    """Says that no call can be rehearsed."""
 
 
 def rehearsal_with(sources: Mapping[str, object]) -> Rehearse:
     """Returns what rehearses the calls of tools, given the source of each."""
-    return partial(_rehearse, sources)
+    if not any(isinstance(each, RehearsingSource) for each in sources.values()):
+        return no_rehearsal
 
+    async def rehearse(tool: str, inputs: Mapping[str, Json]) -> str | None:
+        source = sources.get(tool)
+        if not isinstance(source, RehearsingSource):
+            return None
+        try:
+            async with asyncio.timeout(SECONDS):
+                answer = cast("object", await source.rehearse(tool, inputs))
+        except Exception:  # noqa: BLE001 - the call itself will tell, if it is made
+            return None
+        if not isinstance(answer, str):
+            return None
+        text = clip(safe(answer.strip()), _LONGEST)
+        return answer if isinstance(answer, Sentence) and answer == text else text
 
-no_rehearsal: Final = rehearsal_with({})
+    return rehearse
 
 
 async def rehearsal_problems(
@@ -70,7 +70,7 @@ async def rehearsal_problems(
     A call is rehearsed if all its arguments are known; at most the first 20, side by side.
     """
     steps: list[ToolStep] = []
-    for step in plan.steps:
+    for step in plan.steps if rehearse is not no_rehearsal else ():
         inner = step.inner
         if not isinstance(inner, ToolStep) or step.disabled or inner.references:
             continue
