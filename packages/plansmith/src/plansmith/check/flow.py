@@ -244,9 +244,9 @@ def _condition(
         hint = Sentence("refer to a result, such as {example}", example='{"$from": "step"}')
         found = problem("PS318", message, hint=hint, path=path)
         yield found.model_copy(update={"severity": Severity.WARNING})
-    for message, where in _unordered(condition, path, flow, within):
+    for order, where in _unordered(condition, path, flow, within):
         hint = Sentence("compare numbers with numbers and texts with texts")
-        yield problem("PS318", message, hint=hint, path=where)
+        yield problem("PS318", order, hint=hint, path=where)
     if path == _UNTIL and step.id not in names:
         message = Sentence(
             "`until` does not look at the result of '{step}', so that no round can change it",
