@@ -199,8 +199,11 @@ def _check_source(
 
 
 def _check_limits(step: AnyStep) -> Iterator[Problem]:
-    for path, seconds in ((), step.timeout_s), (("each",), step.inner.timeout_s):
-        if seconds is not None and seconds > LONGEST_TIMEOUT_S and (not path or step.kind == "map"):
+    for path, seconds in (
+        ((), step.timeout_s),
+        (("each",), step.each.timeout_s if step.kind == "map" else None),
+    ):
+        if seconds is not None and seconds > LONGEST_TIMEOUT_S:
             message = Sentence(
                 "'{step}' may take {seconds} seconds, which is more than a year",
                 step=step.id,
@@ -224,22 +227,10 @@ def _check_limits(step: AnyStep) -> Iterator[Problem]:
         yield problem("PS310", message, hint=hint, step=step.id, path=("each", "after"))
 
 
-def agent_names(agents: Iterable[str | AgentSpec]) -> tuple[set[str], dict[str, str]]:
-    """Returns the agents a plan may use, and why it may not use the others."""
-    known: set[str] = set()
-    refused: dict[str, str] = {}
-    for entry in agents:
-        if isinstance(entry, str):
-            known.add(entry)
-        elif entry.enabled and not entry.hidden and not entry.passthrough:
-            known.add(entry.name)
-        else:
-            refused[entry.name] = Sentence(
-                "the agent '{name}' takes no steps: it is switched off, hidden from planning, or "
-                "takes whole requests only",
-                name=entry.name,
-            )
-    return known, {name: reason for name, reason in refused.items() if name not in known}
+def agent_names(agents: Iterable[str | AgentSpec]) -> Names:
+    """Returns the agents that a plan may use."""
+    usable = (each for each in agents if isinstance(each, str) or each.takes_steps)
+    return Names({each if isinstance(each, str) else each.name for each in usable})
 
 
 class _Calls:
@@ -252,8 +243,9 @@ class _Calls:
         templates: Iterable[str] | None,
     ) -> None:
         self.flow = flow
-        known, self.refused = agent_names(agents or ())
-        self.agents = None if agents is None else Names(known)
+        cards = [*(agents or ())]
+        self.agents = None if agents is None else agent_names(cards)
+        self.refused = {each.name for each in cards if isinstance(each, AgentSpec)}
         self.templates = None if templates is None else Names(set(templates))
         self.reported_schemas: set[str] = set()
         self.guesses: dict[tuple[str, str], str] = {}
@@ -295,6 +287,11 @@ class _Calls:
         if key not in self.guesses:
             enough = len(self.guesses) >= _MOST_GUESSES
             self.guesses[key] = Sentence(f"hint.choose_{what}") if enough else known.hint(name)
-        refused = self.refused.get(name) if code == "PS102" else None
-        message = refused or Sentence(f"unknown.{what}", name=name)
+        message = Sentence(f"unknown.{what}", name=name)
+        if code == "PS102" and name in self.refused:
+            message = Sentence(
+                "the agent '{name}' takes no steps: it is switched off, hidden from planning, or "
+                "takes whole requests only",
+                name=name,
+            )
         yield problem(code, message, hint=self.guesses[key], step=step, path=(what,))

@@ -107,16 +107,6 @@ class StepFields(Record):
     # The fields that may hold references to values the step works with.
     ref_fields: ClassVar[tuple[str, ...]] = ()
 
-    @property
-    def inner(self) -> AnyStep:
-        """The step itself; of a map step the one that runs for each item."""
-        return cast("AnyStep", self)
-
-    @property
-    def callee(self) -> str:
-        """The tool or agent that the step calls; empty if it calls none."""
-        return ""
-
     def ref_values(self) -> list[Place]:
         return [((name,), getattr(self, name)) for name in self.ref_fields]
 
@@ -127,6 +117,12 @@ class StepFields(Record):
             yield ("repeat", "until"), self.repeat.until
         if self.undo_with is not None:
             yield ("undo_with", "inputs"), self.undo_with.inputs
+
+    @cached_property
+    def callee(self) -> str:
+        """The tool or agent that the step calls; empty if it calls none."""
+        called: str = getattr(self, "tool", "") or getattr(self, "agent", "")
+        return called
 
     # Computed once, because checks, estimates, hashes and the engine all need it.
     @cached_property
@@ -216,10 +212,6 @@ class ToolStep(StepFields):
     inputs: Inputs = Field(default_factory=FrozenDict[Json])
     ref_fields = ("inputs",)
 
-    @property
-    def callee(self) -> str:
-        return self.tool
-
 
 class AgentStep(StepFields):
     """Give a task to an agent."""
@@ -229,10 +221,6 @@ class AgentStep(StepFields):
     task: Filled
     inputs: Inputs = Field(default_factory=FrozenDict[Json])
     ref_fields = ("task", "inputs")
-
-    @property
-    def callee(self) -> str:
-        return self.agent
 
 
 class AskStep(StepFields):
@@ -354,10 +342,6 @@ class MapStep(StepFields):
             return fields
         inner = cast("dict[str, object]", each)
         return fields | {"each": {"id": f"{str(fields.get('id'))[:59]}_each"} | inner}
-
-    @property
-    def inner(self) -> AnyStep:
-        return self.each
 
     def ref_values(self) -> list[Place]:
         inner = [(("each", *path), value) for path, value in self.each.ref_values()]

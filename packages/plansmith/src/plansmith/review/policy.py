@@ -28,13 +28,9 @@ class Environment:
 
     def effects(self, step: st.StepFields) -> Iterator[tuple[str, Effect]]:
         """Yields what a step calls, with its effect; an unknown tool or agent counts as a write."""
-        match step:
-            case st.ToolStep(tool=name):
-                yield name, self.tools[name].effect if name in self.tools else Effect.WRITE
-            case st.AgentStep(agent=name):
-                yield name, self.agents[name].effect if name in self.agents else Effect.WRITE
-            case _:
-                return
+        if name := step.callee:
+            known = self.agents if isinstance(step, st.AgentStep) else self.tools
+            yield name, known[name].effect if name in known else Effect.WRITE
 
 
 class ActiveStep(NamedTuple):
