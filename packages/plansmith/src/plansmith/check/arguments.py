@@ -180,11 +180,13 @@ def argument_problems(step: str, tool: KnownTool, arguments: Placeholders) -> li
     found = certain_errors(tool.inputs, arguments)
     if found is None:
         return []
-    writer = _ProblemWriter(step, arguments, tool)
-    problems = [each for fault in found for each in writer.problems(fault)]
-    reported = {each.path for each in problems}
-    warnings = writer.undeclared(arguments.value)
-    problems += [each for each in warnings if each.path not in reported]
+    writer, problems = _ProblemWriter(step, arguments, tool), list[Problem]()
+    for fault in found:
+        problems += writer.problems(fault)
+    wrong = [each.path for each in problems] if problems else ()
+    for warning in writer.undeclared(arguments.value):
+        if warning.path not in wrong:
+            problems.append(warning)
     if tool.inputs.is_cut(arguments.value):
         message = Sentence(
             "the input schema of '{tool}' has too many choices inside of one another, so its "
@@ -248,8 +250,9 @@ class _ProblemWriter:
             place = self.tool.takes.inside(path)
             says_all = place.known and not place.is_open and place.lost is None
             if says_all and (not path or all(form["properties"] for form in place.forms)):
-                for name in [each for each in value if each not in place.properties]:
-                    yield self._unknown((*path, name), Severity.WARNING)
+                for name in value:
+                    if name not in place.properties:
+                        yield self._unknown((*path, name), Severity.WARNING)
         for key, each in inner:
             if isinstance(each, (dict, list)):
                 yield from self.undeclared(each, (*path, key))

@@ -8,7 +8,7 @@ from typing import Final
 from plansmith.check.arguments import Placeholders, argument_problems, schema_problems
 from plansmith.check.constraints import Constraint, constraint_problems
 from plansmith.check.flow import Flow, rule_problems
-from plansmith.check.names import Catalogue, Names
+from plansmith.check.names import Catalogue, KnownTool, Names
 from plansmith.errors import JournalDamaged, Misconfigured
 from plansmith.plan import refs
 from plansmith.plan.capability import AgentSpec, Tools
@@ -145,7 +145,8 @@ def _check_references(
                 yield _unusable(step.id, name, found.where, earlier)
             else:
                 yield from _check_source(step, found.ref, found.where, flow.plan, parameters)
-        yield from flow.lookup(found, step)
+        if found.ref is not None and found.ref.path:
+            yield from flow.lookup(found, step)
     for position, need in enumerate(step.after):
         if need not in steps:
             message = Sentence(
@@ -254,9 +255,8 @@ class _Calls:
         """Yields the problems of the call of a step, or of a map step's inner one."""
         inner = step.each if step.kind == "map" else step
         if inner.kind == "tool":
-            given = Placeholders(inner.inputs)
-            yield from self.check_tool(inner, given)
-            tool = self.flow.tools.tool(inner.tool)
+            tool, given = self.flow.tools.tool(inner.tool), Placeholders(inner.inputs)
+            yield from self._check_arguments(inner, tool, given)
             if given.refs and tool is not None:
                 within = step if step.kind == "map" else None
                 yield from self.flow.misfits(inner, within, tool, given)
@@ -265,13 +265,17 @@ class _Calls:
         elif inner.kind == "plan":
             yield from self._look_up(inner.id, "PS103", "template", inner.template, self.templates)
 
-    def check_tool(self, step: ToolStep, given: Placeholders | None = None) -> Iterable[Problem]:
+    def check_tool(self, step: ToolStep) -> Iterable[Problem]:
         """Returns the problems of the call of a tool."""
-        tools = self.flow.tools
-        tool = tools.tool(step.tool)
+        tool = self.flow.tools.tool(step.tool)
+        return self._check_arguments(step, tool, Placeholders(step.inputs))
+
+    def _check_arguments(
+        self, step: ToolStep, tool: KnownTool | None, given: Placeholders
+    ) -> Iterable[Problem]:
         if tool is None:
-            return self._look_up(step.id, "PS101", "tool", step.tool, tools.names)
-        found = argument_problems(step.id, tool, given or Placeholders(step.inputs))
+            return self._look_up(step.id, "PS101", "tool", step.tool, self.flow.tools.names)
+        found = argument_problems(step.id, tool, given)
         if step.tool in self.reported_schemas:
             return found
         self.reported_schemas.add(step.tool)  # an invalid schema is reported once

@@ -96,7 +96,7 @@ class Flow:
     def lookup(self, found: Found, step: st.AnyStep) -> Iterator[Problem]:
         """Yields that a reference of a step points to nothing in an output."""
         ref, within = found.ref, step if step.kind == "map" else None
-        if ref is None or not ref.path or (depth := self._lost(ref, within)) is None:
+        if ref is None or (depth := self._lost(ref, within)) is None:
             return
         key, is_earlier = str(ref.path[depth]), ref.step in self._earlier
         here = self.output(Ref(ref.step, ref.path[:depth]), within)
