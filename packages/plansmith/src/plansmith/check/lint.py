@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Final
 
 from plansmith.check.flow import Flow
-from plansmith.check.names import Catalogue, reads, states_effect
+from plansmith.check.names import Catalogue
 from plansmith.errors import PlanInvalid
-from plansmith.plan.capability import Effect, Tools, ToolSpec
+from plansmith.plan.capability import Effect, Tools
 from plansmith.plan.data import canonical_json
 from plansmith.plan.graph import order, upstream
 from plansmith.plan.plan import Plan
@@ -60,11 +60,11 @@ class _Linter:
         self.replies = any(step.kind == "reply" for step in self.steps)
         self.ruled = {step.id for step in self.steps if has_rules(step)}
         calls = {step.id: step.each if step.kind == "map" else step for step in self.steps}
-        self.specs: dict[str, ToolSpec | None] = {
-            name: tools.get(call.tool) if call.kind == "tool" else None
+        self.called = {
+            name: tools.tool(call.tool) if call.kind == "tool" else None
             for name, call in calls.items()
         }
-        self.reading = {name for name, spec in self.specs.items() if spec and reads(spec)}
+        self.reading = {name for name, each in self.called.items() if each and each.reads}
         # The steps that reply or change something.
         self.goals = [
             step for step in self.steps if step.id not in self.reading and step.kind != "ask"
@@ -163,14 +163,14 @@ class _Linter:
         """Yields changes with values known only at run time, without a question before."""
         asking = sum(self.bit[step.id] for step in self.steps if step.kind == "ask")
         for step in self.steps:
-            spec = self.specs[step.id]
-            if spec is None or spec.effect is Effect.READ or not states_effect(spec):
+            called = self.called[step.id]
+            if called is None or called.spec.effect is Effect.READ or not called.states_effect:
                 continue
             sources = [self.by_id.get(ref.step) for ref in step.refs() if ref.step not in RESERVED]
             found_out = any(each is None or each.kind != "ask" for each in sources)
             if not found_out or self.above[step.id] & asking:
                 continue
-            final = spec.effect is Effect.FINAL
+            final = called.spec.effect is Effect.FINAL
             yield Problem(
                 code="PS406",
                 severity=Severity.WARNING if final else Severity.NOTE,
