@@ -196,14 +196,10 @@ class Seen(HTMLParser):
     def handle_data(self, data: str) -> None:
         self.text.append(data)
 
-    def handle_comment(self, data: str) -> None:
-        self.odd.append(data)
-
-    def handle_pi(self, data: str) -> None:
-        self.odd.append(data)
-
     def unknown_decl(self, data: str) -> None:
         self.odd.append(data)
+
+    handle_comment = handle_pi = unknown_decl
 
 
 def report_of(payload: str) -> Report:
