@@ -301,9 +301,7 @@ class _ProblemWriter:
         self, code: str, message: str, hint: str, path: Path, severity: Severity = Severity.ERROR
     ) -> Problem:
         where = ("inputs", *self.arguments.real(path))
-        return Problem(
-            code=code, severity=severity, message=message, hint=hint, step=self.step, path=where
-        )
+        return problem(code, message, hint=hint, step=self.step, path=where, severity=severity)
 
 
 def _wanted(fault: CertainError, value: Json) -> tuple[str, str]:

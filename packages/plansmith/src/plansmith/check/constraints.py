@@ -77,16 +77,10 @@ def constraint_problems(
         is_prose = rule.is_prose or (rule.only_tools and names_none)
         for message, hint, name, path in () if is_prose else _breaks(rule, steps, calls):
             by_person = "PS502" if rule.hard else "PS503"
-            yield Problem(
-                code="PS501" if rule.source == "policy" else by_person,
-                severity=Severity.ERROR if rule.hard else Severity.WARNING,
-                message=Sentence("ps.by_rule", problem=message, rule=rule.text)
-                if rule.text
-                else message,
-                hint=hint,
-                step=name,
-                path=path,
-            )
+            code = "PS501" if rule.source == "policy" else by_person
+            told = Sentence("ps.by_rule", problem=message, rule=rule.text) if rule.text else message
+            severity = Severity.ERROR if rule.hard else Severity.WARNING
+            yield problem(code, told, hint=hint, step=name, path=path, severity=severity)
         # What a template calls is not known here.
         if is_prose or (rule.is_about_calls and runs_template):
             message = Sentence(

@@ -107,8 +107,9 @@ class Flow:
         hint: str = Sentence("it is {type}", type=_types(here))
         if here.properties and not is_earlier:
             hint = Names(here.properties).hint(key)
-        is_error = is_earlier or not below.forms
-        yield _misfit(message, hint, step.id, found.where, is_error=is_error)
+        severity = None if is_earlier or not below.forms else Severity.WARNING
+        where = found.where
+        yield problem("PS208", message, hint=hint, step=step.id, path=where, severity=severity)
 
     def not_a_list(self, step: st.MapStep) -> Iterator[Problem]:
         """Yields that a map step goes over an output that is no list."""
@@ -151,7 +152,8 @@ class Flow:
             # A call may convert the value, such as a number to text.
             converted = not out & into and out & _SCALARS and into & _SCALARS
             where = ("inputs", *arguments.real(path))
-            yield _misfit(message, hint, step.id, where, is_error=not converted)
+            severity = Severity.WARNING if converted else None
+            yield problem("PS208", message, hint=hint, step=step.id, path=where, severity=severity)
 
     def types_of(self, operand: Json, within: st.MapStep | None) -> frozenset[str]:
         """Returns the JSON types that an operand of a condition may have; none if not known."""
@@ -163,13 +165,6 @@ class Flow:
         kinds = {kind for shape in shapes for kind in shape.types}
         is_known = all(shape.known for shape in shapes)
         return frozenset("number" if each == "integer" else each for each in kinds if is_known)
-
-
-def _misfit(message: str, hint: str, step: str, path: Path, *, is_error: bool) -> Problem:
-    severity = Severity.ERROR if is_error else Severity.WARNING
-    return Problem(
-        code="PS208", severity=severity, message=message, hint=hint, step=step, path=path
-    )
 
 
 def _types(place: Shape) -> str:
@@ -242,8 +237,7 @@ def _condition(
     if not names:
         message = Sentence("the condition is the same in every run: it refers to nothing")
         hint = Sentence("refer to a result, such as {example}", example='{"$from": "step"}')
-        found = problem("PS318", message, hint=hint, path=path)
-        yield found.model_copy(update={"severity": Severity.WARNING})
+        yield problem("PS318", message, hint=hint, path=path, severity=Severity.WARNING)
     for order, where in _unordered(condition, path, flow, within):
         hint = Sentence("compare numbers with numbers and texts with texts")
         yield problem("PS318", order, hint=hint, path=where)

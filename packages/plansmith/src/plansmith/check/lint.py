@@ -19,6 +19,9 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, PlanStep, ToolStep, has_rules
 
 _REFER: Final = Sentence("refer to its output, or leave the step out")
+_SEEN_FIRST: Final = Sentence(
+    "unless `run.data` is `show`, you see them and are asked before the call is made"
+)
 _WIDE: Final = 32
 _BOUNDED: Final = 100
 # The kinds of steps that may use all earlier results without referring to them.
@@ -130,13 +133,10 @@ class _Linter:
             if first and not self.below[first] & self.above[name] & self.acting:
                 # If the second call is ordered after the first, it may be meant to look again.
                 again = self.above[name] & self.bit[first]
-                yield Problem(
-                    code="PS404",
-                    severity=Severity.NOTE if again else Severity.WARNING,
-                    message=Sentence("'{step}' does the same as '{first}'", step=name, first=first),
-                    hint=Sentence("leave it out and use the output of '{step}'", step=first),
-                    step=name,
-                )
+                severity = Severity.NOTE if again else Severity.WARNING
+                message = Sentence("'{step}' does the same as '{first}'", step=name, first=first)
+                hint = Sentence("leave it out and use the output of '{step}'", step=first)
+                yield problem("PS404", message, hint=hint, step=name, severity=severity)
             seen[work] = name
 
     def unbounded_fan_out(self) -> Iterator[Problem]:
@@ -171,22 +171,15 @@ class _Linter:
             if not found_out or self.above[step.id] & asking:
                 continue
             final = called.spec.effect is Effect.FINAL
-            yield Problem(
-                code="PS406",
-                severity=Severity.WARNING if final else Severity.NOTE,
-                message=Sentence(
-                    "'{step}' cannot be undone, and its values are known only while the plan runs"
-                    if final
-                    else "'{step}' changes something, and its values are known only "
-                    "while the plan runs",
-                    step=step.id,
-                ),
-                hint=Sentence(
-                    "unless `run.data` is `show`, you see them and are asked before the call is "
-                    "made"
-                ),
+            message = Sentence(
+                "'{step}' cannot be undone, and its values are known only while the plan runs"
+                if final
+                else "'{step}' changes something, and its values are known only "
+                "while the plan runs",
                 step=step.id,
             )
+            severity = Severity.WARNING if final else Severity.NOTE
+            yield problem("PS406", message, hint=_SEEN_FIRST, step=step.id, severity=severity)
 
     def missing_reply(self) -> Iterator[Problem]:
         last = [each.id for each in self.steps if not self.followers[each.id]]
