@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -58,21 +58,14 @@ class Workload:
             self._effects[step.kind if step.kind in ("ask", "reply") else effect] += 1
         # What the estimate assumes, whatever is measured.
         self._assumed: list[Sentence] = []
-        if any(step.kind == "map" and not isinstance(step.over, list) for step in active):
-            listed = Sentence(
-                "{count} items assumed for each list that is not known yet", count=_ITEMS
+        has = plan.features
+        if "map" in has and any(s.kind == "map" and not isinstance(s.over, list) for s in active):
+            self._assumed.append(
+                Sentence("{count} items assumed for each list that is not known yet", count=_ITEMS)
             )
-            self._assumed.append(listed)
-        if maybe := sum(step.when is not None for step in active):
-            conditional = Sentence(
-                "{count} of {total} steps run only if their condition holds; they are counted",
-                count=maybe,
-                total=len(active),
-            )
-            self._assumed.append(conditional)
-        if any(step.repeat is not None for step in (*active, *inner)):
-            self._assumed.append(Sentence("repeated steps are counted with all their rounds"))
-        self._asks = any(step.kind == "ask" for step in active)
+        if "rules" in has:
+            self._assumed += _of_rules(active, inner)
+        self._asks = "ask" in has and any(step.kind == "ask" for step in active)
 
     def estimate(
         self, known: Mapping[str, Measured], price_per_million: Decimal | None
@@ -105,6 +98,17 @@ class Workload:
             basis=tuple(basis),
             measured=dict(known),
         )
+
+
+def _of_rules(active: Sequence[AnyStep], inner: Sequence[AnyStep]) -> Iterator[Sentence]:
+    if maybe := sum(step.when is not None for step in active):
+        yield Sentence(
+            "{count} of {total} steps run only if their condition holds; they are counted",
+            count=maybe,
+            total=len(active),
+        )
+    if any(step.repeat is not None for step in (*active, *inner)):
+        yield Sentence("repeated steps are counted with all their rounds")
 
 
 class _Calls(NamedTuple):

@@ -61,7 +61,8 @@ class _Linter:
             for step in self.steps
         }
         self.replies = any(step.kind == "reply" for step in self.steps)
-        self.ruled = {step.id for step in self.steps if has_rules(step)}
+        ruled = "rules" in plan.features
+        self.ruled = {step.id for step in self.steps if ruled and has_rules(step)}
         calls = {step.id: step.each if step.kind == "map" else step for step in self.steps}
         self.called = {
             name: tools.tool(call.tool) if call.kind == "tool" else None

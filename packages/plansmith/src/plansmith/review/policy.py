@@ -120,12 +120,15 @@ def with_surroundings(
 ) -> Iterator[ActiveStep]:
     """Yields every step that would run, with what is around it."""
     maps, limits = (outer.maps, outer.limits) if outer else ((), ())
+    ruled = "rules" in plan.features
     for step in plan.steps:
         if step.disabled:
             continue
         around = (*maps, (step, plan)) if step.kind == "map" else maps
         inner: st.AnyStep = step.each if step.kind == "map" else step
-        within = (*limits, *_limits(step), *(_limits(inner) if inner is not step else ()))
+        within = limits
+        if ruled:
+            within += (*_limits(step), *(_limits(inner) if inner is not step else ()))
         active = ActiveStep(outer.root if outer else step.id, inner, plan, around, within)
         yield active
         if (
