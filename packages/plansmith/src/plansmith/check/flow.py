@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from plansmith.check.arguments import Placeholders, type_names
 from plansmith.check.names import Catalogue, KnownTool, Names
-from plansmith.check.schemas import Document, Shape
+from plansmith.check.schemas import Shape
 from plansmith.errors import ReferenceFailed
 from plansmith.plan import conditions as cond
 from plansmith.plan import steps as st
@@ -17,9 +17,8 @@ from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.refs import ITEM, RESERVED, Found, Ref, find, lookup, whole_ref
 from plansmith.plan.sentence import Sentence, joined
 
-_NO_SCHEMA: Final = Document({})
-_TEXT: Final = Shape([{"type": "string"}], _NO_SCHEMA)
-_ANY: Final = Shape([{}], _NO_SCHEMA)
+_TEXT: Final = Shape.of({"type": "string"})
+_ANY: Final = Shape.of({})
 # A call may still convert between these: "5" to 5.
 _SCALARS: Final = frozenset({"string", "number", "integer", "boolean"})
 _UNTIL: Final = ("repeat", "until")
@@ -56,7 +55,7 @@ class Flow:
                 kind = kind_of_value(lookup(ref, self._earlier))
             except ReferenceFailed:
                 return _ANY  # reported where its path is followed
-            return Shape([{"type": kind}], _NO_SCHEMA)
+            return Shape.of({"type": kind})
         else:
             if ref.step not in self._outputs:
                 step = None if ref.step in RESERVED else self.plan.by_id.get(ref.step)
@@ -72,7 +71,7 @@ class Flow:
     def _item(self, step: st.MapStep, ref: Ref) -> Shape:
         if isinstance(step.over, list):
             known = step.over and not ref.path and not any(find(step.over))
-            return Shape([{"enum": step.over}], _NO_SCHEMA) if known else _ANY
+            return Shape.of({"enum": step.over}) if known else _ANY
         source = self.over(step)
         return source.inside((0,)) if source is not None and source.forms else _ANY
 
