@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import chain
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -45,8 +46,9 @@ def harmless_blocks(text: str) -> list[str]:
     escaped = visible(text)
     if len(escaped) <= _MAX_LENGTH and escaped.count("[") <= _MAX_BRACKETS:
         tokens = _PARSER.parse(escaped)
+        spans = chain.from_iterable(token.children or () for token in tokens)
         # The parser drops what is deeper, so nothing may reach the last level.
-        if all(token.level < _MAX_DEPTH - 1 for token in tokens):
+        if all(token.level < _MAX_DEPTH - 1 for token in chain(tokens, spans)):
             return [*_blocks(SyntaxTreeNode(tokens), _marked_up)]
     return [listing(escaped)]
 
