@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from tests import forked
-from tests.flow.plans import approve, approved
+from tests.flow.plans import approve
 
-from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
+from plansmith import Effect, Plan, Plansmith, Run, RunStatus, ToolSpec
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor
@@ -47,8 +47,14 @@ def smith(*tools: FakeTool, **options: Any) -> Plansmith:
     return Plansmith(tools=[FakeTools(*tools)], **given)
 
 
+async def ended(app: Plansmith, run: Run) -> Report:
+    if run.status is RunStatus.REVIEWING and run.plan is not None:
+        await app.decide(run.id, approve=run.plan.hash, by="ada")
+    return await load_report(app.store, (await app.run(run.id)).id)
+
+
 async def reported(app: Plansmith, wanted: Plan) -> Report:
-    return await load_report(app.store, (await approved(app, wanted)).id)
+    return await ended(app, await app.submit(wanted))
 
 
 OSLO = FakeTool("oslo", [{"temp": -3}])
@@ -113,10 +119,7 @@ async def test_retries_edits_and_decisions_are_told_with_who_and_when() -> None:
     first = plan(*CITIES[:1], {"id": "mail", "tool": "mail", "inputs": {"to": "bob"}})
     run = await app.submit(first, by="bob")
     edited = plan(*CITIES, {"id": "mail", "tool": "mail", "inputs": {"to": "eve"}})
-    await app.edit(run.id, edited, by="ada")
-    await app.decide(run.id, approve=edited.hash, by="ada")
-    await app.run(run.id)
-    report = await load_report(app.store, run.id)
+    report = await ended(app, await app.edit(run.id, edited, by="ada"))
     deviations = [f"{each.step}: {each.text}" for each in report.deviations]
     assert deviations == [
         ": ada changed the plan: added rome, say; changed mail",
@@ -136,8 +139,7 @@ async def test_a_report_of_damaged_results_says_so_and_shows_the_others(tmp_path
         "instruction": "Compare {{oslo.temp}} and {{rome.temp}}, " + "slowly, " * 60,
     }
     async with smith(oslo, ROME, store=url) as app:
-        run = await app.submit(plan(*CITIES[:2], say))
-        run = await app.run(run.id)
+        run = await app.run((await app.submit(plan(*CITIES[:2], say))).id)
     lost = [run.steps[name].result_hash for name in ("oslo", "say")]
     with closing(sqlite3.connect(tmp_path / "runs.db")) as database, database:
         found = database.executemany("DELETE FROM contents WHERE hash = ?", [(x,) for x in lost])
@@ -169,9 +171,7 @@ async def test_a_result_taken_over_and_a_step_switched_off_are_told() -> None:
     await app.run(first.id)
     off = {"id": "rome", "tool": "rome", "disabled": True}
     more = {"id": "again", "tool": "oslo"}
-    run = await app.retry(first.id, plan=plan(CITIES[0], off, more))
-    await app.run(run.id)
-    report = await load_report(app.store, run.id)
+    report = await ended(app, await app.retry(first.id, plan=plan(CITIES[0], off, more)))
     deviations = {each.step: each.text for each in report.deviations}
     assert deviations["oslo"] == f"the result was taken over from run {first.id}"
     assert deviations["rome"] == "was switched off"
@@ -199,11 +199,11 @@ async def test_an_unknown_price_and_unknown_time_are_called_unknown(scripted: Sc
 async def test_large_results_are_clipped_with_a_note_and_many_share_the_room() -> None:
     big = FakeTool("big", ["x" * 50_000])
     report = await reported(smith(big), plan({"id": "a", "tool": "big"}))
-    assert len(report.evidence[0].shown) == 2000
+    assert len(report.evidence[0].result) == 2000
     assert "50,000 characters, clipped" in to_markdown(report)
     many = plan(*({"id": f"s{n}", "tool": "big"} for n in range(400)))
     report = await reported(smith(big), many)
-    assert sum(len(each.shown) for each in report.evidence) <= 200_000
+    assert sum(len(each.result) for each in report.evidence) <= 200_000
     assert report.to_json()["evidence"][0]["result_hash"]  # type: ignore[index, call-overload]
 
 
@@ -221,15 +221,32 @@ def first_line(report: Report) -> str:
     return lines[1]
 
 
-async def test_the_first_line_of_a_partly_done_run_names_the_effect_that_did_not_happen() -> None:
-    wanted = plan(
-        {"id": "look", "tool": "oslo"},
-        {"id": "b", "tool": "broken"},
-        {"id": "m", "tool": "mail", "title": "Mail the boss", "after": ["b"]},
-    )
-    report = await reported(smith(OSLO, BROKEN, MAIL), wanted)
+EACH = {"tool": "send", "inputs": {"to": "{{item}}"}}
+
+
+@pytest.mark.parametrize(
+    ("steps", "line"),
+    [
+        (
+            [
+                {"id": "b", "tool": "broken"},
+                {"id": "m", "tool": "mail", "title": "Mail the boss", "after": ["b"]},
+            ],
+            "Not done: m — Mail the boss (did not run).",
+        ),
+        (
+            [{"id": "m", "over": ["ann", "bob"], "each": EACH, "width": 1}],
+            "Not done: m (failed; 1 of its 2 parts were done).",
+        ),
+    ],
+)
+async def test_the_first_line_of_a_partly_done_run_names_the_effect_that_did_not_happen(
+    steps: list[dict[str, Any]], line: str
+) -> None:
+    send = FakeTool("send", ["ok", ToolFailed("full")], effect=Effect.WRITE)
+    report = await reported(smith(OSLO, BROKEN, MAIL, send), plan(CITIES[0], *steps))
     assert report.status == "partly_done"
-    assert first_line(report) == "Not done: m — Mail the boss (did not run)."
+    assert first_line(report) == line
     assert report.to_json()["head"][0] == report.head[0]  # type: ignore[index]
 
 
@@ -259,14 +276,6 @@ async def test_an_effect_stopped_in_mid_call_is_not_called_undone() -> None:
     assert "It is not known whether p took effect." in report.head
     assert "It is not known whether m took effect." in report.head
     assert not [line for line in report.head if line.startswith("Not done")]
-
-
-async def test_an_effect_done_for_some_items_says_for_how_many() -> None:
-    send = FakeTool("send", ["ok", ToolFailed("full")], effect=Effect.WRITE)
-    each = {"tool": "send", "inputs": {"to": "{{item}}"}}
-    wanted = plan(CITIES[0], {"id": "m", "over": ["ann", "bob"], "each": each, "width": 1})
-    report = await reported(smith(OSLO, send), wanted)
-    assert report.head[0] == "Not done: m (failed; 1 of its 2 parts were done)."
 
 
 async def test_planning_and_running_count_and_waiting_for_a_person_is_told_apart() -> None:
@@ -301,22 +310,19 @@ async def test_planning_and_running_count_and_waiting_for_a_person_is_told_apart
 
 async def test_a_report_says_who_made_the_plan() -> None:
     app = smith(OSLO)
-    first = await app.run((await app.submit(plan(CITIES[0]))).id)
-    again = await app.run((await app.rerun(first.id)).id)
-    program = Actor(kind="program", name="mcp")
-    third = await app.run((await app.submit(plan(CITIES[0]), by=program)).id)
-    reports = [to_markdown(await load_report(app.store, run.id)) for run in (first, again, third)]
-    assert "handed in ready-made" in reports[0]
-    assert "the plan of an earlier run" in reports[1]
-    assert "handed in by a program" in reports[2]
+    first = await app.submit(plan(CITIES[0]))
+    assert "handed in ready-made" in to_markdown(await ended(app, first))
+    again = await app.rerun(first.id)
+    assert "the plan of an earlier run" in to_markdown(await ended(app, again))
+    third = await app.submit(plan(CITIES[0]), by=Actor(kind="program", name="mcp"))
+    assert "handed in by a program" in to_markdown(await ended(app, third))
 
 
 async def test_a_report_is_the_same_in_another_process_without_the_tools(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     ordered = FakeTool("oslo", [{"z": 1, "temp": -3, "list": [{"b": 1, "a": 2}]}])
     async with smith(ordered, ROME, store=url) as app:
-        run = await app.submit(plan(*CITIES, locale="zh-CN"))
-        run = await app.run(run.id)
+        run = await app.run((await app.submit(plan(*CITIES, locale="zh-CN"))).id)
         assert "-3" in run.report
     program = (
         "import asyncio, sys\n"

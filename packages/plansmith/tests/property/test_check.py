@@ -33,16 +33,15 @@ LEAVES: st.SearchStrategy[dict[str, Any]] = st.one_of(
 def _larger(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
     several = st.lists(inner, min_size=1, max_size=3)
     members = st.dictionaries(KEYS, inner, max_size=3)
+    several_of = (st.fixed_dictionaries({each: several}) for each in ("anyOf", "oneOf", "allOf"))
     return st.one_of(
-        st.builds(lambda table: {"type": "object", "properties": table}, members),
-        st.builds(lambda table: {"properties": table, "additionalProperties": False}, members),
+        st.fixed_dictionaries({"type": st.just("object"), "properties": members}),
+        st.fixed_dictionaries({"properties": members, "additionalProperties": st.just(False)}),
         st.builds(lambda table: {"properties": table, "required": sorted(table)}, members),
-        st.builds(lambda item: {"type": "array", "items": item}, inner),
-        st.builds(lambda some: {"anyOf": some}, several),
-        st.builds(lambda some: {"oneOf": some}, several),
-        st.builds(lambda some: {"allOf": some}, several),
-        st.builds(lambda one: {"not": one}, inner),
-        st.builds(lambda one, two: {"if": one, "then": two, "else": one}, inner, inner),
+        st.fixed_dictionaries({"type": st.just("array"), "items": inner}),
+        st.fixed_dictionaries({"not": inner}),
+        st.fixed_dictionaries({"if": inner, "then": inner, "else": inner}),
+        *several_of,
     )
 
 

@@ -209,6 +209,13 @@ def test_a_tool_that_says_nothing_of_its_effect_is_judged_by_its_name(
     assert reads(ToolSpec(name=name, effect=Effect.READ))
 
 
+def test_a_step_with_the_id_of_another_one_cannot_hide_what_it_does() -> None:
+    steps = [tool("a"), {"id": "a", "agent": "x", "task": "look"}]
+    agents = [AgentSpec(name="x", effect=Effect.READ)]
+    found = check(*steps, agents=agents, constraints=[Constraint(forbid_effects=(Effect.WRITE,))])
+    assert [each.code for each in found] == ["PS304", "PS502"]
+
+
 CALL = {"id": "a", "kind": "tool", "tool": "x", "inputs": {}}
 SAYS = {"id": "a", "kind": "reply", "instruction": "…"}
 

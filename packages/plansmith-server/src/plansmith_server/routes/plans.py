@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, RootModel
 from starlette.responses import Response
 
 from plansmith.app import Plansmith
-from plansmith.check.estimate import estimate
+from plansmith.check.estimate import Workload
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import stored_json
@@ -117,13 +117,10 @@ async def check_plan(
         plan = earlier.named(plan)
         used += earlier.notes(plan)
     problems = (*notes, *await intake.check(plan, earlier), *used)
-    expected = estimate(
-        plan,
-        list((await intake.callees()).specs.values()),
-        agents=agents,
-        past=(await intake.past()).costs,
-        price_per_million=intake.price_per_million,
-    )
+    specs, cards = (await intake.callees()).specs, {each.name: each for each in agents}
+    workload = Workload(plan, specs, cards)
+    past = (await intake.past()).measured(workload.names)
+    expected = workload.estimate(past, intake.price_per_million)
     view = {
         "plan": plan.to_json(),
         "hash": plan.hash,

@@ -180,11 +180,13 @@ def argument_problems(step: str, tool: KnownTool, arguments: Placeholders) -> li
     found = certain_errors(tool.inputs, arguments)
     if found is None:
         return []
-    writer = _ProblemWriter(step, arguments, tool)
-    problems = [each for fault in found for each in writer.problems(fault)]
-    reported = {each.path for each in problems}
-    warnings = writer.undeclared(arguments.value)
-    problems += [each for each in warnings if each.path not in reported]
+    writer, problems = _ProblemWriter(step, arguments, tool), list[Problem]()
+    for fault in found:
+        problems += writer.problems(fault)
+    wrong = [each.path for each in problems] if problems else ()
+    for warning in writer.undeclared(arguments.value):
+        if warning.path not in wrong:
+            problems.append(warning)
     if tool.inputs.is_cut(arguments.value):
         message = Sentence(
             "the input schema of '{tool}' has too many choices inside of one another, so its "
@@ -230,7 +232,7 @@ class _ProblemWriter:
                 hint = Sentence(
                     "write it with quotes" if types == ["string"] else "change the value"
                 )
-                yield self._wrong("PS201", path, _type_names(types), hint)
+                yield self._wrong("PS201", path, type_names(types), hint)
             case _:
                 value = at(self.arguments.value, path)
                 # A date or time that people and most tools accept.
@@ -248,8 +250,9 @@ class _ProblemWriter:
             place = self.tool.takes.inside(path)
             says_all = place.known and not place.is_open and place.lost is None
             if says_all and (not path or all(form["properties"] for form in place.forms)):
-                for name in [each for each in value if each not in place.properties]:
-                    yield self._unknown((*path, name), Severity.WARNING)
+                for name in value:
+                    if name not in place.properties:
+                        yield self._unknown((*path, name), Severity.WARNING)
         for key, each in inner:
             if isinstance(each, (dict, list)):
                 yield from self.undeclared(each, (*path, key))
@@ -265,7 +268,7 @@ class _ProblemWriter:
             )
         named = about.get("type")
         types = named if isinstance(named, list) else [named]
-        wanted = _type_names([each for each in types if isinstance(each, str) and each in _TYPES])
+        wanted = type_names([each for each in types if isinstance(each, str) and each in _TYPES])
         if isinstance(options := about.get("enum"), list) and options:
             wanted, _ = _one_of(options, None)
         return self._problem("PS202", message, Sentence("give {wanted}", wanted=wanted), path)
@@ -298,9 +301,7 @@ class _ProblemWriter:
         self, code: str, message: str, hint: str, path: Path, severity: Severity = Severity.ERROR
     ) -> Problem:
         where = ("inputs", *self.arguments.real(path))
-        return Problem(
-            code=code, severity=severity, message=message, hint=hint, step=self.step, path=where
-        )
+        return problem(code, message, hint=hint, step=self.step, path=where, severity=severity)
 
 
 def _wanted(fault: CertainError, value: Json) -> tuple[str, str]:
@@ -325,7 +326,8 @@ def _place(path: Path) -> str:
     return Sentence("ps.quoted", text=".".join(map(str, path)))
 
 
-def _type_names(names: list[str]) -> str:
+def type_names(names: list[str]) -> str:
+    """Returns JSON types in words, joined by "or"."""
     return joined([Sentence(f"type.{each}") for each in names], "text.or") or Sentence("a value")
 
 

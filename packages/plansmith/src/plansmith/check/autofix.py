@@ -45,8 +45,7 @@ def autofix(
 
     No value is invented: a missing one becomes a question. Fixing a fixed plan changes nothing.
     """
-    known, _ = agent_names(agents)
-    fixer = _Fixer(plan, Catalogue(tools), Names(known), ask_for_missing=ask_for_missing)
+    fixer = _Fixer(plan, Catalogue(tools), agent_names(agents), ask_for_missing=ask_for_missing)
     steps: list[AnyStep] = []
     for step in plan.steps:
         changed = fixer.fix(step)

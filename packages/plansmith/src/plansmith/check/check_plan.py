@@ -8,7 +8,7 @@ from typing import Final
 from plansmith.check.arguments import Placeholders, argument_problems, schema_problems
 from plansmith.check.constraints import Constraint, constraint_problems
 from plansmith.check.flow import Flow, rule_problems
-from plansmith.check.names import Catalogue, Names
+from plansmith.check.names import Catalogue, KnownTool, Names
 from plansmith.errors import JournalDamaged, Misconfigured
 from plansmith.plan import refs
 from plansmith.plan.capability import AgentSpec, Tools
@@ -19,7 +19,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.schedules import apart
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import LONGEST_TIMEOUT_S, AnyStep, MapStep, ToolStep
+from plansmith.plan.steps import LONGEST_TIMEOUT_S, AnyStep, ToolStep
 from plansmith.plan.timing import Timing, check_timing
 
 _MOST_GUESSES: Final = 4
@@ -56,10 +56,12 @@ def check_plan(
     flow = Flow(plan, catalogue, earlier.values)
     calls = _Calls(flow, agents, templates)
     for step in plan.steps:
-        problems += _check_references(step, plan, parameters or (), earlier)
+        problems += _check_references(step, flow, parameters or (), earlier)
         if step.timeout_s is not None or step.kind == "map":
             problems += _check_limits(step)
-        problems += calls.check(step.each, step) if step.kind == "map" else calls.check(step)
+        problems += calls.check(step)
+        if step.kind == "map":
+            problems += flow.not_a_list(step)
     problems += rule_problems(plan, flow, calls.check_tool)
     if constraints:
         problems += constraint_problems(plan, catalogue, constraints, agents or (), templates or ())
@@ -128,23 +130,23 @@ def _check_schedule(plan: Plan) -> Iterator[Problem]:
 
 
 def _check_references(
-    step: AnyStep, plan: Plan, parameters: Collection[str], earlier: Earlier
+    step: AnyStep, flow: Flow, parameters: Collection[str], earlier: Earlier
 ) -> Iterator[Problem]:
-    steps = plan.by_id
+    steps = flow.plan.by_id
     for found in step.references:
         name = found.ref.step if found.ref else ""
-        if name in steps and not steps[name].disabled and name not in refs.RESERVED:
-            continue
-        if step.is_own(found) or name in earlier.values:
-            continue
+        runs = name in steps and not steps[name].disabled and name not in refs.RESERVED
         if found.ref is None:
             braces = found.flaw.startswith("{{")
             code, hint = ("PS311", _TEXT_HINT) if braces else ("PS303", _JSON_HINT)
             yield problem(code, found.flaw, hint=hint, step=step.id, path=found.where)
-        elif refs.is_earlier(name):
-            yield _unusable(step.id, name, found.where, earlier)
-        else:
-            yield from _check_source(step, found.ref, found.where, plan, parameters)
+        elif not (runs or step.is_own(found) or name in earlier.values):
+            if refs.is_earlier(name):
+                yield _unusable(step.id, name, found.where, earlier)
+            else:
+                yield from _check_source(step, found.ref, found.where, flow.plan, parameters)
+        if found.ref is not None and found.ref.path:
+            yield from flow.lookup(found, step)
     for position, need in enumerate(step.after):
         if need not in steps:
             message = Sentence(
@@ -198,10 +200,10 @@ def _check_source(
 
 
 def _check_limits(step: AnyStep) -> Iterator[Problem]:
-    times: list[tuple[float | None, Path]] = [(step.timeout_s, ("timeout_s",))]
-    if step.kind == "map":
-        times.append((step.each.timeout_s, ("each", "timeout_s")))
-    for seconds, path in times:
+    for path, seconds in (
+        ((), step.timeout_s),
+        (("each",), step.each.timeout_s if step.kind == "map" else None),
+    ):
         if seconds is not None and seconds > LONGEST_TIMEOUT_S:
             message = Sentence(
                 "'{step}' may take {seconds} seconds, which is more than a year",
@@ -210,7 +212,8 @@ def _check_limits(step: AnyStep) -> Iterator[Problem]:
             )
             most = f"{LONGEST_TIMEOUT_S:.0f}"
             hint = Sentence("give at most {most} seconds, or leave it out", most=most)
-            yield problem("PS315", message, hint=hint, step=step.id, path=path)
+            place = (*path, "timeout_s")
+            yield problem("PS315", message, hint=hint, step=step.id, path=place)
     if step.kind != "map":
         return
     malformed = isinstance(step.over, dict) and refs.FROM in step.over  # which is told as such
@@ -225,22 +228,10 @@ def _check_limits(step: AnyStep) -> Iterator[Problem]:
         yield problem("PS310", message, hint=hint, step=step.id, path=("each", "after"))
 
 
-def agent_names(agents: Iterable[str | AgentSpec]) -> tuple[set[str], dict[str, str]]:
-    """Returns the agents a plan may use, and why it may not use the others."""
-    known: set[str] = set()
-    refused: dict[str, str] = {}
-    for entry in agents:
-        if isinstance(entry, str):
-            known.add(entry)
-        elif entry.enabled and not entry.hidden and not entry.passthrough:
-            known.add(entry.name)
-        else:
-            refused[entry.name] = Sentence(
-                "the agent '{name}' takes no steps: it is switched off, hidden from planning, or "
-                "takes whole requests only",
-                name=entry.name,
-            )
-    return known, {name: reason for name, reason in refused.items() if name not in known}
+def agent_names(agents: Iterable[str | AgentSpec]) -> Names:
+    """Returns the agents that a plan may use."""
+    usable = (each for each in agents if isinstance(each, str) or each.takes_steps)
+    return Names({each if isinstance(each, str) else each.name for each in usable})
 
 
 class _Calls:
@@ -253,34 +244,37 @@ class _Calls:
         templates: Iterable[str] | None,
     ) -> None:
         self.flow = flow
-        known, self.refused = agent_names(agents or ())
-        self.agents = None if agents is None else Names(known)
+        cards = [*(agents or ())]
+        self.agents = None if agents is None else agent_names(cards)
+        self.refused = {each.name for each in cards if isinstance(each, AgentSpec)}
         self.templates = None if templates is None else Names(set(templates))
         self.reported_schemas: set[str] = set()
         self.guesses: dict[tuple[str, str], str] = {}
 
-    def check(self, step: AnyStep, within: MapStep | None = None) -> Iterator[Problem]:
-        """Yields the problems of a call, and of the references of its step or map step."""
-        if step.kind == "tool":
-            given = Placeholders(step.inputs)
-            yield from self.check_tool(step, given)
-            tool = self.flow.tools.tool(step.tool)
+    def check(self, step: AnyStep) -> Iterator[Problem]:
+        """Yields the problems of the call of a step, or of a map step's inner one."""
+        inner = step.each if step.kind == "map" else step
+        if inner.kind == "tool":
+            tool, given = self.flow.tools.tool(inner.tool), Placeholders(inner.inputs)
+            yield from self._check_arguments(inner, tool, given)
             if given.refs and tool is not None:
-                yield from self.flow.misfits(step, within, tool, given)
-        elif step.kind == "agent":
-            yield from self._look_up(step.id, "PS102", "agent", step.agent, self.agents)
-        elif step.kind == "plan":
-            yield from self._look_up(step.id, "PS103", "template", step.template, self.templates)
-        outer = within or step
-        if outer.references:
-            yield from self.flow.lookups(outer)
+                within = step if step.kind == "map" else None
+                yield from self.flow.misfits(inner, within, tool, given)
+        elif inner.kind == "agent":
+            yield from self._look_up(inner.id, "PS102", "agent", inner.agent, self.agents)
+        elif inner.kind == "plan":
+            yield from self._look_up(inner.id, "PS103", "template", inner.template, self.templates)
 
-    def check_tool(self, step: ToolStep, given: Placeholders) -> Iterable[Problem]:
+    def check_tool(self, step: ToolStep) -> Iterable[Problem]:
         """Returns the problems of the call of a tool."""
-        tools = self.flow.tools
-        tool = tools.tool(step.tool)
+        tool = self.flow.tools.tool(step.tool)
+        return self._check_arguments(step, tool, Placeholders(step.inputs))
+
+    def _check_arguments(
+        self, step: ToolStep, tool: KnownTool | None, given: Placeholders
+    ) -> Iterable[Problem]:
         if tool is None:
-            return self._look_up(step.id, "PS101", "tool", step.tool, tools.names)
+            return self._look_up(step.id, "PS101", "tool", step.tool, self.flow.tools.names)
         found = argument_problems(step.id, tool, given)
         if step.tool in self.reported_schemas:
             return found
@@ -297,6 +291,11 @@ class _Calls:
         if key not in self.guesses:
             enough = len(self.guesses) >= _MOST_GUESSES
             self.guesses[key] = Sentence(f"hint.choose_{what}") if enough else known.hint(name)
-        refused = self.refused.get(name) if code == "PS102" else None
-        message = refused or Sentence(f"unknown.{what}", name=name)
+        message = Sentence(f"unknown.{what}", name=name)
+        if code == "PS102" and name in self.refused:
+            message = Sentence(
+                "the agent '{name}' takes no steps: it is switched off, hidden from planning, or "
+                "takes whole requests only",
+                name=name,
+            )
         yield problem(code, message, hint=self.guesses[key], step=step, path=(what,))

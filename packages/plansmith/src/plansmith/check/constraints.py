@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -65,27 +65,22 @@ def constraint_problems(
     kept = set(templates)
     runs_template = any(step.kind == "plan" and step.template in kept for step in steps)
     cards = {each.name: each for each in agents if isinstance(each, AgentSpec)}
-    specs: dict[str, ToolSpec | AgentSpec | None] = {
-        step.id: tools.get(step.tool) if step.kind == "tool" else cards.get(_callee(step))
+    calls = [
+        (step, tools.get(step.tool) if step.kind == "tool" else cards.get(step.callee))
         for step in steps
-    }
-    known = {name.lower() for name in (*tools.names.known, *map(_callee, steps))}
+        if step.callee
+    ]
+    known = {name.lower() for name in (*tools.names.known, *(step.callee for step, _ in calls))}
     for rule in constraints:
         # "Only use …" that names no tool or agent is about something else.
         names_none = not any(_is_among(name, rule.only_tools) for name in known)
         is_prose = rule.is_prose or (rule.only_tools and names_none)
-        for message, hint, name, path in () if is_prose else _breaks(rule, steps, specs):
+        for message, hint, name, path in () if is_prose else _breaks(rule, steps, calls):
             by_person = "PS502" if rule.hard else "PS503"
-            yield Problem(
-                code="PS501" if rule.source == "policy" else by_person,
-                severity=Severity.ERROR if rule.hard else Severity.WARNING,
-                message=Sentence("ps.by_rule", problem=message, rule=rule.text)
-                if rule.text
-                else message,
-                hint=hint,
-                step=name,
-                path=path,
-            )
+            code = "PS501" if rule.source == "policy" else by_person
+            told = Sentence("ps.by_rule", problem=message, rule=rule.text) if rule.text else message
+            severity = Severity.ERROR if rule.hard else Severity.WARNING
+            yield problem(code, told, hint=hint, step=name, path=path, severity=severity)
         # What a template calls is not known here.
         if is_prose or (rule.is_about_calls and runs_template):
             message = Sentence(
@@ -97,13 +92,6 @@ def constraint_problems(
             yield problem("PS503", message, hint=Sentence("check that the plan keeps it"))
 
 
-def _callee(step: AnyStep) -> str:
-    """Returns the tool or agent that a step calls; empty if it calls none."""
-    if step.kind == "tool":
-        return step.tool
-    return step.agent if step.kind == "agent" else ""
-
-
 def _is_among(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name.lower(), pattern.lower()) for pattern in patterns)
 
@@ -112,16 +100,14 @@ _Break = tuple[Sentence, Sentence, str | None, Path]  # what is wrong, what to d
 
 
 def _breaks(
-    rule: Constraint, steps: list[AnyStep], specs: Mapping[str, ToolSpec | AgentSpec | None]
+    rule: Constraint, steps: list[AnyStep], calls: list[tuple[AnyStep, ToolSpec | AgentSpec | None]]
 ) -> Iterator[_Break]:
-    for step in steps:
-        if name := _callee(step):
-            place = (step.kind,)
-            yield from ((*each, step.id, place) for each in _of_call(rule, name, specs[step.id]))
+    for step, spec in calls:
+        for message, hint in _of_call(rule, step.callee, spec):
+            yield message, hint, step.id, (step.kind,)
     whole: Path = ("steps",)
-    used = [name for name in map(_callee, steps) if name]
     for pattern in rule.require_tools:
-        if not any(_is_among(name, [pattern]) for name in used):
+        if not any(_is_among(step.callee, [pattern]) for step, _ in calls):
             message = Sentence("the plan does not use '{tool}', which it has to", tool=pattern)
             yield message, Sentence("add a step with '{tool}'", tool=pattern), None, whole
     # Questions to the person do not count: they are added where a value is missing.
@@ -132,11 +118,11 @@ def _breaks(
     # Each item of a list is a call; of a list that is not known yet, two are counted.
     lists = {step.each.id: step.over for step in steps if step.kind == "map"}
     sizes = {name: len(over) if isinstance(over, list) else 2 for name, over in lists.items()}
-    calls = sum(sizes.get(step.id, 1) for step in steps if _callee(step))
-    if rule.max_calls is not None and calls > rule.max_calls:
+    times = sum(sizes.get(step.id, 1) for step, _ in calls)
+    if rule.max_calls is not None and times > rule.max_calls:
         message = Sentence(
             "the plan makes {count} calls or more, and {most} are allowed",
-            count=calls,
+            count=times,
             most=rule.max_calls,
         )
         yield message, Sentence("use fewer tools and agents"), None, whole

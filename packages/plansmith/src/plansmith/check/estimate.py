@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -28,26 +28,7 @@ _GUESS: Final[dict[str, Cost]] = {
 }
 # A reply that no model words: its text is ready, or rules show the results.
 _FILLED_IN: Final = Cost(0.1, 0)
-_ITEMS_GUESS: Final = 5
-
-
-def estimate(
-    plan: Plan,
-    tools: Sequence[ToolSpec],
-    *,
-    agents: Sequence[AgentSpec] = (),
-    past: Mapping[str, Sequence[Cost]] | None = None,
-    price_per_million: Decimal | None = None,
-) -> Estimate:
-    """Estimates a plan: time along its critical path, tokens and effects over all steps.
-
-    `past` holds what tools, agents and kinds of steps took before, by name.
-    """
-    workload = Workload(
-        plan, {each.name: each for each in tools}, {each.name: each for each in agents}
-    )
-    known = {name: median_cost(past[name]) for name in workload.names if past and past.get(name)}
-    return workload.estimate(known, price_per_million)
+_ITEMS: Final = 5
 
 
 def median_cost(seen: Sequence[Cost]) -> Measured:
@@ -72,27 +53,19 @@ class Workload:
         inner = [step.each if step.kind == "map" else step for step in active]
         self._effects = {"read": 0, "write": 0, "final": 0, "ask": 0, "reply": 0}
         for step in inner:
-            called = agents.get(_name(step)) or tools.get(_name(step))
+            called = agents.get(step.callee) or tools.get(step.callee)
             effect = called.effect if called else Effect.WRITE
             self._effects[step.kind if step.kind in ("ask", "reply") else effect] += 1
         # What the estimate assumes, whatever is measured.
         self._assumed: list[Sentence] = []
-        if any(step.kind == "map" and not isinstance(step.over, list) for step in active):
+        has = plan.features
+        if "map" in has and any(s.kind == "map" and not isinstance(s.over, list) for s in active):
             self._assumed.append(
-                Sentence(
-                    "{count} items assumed for each list that is not known yet", count=_ITEMS_GUESS
-                )
+                Sentence("{count} items assumed for each list that is not known yet", count=_ITEMS)
             )
-        if maybe := sum(step.when is not None for step in active):
-            conditional = Sentence(
-                "{count} of {total} steps run only if their condition holds; they are counted",
-                count=maybe,
-                total=len(active),
-            )
-            self._assumed.append(conditional)
-        if any(step.repeat is not None for step in (*active, *inner)):
-            self._assumed.append(Sentence("repeated steps are counted with all their rounds"))
-        self._asks = any(step.kind == "ask" for step in active)
+        if "rules" in has:
+            self._assumed += _of_rules(active, inner)
+        self._asks = "ask" in has and any(step.kind == "ask" for step in active)
 
     def estimate(
         self, known: Mapping[str, Measured], price_per_million: Decimal | None
@@ -127,6 +100,17 @@ class Workload:
         )
 
 
+def _of_rules(active: Sequence[AnyStep], inner: Sequence[AnyStep]) -> Iterator[Sentence]:
+    if maybe := sum(step.when is not None for step in active):
+        yield Sentence(
+            "{count} of {total} steps run only if their condition holds; they are counted",
+            count=maybe,
+            total=len(active),
+        )
+    if any(step.repeat is not None for step in (*active, *inner)):
+        yield Sentence("repeated steps are counted with all their rounds")
+
+
 class _Calls(NamedTuple):
     """What a step calls, how often, and how often one after the other."""
 
@@ -143,17 +127,11 @@ def _calls(step: AnyStep, *, by_rules: bool) -> _Calls:
         return _Calls("", _FILLED_IN)
     rounds, pauses = (inner.repeat.at_most, inner.repeat.every) if inner.repeat else (1, 0.0)
     pauses *= rounds - 1
-    name, guess = _name(inner), _GUESS[inner.kind]
+    name, guess = inner.callee or inner.kind, _GUESS[inner.kind]
     if step.kind != "map":
         return _Calls(name, guess, rounds, rounds, pauses)
     whole, between = (step.repeat.at_most, step.repeat.every) if step.repeat else (1, 0.0)
-    items = len(step.over) if isinstance(step.over, list) else _ITEMS_GUESS
+    items = len(step.over) if isinstance(step.over, list) else _ITEMS
     turns = -(-items // step.width)
     waits = turns * pauses * whole + between * (whole - 1)
     return _Calls(name, guess, items * rounds * whole, turns * rounds * whole, waits)
-
-
-def _name(step: AnyStep) -> str:
-    if step.kind == "tool":
-        return step.tool
-    return step.agent if step.kind == "agent" else step.kind

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, cast
 
-from plansmith.check.arguments import Placeholders
+from plansmith.check.arguments import Placeholders, type_names
 from plansmith.check.names import Catalogue, KnownTool, Names
-from plansmith.check.schemas import Document, Shape
+from plansmith.check.schemas import Shape
 from plansmith.errors import ReferenceFailed
 from plansmith.plan import conditions as cond
 from plansmith.plan import steps as st
 from plansmith.plan.data import Json, Path, kind_of_value, same
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
-from plansmith.plan.refs import ITEM, RESERVED, Ref, find, lookup, whole_ref
+from plansmith.plan.refs import ITEM, RESERVED, Found, Ref, find, lookup, whole_ref
 from plansmith.plan.sentence import Sentence, joined
 
-_NO_SCHEMA: Final = Document({})
-_TEXT: Final = Shape([{"type": "string"}], _NO_SCHEMA)
-_ANY: Final = Shape([{}], _NO_SCHEMA)
+_TEXT: Final = Shape.of({"type": "string"})
+_ANY: Final = Shape.of({})
 # A call may still convert between these: "5" to 5.
 _SCALARS: Final = frozenset({"string", "number", "integer", "boolean"})
+_UNTIL: Final = ("repeat", "until")
 # The kinds of steps that may have a rule; the others may be on any step.
 _ALLOWED: Final = {
     "repeat": frozenset({"tool", "agent", "plan", "map"}),
@@ -55,7 +55,7 @@ class Flow:
                 kind = kind_of_value(lookup(ref, self._earlier))
             except ReferenceFailed:
                 return _ANY  # reported where its path is followed
-            return Shape([{"type": kind}], _NO_SCHEMA)
+            return Shape.of({"type": kind})
         else:
             if ref.step not in self._outputs:
                 step = None if ref.step in RESERVED else self.plan.by_id.get(ref.step)
@@ -71,7 +71,7 @@ class Flow:
     def _item(self, step: st.MapStep, ref: Ref) -> Shape:
         if isinstance(step.over, list):
             known = step.over and not ref.path and not any(find(step.over))
-            return Shape([{"enum": step.over}], _NO_SCHEMA) if known else _ANY
+            return Shape.of({"enum": step.over}) if known else _ANY
         source = self.over(step)
         return source.inside((0,)) if source is not None and source.forms else _ANY
 
@@ -92,29 +92,27 @@ class Flow:
             case _:
                 return _ANY
 
-    def lookups(self, step: st.AnyStep) -> Iterator[Problem]:
-        """Yields references of a step that point to nothing, and a map over what is no list."""
-        within = step if step.kind == "map" else None
-        for found in step.references:
-            ref = found.ref
-            if ref is None or not ref.path or (depth := self._lost(ref, within)) is None:
-                continue
-            key, is_earlier = ref.path[depth], ref.step in self._earlier
-            here = self.output(Ref(ref.step, ref.path[:depth]), within)
-            below = self.output(Ref(ref.step, ref.path[: depth + 1]), within)
-            message = Sentence(
-                "{ref}: the output of '{step}' has no '{key}'",
-                ref=str(ref),
-                step=ref.step,
-                key=str(key),
-            )
-            # Nothing in an earlier value is named: models read this, and it is words of tools.
-            hint: str = Sentence("it is {type}", type=_types(here))
-            if here.properties and not is_earlier:
-                hint = Names(here.properties).hint(str(key))
-            is_error = is_earlier or not below.forms
-            yield _misfit(message, hint, step.id, found.where, is_error=is_error)
-        source = None if within is None else self.over(within)
+    def lookup(self, found: Found, step: st.AnyStep) -> Iterator[Problem]:
+        """Yields that a reference of a step points to nothing in an output."""
+        ref, within = found.ref, step if step.kind == "map" else None
+        if ref is None or (depth := self._lost(ref, within)) is None:
+            return
+        key, is_earlier = str(ref.path[depth]), ref.step in self._earlier
+        here = self.output(Ref(ref.step, ref.path[:depth]), within)
+        below = self.output(Ref(ref.step, ref.path[: depth + 1]), within)
+        about = {"ref": str(ref), "step": ref.step, "key": key}
+        message = Sentence("{ref}: the output of '{step}' has no '{key}'", **about)
+        # Nothing in an earlier value is named: models read this, and it is words of tools.
+        hint: str = Sentence("it is {type}", type=_types(here))
+        if here.properties and not is_earlier:
+            hint = Names(here.properties).hint(key)
+        severity = None if is_earlier or not below.forms else Severity.WARNING
+        where = found.where
+        yield problem("PS208", message, hint=hint, step=step.id, path=where, severity=severity)
+
+    def not_a_list(self, step: st.MapStep) -> Iterator[Problem]:
+        """Yields that a map step goes over an output that is no list."""
+        source = self.over(step)
         if source is not None and source.known and "array" not in source.types:
             message = Sentence(
                 "`over` is {type} by the tool's output schema, not a list", type=_types(source)
@@ -153,14 +151,19 @@ class Flow:
             # A call may convert the value, such as a number to text.
             converted = not out & into and out & _SCALARS and into & _SCALARS
             where = ("inputs", *arguments.real(path))
-            yield _misfit(message, hint, step.id, where, is_error=not converted)
+            severity = Severity.WARNING if converted else None
+            yield problem("PS208", message, hint=hint, step=step.id, path=where, severity=severity)
 
-
-def _misfit(message: str, hint: str, step: str, path: Path, *, is_error: bool) -> Problem:
-    severity = Severity.ERROR if is_error else Severity.WARNING
-    return Problem(
-        code="PS208", severity=severity, message=message, hint=hint, step=step, path=path
-    )
+    def types_of(self, operand: Json, within: st.MapStep | None) -> frozenset[str]:
+        """Returns the JSON types that an operand of a condition may have; none if not known."""
+        refs = cond.refs_alone(operand)
+        if not refs:
+            known = not isinstance(operand, dict)
+            return frozenset({kind_of_value(operand)} if known else ())
+        shapes = [self.output(ref, within) for ref in refs]
+        kinds = {kind for shape in shapes for kind in shape.types}
+        is_known = all(shape.known for shape in shapes)
+        return frozenset("number" if each == "integer" else each for each in kinds if is_known)
 
 
 def _types(place: Shape) -> str:
@@ -181,107 +184,88 @@ def _can_fit(gives: Shape, wanted: Shape) -> bool:
 
 
 def rule_problems(
-    plan: Plan, flow: Flow, check_call: Callable[[st.ToolStep, Placeholders], Iterable[Problem]]
+    plan: Plan, flow: Flow, check_call: Callable[[st.ToolStep], Iterable[Problem]]
 ) -> Iterator[Problem]:
     """Yields the problems of the steps' rules; `check_call` checks the call of a tool."""
-    if plan.features.isdisjoint(("rules", "map")):
-        return
-    for step in plan.steps:
+    for step in plan.steps if "rules" in plan.features else ():
         # The rules of the inner step of a map have problems that name the map.
         inner = [(step.each, ("each",), step)] if step.kind == "map" else []
         for each, place, within in [(step, (), None), *inner]:
-            if st.has_rules(each):
-                yield from _Rules(each, step.id, place, flow, within).problems()
-                undo = each.undo_with
-                if undo is not None and each.kind in _ALLOWED["undo_with"]:
-                    call = st.ToolStep(id=each.id, tool=undo.tool, inputs=undo.inputs)
-                    for found in check_call(call, Placeholders(undo.inputs)):
-                        path = (*place, "undo_with", *found.path)
-                        yield found.model_copy(update={"step": step.id, "path": path})
+            found = [*_rules(each, flow, within)]
+            undo = each.undo_with
+            if undo is not None and each.kind in _ALLOWED["undo_with"]:
+                call = st.ToolStep(id=each.id, tool=undo.tool, inputs=undo.inputs)
+                where = ("undo_with",)
+                found += [_within(where, each.id, flaw) for flaw in check_call(call)]
+            yield from (_within(place, step.id, flaw) for flaw in found)
 
 
-class _Rules:
-    """The rules of one step."""
+def _within(place: Path, step: str, found: Problem) -> Problem:
+    return found.model_copy(update={"step": step, "path": (*place, *found.path)})
 
-    def __init__(
-        self, step: st.AnyStep, name: str, place: Path, flow: Flow, within: st.MapStep | None
-    ) -> None:
-        self.step, self.name, self.place, self.flow, self.within = step, name, place, flow, within
 
-    def problems(self) -> Iterator[Problem]:
-        step = self.step
-        for rule, kinds in _ALLOWED.items():
-            if getattr(step, rule) is not None and step.kind not in kinds:
-                message = Sentence("'{rule}' is not for a {kind} step", rule=rule, kind=step.kind)
-                hint = Sentence(_INSTEAD.get((rule, step.kind), "hint.rule_leave_out"))
-                yield self._problem("PS319", message, hint, (rule,))
-        if step.when is not None:
-            yield from self._condition(step.when, ("when",))
-        if step.repeat is not None:
-            yield from self._condition(step.repeat.until, ("repeat", "until"))
-        for rule in ("otherwise", "on_error"):
-            given = getattr(step, rule)
-            if isinstance(given, st.Instead) and any(find(given.value)):
-                message = Sentence(
-                    "'{rule}' is a plain value, which holds no references", rule=rule
-                )
-                hint = Sentence("join results with {example}", example='{"$first": […]}')
-                yield self._problem("PS319", message, hint, (rule, "value"))
+def _rules(step: st.AnyStep, flow: Flow, within: st.MapStep | None) -> Iterator[Problem]:
+    """Yields the problems of the rules of one step."""
+    for rule, kinds in _ALLOWED.items():
+        if getattr(step, rule) is not None and step.kind not in kinds:
+            message = Sentence("'{rule}' is not for a {kind} step", rule=rule, kind=step.kind)
+            hint = Sentence(_INSTEAD.get((rule, step.kind), "hint.rule_leave_out"))
+            yield problem("PS319", message, hint=hint, path=(rule,))
+    if step.when is not None:
+        yield from _condition(step, step.when, ("when",), flow, within)
+    if step.repeat is not None:
+        yield from _condition(step, step.repeat.until, _UNTIL, flow, within)
+    for rule in ("otherwise", "on_error"):
+        given = getattr(step, rule)
+        if isinstance(given, st.Instead) and any(find(given.value)):
+            message = Sentence("'{rule}' is a plain value, which holds no references", rule=rule)
+            hint = Sentence("join results with {example}", example='{"$first": […]}')
+            yield problem("PS319", message, hint=hint, path=(rule, "value"))
 
-    def _condition(self, condition: Json, path: Path) -> Iterator[Problem]:
-        flaws = cond.condition_flaws(condition)
-        for flaw in flaws:
-            example = '{"below": [{"$from": "step"}, 10]}'
-            hint = Sentence("write for example {example}", example=example)
-            yield self._problem("PS318", flaw.why, hint, (*path, *flaw.where))
-        if flaws:
-            return
-        names = {found.ref.step if found.ref else "" for found in find(condition)}
-        if not names:
-            message = Sentence("the condition is the same in every run: it refers to nothing")
-            hint = Sentence("refer to a result, such as {example}", example='{"$from": "step"}')
-            found = self._problem("PS318", message, hint, path)
-            yield found.model_copy(update={"severity": Severity.WARNING})
-        yield from self._orders(condition, path)
-        if path == ("repeat", "until") and self.step.id not in names:
+
+def _condition(
+    step: st.AnyStep, condition: Json, path: Path, flow: Flow, within: st.MapStep | None
+) -> Iterator[Problem]:
+    flaws = cond.condition_flaws(condition)
+    for flaw in flaws:
+        hint = Sentence("write for example {example}", example='{"below": [{"$from": "step"}, 10]}')
+        yield problem("PS318", flaw.why, hint=hint, path=(*path, *flaw.where))
+    if flaws:
+        return
+    names = {found.ref.step if found.ref else "" for found in find(condition)}
+    if not names:
+        message = Sentence("the condition is the same in every run: it refers to nothing")
+        hint = Sentence("refer to a result, such as {example}", example='{"$from": "step"}')
+        yield problem("PS318", message, hint=hint, path=path, severity=Severity.WARNING)
+    for order, where in _unordered(condition, path, flow, within):
+        hint = Sentence("compare numbers with numbers and texts with texts")
+        yield problem("PS318", order, hint=hint, path=where)
+    if path == _UNTIL and step.id not in names:
+        message = Sentence(
+            "`until` does not look at the result of '{step}', so that no round can change it",
+            step=step.id,
+        )
+        example = f'{{"$from": "{step.id}"}}'
+        hint = Sentence("refer to a result, such as {example}", example=example)
+        yield problem("PS319", message, hint=hint, path=path)
+
+
+def _unordered(
+    condition: Json, path: Path, flow: Flow, within: st.MapStep | None
+) -> Iterator[tuple[str, Path]]:
+    """Yields comparisons of values that have no order, such as a number and a text."""
+    name, given = next(iter(cast("dict[str, Json]", condition).items()))
+    here, items = (*path, name), given if isinstance(given, list) else [given]
+    if name == "not" or name in cond.LISTS:
+        for each in items:
+            yield from _unordered(each, here, flow, within)
+    elif name in cond.ORDER:
+        left, right = (flow.types_of(each, within) for each in items)
+        if left and right and not left & right & {"number", "string"}:
             message = Sentence(
-                "`until` does not look at the result of '{step}', so that no round can change it",
-                step=self.step.id,
+                "{condition}: {left} and {right} are never compared that way",
+                condition=cond.condition_text(condition),
+                left=type_names(sorted(left)),
+                right=type_names(sorted(right)),
             )
-            example = f'{{"$from": "{self.step.id}"}}'
-            hint = Sentence("refer to a result, such as {example}", example=example)
-            yield self._problem("PS319", message, hint, path)
-
-    def _orders(self, condition: Json, path: Path) -> Iterator[Problem]:
-        """Yields comparisons of values that have no order, such as a number and a text."""
-        name, given = next(iter(cast("dict[str, Json]", condition).items()))
-        here, items = (*path, name), given if isinstance(given, list) else [given]
-        if name == "not" or name in cond.LISTS:
-            for each in items:
-                yield from self._orders(each, here)
-        elif name in cond.ORDER:
-            left, right = map(self._types_of, items)
-            if left and right and not left & right & {"number", "string"}:
-                message = Sentence(
-                    "{condition}: {left} and {right} are never compared that way",
-                    condition=cond.condition_text(condition),
-                    left=joined([Sentence(f"type.{each}") for each in sorted(left)], "text.or"),
-                    right=joined([Sentence(f"type.{each}") for each in sorted(right)], "text.or"),
-                )
-                hint = Sentence("compare numbers with numbers and texts with texts")
-                yield self._problem("PS318", message, hint, here)
-
-    def _types_of(self, operand: Json) -> frozenset[str]:
-        """Returns the JSON types that an operand may have; none if they are not known."""
-        refs = cond.refs_alone(operand)
-        if isinstance(operand, dict) and not refs:
-            return frozenset()
-        if not refs:
-            return frozenset({kind_of_value(operand)})
-        shapes = [self.flow.output(ref, self.within) for ref in refs]
-        kinds = {kind for shape in shapes for kind in shape.types}
-        is_known = all(shape.known for shape in shapes)
-        return frozenset("number" if each == "integer" else each for each in kinds if is_known)
-
-    def _problem(self, code: str, message: str, hint: str, path: Path) -> Problem:
-        return problem(code, message, hint=hint, step=self.name, path=(*self.place, *path))
+            yield message, here

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Final
 
 from plansmith.check.flow import Flow
-from plansmith.check.names import Catalogue, reads, states_effect
+from plansmith.check.names import Catalogue
 from plansmith.errors import PlanInvalid
-from plansmith.plan.capability import Effect, Tools, ToolSpec
+from plansmith.plan.capability import Effect, Tools
 from plansmith.plan.data import canonical_json
 from plansmith.plan.graph import order, upstream
 from plansmith.plan.plan import Plan
@@ -19,6 +19,9 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, PlanStep, ToolStep, has_rules
 
 _REFER: Final = Sentence("refer to its output, or leave the step out")
+_SEEN_FIRST: Final = Sentence(
+    "unless `run.data` is `show`, you see them and are asked before the call is made"
+)
 _WIDE: Final = 32
 _BOUNDED: Final = 100
 # The kinds of steps that may use all earlier results without referring to them.
@@ -58,13 +61,14 @@ class _Linter:
             for step in self.steps
         }
         self.replies = any(step.kind == "reply" for step in self.steps)
-        self.ruled = {step.id for step in self.steps if has_rules(step)}
+        ruled = "rules" in plan.features
+        self.ruled = {step.id for step in self.steps if ruled and has_rules(step)}
         calls = {step.id: step.each if step.kind == "map" else step for step in self.steps}
-        self.specs: dict[str, ToolSpec | None] = {
-            name: tools.get(call.tool) if call.kind == "tool" else None
+        self.called = {
+            name: tools.tool(call.tool) if call.kind == "tool" else None
             for name, call in calls.items()
         }
-        self.reading = {name for name, spec in self.specs.items() if spec and reads(spec)}
+        self.reading = {name for name, each in self.called.items() if each and each.reads}
         # The steps that reply or change something.
         self.goals = [
             step for step in self.steps if step.id not in self.reading and step.kind != "ask"
@@ -130,13 +134,10 @@ class _Linter:
             if first and not self.below[first] & self.above[name] & self.acting:
                 # If the second call is ordered after the first, it may be meant to look again.
                 again = self.above[name] & self.bit[first]
-                yield Problem(
-                    code="PS404",
-                    severity=Severity.NOTE if again else Severity.WARNING,
-                    message=Sentence("'{step}' does the same as '{first}'", step=name, first=first),
-                    hint=Sentence("leave it out and use the output of '{step}'", step=first),
-                    step=name,
-                )
+                severity = Severity.NOTE if again else Severity.WARNING
+                message = Sentence("'{step}' does the same as '{first}'", step=name, first=first)
+                hint = Sentence("leave it out and use the output of '{step}'", step=first)
+                yield problem("PS404", message, hint=hint, step=name, severity=severity)
             seen[work] = name
 
     def unbounded_fan_out(self) -> Iterator[Problem]:
@@ -163,30 +164,23 @@ class _Linter:
         """Yields changes with values known only at run time, without a question before."""
         asking = sum(self.bit[step.id] for step in self.steps if step.kind == "ask")
         for step in self.steps:
-            spec = self.specs[step.id]
-            if spec is None or spec.effect is Effect.READ or not states_effect(spec):
+            called = self.called[step.id]
+            if called is None or called.spec.effect is Effect.READ or not called.states_effect:
                 continue
             sources = [self.by_id.get(ref.step) for ref in step.refs() if ref.step not in RESERVED]
             found_out = any(each is None or each.kind != "ask" for each in sources)
             if not found_out or self.above[step.id] & asking:
                 continue
-            final = spec.effect is Effect.FINAL
-            yield Problem(
-                code="PS406",
-                severity=Severity.WARNING if final else Severity.NOTE,
-                message=Sentence(
-                    "'{step}' cannot be undone, and its values are known only while the plan runs"
-                    if final
-                    else "'{step}' changes something, and its values are known only "
-                    "while the plan runs",
-                    step=step.id,
-                ),
-                hint=Sentence(
-                    "unless `run.data` is `show`, you see them and are asked before the call is "
-                    "made"
-                ),
+            final = called.spec.effect is Effect.FINAL
+            message = Sentence(
+                "'{step}' cannot be undone, and its values are known only while the plan runs"
+                if final
+                else "'{step}' changes something, and its values are known only "
+                "while the plan runs",
                 step=step.id,
             )
+            severity = Severity.WARNING if final else Severity.NOTE
+            yield problem("PS406", message, hint=_SEEN_FIRST, step=step.id, severity=severity)
 
     def missing_reply(self) -> Iterator[Problem]:
         last = [each.id for each in self.steps if not self.followers[each.id]]

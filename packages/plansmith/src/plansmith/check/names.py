@@ -67,11 +67,34 @@ class Names:
         return table
 
 
+def reads(spec: ToolSpec) -> bool:
+    """Whether calling the tool changes nothing.
+
+    If the effect is not stated, running the tool counts as a write. For warnings the name is a
+    better guide, where a planner is installed that can read it.
+    """
+    if "effect" in spec.model_fields_set:
+        return spec.effect is Effect.READ
+    if spec.search or "reads" not in plugins.names("planners"):
+        return spec.search
+    by_name: Callable[[str], bool] = plugins.load("planners", "reads")
+    return by_name(spec.name)
+
+
 class KnownTool:
     """A tool and what follows from its schemas, each computed once."""
 
     def __init__(self, spec: ToolSpec) -> None:
         self.spec = spec
+
+    @cached_property
+    def reads(self) -> bool:
+        return reads(self.spec)
+
+    @cached_property
+    def states_effect(self) -> bool:
+        """Whether the tool's effect was stated, and not assumed."""
+        return "effect" in self.spec.model_fields_set
 
     @cached_property
     def inputs(self) -> Compiled:
@@ -121,22 +144,3 @@ class Catalogue:
             spec = entry if isinstance(entry, ToolSpec) else tool_spec({**entry, "name": name})
             tool = self._known[name] = KnownTool(spec)
         return tool
-
-
-def reads(spec: ToolSpec) -> bool:
-    """Whether calling the tool changes nothing.
-
-    If the effect is not stated, running the tool counts as a write. For warnings the name is a
-    better guide, where a planner is installed that can read it.
-    """
-    if states_effect(spec):
-        return spec.effect is Effect.READ
-    if spec.search or "reads" not in plugins.names("planners"):
-        return spec.search
-    by_name: Callable[[str], bool] = plugins.load("planners", "reads")
-    return by_name(spec.name)
-
-
-def states_effect(spec: ToolSpec) -> bool:
-    """Whether the tool's effect was stated, and not assumed."""
-    return "effect" in spec.model_fields_set

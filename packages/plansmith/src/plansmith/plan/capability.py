@@ -121,6 +121,11 @@ class AgentSpec(Record):
     effect: Effect = Effect.WRITE
     unattended: Flag = False
 
+    @property
+    def takes_steps(self) -> bool:
+        """Whether a plan may give it a step."""
+        return self.enabled and not self.hidden and not self.passthrough
+
 
 Tools = Sequence[ToolSpec] | Mapping[str, Mapping[str, object] | ToolSpec]
 _SCHEMA_NAMES: Final = ("input_schema", "inputSchema", "parameters")

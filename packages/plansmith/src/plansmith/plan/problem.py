@@ -173,12 +173,17 @@ class Problem(Record):
 
 
 def problem(
-    code: str, message: str, *, hint: str = "", step: str | None = None, path: Path = ()
+    code: str,
+    message: str,
+    *,
+    hint: str = "",
+    step: str | None = None,
+    path: Path = (),
+    severity: Severity | None = None,
 ) -> Problem:
-    """Makes a problem with the severity of its code."""
-    return Problem(
-        code=code, severity=CODES[code].severity, message=message, hint=hint, step=step, path=path
-    )
+    """Makes a problem; its severity is that of its code, if none is given."""
+    level = severity or CODES[code].severity
+    return Problem(code=code, severity=level, message=message, hint=hint, step=step, path=path)
 
 
 def has_errors(problems: Iterable[Problem]) -> bool:

@@ -118,6 +118,12 @@ class StepFields(Record):
         if self.undo_with is not None:
             yield ("undo_with", "inputs"), self.undo_with.inputs
 
+    @cached_property
+    def callee(self) -> str:
+        """The tool or agent that the step calls; empty if it calls none."""
+        called: str = getattr(self, "tool", "") or getattr(self, "agent", "")
+        return called
+
     # Computed once, because checks, estimates, hashes and the engine all need it.
     @cached_property
     def references(self) -> tuple[Found, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +20,7 @@ from plansmith.plan.ids import parent_of
 from plansmith.plan.refs import RESERVED, is_earlier
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, in_language_if, with_hint
-from plansmith.plan.steps import AgentStep, ReplyStep, ToolStep
+from plansmith.plan.steps import AgentStep, ReplyStep
 from plansmith.plan.summary import times_of
 from plansmith.ports import PlanStore
 from plansmith.report.data import Answer, Evidence, Failure, Report, Took, Words, words_for
@@ -133,7 +133,7 @@ def make_report(
         plan=run.running_hash or (plan.hash if plan else ""),
         answer=answer,
         notes=notes,
-        evidence=ending.evidence(),
+        evidence=tuple(ending.evidence()),
         deviations=(*early_reads(run, words), *deviations(events, words)),
         assumptions=plan.assumptions if plan else (),
         failures=tuple(
@@ -264,38 +264,31 @@ class _Ending:
         sources = (*(name for name in run.steps if name in seen), *earlier)
         return Answer(checked.text, checked.claims, sources), tuple(notes)
 
-    def evidence(self) -> tuple[Evidence, ...]:
-        """Returns the results of the finished steps, shorter the more there are."""
+    def evidence(self) -> Iterator[Evidence]:
+        """Yields the results of the finished steps, shorter the more there are."""
         run = self.run
         done = {name for name, state in run.steps.items() if state.status is StepStatus.DONE}
         # The result of a finished step contains those of its parts.
         names = [name for name in run.steps if name in done and parent_of(name) not in done]
         share = max(_SHORTEST, min(_LONGEST, _ALL_RESULTS // max(len(names), 1)))
-        found: list[Evidence] = []
         for name in names:
             state, step = run.steps[name], run.plan.by_id.get(name) if run.plan else None
             value = self.results.get(name, self.words["lost"])
             full = _text(value)
             width = min(share, _LONGEST_TEXT) if isinstance(value, str) else share
-            callee: str = step.kind if step else ""
-            if isinstance(step, ToolStep | AgentStep):
-                callee = step.tool if isinstance(step, ToolStep) else step.agent
-            found.append(
-                Evidence(
-                    step=name,
-                    title=step.title if step else "",
-                    callee=callee,
-                    result=state.result_hash,
-                    shown=(full if len(full) <= width else _text(_shortened(value)))[:width],
-                    size=len(full),
-                    clipped=len(full) > width,
-                    at=state.finished_at,
-                    taken_from=state.reused_from,
-                    early=bool(state.prefetched),
-                    is_prose=isinstance(value, str) and isinstance(step, AgentStep | ReplyStep),
-                )
+            yield Evidence(
+                step=name,
+                title=step.title if step else "",
+                callee=(step.callee or step.kind) if step else "",
+                result_hash=state.result_hash,
+                result=(full if len(full) <= width else _text(_shortened(value)))[:width],
+                characters=len(full),
+                clipped=len(full) > width,
+                at=state.finished_at,
+                taken_from=state.reused_from or None,
+                read_early=bool(state.prefetched),
+                is_prose=isinstance(value, str) and isinstance(step, AgentStep | ReplyStep),
             )
-        return tuple(found)
 
     def took(self) -> Took:
         run = self.run
@@ -308,8 +301,8 @@ class _Ending:
         return Took(
             calls=run.calls or sum(state.attempts for state in run.steps.values()),
             tokens=tokens,
-            money=None if unknown and not run.money else run.money,
-            some_unknown=unknown or tokens is None,
+            money_usd=None if unknown and not run.money else run.money,
+            some_prices_unknown=unknown or tokens is None,
             seconds=times.working if self.events else None,
             times=times,
         )

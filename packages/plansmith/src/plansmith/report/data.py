@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from plansmith.plan.data import Json
 from plansmith.plan.refs import without_citations
@@ -14,13 +14,6 @@ from plansmith.plan.sentence import language_of, texts_under
 from plansmith.plan.summary import Times
 
 Words = Mapping[str, str]
-# What fields of evidence are called in JSON.
-_IN_JSON: Final = {
-    "shown": "result",
-    "result": "result_hash",
-    "size": "characters",
-    "early": "read_early",
-}
 
 
 def words_for(locale: str) -> Words:
@@ -57,7 +50,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The result of a finished step; `shown` is its text, clipped if it is long.
+    """The result of a finished step as text, clipped if it is long.
 
     What an agent or a reply writes is Markdown (`is_prose`); a text of a tool is data.
     """
@@ -65,13 +58,13 @@ class Evidence:
     step: str
     title: str
     callee: str
+    result_hash: str
     result: str
-    shown: str
-    size: int
+    characters: int
     clipped: bool
     at: datetime | None
-    taken_from: str = ""
-    early: bool = False
+    taken_from: str | None = None
+    read_early: bool = False
     is_prose: bool = False
 
 
@@ -96,15 +89,15 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """What a run used; None is unknown, and with `some_unknown` the real sums are higher.
+    """What a run used; None is unknown, and `some_prices_unknown` means that it cost more.
 
     `seconds` is planning and running; the waiting for a person is only in `times`.
     """
 
     calls: int
     tokens: int | None
-    money: Decimal | None
-    some_unknown: bool
+    money_usd: Decimal | None
+    some_prices_unknown: bool
     seconds: float | None
     times: Times = field(default_factory=Times)
 
@@ -144,23 +137,11 @@ class Report:
 
     def to_json(self) -> dict[str, Json]:
         """Returns the report as JSON; long results are clipped and named by their hash."""
-        whole = {name: _json(getattr(self, name)) for name in self.__slots__ if name != "pictures"}
-        answer = _json(self.answer) | {"text": without_citations(self.answer.text)}
-        evidence: list[Json] = []
-        for each in self.evidence:
-            fields: dict[str, Json] = _json(each) | {"taken_from": each.taken_from or None}
-            evidence.append({_IN_JSON.get(name, name): fields[name] for name in fields})
-        took: Json = {
-            "calls": self.took.calls,
-            "tokens": self.took.tokens,
-            "money_usd": None if self.took.money is None else str(self.took.money),
-            "some_prices_unknown": self.took.some_unknown,
-            "seconds": self.took.seconds,
-            "planning_seconds": self.took.times.planning,
-            "running_seconds": self.took.times.running,
-            "waiting_seconds": self.took.times.waiting,
-        }
-        return whole | {"answer": answer, "evidence": evidence, "took": took}
+        value = {name: _json(getattr(self, name)) for name in self.__slots__ if name != "pictures"}
+        value["answer"]["text"] = without_citations(self.answer.text)
+        times: dict[str, Json] = value["took"].pop("times")
+        value["took"] |= {f"{name}_seconds": seconds for name, seconds in times.items()}
+        return value
 
 
 def _json(value: Any) -> Any:
@@ -168,4 +149,6 @@ def _json(value: Any) -> Any:
         return [_json(each) for each in cast("Sequence[Any]", value)]
     if is_dataclass(value):
         return {each.name: _json(getattr(value, each.name)) for each in fields(value)}
-    return value.isoformat() if isinstance(value, datetime) else value
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value) if isinstance(value, Decimal) else value

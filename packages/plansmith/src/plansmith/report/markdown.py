@@ -114,18 +114,18 @@ def _evidence(each: Evidence, words: Words, *, brief: bool) -> Iterator[str]:
     if brief:
         yield from _beginning(each, words)
         return
-    yield listing(each.shown)
+    yield listing(each.result)
     if each.clipped:
-        yield from ("", words["clipped"].format(size=f"{each.size:,}"))
+        yield from ("", words["clipped"].format(size=f"{each.characters:,}"))
 
 
 def _beginning(each: Evidence, words: Words) -> Iterator[str]:
     """Yields a result as tables and lists; of a long one the beginning."""
     language: Language = "zh" if words["locale"] == "zh" else "en"
-    text = each.shown if each.is_prose else facts(each.shown, language=language)
+    text = each.result if each.is_prose else facts(each.result, language=language)
     yield "\n".join(_blocks(text, cites=not each.is_prose)).rstrip()
     if each.clipped:
-        yield from ("", words["brief"].format(size=f"{each.size:,}"))
+        yield from ("", words["brief"].format(size=f"{each.characters:,}"))
 
 
 def _entry(entry: Entry) -> str:
@@ -149,10 +149,10 @@ def took_lines(took: Took, words: Words) -> Iterator[str]:
     """Yields the calls, tokens, money and time of a run, one line each."""
     unknown = words["unknown"]
     tokens = unknown if took.tokens is None else f"{took.tokens:,}"
-    money = unknown if took.money is None else f"${took.money}"
-    if took.money and took.some_unknown:
+    money = unknown if took.money_usd is None else f"${took.money_usd}"
+    if took.money_usd and took.some_prices_unknown:
         money = words["at_least"].format(amount=money)
-    elif took.some_unknown:
+    elif took.some_prices_unknown:
         money = unknown
     seconds = unknown if took.seconds is None else f"{took.seconds:.1f} s"
     if took.times.planning and took.times.running:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import chain
 from typing import Final
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
+from markdown_it.tree import SyntaxTreeNode
 from markdown_it.utils import OptionsDict
 
 from plansmith.report.result_text import coded, listing, plain
@@ -44,138 +46,115 @@ def harmless_blocks(text: str) -> list[str]:
     escaped = visible(text)
     if len(escaped) <= _MAX_LENGTH and escaped.count("[") <= _MAX_BRACKETS:
         tokens = _PARSER.parse(escaped)
+        spans = chain.from_iterable(token.children or () for token in tokens)
         # The parser drops what is deeper, so nothing may reach the last level.
-        if all(token.level < _MAX_DEPTH - 1 for token in tokens):
-            writer = _Writer()
-            for token in tokens:
-                writer.take(token)
-            return writer.blocks
+        if all(token.level < _MAX_DEPTH - 1 for token in chain(tokens, spans)):
+            return [*_blocks(SyntaxTreeNode(tokens), _marked_up)]
     return [listing(escaped)]
 
 
 def as_text(markdown: str) -> str:
     """Returns our own Markdown as a plain text with the same tables and lists."""
-    writer = _Writer(markup=False)
-    for token in page_parser().parse(markdown):
-        writer.take(token)
-    return "\n\n".join(writer.blocks)
+    return "\n\n".join(_blocks(SyntaxTreeNode(page_parser().parse(markdown)), None))
 
 
-class _Writer:
-    """Writes Markdown tokens as Markdown again: no HTML, no images, no titles.
-
-    Without `markup` it writes our own Markdown as plain text.
-    """
-
-    def __init__(self, *, markup: bool = True) -> None:
-        self._markup = markup
-        self.blocks: list[str] = []
-        self._edges: list[str] = []  # what comes before each line in quotes and lists
-        self._counts: list[int | None] = []
-        self._mark = self._heading = ""
-        self._rows: list[list[str]] | None = None
-
-    def take(self, token: Token) -> None:
-        kind = token.type.removesuffix("_open")
-        if kind == "inline":
-            # The head of a column is no place for the source of the table.
-            spans = token.children or ()
-            text = _spans(spans, cites=self._rows is None) if self._markup else _words(spans)
-            in_line = " ".join(text.split())
-            if self._rows is not None:
-                self._rows[-1].append(in_line)
-            else:
-                self._put(f"{self._heading} {in_line}" if self._heading else text)
-        elif kind == "heading":
-            self._heading = "#" * min(int(token.tag[1:]) + 2, 6) if self._markup else ""
-        elif kind == "heading_close":
-            self._heading = ""
-        elif kind == "fence":
-            block = token.content.removesuffix("\n")
-            self._put(listing(block) if self._markup else block)
-        elif kind == "hr":
-            self._put("***")
-        else:
-            self._nest(kind, token)
-
-    def _nest(self, kind: str, token: Token) -> None:
-        match kind:
+def _blocks(parent: SyntaxTreeNode, spans: Callable[..., str] | None) -> Iterator[str]:
+    """Yields the blocks in a node, each as Markdown with its spans, or else as a plain text."""
+    for node in parent.children:
+        match node.type:
             case "blockquote":
-                self._edges.append("> ")
+                yield from (_indented(each, "> ", "> ") for each in _blocks(node, spans))
             case "bullet_list" | "ordered_list":
-                start = int(token.attrs.get("start", 1))
-                self._counts.append(None if kind == "bullet_list" else start)
-            case "list_item":
-                count = self._counts[-1]
-                self._mark = "- " if count is None else f"{count}. "
-                self._counts[-1] = None if count is None else count + 1
-                self._edges.append(" " * len(self._mark))
-            case "list_item_close" | "blockquote_close":
-                self._edges.pop()
-                self._mark = ""
-            case "bullet_list_close" | "ordered_list_close":
-                self._counts.pop()
+                yield from _items(node, spans)
+            case "table":
+                yield _table(node, spans)
             case _:
-                self._table(kind)
-
-    def _table(self, kind: str) -> None:
-        if kind == "table":
-            self._rows = []
-        elif kind == "tr" and self._rows is not None:
-            self._rows.append([])
-        elif kind == "table_close" and self._rows:
-            lines = [f"| {' | '.join(row)} |" for row in self._rows]
-            rule = f"|{' --- |' * len(self._rows[0])}"
-            self._rows = None
-            self._put("\n".join([lines[0], rule, *lines[1:]]))
-
-    def _put(self, text: str) -> None:
-        edge = "".join(self._edges)
-        first = edge[: len(edge) - len(self._mark)] + self._mark
-        self._mark = ""
-        self.blocks.append(first + text.replace("\n", f"\n{edge}"))
+                yield _block(node, spans)
 
 
-def _spans(tokens: Sequence[Token], *, cites: bool) -> str:
+def _block(node: SyntaxTreeNode, spans: Callable[..., str] | None) -> str:
+    if node.type == "hr":
+        return "***"
+    if node.type == "fence":
+        text = node.content.removesuffix("\n")
+        return listing(text) if spans else text
+    text = _text(node, spans)
+    if node.type == "heading" and spans:
+        return f"{'#' * min(int(node.tag[1:]) + 2, 6)} {_in_line(text)}"
+    return text
+
+
+def _items(node: SyntaxTreeNode, spans: Callable[..., str] | None) -> Iterator[str]:
+    for number, item in enumerate(node.children, int(node.attrs.get("start", 1))):
+        mark = "- " if node.type == "bullet_list" else f"{number}. "
+        edge = " " * len(mark)
+        for place, block in enumerate(_blocks(item, spans)):
+            yield _indented(block, edge if place else mark, edge)
+
+
+def _table(node: SyntaxTreeNode, spans: Callable[..., str] | None) -> str:
+    rows = [row.children for part in node.children for row in part.children]
+    # The head of a column is no place for the source of the table.
+    cells = [[_in_line(_text(each, spans, cites=False)) for each in row] for row in rows]
+    lines = [f"| {' | '.join(row)} |" for row in cells]
+    return "\n".join([lines[0], f"|{' --- |' * len(cells[0])}", *lines[1:]])
+
+
+def _indented(block: str, first: str, edge: str) -> str:
+    return first + block.replace("\n", f"\n{edge}")
+
+
+def _in_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _text(node: SyntaxTreeNode, spans: Callable[..., str] | None, *, cites: bool = True) -> str:
+    inline = node.children[0].children
+    return spans(inline, cites=cites) if spans else _words(inline)
+
+
+def _marked_up(nodes: Sequence[SyntaxTreeNode], *, cites: bool, in_link: bool = False) -> str:
     parts: list[str] = []
-    target, words = "", ""
-    for token in tokens:
-        match token.type:
-            case "link_open":
-                target, words = str(token.attrs["href"]), ""
-                parts.append("[")
-            case "link_close":
-                parts.append(_link_end(target, words))
-                target = ""
-            case "image":
+    for node in nodes:
+        match node.type:
+            case "link":
+                target, inner = str(node.attrs["href"]), node.children
+                text = _marked_up(inner, cites=cites, in_link=True)
+                parts.append(f"[{text}{_link_end(target, ''.join(map(_shown, inner)))}")
+            case "image" if not in_link:
                 # Showing an image would send a request: it becomes a link.
-                source, words = str(token.attrs["src"]), words + token.content
-                parts.append(plain(token.content) if target else _link(source, token.content))
-            case "text" if not target:
-                parts.append(_marked(token.content, cites=cites))
-            case "text" | "code_inline":
-                # The library decodes escapes such as %E2%80%AE in addresses.
-                words += visible(token.content)
-                is_text = token.type == "text"
-                code = coded(token.content).replace("|", "\\|")
-                parts.append(plain(token.content) if is_text else code)
+                parts.append(_link(str(node.attrs["src"]), node.content))
+            case "text" if not in_link:
+                parts.append(_marked(node.content, cites=cites))
+            case "text" | "image":
+                parts.append(plain(node.content))
+            case "code_inline":
+                parts.append(coded(node.content).replace("|", "\\|"))
             case "softbreak" | "hardbreak":
                 parts.append("\n")
             case _:
-                parts.append(_MARKS.get(token.tag, ""))
+                mark = _MARKS.get(node.tag, "")
+                parts.append(
+                    f"{mark}{_marked_up(node.children, cites=cites, in_link=in_link)}{mark}"
+                )
     return "".join(parts)
 
 
-def _words(tokens: Sequence[Token]) -> str:
+def _shown(node: SyntaxTreeNode) -> str:
+    """Returns the words of a part of a link, as they are seen."""
+    if node.type == "image":
+        return node.content
+    # The library decodes escapes such as %E2%80%AE in addresses.
+    return visible(node.content) + "".join(map(_shown, node.children))
+
+
+def _words(nodes: Sequence[SyntaxTreeNode]) -> str:
     parts: list[str] = []
-    target = ""
-    for token in tokens:
-        if token.type == "link_open":
-            target = str(token.attrs["href"])
-        elif token.type == "link_close":
-            parts += [f" <{target}>"] if parts[-1:] != [target] else []
-        else:
-            parts.append("\n" if token.type in ("softbreak", "hardbreak") else token.content)
+    for node in nodes:
+        text = node.content + _words(node.children)
+        if node.type == "link" and text != node.attrs["href"]:
+            text += f" <{node.attrs['href']}>"
+        parts.append("\n" if node.type in ("softbreak", "hardbreak") else text)
     return "".join(parts)
 
 

@@ -26,6 +26,8 @@ _VALUE: Final = 120
 _QUESTION: Final = 80
 # What undoes a step is a plan of its own, approved by itself.
 _COVERED: Final = st.RULES - {"undo_with"}
+# Neither what a step is called nor when it runs says what it does; its rules count apart.
+_NOT_IN_KEY: Final = {"id", "title", "why", "after", "timeout_s", *st.RULES}
 _HOST: Final = re.compile(
     r"\b[a-z][a-z0-9+.-]*://([^/\s\"'\\?#]+)|\b[\w.+-]+@([\w-]+(?:\.[\w-]+)+)"
 )
@@ -137,37 +139,31 @@ class PlanCalls:
         self.texts[place] = _call_text(step)
         text = json.dumps(step.to_json(), ensure_ascii=False).lower()
         self.hosts |= {found[1] or found[2] for found in _HOST.finditer(text)}
-        key = ruled = ""
+        ruled = ""
         if st.has_rules(step):
             # What may make a call happen, or stand in for a result, is part of what was approved.
             rules = {name: each for name, each in step.stored().items() if name in _COVERED}
             ruled = self._value(rules, scope)
             around = [("call.under", each) for each in rule_sentences(step)[::-1]]
             scope = replace(scope, lists=(*scope.lists, ruled), around=(*around, *scope.around))
-        match step:
-            case st.ToolStep() | st.AgentStep():
-                return self._call(step, place, scope)  # whose lists have the rules
-            case st.AskStep():
-                # By its place: equal questions at two places have different answers.
-                question = self._value(step.question, scope)
-                key = content_hash(["ask", place, question, [*step.options], step.answer_schema])
-            case st.MapStep():
-                key = self._map(step, place, scope)
-            case st.PlanStep():
-                key = self._template(step, place, scope)
-            case st.ReplyStep():
-                style = [] if step.style == "worded" else [step.style]
-                key = content_hash(["reply", self._value(step.instruction, scope), *style])
+        if isinstance(step, st.MapStep):
+            key = self._map(step, place, scope)
+        elif isinstance(step, st.PlanStep):
+            key = self._template(step, place, scope)
+        else:
+            own = {name: each for name, each in step.stored().items() if name not in _NOT_IN_KEY}
+            key = self._value(own, scope)
+            if step.callee:
+                return self._call(step, place, scope, content_hash([key, [*scope.lists]]))
+            if step.kind == "ask":  # equal questions at two places have different answers
+                key = content_hash([key, place])
         return content_hash([key, ruled]) if ruled else key
 
-    def _call(self, step: st.ToolStep | st.AgentStep, place: str, scope: _Scope) -> str:
-        task = step.task if isinstance(step, st.AgentStep) else None
-        given = self._value([task, step.inputs], scope)
+    def _call(self, step: st.AnyStep, place: str, scope: _Scope, key: str) -> str:
         text = self.texts[place]
         for code, around in scope.around:
             text = Sentence(code, call=text, around=around)
         [(name, effect)] = self._known.effects(step)
-        key = content_hash([step.kind, name, given, [*scope.lists]])
         self.calls.append(PlannedCall(place, name, effect, key, text))
         return key
 
@@ -347,13 +343,10 @@ def definitions(plan: Plan, known: Environment) -> dict[str, str]:
     """Returns the hash of the definition of each known tool and agent that a plan calls."""
     found: dict[str, Record | None] = {}
     for step in active_steps(plan, known.templates):
-        match step:
-            case st.ToolStep(tool=name):
-                found[name] = known.tools.get(name)
-            case st.AgentStep(agent=name):
-                found[f"agent {name}"] = known.agents.get(name)
-            case _:
-                pass
+        if isinstance(step, st.AgentStep):
+            found[f"agent {step.agent}"] = known.agents.get(step.agent)
+        elif step.callee:
+            found[step.callee] = known.tools.get(step.callee)
     return {
         name: content_hash(spec.model_dump(mode="json", exclude=_NOT_COMPARED))
         for name, spec in sorted(found.items())

@@ -28,13 +28,9 @@ class Environment:
 
     def effects(self, step: st.StepFields) -> Iterator[tuple[str, Effect]]:
         """Yields what a step calls, with its effect; an unknown tool or agent counts as a write."""
-        match step:
-            case st.ToolStep(tool=name):
-                yield name, self.tools[name].effect if name in self.tools else Effect.WRITE
-            case st.AgentStep(agent=name):
-                yield name, self.agents[name].effect if name in self.agents else Effect.WRITE
-            case _:
-                return
+        if name := step.callee:
+            known = self.agents if isinstance(step, st.AgentStep) else self.tools
+            yield name, known[name].effect if name in known else Effect.WRITE
 
 
 class ActiveStep(NamedTuple):
@@ -124,12 +120,15 @@ def with_surroundings(
 ) -> Iterator[ActiveStep]:
     """Yields every step that would run, with what is around it."""
     maps, limits = (outer.maps, outer.limits) if outer else ((), ())
+    ruled = "rules" in plan.features
     for step in plan.steps:
         if step.disabled:
             continue
         around = (*maps, (step, plan)) if step.kind == "map" else maps
         inner: st.AnyStep = step.each if step.kind == "map" else step
-        within = (*limits, *_limits(step), *(_limits(inner) if inner is not step else ()))
+        within = limits
+        if ruled:
+            within += (*_limits(step), *(_limits(inner) if inner is not step else ()))
         active = ActiveStep(outer.root if outer else step.id, inner, plan, around, within)
         yield active
         if (

@@ -17,7 +17,7 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json, canonical_json, parse_json
 from plansmith.plan.plan import Plan
-from plansmith.plan.problem import Problem, has_errors, problem
+from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import LANGUAGES, Sentence
@@ -218,16 +218,12 @@ class TemplateBook:
         return await self._keep(make_template(fields | ({"name": name} if name else {})), by)
 
     async def _keep(self, template: Template, by: e.Who) -> Template:
-        problems = await self.problems(template)
-        if has_errors(problems):
-            raise PlanInvalid([each for each in problems if each.severity == "error"])
+        _refuse_errors(await self.problems(template))
         newest = (await self.all()).get(template.name)
         if newest is not None and newest.substance() == template.substance():
             return newest
-        if newest is not None and newest.saved_at is None:
-            raise Refused(
-                Sentence("the program passes in the template '{name}' itself", name=template.name)
-            )
+        if newest is not None:
+            _refuse_unsaved(newest)
         signed = template.replace(
             version=1, saved_by=e.actor(by).label, saved_at=self._intake.clock.now()
         )
@@ -245,10 +241,7 @@ class TemplateBook:
         template = await self.get(name)
         if template.name in self.shipped() and name not in await self.all():
             raise Refused(Sentence("the template '{name}' comes with Plansmith", name=name))
-        if template.saved_at is None:
-            raise Refused(
-                Sentence("the program passes in the template '{name}' itself", name=template.name)
-            )
+        _refuse_unsaved(template)
         version = template.version if "@" in name else None
         return await TemplateStore(self._intake.store).drop(template.name, version)
 
@@ -268,14 +261,9 @@ class TemplateBook:
             parameters=names,
         )
         unused = sorted(template.properties.keys() - parameter_names(template.plan))
-        found += [
-            problem(
-                "PS302",
-                Sentence("no step uses the parameter '{name}'", name=name),
-                hint=Sentence("take it out"),
-            )
-            for name in unused
-        ]
+        for name in unused:
+            message = Sentence("no step uses the parameter '{name}'", name=name)
+            found.append(problem("PS302", message, hint=Sentence("take it out")))
         return [*found, *template_problems(template.plan, known | {template.name: template})]
 
     async def plan(
@@ -288,9 +276,7 @@ class TemplateBook:
         """
         template = await self.get(name, language=language)
         given = dict(inputs or {})
-        problems = [*input_problems(template, given), *await self.problems(template)]
-        if has_errors(problems):
-            raise PlanInvalid([each for each in problems if each.severity == "error"])
+        _refuse_errors([*input_problems(template, given), *await self.problems(template)])
         return bind(template.plan, with_defaults(template, given))
 
     async def use(
@@ -314,6 +300,17 @@ class TemplateBook:
             origin=Origin(kind="template", id=template.full_name),
             by=by,
         )
+
+
+def _refuse_unsaved(template: Template) -> None:
+    if template.saved_at is None:
+        why = Sentence("the program passes in the template '{name}' itself", name=template.name)
+        raise Refused(why)
+
+
+def _refuse_errors(problems: Sequence[Problem]) -> None:
+    if errors := [each for each in problems if each.severity is Severity.ERROR]:
+        raise PlanInvalid(errors)
 
 
 async def usable_templates(

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, cast
 from plansmith.errors import Refused
 from plansmith.plan import refs as plan_refs
 from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json, Path, same
+from plansmith.plan.data import Json, Path, kind_of_value, same
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
@@ -157,9 +157,6 @@ def _replace(tree: dict[str, Json], where: str, value: Json, mark: str) -> None:
         )
 
 
-_TYPES: Final[dict[type, str]] = {bool: "boolean", int: "integer", float: "number", str: "string"}
-
-
 def _schema_of(
     plan: Plan, path: Path, value: Json, tools: Mapping[str, ToolSpec]
 ) -> dict[str, Json]:
@@ -173,9 +170,9 @@ def _schema_of(
             kept: dict[str, Json] = {key: found[key] for key in _KEPT if key in found}
             if kept:
                 return kept
-    if isinstance(value, list | dict):
-        return {"type": "array" if isinstance(value, list) else "object"}
-    return {"type": _TYPES[type(value)]} if value is not None else {}
+    if value is None:
+        return {}
+    return {"type": "integer" if type(value) is int else kind_of_value(value)}
 
 
 def parameter_names(plan: Plan) -> set[str]:

@@ -4,33 +4,24 @@ from decimal import Decimal
 from typing import Any
 
 from plansmith import Effect, Plan, ToolSpec
-from plansmith.check.estimate import estimate
-from plansmith.plan.planning import Cost, PlanningFigures
+from plansmith.check.estimate import Workload
+from plansmith.plan.planning import Estimate, Measured, PlanningFigures
 from plansmith.ports import Usage
 from plansmith.runs.lists import planning_metrics
 
-TOOLS = [
-    ToolSpec(name="look", effect=Effect.READ),
-    ToolSpec(name="save", effect=Effect.WRITE),
-    ToolSpec(name="send", effect=Effect.FINAL),
-]
+EFFECTS = {"look": Effect.READ, "save": Effect.WRITE, "send": Effect.FINAL}
+TOOLS = {name: ToolSpec(name=name, effect=effect) for name, effect in EFFECTS.items()}
 
 
-def plan(*steps: dict[str, Any]) -> Plan:
-    return Plan.model_validate({"steps": list(steps)})
+def estimate(*steps: dict[str, Any], price: Decimal | None = None, **past: float) -> Estimate:
+    workload = Workload(Plan.model_validate({"steps": list(steps)}), TOOLS, {})
+    return workload.estimate({each: Measured(seconds=past[each]) for each in past}, price)
 
 
 def test_time_is_added_along_the_critical_path_only() -> None:
-    past = {"look": [Cost(10, 0)], "save": [Cost(1, 0)], "send": [Cost(5, 0)]}
-    found = estimate(
-        plan(
-            {"id": "a", "tool": "look"},
-            {"id": "b", "tool": "save"},
-            {"id": "c", "tool": "send", "after": ["a", "b"]},
-        ),
-        TOOLS,
-        past=past,
-    )
+    last = {"id": "c", "tool": "send", "after": ["a", "b"]}
+    first = {"id": "a", "tool": "look"}, {"id": "b", "tool": "save"}
+    found = estimate(*first, last, look=10, save=1, send=5)
     assert found.seconds == 15
     assert found.critical_path == ("a", "c")
     assert dict(found.effects) == {"read": 1, "write": 1, "final": 1, "ask": 0, "reply": 0}
@@ -38,17 +29,17 @@ def test_time_is_added_along_the_critical_path_only() -> None:
 
 
 def test_a_tool_that_nobody_knows_counts_as_a_write_and_an_empty_plan_takes_nothing() -> None:
-    assert estimate(plan({"id": "a", "tool": "ghost"}), TOOLS).effects["write"] == 1
-    assert estimate(plan(), TOOLS).seconds == 0
+    assert estimate({"id": "a", "tool": "ghost"}).effects["write"] == 1
+    assert estimate().seconds == 0
 
 
 def test_an_unknown_price_is_said_and_a_known_one_is_counted() -> None:
-    reply = plan({"id": "r", "instruction": "say"}, {"id": "q", "question": "?"})
-    free = estimate(reply, TOOLS)
+    steps = {"id": "r", "instruction": "say"}, {"id": "q", "question": "?"}
+    free = estimate(*steps)
     assert free.cost_usd is None
     assert "price unknown" in free.basis
     assert "waiting for your answers is not counted" in free.basis
-    priced = estimate(reply, TOOLS, price_per_million=Decimal(10))
+    priced = estimate(*steps, price=Decimal(10))
     assert priced.cost_usd is not None
     assert Decimal(priced.cost_usd) == Decimal(priced.tokens) * 10 / 1_000_000
     assert priced.to_json()["cost_usd"] == priced.cost_usd

@@ -13,35 +13,21 @@ from plansmith.review.render import plan_lines
 from plansmith.review.settings import ReviewPolicy
 
 GIVES = {"count": {"type": "integer"}, "name": {"type": "string"}, "items": {"type": "array"}}
+
+
+def changing(name: str, argument: str, kind: str) -> ToolSpec:
+    takes = {"type": "object", "properties": {argument: {"type": kind}}, "required": [argument]}
+    return ToolSpec(name=name, input_schema=takes | {"additionalProperties": False})
+
+
 TOOLS = (
     ToolSpec(
         name="stock",
-        description="Looks up the stock.",
         effect=Effect.READ,
-        input_schema={"type": "object", "properties": {}},
         output_schema={"type": "object", "properties": GIVES, "additionalProperties": False},
     ),
-    ToolSpec(
-        name="order",
-        description="Orders.",
-        effect=Effect.WRITE,
-        input_schema={
-            "type": "object",
-            "properties": {"count": {"type": "integer"}},
-            "required": ["count"],
-        },
-    ),
-    ToolSpec(
-        name="cancel",
-        description="Cancels an order.",
-        effect=Effect.WRITE,
-        input_schema={
-            "type": "object",
-            "properties": {"id": {"type": "string"}},
-            "required": ["id"],
-            "additionalProperties": False,
-        },
-    ),
+    changing("order", "count", "integer"),
+    changing("cancel", "id", "string"),
 )
 BY_NAME = {each.name: each for each in TOOLS}
 LOW = {"below": ["{{stock.count}}", 10]}
