@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -201,9 +201,6 @@ class PlanIntake:
         self.price_per_million = price_per_million
         self.sources = list(sources)
         self.conversations = conversations
-        self.find_earlier: (
-            Callable[[str, int | None], Awaitable[Sequence[EarlierResult]]] | None
-        ) = conversations.results if conversations else None
         self._past = past
         self.secrets = secrets
         self._ask_also = ask_also
@@ -311,8 +308,8 @@ class PlanIntake:
         `pins` are the contents that the run, or the one that it repeats, uses already.
         """
         found: Sequence[EarlierResult] = ()
-        if options.thread and self.find_earlier is not None:
-            found = await self.find_earlier(options.thread, options.message)
+        if options.thread and self.conversations is not None:
+            found = await self.conversations.results(options.thread, options.message)
         return UsableResults(self.store.get, pinned_results(found, pins or {}))
 
     async def check(self, plan: Plan, earlier: UsableResults | None = None) -> list[Problem]:
