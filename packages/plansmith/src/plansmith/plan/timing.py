@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Record, Whole
+from plansmith.plan.limits import why_invalid
 from plansmith.plan.sentence import Sentence
 
 MOST_MINUTES: Final = 10 * 366 * 24 * 60
@@ -76,17 +77,10 @@ def make_timing(**fields: Any) -> Timing:
         timing = Timing.model_validate(fields)
     except ValidationError as error:
         place = error.errors()[0]["loc"]
-        name = str(place[0]) if place else ""
-        if name in Timing.model_fields:
-            why = Sentence("{field} cannot be {value}", field=name, value=repr(fields[name]))
-            raise Misconfigured(
-                why, hint=Sentence(_HINTS[name]) if name in _HINTS else ""
-            ) from None
-        why = Sentence("a timing has no '{name}'", name=name)
-        hint = Sentence("give exactly one of {ways}", ways=[*_WAYS])
-        raise Misconfigured(
-            why if name else Sentence("the timing is not clear"), hint=hint
-        ) from None
+        code = _HINTS.get(str(place[0]) if place else "")
+        hint = Sentence(code) if code else Sentence("give exactly one of {ways}", ways=[*_WAYS])
+        why = why_invalid(error) if place else Sentence("the timing is not clear")
+        raise Misconfigured(why, hint=hint) from None
     check_timing(timing)
     return timing
 

@@ -117,7 +117,7 @@ def test_once_is_local_unless_it_says_where() -> None:
         ({"daily_at": "09:30", "timezone": "../etc/passwd"}, "no time zone"),
         ({"daily_at": "09:30", "cron": "0 9 * * *"}, "exactly one"),
         ({}, "exactly one"),
-        ({"hourly": True}, "a timing has no 'hourly'"),
+        ({"hourly": True}, "hourly is not known"),
     ],
 )
 def test_what_is_wrong_is_said_with_what_to_do(fields: dict[str, Any], message: str) -> None:
