@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import heapq
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -16,7 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Record, Whole
 from plansmith.plan.limits import why_invalid
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, did_you_mean
 
 MOST_MINUTES: Final = 10 * 366 * 24 * 60
 _FARTHEST_BACK: Final = timedelta(hours=3)
@@ -106,9 +105,8 @@ def zone_of(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        known, hint = available_timezones(), str(Sentence("an IANA name such as Europe/Oslo"))
-        for near in difflib.get_close_matches(name.replace(" ", "_"), known, n=1, cutoff=0.6):
-            hint = Sentence("did you mean {name}?", name=near)
+        usual = Sentence("an IANA name such as Europe/Oslo")
+        hint = did_you_mean(name.replace(" ", "_"), known := available_timezones(), otherwise=usual)
         if not known:
             hint = "this machine has no time zones: pip install tzdata"
         why = Sentence("there is no time zone '{name}'", name=name[:60])

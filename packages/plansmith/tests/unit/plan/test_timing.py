@@ -113,7 +113,7 @@ def test_once_is_local_unless_it_says_where() -> None:
         ({"cron": "0 9 * * MOONDAY"}, "bad day-of-week"),
         ({"once_at": "2026-13-01"}, "not a time"),
         ({"once_at": "tomorrow at nine"}, "not a time"),
-        ({"daily_at": "09:30", "timezone": "Europe/Londn"}, "did you mean Europe/London?"),
+        ({"daily_at": "09:30", "timezone": "Europe/Londn"}, "did you mean 'Europe/London'?"),
         ({"daily_at": "09:30", "timezone": "../etc/passwd"}, "no time zone"),
         ({"daily_at": "09:30", "cron": "0 9 * * *"}, "exactly one"),
         ({}, "exactly one"),
