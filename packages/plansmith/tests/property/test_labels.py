@@ -28,7 +28,7 @@ FIRST = Plan.model_validate({"goal": "g", "steps": [{"id": "found", "tool": "rea
 
 
 class World(TwoTools):
-    """Tools whose every output is marked, and the arguments of each call that writes, by its key."""
+    """Tools whose every output is marked; the arguments of calls that write, by key."""
 
     names = "read", "write"
 
