@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from plansmith.plan.run_options import OWN_REQUEST
-from plansmith.plan.thread import Reading, ThreadMessage
+from plansmith.plan.thread import MessageRead, ThreadMessage
 from plansmith.runs.intake import NewRun
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ async def begin(
         return await smith.runs.journals.whole(journal)
 
     return await thread.record(
-        text, Reading("request"), by=by, make=make, dialect=dialect, origin=origin
+        text, MessageRead("request"), by=by, make=make, dialect=dialect, origin=origin
     )
 
 
@@ -63,7 +63,7 @@ async def answer(smith: Plansmith, run: Run, question: str, value: Json, *, by: 
     if not run.options.thread or not isinstance(value, str) or not value.strip():
         return await smith.answer(run.id, question, value, by=by)
     thread: Thread = await smith.thread(run.options.thread)
-    return await _record(thread, value, Reading("answer", run.id, question, value), by=by)
+    return await _record(thread, value, MessageRead("answer", run.id, question, value), by=by)
 
 
 async def change(smith: Plansmith, run: Run, words: str, *, by: str = "") -> Run:
@@ -71,10 +71,12 @@ async def change(smith: Plansmith, run: Run, words: str, *, by: str = "") -> Run
     if not run.options.thread:
         return await smith.request_changes(run.id, words, by=by)
     thread: Thread = await smith.thread(run.options.thread)
-    return await _record(thread, words, Reading("change", run.id), by=by)
+    return await _record(thread, words, MessageRead("change", run.id), by=by)
 
 
-async def _record(thread: Thread, text: str, reading: Reading, *, by: str, **options: Any) -> Run:
+async def _record(
+    thread: Thread, text: str, reading: MessageRead, *, by: str, **options: Any
+) -> Run:
     turn = await thread.plan(await thread.record(text, reading, by=by, **options))
     assert turn.run is not None  # noqa: S101 - only a reply that is given with a message has none
     return turn.run

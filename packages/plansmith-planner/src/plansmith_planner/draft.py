@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from plansmith.check.autofix import autofix
-from plansmith.check.check_plan import check_plan, used_results
+from plansmith.check.check_plan import check_plan
 from plansmith.check.constraints import Constraint, constraint_problems, step_limit
 from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
@@ -21,7 +21,7 @@ from plansmith.formats.native import schema
 from plansmith.plan.briefs import total
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
-from plansmith.plan.earlier import NOTHING_EARLIER
+from plansmith.plan.earlier import NO_RESULTS
 from plansmith.plan.graph import downstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, OnStep, Planned, PlanningFigures, PlanRequest
@@ -233,7 +233,7 @@ class DraftLoop:
         step_text = self.dialect.step_text if self.dialect else None
         plan, notes = assigned(plan, deps.agents, step_text)
         with self.watch("check", Sentence("{count} steps", count=len(plan.steps))):
-            earlier = await used_results(plan, known) if known else NOTHING_EARLIER
+            earlier = await known.read_for(plan) if known else NO_RESULTS
             bare, bared = without_schedule_words(plan)
             ask = deps.settings.ask_for_missing
             fixed = autofix(bare, deps.tools, agents=deps.agents, ask_for_missing=ask)

@@ -13,7 +13,7 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, same
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import FROM, find
-from plansmith.plan.steps import AnyStep, MapStep, ToolStep
+from plansmith.plan.steps import RULES, AnyStep, MapStep, ToolStep
 from plansmith.ports import Records
 
 Origins = dict[str, dict[str, str]]
@@ -120,8 +120,9 @@ def _origin(
 
 def _leaves(step: AnyStep) -> Iterator[tuple[str, Json]]:
     """Yields every single value of a step with its place: texts, numbers, references."""
-    for path, template in step.ref_values():
-        yield from _walk(".".join(map(str, path)), template)
+    for path, template in step.templates():
+        if RULES.isdisjoint(path[:2]):
+            yield from _walk(".".join(map(str, path)), template)
 
 
 def _walk(place: str, value: Json) -> Iterator[tuple[str, Json]]:

@@ -64,41 +64,30 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AgentSpec": "plan.capability",
-    "BudgetLimits": "plan.limits",
-    "Call": "ports",
-    "Effect": "plan.capability",
-    "Limits": "plan.limits",
-    "Misconfigured": "errors",
-    "NotApproved": "errors",
-    "NotFound": "errors",
-    "Plan": "plan.plan",
-    "PlanInvalid": "errors",
-    "Plansmith": "app",
-    "PlansmithError": "errors",
-    "Problem": "plan.problem",
-    "QuestionAsked": "plan.events",
-    "Refused": "errors",
-    "Run": "plan.run",
-    "RunStatus": "plan.run",
-    "StepStatus": "plan.run",
-    "ToolBusy": "errors",
-    "ToolFailed": "errors",
-    "ToolSpec": "plan.capability",
-    "apply_diff": "plan.diff",
-    "check_plan": "arguments",
-    "diff_plans": "plan.diff",
-    "plan_hash": "plan.plan",
-    "read_plan": "formats.native",
-    "tool": "tools.functions",
-    "try_read_plan": "formats.native",
+    "app": ["Plansmith"],
+    "arguments": ["check_plan"],
+    "errors": [
+        *("Misconfigured", "NotApproved", "NotFound", "PlanInvalid", "PlansmithError", "Refused"),
+        *("ToolBusy", "ToolFailed"),
+    ],
+    "formats.native": ["read_plan", "try_read_plan"],
+    "plan.capability": ["AgentSpec", "Effect", "ToolSpec"],
+    "plan.diff": ["apply_diff", "diff_plans"],
+    "plan.events": ["QuestionAsked"],
+    "plan.limits": ["BudgetLimits", "Limits"],
+    "plan.plan": ["Plan", "plan_hash"],
+    "plan.problem": ["Problem"],
+    "plan.run": ["Run", "RunStatus", "StepStatus"],
+    "ports": ["Call"],
+    "tools.functions": ["tool"],
 }
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _HOME_OF:
         raise AttributeError(f"module 'plansmith' has no attribute {name!r}")
-    value: object = getattr(import_module(f"plansmith.{_HOMES[name]}"), name)
+    value: object = getattr(import_module(f"plansmith.{_HOME_OF[name]}"), name)
     globals()[name] = value
     return value
 

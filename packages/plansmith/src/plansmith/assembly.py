@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from plansmith import plugins
 from plansmith.arguments import Arguments
+from plansmith.lazy import made_later
 from plansmith.plan.limits import Limits
 from plansmith.plan.planning import ignore_progress
 from plansmith.runs.intake import PlanIntake
@@ -17,9 +16,7 @@ from plansmith.runs.service import RunService
 from plansmith.schedules.approval import StandingApproval
 
 if TYPE_CHECKING:
-    from plansmith.plan.earlier import EarlierResult
-    from plansmith.plan.run_options import RunOptions
-    from plansmith.ports import Conversations, Message
+    from plansmith.ports import Conversations
 
 
 def make_runs(given: Arguments) -> RunService:
@@ -37,6 +34,11 @@ def make_runs(given: Arguments) -> RunService:
         tell=options.get("tell", ignore_progress),
         records_folder=options.get("records_folder", True),
     )
+
+    def remembering() -> Conversations:
+        made: Conversations = plugins.load("planners", "conversations")(journals)
+        return made
+
     intake = PlanIntake(
         store=given.store,
         clock=given.clock,
@@ -48,7 +50,7 @@ def make_runs(given: Arguments) -> RunService:
         past=options.get("past"),
         secrets=options.get("secrets"),
         ask_also=options.get("ask_also", lambda _: ()),
-        conversations=_Threads(journals),
+        conversations=made_later(remembering),
     )
     planning = RunPlanning(
         journals=journals,
@@ -66,24 +68,3 @@ def make_runs(given: Arguments) -> RunService:
         budget=options.get("budget"),
         shared_budget=options.get("shared_budget"),
     )
-
-
-class _Threads:
-    """What remembers conversations, loaded when a run first belongs to one."""
-
-    def __init__(self, journals: Journals) -> None:
-        self._journals = journals
-
-    @cached_property
-    def _conversations(self) -> Conversations:
-        made: Conversations = plugins.load("planners", "conversations")(self._journals)
-        return made
-
-    async def before(self, thread: str, message: int | None) -> Sequence[Message]:
-        return await self._conversations.before(thread, message)
-
-    async def results(self, thread: str, message: int | None) -> Sequence[EarlierResult]:
-        return await self._conversations.results(thread, message)
-
-    async def join(self, run: str, options: RunOptions) -> None:
-        await self._conversations.join(run, options)

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from plansmith.errors import JournalDamaged, Misconfigured, Refused, RunBusy
-from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.summary import OVER_STATUSES
 from plansmith.ports import PlanStore, Records
 from plansmith.runs.deletion import delete_run
 from plansmith.schedules.store import ScheduleStore
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _AGE: Final = re.compile(r"([1-9]\d{0,4})([hdw])")
 _HOURS: Final = {"h": 1, "d": 24, "w": 168}
-OVER: Final = tuple(each.value for each in RunStatus if each.over)
 
 
 class PruningStore(Protocol):
@@ -63,11 +62,11 @@ def read_age(text: str) -> timedelta:
 def read_statuses(text: str) -> frozenset[str]:
     """Reads statuses of runs that are over, with commas between."""
     wanted = frozenset(each.strip() for each in text.split(",") if each.strip())
-    strange = sorted(wanted - set(OVER))
+    strange = sorted(wanted - set(OVER_STATUSES))
     if strange or not wanted:
         raise Misconfigured(
             Sentence("'{text}' is not a status of ended runs", text=text),
-            hint=Sentence("some of {names}", names=[*OVER]),
+            hint=Sentence("some of {names}", names=[*OVER_STATUSES]),
         )
     return wanted
 

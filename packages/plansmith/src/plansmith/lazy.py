@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from threading import RLock
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+T = TypeVar("T")
 _LOCK: Final = RLock()
 
 
@@ -56,21 +57,26 @@ else:
                 return super().__get__(instance, owner)
 
 
-class _Uncompiled:
-    """Stands for a pattern; keeps the methods of the compiled one as its own."""
+class _Unmade:
+    """Stands for an object until it is used; then keeps the object's methods as its own."""
 
-    def __init__(self, pattern: str, flags: int) -> None:
-        self._given = pattern, flags
+    def __init__(self, make: Callable[[], object]) -> None:
+        self._make = cache(make)
 
     def __getattr__(self, name: str) -> object:
-        value: object = getattr(re.compile(*self._given), name)
+        value: object = getattr(self._make(), name)
         setattr(self, name, value)
         return value
 
 
+def made_later(make: Callable[[], T]) -> T:
+    """Returns what stands for an object that is made when a method of it is first called."""
+    return cast("T", _Unmade(make))
+
+
 def lazy_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """Returns a pattern that is compiled when it is first used; for long ones that are rare."""
-    return cast("re.Pattern[str]", _Uncompiled(pattern, flags))
+    return made_later(lambda: re.compile(pattern, flags))
 
 
 @contextmanager

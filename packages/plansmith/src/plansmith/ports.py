@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast, runtime_checkable
 
-from plansmith.plan.asking import answer_to, answers_in
+from plansmith.errors import InputNeeded, ToolFailed
 from plansmith.plan.briefs import (
     Brief,
     ContextBlock,
@@ -147,6 +148,8 @@ class ChatModel(Protocol):
 
 
 Advice = Literal["replan", "finish"]
+MOST_QUESTIONS: Final = 20  # of one call
+_ASKED: Final = "plansmith call asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +212,7 @@ class Call:
 
         Raises:
             InputNeeded: There is no answer yet; let it pass.
+            ToolFailed: The call asks more than 20 questions.
 
         Examples:
             >>> @tool(effect="read")
@@ -216,8 +220,29 @@ class Call:
             ...     return f"on {call.ask('Which day?', options=['Monday', 'Friday'])}"
         """
         # Whatever stands before a question is done again then: ask first, act afterwards.
-        known = answers_in(self.reply.state, self.reply.answer) if self.reply else []
-        return answer_to(question, known, before=self._asked, options=options, schema=schema)
+        # By its hash: secrets are hidden in a state that is stored, and it would be another text.
+        mark = sha256(str(question).encode(errors="surrogatepass")).hexdigest()
+        answers = self._answers()
+        # One that is asked twice has two answers: the person may mean only the first by "yes".
+        known = [answer for asked, answer in answers if asked == mark]
+        place = self._asked.count(mark)
+        self._asked.append(mark)
+        if place < len(known):
+            return known[place]
+        if len(answers) >= MOST_QUESTIONS:
+            raise ToolFailed(f"it asks more than {MOST_QUESTIONS} questions")
+        kept: Json = [[*each] for each in answers]
+        state: Json = {"kind": _ASKED, "question": mark, "answers": kept}
+        raise InputNeeded(question, options=options, schema=schema, state=state)
+
+    def _answers(self) -> list[tuple[str, Json]]:
+        """Returns the hashes of the questions of this call so far, with their answers."""
+        state = self.reply.state if self.reply else None
+        if self.reply is None or not isinstance(state, dict) or state.get("kind") != _ASKED:
+            return []
+        earlier = cast("list[tuple[str, Json]]", state.get("answers"))
+        newest = str(state.get("question")), self.reply.answer
+        return [*((asked, answer) for asked, answer in earlier), newest]
 
 
 class ToolSource(Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +31,7 @@ def look() -> str:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_sent() -> Iterator[None]:
-    SENT.clear()
-    yield
+def _nothing_sent() -> None:
     SENT.clear()
 
 
@@ -50,10 +47,7 @@ SAY = {"id": "r", "say": "It is {{s}}."}
 
 
 async def test_do_plans_asks_for_approval_runs_and_answers_in_one_call() -> None:
-    made = {
-        "goal": "Write",
-        "steps": [{**mail(), "kind": "tool"}, {"id": "r", "kind": "reply", "say": "It is {{s}}."}],
-    }
+    made = {"goal": "Write", "steps": [{**mail(), "kind": "tool"}, SAY | {"kind": "reply"}]}
     decision = {"decision": "plan", "reason": "", "query": "", "answer": ""}
     model = ScriptedModel(json.dumps(decision), json.dumps(made))
     seen: list[Plan] = []

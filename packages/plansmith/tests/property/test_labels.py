@@ -28,16 +28,16 @@ FIRST = Plan.model_validate({"goal": "g", "steps": [{"id": "found", "tool": "rea
 
 
 class World(TwoTools):
-    """Tools whose every output is marked, and the arguments that writing ones were given."""
+    """Tools whose every output is marked; the arguments of calls that write, by key."""
 
     names = "read", "write"
 
     def __init__(self) -> None:
-        self.written: list[str] = []
+        self.written: dict[str, str] = {}
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         if tool == "write":
-            self.written.append(str(arguments))
+            self.written[call.key] = str(arguments)
         return {"text": MARK, "list": [MARK, MARK]}
 
 
@@ -82,7 +82,7 @@ async def finish(app: Plansmith, plan: Plan, word: str) -> Any:
     async def found(_: str, __: int | None) -> Sequence[EarlierResult]:
         return earlier
 
-    app.runs.intake.find_earlier = found
+    setattr(app.runs.intake.conversations, "results", found)  # noqa: B010
     options = RunOptions(thread="talk", message=2)
     run = (await app.runs.create(NewRun("next", plan, options=options, by="ada"))).run
     assert set(run.earlier) == ({EARLIER} if EARLIER in str(plan.to_json()) else set())
@@ -108,7 +108,7 @@ async def test_no_data_reaches_an_effect_unless_a_person_allows_these_values(
     limits = Limits(first_wait_s=0, data="deny" if mode == "deny" else "ask")
     app = Plansmith(tools=[world], limits=limits, ids=ids())
     run, asked = await finish(app, plan, "refuse")
-    assert not any(MARK in written for written in world.written)
+    assert not any(MARK in written for written in world.written.values())
     if mode == "deny":
         assert asked == 0
     reaches = run.status is not RunStatus.DONE
@@ -117,4 +117,4 @@ async def test_no_data_reaches_an_effect_unless_a_person_allows_these_values(
     run, asked = await finish(app, plan, "allow")
     assert run.status is RunStatus.DONE
     assert (asked > 0) == reaches
-    assert any(MARK in written for written in allowing.written) == reaches
+    assert any(MARK in written for written in allowing.written.values()) == reaches

@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.property.test_running import TwoTools
+from tests.property.test_labels import World
 
 from plansmith import Plan, RunStatus
 from plansmith.app import Plansmith
 from plansmith.errors import Refused
-from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, QuestionAnswered
 from plansmith.plan.graph import upstream
 from plansmith.plan.limits import Limits
-from plansmith.ports import Call
 
 BOT = Actor(kind="program", name="bot")
 WORD = "SAID-BY-A-PROGRAM"
-
-
-class World(TwoTools):
-    """Tools that read and write, and which steps wrote what."""
-
-    names = "read", "write"
-
-    def __init__(self) -> None:
-        self.written: dict[str, str] = {}
-
-    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        if tool == "write":
-            self.written[call.key.split("/")[1]] = str(arguments)
-        return {"list": [1, 2]}
 
 
 @st.composite
@@ -82,8 +65,8 @@ async def test_no_effect_waits_for_a_programs_word(plan: Plan, restarts: bool) -
         if len(answered) == before:
             break
     graph = plan.needs
-    for step, arguments in world.written.items():
-        assert not upstream(graph, [step]) & answered
+    for key, arguments in world.written.items():
+        assert not upstream(graph, [key.split("/")[1]]) & answered
         assert WORD not in arguments
     # What was left open is what something that acts waits for, and nothing else.
     writes = {s.id for s in plan.steps if s.kind == "map" or getattr(s, "tool", "") == "write"}

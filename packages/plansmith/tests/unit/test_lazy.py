@@ -69,10 +69,6 @@ def test_a_wrong_part_of_a_plansmith_is_refused_when_it_is_given_not_when_it_is_
     same = SimpleNamespace(spec=SimpleNamespace(name="ann"))
     with pytest.raises(Misconfigured, match="two agents are called 'ann'"):
         Plansmith(agents=cast("Any", [same, same]))
-    with pytest.raises(TypeError, match="limits must be a Limits"):
-        Plansmith(limits=3)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="no option 'limit'"):
-        Plansmith(limit=3)  # type: ignore[call-arg]
 
 
 async def test_the_folder_of_a_plansmith_is_that_of_its_making(

@@ -155,9 +155,8 @@ def read_foreign(data: bytes, name: str | None) -> Reading:
     It may be JSON or YAML, also inside other text or with errors.
     """
     text = data.decode("utf-8", "replace")
-    reading = read_text(data)
-    value = reading.value
-    if reading.problems or not isinstance(value, (dict, list)):
+    value = read_text(data)
+    if not isinstance(value, (dict, list)):
         try:
             value = read_json(text, fits=plan_fit)
         except UnreadableText as error:

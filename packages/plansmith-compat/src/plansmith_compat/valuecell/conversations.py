@@ -14,7 +14,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
 from plansmith.plan.steps import AskStep
-from plansmith.plan.thread import Reading
+from plansmith.plan.thread import MessageRead
 from plansmith.ports import Message
 from plansmith_compat import turns
 from plansmith_compat.valuecell.dialect import GUIDANCE
@@ -134,7 +134,9 @@ class Conversations:
         thread: Thread = await self.smith.thread(user_input.meta.conversation_id)
         message = user_input.own_words or user_input.query
         if message.strip() and text:
-            await thread.record(message, Reading("request"), by=user_input.meta.user_id, reply=text)
+            await thread.record(
+                message, MessageRead("request"), by=user_input.meta.user_id, reply=text
+            )
 
     async def keep_guidance(self, run: Run, guidance: str) -> None:
         """Keeps what was said to the person instead of running a plan."""

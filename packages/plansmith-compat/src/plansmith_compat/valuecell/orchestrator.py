@@ -15,7 +15,7 @@ from plansmith.plan import events as e
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.planning import Decision
 from plansmith.plan.schedules import Schedule
-from plansmith.plan.thread import Reading
+from plansmith.plan.thread import MessageRead
 from plansmith.ports import ChatModel, ContextBlock
 from plansmith_compat.calling import events_during
 from plansmith_compat.valuecell import conversations, models
@@ -295,7 +295,7 @@ class AgentOrchestrator:
                 user_input = user_input.model_copy(update=known)
         return user_input.model_copy(update={"target_agent_name": "", "triaged": True})
 
-    async def _answer(self, thread: Thread, text: str, reading: Reading, talk: Talk) -> None:
+    async def _answer(self, thread: Thread, text: str, reading: MessageRead, talk: Talk) -> None:
         run = await self._smith.get(reading.run)
         place = place_of(run)
         if place is not None and place.user != talk.user:

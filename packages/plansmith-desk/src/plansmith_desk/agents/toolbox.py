@@ -14,11 +14,10 @@ from typing import Any, Final, cast
 
 from plansmith import errors
 from plansmith.check.schemas import BadSchema, validator
-from plansmith.plan.asking import MOST_QUESTIONS
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, content_hash, json_text, leaves
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Call, Reply, ToolSource
+from plansmith.ports import MOST_QUESTIONS, Call, Reply, ToolSource
 from plansmith.text import clip
 from plansmith_planner.context.fence import fence
 

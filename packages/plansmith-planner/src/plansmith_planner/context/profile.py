@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from plansmith.errors import Misconfigured
 from plansmith.formats.text import read_text
+from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import Profile
 from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith_planner.context.fence import indented
@@ -80,11 +81,11 @@ def _read(path: Path) -> object:
         problem = Sentence("the profile {name} is larger than a megabyte", name=name)
         raise Misconfigured(problem, hint=hint)
     if path.suffix.lower() != ".toml":
-        reading = read_text(data)
-        for found in reading.problems:
+        found = read_text(data)
+        if isinstance(found, Problem):
             problem = Sentence("{text}: {reason}", text=name, reason=found.message)
             raise Misconfigured(problem, hint=found.hint)
-        return reading.value
+        return found
     try:
         return tomllib.loads(data.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

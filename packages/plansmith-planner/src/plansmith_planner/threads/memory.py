@@ -16,7 +16,7 @@ from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, ReplyStep, ToolStep
-from plansmith.plan.thread import RunJoined, ThreadReply, ThreadState
+from plansmith.plan.thread import ReplyGiven, RunJoined, ThreadState
 from plansmith.ports import Message
 from plansmith.runs.journals import Journals
 from plansmith.text import clip, visible
@@ -154,7 +154,7 @@ def answer_text(run: Run) -> str:
     return "\n".join(each.strip() for each in texts if isinstance(each, str))
 
 
-def why(question: str, digests: Sequence[RunDigest]) -> ThreadReply | None:
+def why(question: str, digests: Sequence[RunDigest]) -> ReplyGiven | None:
     """Answers from the newest run that has something to say about it; None if none has.
 
     Where a word came from counts more than that a later plan has it too.
@@ -165,7 +165,7 @@ def why(question: str, digests: Sequence[RunDigest]) -> ThreadReply | None:
             found = [*way(question, words, digest)][:3]
             if found:
                 step = next((each.step for each in found if each.step), "")
-                return ThreadReply(_all(*(each.text for each in found)), digest.run.id, step)
+                return ReplyGiven(_all(*(each.text for each in found)), digest.run.id, step)
     return None
 
 
@@ -173,25 +173,25 @@ def _all(*texts: str) -> str:
     return joined([each for each in texts if each], "thread.both")
 
 
-def _of_run(question: str, words: Sequence[str], digest: RunDigest) -> Iterator[ThreadReply]:
+def _of_run(question: str, words: Sequence[str], digest: RunDigest) -> Iterator[ReplyGiven]:
     """Answers about failures, a step that is named, or a plan as a whole."""
     run, plan = digest.run, digest.run.plan
     if plan is None:
         return
     errors = [
-        ThreadReply(
+        ReplyGiven(
             Sentence("The step {step} failed: {error}", step=name, error=state.error), step=name
         )
         for name, state in run.steps.items()
         if state.status is StepStatus.FAILED
     ]
     if not errors and run.reason and run.status.over:
-        errors = [ThreadReply(run.reason)]
+        errors = [ReplyGiven(run.reason)]
     names = ((step, name) for step in plan.steps for name in (step.id, step.title))
     named = next((step for step, name in names if len(name) > 2 and _has(question, name)), None)
     if errors and asks_about_failure(question):
         # All of them belong together, so that they are one answer.
-        yield ThreadReply(_all(*(each.text for each in errors)), step=errors[0].step)
+        yield ReplyGiven(_all(*(each.text for each in errors)), step=errors[0].step)
     elif named is not None:
         callee, title = _callee(named), named.title or named.id
         about = Sentence("The step {step}: {title}.", step=named.id, title=title)
@@ -200,11 +200,11 @@ def _of_run(question: str, words: Sequence[str], digest: RunDigest) -> Iterator[
         sources = sorted({ref.step for ref in named.refs()})
         uses = Sentence("It uses the results of {steps}.", steps=sources) if sources else ""
         failed = [each.text for each in errors if each.step == named.id]
-        yield ThreadReply(_all(about, _reason(named.why), uses, *failed), step=named.id)
+        yield ReplyGiven(_all(about, _reason(named.why), uses, *failed), step=named.id)
     elif not words:
         steps = [step.title or step.id for step in plan.steps[:12]]
         summary = clip(plan.thought or plan.goal, _LONGEST_TEXT)
-        yield ThreadReply(
+        yield ReplyGiven(
             Sentence("The plan says: “{thought}” Its steps: {steps}.", thought=summary, steps=steps)
         )
 
@@ -215,7 +215,7 @@ def _reason(text: str) -> str:
     )
 
 
-def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[ThreadReply]:
+def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[ReplyGiven]:
     """Yields where each word comes from, a person or a result, in the order in which it came up."""
     run, bodies = digest.run, [event.body for event in digest.events]
     asked = {each.question: each for each in bodies if isinstance(each, e.QuestionAsked)}
@@ -230,7 +230,7 @@ def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[Thread
     for word in words:
         if _has(run.request, word):
             quoted = _snippet(run.request, word)
-            yield ThreadReply(Sentence("Your request says so: “{text}”.", text=quoted))
+            yield ReplyGiven(Sentence("Your request says so: “{text}”.", text=quoted))
         sources = _sources(word, run, steps, texts)
         for body in bodies:
             match body:
@@ -239,10 +239,10 @@ def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[Thread
                     fields = {"answer": _snippet(text, word), "question": question.text}
                     line = Sentence("You answered “{answer}” to the question: {question}", **fields)
                     if _has(text, word):
-                        yield ThreadReply(line, step=question.step or "")
+                        yield ReplyGiven(line, step=question.step or "")
                 case e.ChangesAsked(text=text) if _has(text, word):
                     quoted = _snippet(text, word)
-                    yield ThreadReply(Sentence("You asked for this change: “{text}”.", text=quoted))
+                    yield ReplyGiven(Sentence("You asked for this change: “{text}”.", text=quoted))
                 case e.StepDone(step=name) if name in sources:
                     sources.remove(name)
                     found = Sentence(
@@ -251,7 +251,7 @@ def _origins(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[Thread
                         callee=run.steps[name].callee or _callee(steps[name]) or steps[name].kind,
                         text=_snippet(texts[name], word),
                     )
-                    yield ThreadReply(_all(found, _reason(steps[name].why)), step=name)
+                    yield ReplyGiven(_all(found, _reason(steps[name].why)), step=name)
                 case _:
                     continue
 
@@ -283,14 +283,14 @@ def _sources(
     return found
 
 
-def _of_plan(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[ThreadReply]:
+def _of_plan(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[ReplyGiven]:
     """Yields where a plan itself has a word that nobody said and nothing returned."""
     plan = digest.run.plan
     for word in words:
         if plan is None:
             return
         if _has(plan.thought, word):
-            yield ThreadReply(_reason(plan.thought))
+            yield ReplyGiven(_reason(plan.thought))
         for step in plan.steps:
             fields = {key: value for key, value in step.to_json().items() if key != "id"}
             if _has(value_text(fields), word):
@@ -299,7 +299,7 @@ def _of_plan(_: str, words: Sequence[str], digest: RunDigest) -> Iterator[Thread
                 )
                 place = {"step": step.id, "text": _snippet(phrase, word)}
                 found = Sentence("The plan itself has it, in the step {step}: “{text}”.", **place)
-                yield ThreadReply(_all(found, _reason(step.why)), step=step.id)
+                yield ReplyGiven(_all(found, _reason(step.why)), step=step.id)
                 break
 
 

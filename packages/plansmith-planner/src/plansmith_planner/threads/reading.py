@@ -28,7 +28,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, QuestionAsked
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.plan.thread import Reading, ThreadState
+from plansmith.plan.thread import MessageRead, ThreadState
 from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
 from plansmith.runs.service import RunService
 from plansmith.text import clip, visible
@@ -141,7 +141,7 @@ def open_question(journal: Journal, question: str) -> str:
     return ""
 
 
-def read_by_rules(text: str, now: Situation) -> Reading | None:
+def read_by_rules(text: str, now: Situation) -> MessageRead | None:
     """Returns what a message is beyond doubt; None if that is a matter of judgement."""
     fits = [(each, free_answer(text, each, words=False)) for each in now.questions]
     exact = [(each, found) for each, found in fits if found]
@@ -150,30 +150,30 @@ def read_by_rules(text: str, now: Situation) -> Reading | None:
         if len(exact) == 1 and now.waits_once:
             return exact[0][1]
         if now.review is not None:
-            return Reading("review", run=now.review.id)
+            return MessageRead("review", run=now.review.id)
         if now.decisions or exact:
             first = [*now.decisions, *now.questions][0]
-            return Reading("review", first.run.id, first.name)
-        return None if now.questions else Reading("request")
+            return MessageRead("review", first.run.id, first.name)
+        return None if now.questions else MessageRead("request")
     decided = [each for each in now.decisions if _option(each.question, text) is not None]
     acts = next((each for each, _ in exact if each.guards), None)
     if acts is not None and len(exact) + len(decided) > 1:
         return _needs_own_answer(acts)  # it fits several questions
     if exact or decided:
-        return exact[0][1] if exact else Reading("review", decided[0].run.id, decided[0].name)
+        return exact[0][1] if exact else MessageRead("review", decided[0].run.id, decided[0].name)
     waits = now.questions or now.planned is not None or (now.runs and m.is_why(text))
-    return None if waits else Reading("request")
+    return None if waits else MessageRead("request")
 
 
-def _needs_own_answer(waiting: Waiting) -> Reading:
+def _needs_own_answer(waiting: Waiting) -> MessageRead:
     reason = Sentence("something is changed after this question, so it takes the answer itself")
-    return Reading("review", waiting.run.id, waiting.name, reason=reason)
+    return MessageRead("review", waiting.run.id, waiting.name, reason=reason)
 
 
-def guess(text: str, now: Situation) -> tuple[Reading, bool]:
+def guess(text: str, now: Situation) -> tuple[MessageRead, bool]:
     """Decides by the form of a message; true with it if no model needs to look at it."""
     if now.runs and m.is_why(text):
-        return Reading("why", run=now.runs[0].id), True
+        return MessageRead("why", run=now.runs[0].id), True
     short = len(text) <= 200 and not m.asks(text)
     open_ = [each for each in now.questions if not each.question.options]
     forms = [(each, each.question.answer_schema) for each in open_]
@@ -183,16 +183,20 @@ def guess(text: str, now: Situation) -> tuple[Reading, bool]:
         if free.guards and not (now.waits_once and _allows(free, text)):
             return _needs_own_answer(free), not now.waits_once
         reason = Sentence("a short reply to the question")
-        return found._replace(reason=reason), len(now.questions) == 1
+        return found.replace(reason=reason), len(now.questions) == 1
     if now.review is not None and free is None and short and m.asks_for_change(text):
-        reading = Reading("change", run=now.review.id, reason=Sentence("it asks for another plan"))
+        reading = MessageRead(
+            "change", run=now.review.id, reason=Sentence("it asks for another plan")
+        )
         return reading, not m.orders(text)
     if not now.questions and now.planned is None:
-        return Reading("request"), True
-    return Reading("request", reason=Sentence("it does not read like an answer or a change")), False
+        return MessageRead("request"), True
+    return MessageRead(
+        "request", reason=Sentence("it does not read like an answer or a change")
+    ), False
 
 
-def in_turn(text: str, now: Situation) -> Reading:
+def in_turn(text: str, now: Situation) -> MessageRead:
     """Reads a message as the answer to what the newest run that asks something asked first.
 
     The words of a decision do not answer another question, and no message decides.
@@ -202,21 +206,21 @@ def in_turn(text: str, now: Situation) -> Reading:
     asked = [each for each in now.questions if each.run.id == newest]
     held = [each for each in now.decisions if each.run.id == newest]
     if held and (not asked or any(_option(each.question, text) is not None for each in held)):
-        return Reading("review", newest, held[-1].name)
+        return MessageRead("review", newest, held[-1].name)
     if not asked:
-        return Reading("request")
+        return MessageRead("request")
     if asked[-1].guards and not (now.waits_once and _allows(asked[-1], text)):
         return _needs_own_answer(asked[-1])
-    return free_answer(text, asked[-1]) or Reading("answer", newest, asked[-1].name, text)
+    return free_answer(text, asked[-1]) or MessageRead("answer", newest, asked[-1].name, text)
 
 
-def free_answer(text: str, waiting: Waiting, *, words: bool = True) -> Reading | None:
+def free_answer(text: str, waiting: Waiting, *, words: bool = True) -> MessageRead | None:
     """Returns a message as the answer to a question; None if it must be typed.
 
     Without `words` it is an option or a value of the question's type, and no free words.
     """
     value = _value(waiting.question, text, words=words)
-    return None if value is None else Reading("answer", waiting.run.id, waiting.name, value)
+    return None if value is None else MessageRead("answer", waiting.run.id, waiting.name, value)
 
 
 def _allows(waiting: Waiting, text: str) -> bool:
@@ -272,7 +276,7 @@ async def judge(
     clock: Clock,
     locale: str,
     prompts: Path | None = None,
-) -> tuple[Reading | None, Usage]:
+) -> tuple[MessageRead | None, Usage]:
     """Asks a model what a message is for; None if it takes too long or says nothing usable.
 
     The value of an answer is always the person's own words or a listed option.
@@ -307,7 +311,7 @@ def _waiting(now: Situation) -> str:
     return "\n".join(json.dumps(each, ensure_ascii=False) for each in lines)
 
 
-def _judged(text: str, value: dict[str, Json], now: Situation) -> Reading | None:
+def _judged(text: str, value: dict[str, Json], now: Situation) -> MessageRead | None:
     match value.get("kind"):
         case "answer":
             named = [each for each in now.questions if each.name == value.get("question")]
@@ -321,19 +325,19 @@ def _judged(text: str, value: dict[str, Json], now: Situation) -> Reading | None
             if known[0].guards or found is None:
                 found = _needs_own_answer(known[0])
         case "change" if now.planned is not None and not is_yes(text):
-            found = Reading("change", run=now.planned.id)
+            found = MessageRead("change", run=now.planned.id)
         case "why" if now.runs:
-            found = Reading("why", run=now.runs[0].id)
+            found = MessageRead("why", run=now.runs[0].id)
         case "request" | "change" | "why":
-            found = Reading("request")
+            found = MessageRead("request")
         case _:
             return None
     reason = value.get("reason")
     model_reason = clip(visible(reason), 300) if isinstance(reason, str) else ""
-    return found._replace(judge="model", reason=model_reason)
+    return found.replace(judge="model", reason=model_reason)
 
 
-def not_by_message(reading: Reading, now: Situation) -> Sentence:
+def not_by_message(reading: MessageRead, now: Situation) -> Sentence:
     """Says how to decide what no message decides."""
     if not reading.question:
         return Sentence(

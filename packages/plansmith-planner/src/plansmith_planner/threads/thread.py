@@ -222,7 +222,7 @@ class Thread:
         finished = [await self.plan_left(each) for each in earlier]
         return (await self.plan(turn))._replace(earlier=tuple(finished))
 
-    async def in_turn(self, text: str, *, by: e.Who = "") -> t.Reading:
+    async def in_turn(self, text: str, *, by: e.Who = "") -> t.MessageRead:
         """Reads the next message where it answers whatever was asked last, if anything was."""
         await self.refresh()
         return r.in_turn(text, await r.situation_of(self.state, self._runs, by=e.actor(by)))
@@ -230,7 +230,7 @@ class Thread:
     async def record(
         self,
         text: str,
-        reading: t.Reading,
+        reading: t.MessageRead,
         *,
         by: e.Who = "",
         reply: str = "",
@@ -245,7 +245,7 @@ class Thread:
         """
         body = _message_added(text, options, origin=origin)
         if reading.kind == "request" and not (reading.run or reply):
-            reading = reading._replace(run=self._runs.journals.new_id())
+            reading = reading.replace(run=self._runs.journals.new_id())
         async with self._threads.lock(self.id):
             if reading.kind == "answer":
                 run, name = reading.run, reading.question
@@ -256,8 +256,8 @@ class Thread:
                 body = body.replace(asked=(key,))
 
             def more(number: int) -> list[t.AnyThreadBody]:
-                read = t.MessageRead(message=number, **reading._asdict())
-                return [read, t.ReplyGiven(message=number, text=reply)] if reply else [read]
+                read = reading.replace(message=number)
+                return [read, t.ReplyGiven(reply, message=number)] if reply else [read]
 
             added = await self._threads.add_message(self.state, body, e.actor(by), more)
             self.state, number = added
@@ -363,7 +363,7 @@ class Thread:
             left[each.number] = each
         return [left[number] for number in sorted(left)]
 
-    async def _is_lost(self, message: t.ThreadMessage, reading: t.Reading) -> bool:
+    async def _is_lost(self, message: t.ThreadMessage, reading: t.MessageRead) -> bool:
         """Tells whether nothing was done about a message that was read."""
         if not reading.run or message.reply is not None or reading.kind not in _PLANS:
             return False
@@ -378,25 +378,26 @@ class Thread:
             return r.open_question(journal, reading.question) in message.asked
         return not journal.run.status.over and _change_asked(message, events) is None
 
-    async def _read(self, message: t.ThreadMessage) -> t.Reading:
+    async def _read(self, message: t.ThreadMessage) -> t.MessageRead:
         """Decides what a message is for, and stores that before anything is done."""
         now = await self._situation(message)
         while (reading := self._message(message.number).reading) is None:
             found, usage = await self._judged(message, now)
             run = found.run or (self._runs.journals.new_id() if found.kind == "request" else "")
-            read = found._replace(run=run)._asdict()
-            body = t.MessageRead(message=message.number, **read, **spending(usage))
+            body = found.replace(run=run, message=message.number, **spending(usage))
             after = await self._threads.store.append(self.state, body)
             self.state = after or await self._threads.present(self.state)
         return reading
 
-    async def _judged(self, message: t.ThreadMessage, now: r.Situation) -> tuple[t.Reading, Usage]:
+    async def _judged(
+        self, message: t.ThreadMessage, now: r.Situation
+    ) -> tuple[t.MessageRead, Usage]:
         certain = r.read_by_rules(message.text, now)
         if certain is not None:
             return certain, Usage()
         guessed, sure = r.guess(message.text, now)
         if guessed.kind == "why" and await self._why(message, now) is None:
-            return t.Reading("request"), Usage()
+            return t.MessageRead("request"), Usage()
         planner = None if sure else self._threads.planner
         model = planner.judging_model if planner else None
         if planner is None or model is None:
@@ -416,10 +417,10 @@ class Thread:
         now = await r.situation_of(self.state.before(message.number), self._runs, by=message.by)
         return now.seen_with(message.asked)
 
-    async def _why(self, message: t.ThreadMessage, now: r.Situation) -> t.ThreadReply | None:
+    async def _why(self, message: t.ThreadMessage, now: r.Situation) -> t.ReplyGiven | None:
         return why(message.text, await self._threads.memory.digests([run.id for run in now.runs]))
 
-    async def _act(self, message: t.ThreadMessage, reading: t.Reading) -> Turn:
+    async def _act(self, message: t.ThreadMessage, reading: t.MessageRead) -> Turn:
         """Does what a message was read as; what is done already is not done again.
 
         What is refused, such as an answer that is none of the options, is said in its reply, too.
@@ -451,17 +452,16 @@ class Thread:
             raise
         return self._turn(message.number, run)
 
-    async def _reply(self, message: t.ThreadMessage, reading: t.Reading) -> str:
+    async def _reply(self, message: t.ThreadMessage, reading: t.MessageRead) -> str:
         """Answers why something is so, or that a message approves nothing; returns the run."""
         if message.reply is None:
             now = await self._situation(message)
             if reading.kind == "review":
-                found = t.ThreadReply(r.not_by_message(reading, now), reading.run)
+                found = t.ReplyGiven(r.not_by_message(reading, now), reading.run)
             else:
-                none = t.ThreadReply(Sentence("Nothing in the journal tells why."))
+                none = t.ReplyGiven(Sentence("Nothing in the journal tells why."))
                 found = await self._why(message, now) or none
-            about = found.run or reading.run
-            body = t.ReplyGiven(message=message.number, text=found.text, run=about, step=found.step)
+            body = found.replace(run=found.run or reading.run, message=message.number)
             self.state = await self._threads.store.add(self.id, body)
         reply = self._message(message.number).reply
         return reply.run if reply is not None else reading.run
@@ -512,7 +512,9 @@ def _change_asked(message: t.ThreadMessage, events: Sequence[e.Event]) -> e.Even
     return None
 
 
-async def _undo(message: t.ThreadMessage, reading: t.Reading, runs: RunService, by: e.Actor) -> Run:
+async def _undo(
+    message: t.ThreadMessage, reading: t.MessageRead, runs: RunService, by: e.Actor
+) -> Run:
     """Undoes the effect of a message on its run; returns the run that goes on in its place.
 
     A request is cancelled. A change goes back to the plan before, if no other plan came after it.
@@ -539,7 +541,7 @@ async def _undo(message: t.ThreadMessage, reading: t.Reading, runs: RunService, 
     return await runs.stopping.cancel(run.id, by=by, reason=_TAKEN_BACK)
 
 
-async def _ask_again(reading: t.Reading, runs: RunService, by: e.Actor) -> Run:
+async def _ask_again(reading: t.MessageRead, runs: RunService, by: e.Actor) -> Run:
     journal = await runs.journals.own(reading.run)
     run, bodies = journal.run, [event.body for event in journal.events]
     asked = [each for each in bodies if isinstance(each, e.QuestionAsked)]

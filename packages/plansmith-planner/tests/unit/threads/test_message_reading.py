@@ -13,7 +13,7 @@ from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import MAX_OPTIONS
-from plansmith.plan.thread import Reading
+from plansmith.plan.thread import MessageRead
 from plansmith_planner.language.messages import is_rejection, is_why
 from plansmith_planner.language.yes_or_no import goes_on, is_yes
 from plansmith_planner.threads.reading import Situation, Waiting, guess, read_by_rules
@@ -33,7 +33,7 @@ def situation(*questions: Waiting, runs: tuple[Run, ...] = (DONE,)) -> Situation
     return Situation([each.run for each in questions] + [*runs], questions)
 
 
-def certain(text: str, now: Situation) -> Reading:
+def certain(text: str, now: Situation) -> MessageRead:
     found = read_by_rules(text, now)
     assert found is not None
     return found

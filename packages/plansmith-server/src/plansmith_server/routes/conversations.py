@@ -230,7 +230,7 @@ async def _message(state: ServerState, each: ThreadMessage) -> v.JsonObject:
         value=reading.value if reading else None,
         judge=reading.judge if reading else None,
         reason=reading.reason if reading else "",
-        reply=each.reply and each.reply._asdict(),
+        reply=each.reply and {name: getattr(each.reply, name) for name in ("text", "run", "step")},
     )
 
 

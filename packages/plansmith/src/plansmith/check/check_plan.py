@@ -9,11 +9,11 @@ from plansmith.check.arguments import Placeholders, argument_problems, schema_pr
 from plansmith.check.constraints import Constraint, constraint_problems
 from plansmith.check.flow import Flow, rule_problems
 from plansmith.check.names import Catalogue, KnownTool, Names
-from plansmith.errors import JournalDamaged, Misconfigured
+from plansmith.errors import Misconfigured
 from plansmith.plan import refs
 from plansmith.plan.capability import AgentSpec, Tools
-from plansmith.plan.data import Json, Path
-from plansmith.plan.earlier import NOTHING_EARLIER, Earlier, UsableResults, uses_of
+from plansmith.plan.data import Path
+from plansmith.plan.earlier import NO_RESULTS, UsableResults
 from plansmith.plan.graph import cycle_problems
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
@@ -42,7 +42,7 @@ def check_plan(
     parameters: Collection[str] | None = None,
     max_steps: int | None = None,
     constraints: Iterable[Constraint] | None = None,
-    earlier: Earlier = NOTHING_EARLIER,
+    earlier: UsableResults = NO_RESULTS,
 ) -> list[Problem]:
     """Returns all problems of a plan, errors as well as warnings and notes.
 
@@ -66,18 +66,6 @@ def check_plan(
     if constraints:
         problems += constraint_problems(plan, catalogue, constraints, agents or (), templates or ())
     return problems + cycle_problems(plan.needs)
-
-
-async def used_results(plan: Plan, usable: UsableResults) -> Earlier:
-    """Returns the results that a plan may use, with the values of those that it uses."""
-    values: dict[str, Json] = {}
-    for ref in uses_of(plan):
-        if known := usable.results.get(ref):
-            try:
-                values[ref] = await usable.load(known.hash)
-            except JournalDamaged:
-                continue  # the check says that it is gone
-    return Earlier(usable.results, values)
 
 
 def _check_ids(plan: Plan, max_steps: int | None) -> Iterator[Problem]:
@@ -130,7 +118,7 @@ def _check_schedule(plan: Plan) -> Iterator[Problem]:
 
 
 def _check_references(
-    step: AnyStep, flow: Flow, parameters: Collection[str], earlier: Earlier
+    step: AnyStep, flow: Flow, parameters: Collection[str], earlier: UsableResults
 ) -> Iterator[Problem]:
     steps = flow.plan.by_id
     for found in step.references:
@@ -156,7 +144,7 @@ def _check_references(
             yield problem("PS302", message, hint=near, step=step.id, path=("after", position))
 
 
-def _unusable(step: str, ref: str, where: Path, earlier: Earlier) -> Problem:
+def _unusable(step: str, ref: str, where: Path, earlier: UsableResults) -> Problem:
     """Returns that a result of an earlier run is not this plan's to use, or is gone."""
     run, name = refs.earlier_parts(ref)
     code = "ps.earlier_gone" if ref in earlier.results else "ps.earlier_unusable"

@@ -173,11 +173,6 @@ def id_losses(steps: Sequence[AnyStep], *, title: str) -> Iterator[Problem]:
         yield left_behind(message, path=("id",))
 
 
-def refers_to(step: StepFields, ids: Collection[str]) -> bool:
-    """Whether a step uses the output of one of these steps."""
-    return any(ref.step in ids for ref in step.refs())
-
-
 def closed(
     properties: Mapping[str, Json], required: Sequence[str] | None = None
 ) -> dict[str, Json]:

@@ -83,8 +83,8 @@ def try_read_plan(source: object) -> Plan | list[Problem]:
     if isinstance(source, Plan):
         return source
     if isinstance(source, (str, bytes)):
-        reading = read_text(source)
-        return reading.problems or read(reading.value)
+        value = read_text(source)
+        return [value] if isinstance(value, Problem) else read(value)
     return read(source)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final, NamedTuple, cast
+from collections.abc import Iterable
+from typing import Any, Final, Never, cast
 
 import yaml
 
@@ -23,13 +24,6 @@ _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+
 _NO_NUMBER: Final = re.compile(r"[-+]?\.(?:inf|nan)", re.IGNORECASE)
 
 
-class Reading(NamedTuple):
-    """A value read from a text; it is valid only if there are no problems."""
-
-    value: Json
-    problems: list[Problem]
-
-
 class _Refused(Exception):
     """Raised for a text that cannot be read."""
 
@@ -38,16 +32,16 @@ class _Refused(Exception):
         self.found = problem(code, message, hint=hint, path=path)
 
 
-def read_text(text: str | bytes) -> Reading:
+def read_text(text: str | bytes) -> Json | Problem:
     """Reads a text: as JSON if it begins with a bracket, else as YAML."""
     try:
         decoded = _decode(text)
         is_json = decoded.lstrip()[:1] in ("{", "[")
-        return _read_json(decoded) if is_json else Reading(_read_yaml(decoded), [])
+        return _read_json(decoded) if is_json else _read_yaml(decoded)
     except _Refused as refused:
-        return Reading(None, [refused.found])
+        return refused.found
     except yaml.YAMLError as error:
-        return Reading(None, [_yaml_syntax(error)])
+        return _yaml_syntax(error)
 
 
 def _decode(text: str | bytes) -> str:
@@ -65,23 +59,9 @@ def _decode(text: str | bytes) -> str:
     return decoded.removeprefix("\ufeff")
 
 
-def _read_json(text: str) -> Reading:
-    problems: list[Problem] = []
-
-    def pairs(items: list[tuple[str, Json]]) -> dict[str, Json]:
-        table = dict(items)
-        if len(table) < len(items):
-            keys = [key for key, _ in items]
-            twice = next(key for index, key in enumerate(keys) if key in keys[:index])
-            problems.append(_duplicate(twice).found)
-        return table
-
-    def constant(word: str) -> Json:
-        problems.append(_bad_number(word).found)
-        return None
-
+def _read_json(text: str) -> Json:
     try:
-        value = json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_number)
     except json.JSONDecodeError as error:
         message = Sentence(
             "not valid JSON: {reason} at line {line}, column {column}",
@@ -93,18 +73,23 @@ def _read_json(text: str) -> Reading:
     except RecursionError:
         raise _too_deep() from None
     except ValueError:
-        raise _bad_number(Sentence("a number of thousands of digits")) from None
-    return Reading(cast("Json", value), problems)
+        _refuse_number(Sentence("a number of thousands of digits"))
+    return cast("Json", value)
 
 
-def _duplicate(key: str) -> _Refused:
-    message = Sentence("the key '{key}' appears twice in one object", key=key)
-    return _Refused("PS010", message, Sentence("keep one of the two"), (key,))
+def _object(items: Iterable[tuple[str, Json]]) -> dict[str, Json]:
+    table: dict[str, Json] = {}
+    for key, value in items:
+        if key in table:
+            message = Sentence("the key '{key}' appears twice in one object", key=key)
+            raise _Refused("PS010", message, Sentence("keep one of the two"), (key,))
+        table[key] = value
+    return table
 
 
-def _bad_number(word: str) -> _Refused:
+def _refuse_number(word: str) -> Never:
     message = Sentence("{number} is not a JSON number", number=word)
-    return _Refused("PS009", message, Sentence("use a finite number or null"))
+    raise _Refused("PS009", message, Sentence("use a finite number or null")) from None
 
 
 def _too_deep() -> _Refused:
@@ -157,18 +142,14 @@ def _check_plain(event: Any) -> None:
 
 
 def _table(items: list[Json], end: Any) -> dict[str, Json]:
-    table: dict[str, Json] = {}
-    for key, value in zip(items[::2], items[1::2], strict=True):
+    for key in items[::2]:
         if not isinstance(key, str):
             line = end.start_mark.line + 1
             message = Sentence(
                 "a key before line {line} is not text: {key}", line=line, key=repr(key)
             )
             raise _Refused("PS005", message, Sentence("put the key in quotes"))
-        if key in table:
-            raise _duplicate(key)
-        table[key] = value
-    return table
+    return _object(zip(cast("list[str]", items[::2]), items[1::2], strict=True))
 
 
 def _scalar(event: Any) -> Json:
@@ -178,13 +159,13 @@ def _scalar(event: Any) -> Json:
     if text.lower() in _WORDS and text in (text.lower(), text.upper(), text.title()):
         return _WORDS[text.lower()]
     if _NO_NUMBER.fullmatch(text):
-        raise _bad_number(text)
+        _refuse_number(text)
     if not _NUMBER.fullmatch(text):
         return text
     try:
         return int(text) if text.lstrip("-").isdigit() else float(text)
     except ValueError:
-        raise _bad_number(Sentence("a number of thousands of digits")) from None
+        _refuse_number(Sentence("a number of thousands of digits"))
 
 
 def _yaml_syntax(error: yaml.YAMLError) -> Problem:

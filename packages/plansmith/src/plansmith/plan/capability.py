@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Flag, Number, Record
+from plansmith.plan.limits import why_invalid
 from plansmith.plan.sentence import Sentence
 
 
@@ -149,9 +150,5 @@ def tool_spec(entry: Mapping[str, object]) -> ToolSpec:
     try:
         return ToolSpec.model_validate(known)
     except ValidationError as error:
-        first = error.errors()[0]
-        about = {"name": entry.get("name", "?"), "field": ".".join(map(str, first["loc"]))}
-        why = Sentence(
-            "the tool '{name}' is not usable: {field}: {error}", error=first["msg"], **about
-        )
-        raise Misconfigured(why) from None
+        about = {"name": entry.get("name", "?"), "error": why_invalid(error)}
+        raise Misconfigured(Sentence("the tool '{name}' is not usable: {error}", **about)) from None

@@ -87,7 +87,8 @@ class Record(BaseModel):
         """Returns a copy with some fields changed, not validated."""
         given = {name: _frozen(each) for name, each in (update or {}).items()}
         copied = super().model_copy(update=given, deep=deep)
-        copied.forget()
+        for name in vars(copied).keys() - type(self).model_fields.keys():
+            del vars(copied)[name]
         return copied
 
     # Whether nothing in a record of this class can change, so that its text is written once.
@@ -114,10 +115,6 @@ class Record(BaseModel):
         if dict in kinds or list in kinds:
             return False
         return kinds <= _FIXED or all(each.is_frozen for each in values if isinstance(each, Record))
-
-    def forget(self) -> None:
-        for name in vars(self).keys() - type(self).model_fields.keys():
-            del vars(self)[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
         kind = type(self).__name__

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from plansmith.errors import JournalDamaged
 from plansmith.plan.data import Json, Path, kind_of_value
 from plansmith.plan.diff import point_elsewhere
 from plansmith.plan.plan import Plan
@@ -91,23 +93,6 @@ def _shown(text: str, most: int) -> str:
     return clip(visible(" ".join(text.split())), most)
 
 
-class Earlier(NamedTuple):
-    """The results that a plan may use, by reference, and the values of those that it uses.
-
-    A result that may be used and has no value here is gone from the store, or was altered.
-    """
-
-    results: Mapping[str, EarlierResult]
-    values: Mapping[str, Json]
-
-    def listed(self) -> list[str]:
-        newest = [*self.results.values()][-8:]
-        return [f"{each.name} ({each.ref})" if each.name else each.ref for each in newest]
-
-
-NOTHING_EARLIER: Final = Earlier({}, {})
-
-
 def uses_of(plan: Plan) -> list[str]:
     """Returns the results of earlier runs that the steps of a plan refer to, each once."""
     refs = (found.ref for step in plan.steps for found in step.references)
@@ -132,12 +117,34 @@ def pinned_results(
     return found
 
 
+async def _no_value(digest: str) -> Json:
+    raise JournalDamaged(digest)
+
+
 @dataclass(frozen=True, slots=True)
 class UsableResults:
-    """The results that the plans of one request may use; `load` reads a value by its hash."""
+    """The results that the plans of one request may use; `load` reads a value by its hash.
 
-    load: Callable[[str], Awaitable[Json]]
+    `values` are those of the results that one plan uses. A result that may be used and has no value
+    here is gone from the store, or was altered.
+    """
+
+    load: Callable[[str], Awaitable[Json]] = _no_value
     results: Mapping[str, EarlierResult] = field(default_factory=dict[str, EarlierResult])
+    values: Mapping[str, Json] = field(default_factory=dict[str, Json])
+
+    async def read_for(self, plan: Plan) -> UsableResults:
+        """Returns the results with the values of those that a plan uses."""
+        values: dict[str, Json] = {}
+        for ref in uses_of(plan):
+            if known := self.results.get(ref):
+                with suppress(JournalDamaged):  # the check says that it is gone
+                    values[ref] = await self.load(known.hash)
+        return replace(self, values=values)
+
+    def listed(self) -> list[str]:
+        newest = [*self.results.values()][-8:]
+        return [f"{each.name} ({each.ref})" if each.name else each.ref for each in newest]
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -166,3 +173,6 @@ class UsableResults:
                     request = _shown(result.request, 80) or result.run
                     text = Sentence(USE, step=result.step, request=request)
                     yield problem(FROM_EARLIER, text, hint=hint, step=step.id, path=where)
+
+
+NO_RESULTS: Final = UsableResults()

@@ -140,9 +140,7 @@ def read_field(kind: type[Any], value: object) -> object:
 
 
 def check_field(kind: type[Any], value: object) -> object:
-    """Checks a sentence; a record was validated when it was made, and need not be made again."""
-    if kind is ShownField:
-        return sentence.check_sentence(value)
+    """Reads a field; but a record was validated when it was made, and is not made again."""
     return _empty(kind) if issubclass(kind, Record) else read_field(kind, value)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -115,25 +114,6 @@ Tell = Callable[[str], None]
 
 def ignore_progress(_: str) -> None:
     """Ignores messages about what happens."""
-
-
-class Listeners:
-    """Tells what happens to whoever listens now: the first listener, or one that took over."""
-
-    def __init__(self, first: Tell) -> None:
-        self._listeners = [first]
-
-    def __call__(self, text: str) -> None:
-        self._listeners[-1](text)
-
-    @contextmanager
-    def instead(self, listener: Tell) -> Generator[None]:
-        """Has another listener hear what happens, inside the block."""
-        self._listeners.append(listener)
-        try:
-            yield
-        finally:
-            self._listeners.remove(listener)
 
 
 # Receives each step of a plan as soon as it is written.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -186,37 +186,25 @@ def _read(value: object, handler: ValidatorFunctionWrapHandler) -> str:
     return read_sentence(cast("object", value)) if isinstance(value, dict) else str(handler(value))
 
 
-def read_sentence(value: object, make: Callable[..., str] = Sentence) -> str:
+def read_sentence(value: object) -> str:
     """Reads a stored sentence, or text that was stored as it is."""
     if isinstance(value, (str, dict)):
-        return cast("str", _read_field(value, make))
+        return cast("str", _read_field(value))
     raise ValueError(_NO_TEXT)
 
 
-def check_sentence(value: object) -> str:
-    """Reads as `read_sentence` does, with the same errors, but makes no text: it returns codes."""
-    return read_sentence(value, _code_alone)
-
-
-def _code_alone(code: str, /, **_: Any) -> str:
-    return code
-
-
-def _read_field(value: Any, make: Callable[..., str], depth: int = 0) -> Any:
+def _read_field(value: Any, depth: int = 0) -> Any:
     if depth > _DEEPEST:
         raise ValueError("sentences are too deep in one another")
     match value:
         case [*items]:
-            return [_read_field(each, make, depth + 1) for each in items]
+            return [_read_field(each, depth + 1) for each in items]
         case {"text": str(key), "fields": fields, **rest} if not rest and isinstance(fields, dict):
             given = cast("dict[str, Any]", fields)
-            read = {
-                name: each if type(each) is str else _read_field(each, make, depth + 1)
-                for name, each in given.items()
-            }
-            return make(key, **read)
+            read = {name: _read_field(each, depth + 1) for name, each in given.items()}
+            return Sentence(key, **read)
         case {"text": str(key), **rest} if not rest:
-            return make(key)
+            return Sentence(key)
         case str() | int() | float() | None:
             return value
         case _:

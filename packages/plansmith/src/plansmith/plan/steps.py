@@ -9,7 +9,6 @@ from typing import Annotated, Any, ClassVar, Final, Literal, cast, get_args
 from pydantic import (
     Discriminator,
     Field,
-    SerializerFunctionWrapHandler,
     Tag,
     model_serializer,
     model_validator,
@@ -107,10 +106,9 @@ class StepFields(Record):
     # The fields that may hold references to values the step works with.
     ref_fields: ClassVar[tuple[str, ...]] = ()
 
-    def ref_values(self) -> list[Place]:
-        return [((name,), getattr(self, name)) for name in self.ref_fields]
-
-    def rule_values(self) -> Iterator[Place]:
+    def templates(self) -> Iterator[Place]:
+        """Yields what may hold references, with its place: what the step works with, its rules."""
+        yield from (((name,), getattr(self, name)) for name in self.ref_fields)
         if self.when is not None:
             yield ("when",), self.when
         if self.repeat is not None:
@@ -128,8 +126,7 @@ class StepFields(Record):
     @cached_property
     def references(self) -> tuple[Found, ...]:
         """Every reference of the step, and every failed attempt at one."""
-        places = (*self.ref_values(), *self.rule_values())
-        return tuple(found for path, value in places for found in find(value, path))
+        return tuple(found for path, value in self.templates() for found in find(value, path))
 
     @cached_property
     def needed(self) -> frozenset[str]:
@@ -168,20 +165,18 @@ class StepFields(Record):
         own = (found for found in self.references if RULES.isdisjoint(found.where[:2]))
         return (found.ref for found in own if found.ref is not None)
 
+    @model_serializer
     def stored(self) -> dict[str, Any]:
-        """Returns what `to_json` returns, in one call, sharing the values: do not change them."""
+        """Returns the step as JSON without default values, sharing the values: do not change them.
+
+        Its kind is always written, although it is the default: it cannot be read without it.
+        """
         own = self.__dict__
         value = {"id": self.id, "kind": own["kind"]}
         for name, default in _defaults(type(self)):
             if own[name] != default:
                 value[name] = _plain(own[name])
         return value
-
-    # Always written, although it is the default value: a step cannot be read without it.
-    @model_serializer(mode="wrap")
-    def _with_kind(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        self.forget()  # pydantic warns of what is kept beside the fields
-        return {"id": self.id, "kind": kind_of(self), **dump(self)}
 
 
 def _plain(value: Any) -> Any:
@@ -199,9 +194,7 @@ def _defaults(kind: type[StepFields]) -> list[tuple[str, Any]]:
 
 def has_rules(step: StepFields) -> bool:
     """Tells whether a step has any rule, without looking at the inner step of a map."""
-    if step.on_error != "fail" or step.when is not None or step.otherwise is not None:
-        return True
-    return step.repeat is not None or step.retry is not None or step.undo_with is not None
+    return any(getattr(step, name) not in (None, "fail") for name in RULES)
 
 
 class ToolStep(StepFields):
@@ -329,6 +322,7 @@ class MapStep(StepFields):
     each: InnerStep
     width: Whole = Field(default=4, ge=1, le=256)
     most: Whole | None = Field(default=None, ge=1)
+    ref_fields = ("over",)
 
     @model_validator(mode="before")
     @classmethod
@@ -343,14 +337,9 @@ class MapStep(StepFields):
         inner = cast("dict[str, object]", each)
         return fields | {"each": {"id": f"{str(fields.get('id'))[:59]}_each"} | inner}
 
-    def ref_values(self) -> list[Place]:
-        inner = [(("each", *path), value) for path, value in self.each.ref_values()]
-        return [(("over",), self.over), *inner]
-
-    def rule_values(self) -> Iterator[Place]:
-        yield from super().rule_values()
-        for path, value in self.each.rule_values():
-            yield ("each", *path), value
+    def templates(self) -> Iterator[Place]:
+        yield from super().templates()
+        yield from ((("each", *path), value) for path, value in self.each.templates())
 
     def is_own(self, found: Found) -> bool:
         ref, where = found.ref, found.where

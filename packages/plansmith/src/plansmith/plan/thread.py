@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from plansmith.errors import JournalDamaged
-from plansmith.plan.data import Json
 from plansmith.plan.event_body import (
     Count,
     EventBody,
@@ -56,31 +55,31 @@ class MessageAdded(EventBody, frozen=True, kw_only=True):
     origin: Origin = OWN_REQUEST
 
 
-class MessageRead(EventBody, frozen=True, kw_only=True):
+class MessageRead(EventBody, frozen=True):
     """What a message was taken for, who judged that and why; stored before anything is done.
 
     A `request` makes the run `run`; an `answer` is the `value` for a `question` of it; a `change`
-    asks for another plan of it; `why` asks about it.
+    asks for another plan of it; `why` asks about it. Only what is stored has the `message`.
     """
 
-    message: Positive
     kind: MessageKind
     run: str = ""
     question: str = ""
     value: JsonField = None
     judge: Judge = "rules"
     reason: ShownField = ""
+    message: Count = 0
     tokens: Count = 0
     cost: str = ""
 
 
-class ReplyGiven(EventBody, frozen=True, kw_only=True):
+class ReplyGiven(EventBody, frozen=True):
     """A message was answered at once; `step` is the step of `run` that the answer is about."""
 
-    message: Positive
     text: ShownField
     run: str = ""
     step: str = ""
+    message: Count = 0
 
 
 class MessageUndone(EventBody, frozen=True, kw_only=True):
@@ -151,25 +150,6 @@ def runs_named(entry: ThreadEntry) -> str:
     return body.run if isinstance(body, MessageUndone | RunJoined) else ""
 
 
-class Reading(NamedTuple):
-    """What a message was taken for."""
-
-    kind: MessageKind
-    run: str = ""
-    question: str = ""
-    value: Json = None
-    judge: Judge = "rules"
-    reason: str = ""
-
-
-class ThreadReply(NamedTuple):
-    """The answer that a message got at once."""
-
-    text: str
-    run: str = ""
-    step: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class ThreadMessage:
     """One message of a thread; `reading` is None as long as it is not decided what it means.
@@ -182,8 +162,8 @@ class ThreadMessage:
     by: Actor
     text: str
     key: str = ""
-    reading: Reading | None = None
-    reply: ThreadReply | None = None
+    reading: MessageRead | None = None
+    reply: ReplyGiven | None = None
     undone: bool = False
     instead: str = ""
     options: RunOptions = NO_OPTIONS
@@ -276,11 +256,10 @@ def fold_thread(state: ThreadState, entries: Iterable[ThreadEntry]) -> ThreadSta
 
 def _changed(known: ThreadMessage, body: _MessageBody) -> ThreadMessage:
     match body:
-        case MessageRead(kind=kind, run=run, question=question, value=value):
-            reading = Reading(kind, run, question, value, body.judge, body.reason)
-            return replace(known, reading=reading)
-        case ReplyGiven(text=text, run=run, step=step):
-            return replace(known, reply=ThreadReply(text, run, step))
+        case MessageRead():
+            return replace(known, reading=body)
+        case ReplyGiven():
+            return replace(known, reply=body)
         case MessageUndone(run=run):
             return replace(known, undone=True, instead=run)
         case RunJoined(run=run):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count, islice, takewhile
 from typing import Any, Final, Self, cast
@@ -15,9 +14,11 @@ from pydantic import Field, ValidationError, model_validator
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Record, Whole
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.limits import why_invalid
+from plansmith.plan.sentence import Sentence, did_you_mean
 
 MOST_MINUTES: Final = 10 * 366 * 24 * 60
+_FARTHEST_BACK: Final = timedelta(hours=3)
 _WAYS: Final = ("every_minutes", "daily_at", "cron", "once_at")
 _HINTS: Final = {
     "every_minutes": "error.minutes_hint",
@@ -75,17 +76,10 @@ def make_timing(**fields: Any) -> Timing:
         timing = Timing.model_validate(fields)
     except ValidationError as error:
         place = error.errors()[0]["loc"]
-        name = str(place[0]) if place else ""
-        if name in Timing.model_fields:
-            why = Sentence("{field} cannot be {value}", field=name, value=repr(fields[name]))
-            raise Misconfigured(
-                why, hint=Sentence(_HINTS[name]) if name in _HINTS else ""
-            ) from None
-        why = Sentence("a timing has no '{name}'", name=name)
-        hint = Sentence("give exactly one of {ways}", ways=[*_WAYS])
-        raise Misconfigured(
-            why if name else Sentence("the timing is not clear"), hint=hint
-        ) from None
+        code = _HINTS.get(str(place[0]) if place else "")
+        hint = Sentence(code) if code else Sentence("give exactly one of {ways}", ways=[*_WAYS])
+        why = why_invalid(error) if place else Sentence("the timing is not clear")
+        raise Misconfigured(why, hint=hint) from None
     check_timing(timing)
     return timing
 
@@ -111,9 +105,8 @@ def zone_of(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        known, hint = available_timezones(), str(Sentence("an IANA name such as Europe/Oslo"))
-        for near in difflib.get_close_matches(name.replace(" ", "_"), known, n=1, cutoff=0.6):
-            hint = Sentence("did you mean {name}?", name=near)
+        usual = Sentence("an IANA name such as Europe/Oslo")
+        hint = did_you_mean(name.replace(" ", "_"), known := available_timezones(), otherwise=usual)
         if not known:
             hint = "this machine has no time zones: pip install tzdata"
         why = Sentence("there is no time zone '{name}'", name=name[:60])
@@ -192,41 +185,32 @@ def _cron(expression: str, local: datetime) -> CronSim:
 def _by_clock(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
     """Yields the instants of the wall-clock times that an expression names.
 
-    Times are computed without a zone and then placed in it. A named hour runs once a day: the
-    first time when clocks go back, and at the end of the gap when clocks skip it. With any hour
-    (`*`), it runs whenever the clock shows the minute.
+    A named hour runs once a day: the first time when clocks go back, and at the end of the gap when
+    clocks skip it. With any hour (`*`), it runs whenever the clock shows the minute.
     """
-    any_hour = expression.split()[1].startswith("*")
-    local = after.astimezone(zone)
-    later = (after + timedelta(days=1)).astimezone(zone)
-    # When the clocks are about to go back, the same times will come again.
-    back = max(_offset(local) - _offset(later), timedelta(0))
-    waiting: list[datetime] = []
+    local = after.astimezone(zone).replace(tzinfo=None)
+    if expression.split()[1].startswith("*"):
+        begin = local - _FARTHEST_BACK  # the clock may be about to show these times again
+        found = heapq.merge(*(_shown(_cron(expression, begin), zone, fold) for fold in (0, 1)))
+    else:
+        found = (_first_instant(wall, zone) for wall in _cron(expression, local))
     last = after
-    for wall in _cron(expression, local.replace(tzinfo=None) - back):
-        found = _instants(wall, zone) if any_hour else [_first_instant(wall, zone)]
-        while waiting and (not found or waiting[0] < found[0]):
-            at = heapq.heappop(waiting)
-            if at > last:
-                last = at
-                yield at
-        for at in found:
-            heapq.heappush(waiting, at)
-    yield from (at for at in sorted(waiting) if at > last)
+    for at in found:
+        if at > last:
+            last = at
+            yield at
 
 
-def _instants(wall: datetime, zone: ZoneInfo) -> list[datetime]:
-    """Returns when a clock shows this time: one instant, two, or none."""
-    twice = {wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)}
-    return sorted(at for at in twice if at.astimezone(zone).replace(tzinfo=None) == wall)
+def _shown(walls: Iterable[datetime], zone: ZoneInfo, fold: int) -> Iterator[datetime]:
+    """Yields when a clock shows these times the first or the second time; some it never shows."""
+    for wall in walls:
+        at = wall.replace(tzinfo=zone, fold=fold).astimezone(UTC)
+        if at.astimezone(zone).replace(tzinfo=None) == wall:
+            yield at
 
 
 def _first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
     """Returns when a clock first shows this time; for a skipped time, the end of the gap."""
-    while not (found := _instants(wall, zone)):
+    while (found := next(_shown([wall], zone, 0), None)) is None:
         wall = wall.replace(second=0, microsecond=0) + timedelta(minutes=1)
-    return found[0]
-
-
-def _offset(at: datetime) -> timedelta:
-    return at.utcoffset() or timedelta(0)
+    return found

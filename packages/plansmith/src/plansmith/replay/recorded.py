@@ -5,14 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, nullcontext
-from dataclasses import asdict
-from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
+
+from pydantic import TypeAdapter
 
 from plansmith import errors, ports
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence
+
+
+@cache
+def _deltas() -> TypeAdapter[ports.Delta]:
+    """Returns what writes and reads a piece: each of the three has other fields."""
+    return TypeAdapter(ports.Delta)
+
 
 _FAILURES: Mapping[str, type[errors.ModelFailed]] = {
     each.__name__: each
@@ -51,7 +59,7 @@ class RecordingModel:
         try:
             async with closing:
                 async for delta in pieces:
-                    deltas.append(_to_json(delta))
+                    deltas.append(_deltas().dump_python(delta, mode="json"))
                     yield delta
         except errors.ModelFailed as failure:
             line["failure"] = {
@@ -93,7 +101,7 @@ class RecordedModel:
         """Yields the recorded answer to this request."""
         line = self._find(_request(prompt))
         for delta in line["deltas"]:
-            yield _from_json(delta)
+            yield _deltas().validate_python(delta)
         if failure := line.get("failure"):
             kind = _FAILURES.get(failure["kind"], errors.ModelFailed)
             more = {"retry_after": failure["retry_after"]} if kind is errors.ModelBusy else {}
@@ -138,29 +146,6 @@ def _request(prompt: ports.Prompt) -> dict[str, Json]:
         "schema": None if prompt.schema is None else dict(prompt.schema),
         "tools": [each.to_json() for each in prompt.tools],
     }
-
-
-def _to_json(delta: ports.Delta) -> Json:
-    match delta:
-        case ports.TextDelta(text):
-            return {"text": text}
-        case ports.ArgumentsDelta(tool, text):
-            return {"tool": tool, "arguments": text}
-        case ports.ModelDone(usage, model):
-            cost = None if usage.cost is None else str(usage.cost)
-            return {"done": model, "usage": asdict(usage) | {"cost": cost}}
-
-
-def _from_json(value: dict[str, Any]) -> ports.Delta:
-    if "text" in value:
-        return ports.TextDelta(value["text"])
-    if "arguments" in value:
-        return ports.ArgumentsDelta(value["tool"], value["arguments"])
-    usage = dict(value["usage"])
-    cost = usage.pop("cost")
-    return ports.ModelDone(
-        ports.Usage(**usage, cost=None if cost is None else Decimal(cost)), value["done"]
-    )
 
 
 def recorded_model(path: str) -> RecordedModel:

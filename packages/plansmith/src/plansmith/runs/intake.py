@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from plansmith import ports
-from plansmith.check.check_plan import check_plan, used_results
+from plansmith.check.check_plan import check_plan
 from plansmith.check.estimate import Workload
 from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
@@ -201,9 +201,6 @@ class PlanIntake:
         self.price_per_million = price_per_million
         self.sources = list(sources)
         self.conversations = conversations
-        self.find_earlier: (
-            Callable[[str, int | None], Awaitable[Sequence[EarlierResult]]] | None
-        ) = conversations.results if conversations else None
         self._past = past
         self.secrets = secrets
         self._ask_also = ask_also
@@ -311,8 +308,8 @@ class PlanIntake:
         `pins` are the contents that the run, or the one that it repeats, uses already.
         """
         found: Sequence[EarlierResult] = ()
-        if options.thread and self.find_earlier is not None:
-            found = await self.find_earlier(options.thread, options.message)
+        if options.thread and self.conversations is not None:
+            found = await self.conversations.results(options.thread, options.message)
         return UsableResults(self.store.get, pinned_results(found, pins or {}))
 
     async def check(self, plan: Plan, earlier: UsableResults | None = None) -> list[Problem]:
@@ -327,7 +324,7 @@ class PlanIntake:
         )
         found: Sequence[Problem]
         if earlier is not None and earlier.results:
-            used = await used_results(plan, earlier)
+            used = await earlier.read_for(plan)
             found = check_plan(plan, tools, agents=agents, templates=known, earlier=used)
         else:
             found = facts.once(check_plan, plan, tools, agents=agents, templates=known)

@@ -19,7 +19,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.fold import with_ready_steps
 from plansmith.plan.ids import Ids
-from plansmith.plan.planning import Listeners, Tell, ignore_progress
+from plansmith.plan.planning import Tell, ignore_progress
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, with_hint
@@ -42,7 +42,7 @@ class Journals:
     """Loads the journals of runs and creates new ones.
 
     New runs belong to `folder` and to `team`. A tenant's journals do not tell where the folder is
-    (`records_folder`). `tell` hears what happens, unless somebody else listens.
+    (`records_folder`). `tell` hears what happens.
     """
 
     def __init__(  # noqa: PLR0913 - all by name
@@ -65,7 +65,7 @@ class Journals:
         self.folder = str(Path(folder).resolve()) if folder else ""
         self.recorded_folder = self.folder if records_folder else ""
         self.owners = Owners(store, clock, lease_s=lease_s, machine=machine)
-        self.tell = Listeners(tell)
+        self.tell = tell
         self.store_retry = StoreRetry(clock, self.tell)
         self._fresh: dict[str, Journal] = {}
         # Journals read here before, each with the bytes of its first so many events.

@@ -206,15 +206,15 @@ class TemplateBook:
             PlanInvalid: The text cannot be read, or the template has errors.
             Refused: The text is no template.
         """
-        reading = dialect_text.read_text(text)
-        if reading.problems:
-            raise PlanInvalid(reading.problems)
-        if not isinstance(reading.value, dict):
+        value = dialect_text.read_text(text)
+        if isinstance(value, Problem):
+            raise PlanInvalid([value])
+        if not isinstance(value, dict):
             raise Refused(
                 Sentence("the file contains no template"),
                 hint=Sentence("`templates export` writes one"),
             )
-        fields = {key: each for key, each in reading.value.items() if key != "version"}
+        fields = {key: each for key, each in value.items() if key != "version"}
         return await self._keep(make_template(fields | ({"name": name} if name else {})), by)
 
     async def _keep(self, template: Template, by: e.Who) -> Template:

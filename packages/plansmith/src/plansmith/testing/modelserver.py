@@ -178,24 +178,15 @@ class ModelServer:
     @contextlib.contextmanager
     def in_thread(self) -> Generator[str]:
         """Runs the server in a thread; yields the URL."""
-        started, stop = threading.Event(), asyncio.Event()
         loop = asyncio.new_event_loop()
-
-        async def run() -> None:
-            try:
-                async with self:
-                    started.set()
-                    await stop.wait()
-            finally:
-                started.set()
-
-        thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
+        thread = threading.Thread(target=loop.run_forever)
         thread.start()
-        started.wait()
         try:
+            asyncio.run_coroutine_threadsafe(self.__aenter__(), loop).result()
             yield self.url
         finally:
-            loop.call_soon_threadsafe(stop.set)
+            asyncio.run_coroutine_threadsafe(self.__aexit__(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
 
@@ -206,27 +197,21 @@ class ModelServer:
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        request = await _read_request(reader)
+        parts: list[asyncio.Task[object]] = []
         try:
-            if request is not None:
+            if (request := await _read_request(reader)) is not None:
                 self.requests.append(request)
-                speaking = asyncio.ensure_future(self._respond(request, writer))
-                # A client sends only one request, so this read ends when it disconnects.
-                leaving = asyncio.ensure_future(reader.read())
-                try:
-                    await asyncio.wait({speaking, leaving}, return_when=asyncio.FIRST_COMPLETED)
-                    if speaking.done():
-                        await speaking
-                    else:
-                        request.left.set()
-                except OSError:
+                # A client sends only one request, so the second read ends when it disconnects.
+                works = self._respond(request, writer), reader.read()
+                parts += map(asyncio.ensure_future, works)
+                await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+                if not parts[0].done() or isinstance(parts[0].exception(), OSError):
                     request.left.set()
-                finally:
-                    speaking.cancel()
-                    leaving.cancel()
-                    await asyncio.gather(speaking, leaving, return_exceptions=True)
         finally:
+            for part in parts:
+                part.cancel()
             writer.close()
+            await asyncio.gather(*parts, return_exceptions=True)
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 

@@ -6,7 +6,6 @@ import pytest
 
 from plansmith import Plan
 from plansmith.formats.dialect import dialect, dialect_names
-from plansmith.formats.native import read_plan, to_json, to_yaml
 from plansmith.plan.data import Json
 from plansmith.plan.steps import RULES
 
@@ -47,13 +46,6 @@ def test_no_rule_is_lost_in_a_foreign_format_without_a_word(
     by_name = _SENTENCES[rule].replace("stock.", "s1.")
     in_words = by_name in str(written.value) or _SENTENCES[rule] in str(written.value)
     assert gone or in_words or any(_SENTENCES[rule] in each for each in losses)
-
-
-@pytest.mark.parametrize("rule", sorted(RULES))
-def test_a_rule_survives_our_own_formats(rule: str) -> None:
-    plan = _plan(tool="shop.order", **{rule: _RULES[rule]})
-    assert read_plan(to_json(plan)) == plan
-    assert read_plan(to_yaml(plan)) == plan
 
 
 @pytest.mark.parametrize("name", ["condition", "when", "loop"])

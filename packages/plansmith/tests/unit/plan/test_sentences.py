@@ -10,7 +10,7 @@ from pydantic import ValidationError, field_validator
 from plansmith.plan.data import Record
 from plansmith.plan.events import RunFinished
 from plansmith.plan.limits import why_invalid
-from plansmith.plan.sentence import Sentence, check_sentence, in_language, joined, read_sentence
+from plansmith.plan.sentence import Sentence, in_language, joined, read_sentence
 from plansmith.plan.timing import Timing
 
 
@@ -73,10 +73,9 @@ def _deep(levels: int) -> object:
         _deep(60),
     ],
 )
-def test_a_stored_sentence_is_refused_when_it_is_checked_as_when_it_is_read(value: object) -> None:
-    for read in (read_sentence, check_sentence):
-        with pytest.raises(ValueError, match=r"text|deep"):
-            read(value)
+def test_what_is_no_stored_sentence_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match=r"text|deep"):
+        read_sentence(value)
     with pytest.raises(ValueError, match=r"text|str|deep"):
         RunFinished.from_json({"status": "done", "reason": value})
 

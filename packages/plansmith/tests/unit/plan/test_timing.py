@@ -113,11 +113,11 @@ def test_once_is_local_unless_it_says_where() -> None:
         ({"cron": "0 9 * * MOONDAY"}, "bad day-of-week"),
         ({"once_at": "2026-13-01"}, "not a time"),
         ({"once_at": "tomorrow at nine"}, "not a time"),
-        ({"daily_at": "09:30", "timezone": "Europe/Londn"}, "did you mean Europe/London?"),
+        ({"daily_at": "09:30", "timezone": "Europe/Londn"}, "did you mean 'Europe/London'?"),
         ({"daily_at": "09:30", "timezone": "../etc/passwd"}, "no time zone"),
         ({"daily_at": "09:30", "cron": "0 9 * * *"}, "exactly one"),
         ({}, "exactly one"),
-        ({"hourly": True}, "a timing has no 'hourly'"),
+        ({"hourly": True}, "hourly is not known"),
     ],
 )
 def test_what_is_wrong_is_said_with_what_to_do(fields: dict[str, Any], message: str) -> None:
