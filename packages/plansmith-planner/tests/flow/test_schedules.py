@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from tests.flow.smiths import plan, plan_of
-from tests.waiting import until
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, tool
 from plansmith.app import Plansmith
@@ -482,23 +481,32 @@ async def test_a_removed_schedule_starts_nothing_that_was_queued(intake: Desk) -
 
 
 async def test_a_living_process_keeps_its_run_however_long_it_takes(intake: Desk) -> None:
-    await intake.add(HOLD)
+    schedule = await intake.add(HOLD, overlap="queue")
     await intake.later(hours=1)
     other = intake.another()
-
-    async def is_seen() -> bool:
-        # A thread writes the sign of life. Others may read it before its process knows that and
-        # sleeps again: time that passes in between would not wake it for the next one.
-        [fire] = await other.schedules.shelf.open_fires()
-        return fire.seen == intake.clock.now() and intake.clock.sleepers == 1
-
-    for _ in range(5):
-        await intake.clock.advance(30)  # until the next sign of life
-        await until(is_seen)
+    for _ in range(3):
+        await intake.clock.advance(600)
         assert await other.schedules.tick() == []
+        await other.schedules.carried()
     assert intake.calls == ["hold"]
     intake.leave.set()
     await intake.schedules.carried()
+    assert await intake.history(schedule) == [("due", "done")]
+    await other.close()
+
+
+async def test_a_fire_whose_process_is_gone_is_continued_at_the_next_look(intake: Desk) -> None:
+    schedule = await intake.add(HOLD)
+    await intake.later(hours=1)
+    await intake.smith.schedules.close()  # in the middle of the call
+    await intake.smith.runs.close()
+    intake.leave.set()
+    other = intake.another()
+    await other.schedules.tick()
+    await other.schedules.carried()
+    assert intake.calls == ["hold", "hold"]  # a read, which may be made again
+    rows = await other.schedules.history(schedule.id)
+    assert [each.state.value for each in rows] == ["done"]
     await other.close()
 
 

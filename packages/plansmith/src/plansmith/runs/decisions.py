@@ -78,15 +78,17 @@ def _plan_to_decide(run: Run, approve: str | None) -> Plan:
         raise StaleDecision(why, hint=hint)
     if run.cancel_asked and approve is not None:
         raise StaleDecision(Sentence("run {run} is being cancelled", run=run.id))
-    if approve is not None and approve != run.plan.hash:
-        raise stale_hash(run.plan.hash)
+    if approve is not None:
+        need_hash(run.plan, approve)
     return run.plan
 
 
-def stale_hash(current: str) -> StaleDecision:
-    """Makes the error for the approval of another plan than the current one."""
-    hint = Sentence("the plan now has the hash {hash}: review it again", hash=current)
-    return StaleDecision(Sentence("this is not the hash of the current plan"), hint=hint)
+def need_hash(plan: Plan | None, approve: str | None) -> None:
+    """Refuses the approval of another plan than the current one."""
+    if plan is None or approve != plan.hash:
+        now = plan.hash if plan is not None else "none"
+        hint = Sentence("the plan now has the hash {hash}: review it again", hash=now)
+        raise StaleDecision(Sentence("this is not the hash of the current plan"), hint=hint)
 
 
 def _too_late(run_id: str) -> StaleDecision:
