@@ -93,20 +93,25 @@ class RunPlanning:
     async def create(self, new: NewRun) -> Journal:
         """Creates a run: checks and proposes its plan; without a plan, planning comes later."""
         who, journal = e.actor(new.by), self.journals.new(new.run_id)
-        start = (new.created(self.journals, self.intake.policy), who)
+        created = new.created(self.journals, self.intake.policy)
         if new.plan is None:
             self.need_planner()
-            await journal.append(start)
+            await journal.append(created, by=who)
             return journal
         proposal = Proposal(new.plan, problems=new.notes)
         if new.checked:
-            proposal = await self.intake.take_in(new.plan, start[0].options, new.pins, new.notes)
+            proposal = await self.intake.take_in(new.plan, created.options, new.pins, new.notes)
         submitted = "program" if who.kind == "program" else "submitted"
         origin = new.plan_origin or _PLAN_ORIGINS.get(new.origin.kind, submitted)
-        proposal = replace(proposal, start=[start], then=new.kept, about={"origin": origin})
-        await self.intake.propose(
-            journal, replace(proposal, review_events=new.review_events, by=who)
+        proposal = replace(
+            proposal,
+            created=created,
+            then=new.kept,
+            review_events=new.review_events,
+            about={"origin": origin},
+            by=who,
         )
+        await self.intake.propose(journal, proposal)
         return self.journals.keep_new(journal)
 
     async def plan(self, journal: Journal, request: PlanRequest | None = None) -> None:

@@ -267,13 +267,13 @@ class PlanReviser:
         """
         run = journal.run
         assert run.covered is not None and run.plan is not None  # noqa: S101, PT018
-        after = await self.intake.calls(plan)
+        after = (await self.intake.facts(plan)).calls
         done = [
             after.keys[name]
             for name, state in run.steps.items()
             if state.status is StepStatus.DONE and name in after.keys
         ]
-        found = coverage(await self.intake.calls(*run.covered), after, happened=done)
+        found = coverage((await self.intake.facts(*run.covered)).calls, after, happened=done)
         again = await self.repeated(journal, plan)
         # What a person skipped stays skipped in its step, and must not be done by another one.
         out = {
@@ -285,7 +285,7 @@ class PlanReviser:
         def is_out(place: str) -> bool:
             return any(place == step or place.startswith(f"{step}/") for step in out if step)
 
-        before = await self.intake.calls(run.plan, run.templates)
+        before = (await self.intake.facts(run.plan, run.templates)).calls
         keys = {call.key for call in before.acting if is_out(call.place)}
         left = [
             Sentence("review.left_out", call=call.text)
@@ -309,7 +309,7 @@ class PlanReviser:
         if run.plan is None:
             return ()
         templates = {**intake.templates, **run.templates, **await intake.contents(plan)}
-        before = await intake.calls(run.plan, run.templates)
+        before = (await intake.facts(run.plan, run.templates)).calls
         old = {call.place: call.key for call in before.acting}
         begun = {
             place
@@ -318,7 +318,7 @@ class PlanReviser:
             if (place := place_of(run.plan, name, templates)) in old
         }
         keys = {old[place] for place in begun}
-        approved = (await intake.calls(*run.covered)).acting if run.covered else []
+        approved = (await intake.facts(*run.covered)).calls.acting if run.covered else []
         wanted = {(call.place, call.key) for call in approved}
         calls = replan.calls_made(journal.events) if run.calls else ()
         made = {call for _, call, end in calls if not isinstance(end, e.StepFailed)}
@@ -326,7 +326,7 @@ class PlanReviser:
         planned = replan.resolved_calls(plan, results, templates)
         return tuple(
             Sentence("review.repeats", call=call.text)
-            for call in (await intake.calls(plan)).acting
+            for call in (await intake.facts(plan)).calls.acting
             if (call.place, call.key) not in wanted
             if call.place not in begun or (old[call.place] != call.key and not names)
             if call.key in keys or planned[call.place] & made

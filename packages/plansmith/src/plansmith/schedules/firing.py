@@ -151,7 +151,7 @@ class Firing:
             return fire
         journal, now = self._journals.new(fire.run), self._clock.now()
         await journal.catch_up()
-        run, ending = journal.run, {"ended": now}
+        run, ending = journal.run, dict[str, Any](ended=now)
         if run.status.over:
             return await self._record(schedule, fire, run)
         if journal.damage is not None:

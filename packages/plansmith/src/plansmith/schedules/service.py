@@ -387,7 +387,7 @@ class Schedules:
         now = self._clock.now()
         passed = plans.passed_over(schedule, now, Sentence("passed while it was paused"))
         if passed is not None:
-            ended = {"state": FireState.MISSED, "note": passed[1], "ended": now}
+            ended: dict[str, Any] = {"state": FireState.MISSED, "note": passed[1], "ended": now}
             await self.shelf.put_fire(Fire(schedule=schedule.id, due=passed[0], at=now, **ended))
         fresh = {"paused": False, "reason": "", "settled": now, "watched": now}
         after = await self.shelf.change(schedule, **fresh)
@@ -403,7 +403,7 @@ class Schedules:
         schedule = await self._own_schedule(name)
         now = at = self._clock.now()
         while True:
-            begun = {"kind": FireKind.NOW, "run": self._journals.new_id()}
+            begun: dict[str, Any] = {"kind": FireKind.NOW, "run": self._journals.new_id()}
             fire = Fire(schedule=schedule.id, due=at, at=now, **begun)
             if await self.shelf.put_fire(fire):
                 self.firing.start(schedule, fire)
