@@ -72,7 +72,7 @@ class PlanEditing:
             taken,
             plan=edited,
             then=[*replan.resets_for_edit(run, edited)],
-            review_events=await self._intake.review(edited, run, more=more) if more else None,
+            reasons=more,
             about={"origin": origin, "restores": restores},
             by=who,
         )

@@ -102,10 +102,10 @@ class NewRun:
 class Proposal:
     """A plan to write into a run, all in one append, so that no crash leaves it without its review.
 
-    `created` begins a new run; `start` and `then` are events before and after the plan,
-    `review_events` are written instead of the request for a review, `about` are more fields of its
-    event, and `values` what these refer to. `earlier` are the results of earlier runs that it may
-    use, if they are known already.
+    `created` begins a new run; `start` and `then` are events before and after the plan. A person
+    reviews it for `reasons` of its own and those of the policy, and sees the approved calls that it
+    `drops`; `review_events` are written instead. `about` are more fields of its event, and `values`
+    what these refer to. `earlier` are the results of earlier runs that it may use, if known.
     """
 
     plan: Plan
@@ -115,6 +115,8 @@ class Proposal:
     created: e.RunCreated | None = None
     start: Sequence[Entry] = ()
     then: Sequence[Entry] = ()
+    reasons: Sequence[str] = ()
+    drops: tuple[str, ...] = ()
     review_events: Sequence[Entry] | None = None
     about: Mapping[str, Any] = field(default_factory=dict[str, Any])
     values: Sequence[Json] = ()
@@ -398,7 +400,7 @@ class PlanIntake:
         body = e.PlanProposed(plan=plan, **fields | dict(proposal.about))
         review_events = proposal.review_events
         if review_events is None:
-            review_events = self._review(facts, run)
+            review_events = self._review(facts, run, proposal.reasons, proposal.drops)
             if not review_events and options.mode == "review":
                 review_events = [review_on_request(plan)]
         first = [(created, proposal.by)] if created is not None else []
@@ -421,16 +423,20 @@ class PlanIntake:
         return self._review(await self.facts(plan, templates), run, more)
 
     def _review(
-        self, facts: PlanFacts, run: Run | None, more: Sequence[str] = ()
+        self,
+        facts: PlanFacts,
+        run: Run | None,
+        more: Sequence[str] = (),
+        drops: tuple[str, ...] = (),
     ) -> list[e.ReviewAsked]:
         plan = facts.plan
         found = facts.once(reasons_to_ask, self.policy, facts.known)
         reasons = tuple(dict.fromkeys((*more, *found))) or tuple(self._ask_also(plan))
         if not reasons:
             return []
-        lost = run.dropped if run else ()
-        made = {call.text for call in facts.calls.acting} if lost else set[str]()
-        drops = tuple(text for text in lost if text not in made)
+        if run is not None and run.dropped and not drops:
+            made = {call.text for call in facts.calls.acting}
+            drops = tuple(text for text in run.dropped if text not in made)
         return [e.ReviewAsked(hash=plan.hash, reasons=reasons, drops=drops)]
 
     async def past(self) -> CallTimings:

@@ -38,11 +38,15 @@ _MOST_BYTES: Final = 16_000_000
 
 
 class _Kept(NamedTuple):
-    """A journal that was read or written here; a new one begins without being read again."""
+    """A journal that was read or written here, and the bytes of its first so many events.
+
+    A new one begins without being read again.
+    """
 
     journal: Journal
-    size: int
-    is_new: bool
+    size: int = 0
+    events: int = 0
+    is_new: bool = False
 
 
 class Journals:
@@ -83,7 +87,7 @@ class Journals:
 
     def keep_new(self, journal: Journal) -> Journal:
         """Keeps the journal of a run just created, so that it can begin without another look."""
-        return self._keep(journal, is_new=True)
+        return self._keep(_Kept(journal, is_new=True))
 
     def pop_new(self, run_id: str) -> Journal | None:
         """Returns the journal of a run just created here, once; others may have written since."""
@@ -107,15 +111,16 @@ class Journals:
         """
         kept = self._forget(run_id)
         journal = kept.journal.copy() if kept is not None else None
-        if journal is None or not await journal.refresh():
-            journal = await self.load(run_id)
-        return self._keep(journal)
+        if kept is not None and journal is not None and await journal.refresh():
+            return self._keep(kept._replace(journal=journal, is_new=False))
+        return self._keep(_Kept(await self.load(run_id)))
 
-    def _keep(self, journal: Journal, *, is_new: bool = False) -> Journal:
+    def _keep(self, kept: _Kept) -> Journal:
+        journal = kept.journal
         self._forget(journal.id)  # another task may have read it meanwhile
-        size = sum(len(event.body_text) for event in journal.events)
+        size = kept.size + sum(len(event.body_text) for event in journal.events[kept.events :])
         if journal.damage is None and size <= _MOST_BYTES:
-            self._known[journal.id] = _Kept(journal, size, is_new)
+            self._known[journal.id] = kept._replace(size=size, events=len(journal.events))
             self._known_bytes += size
             while self._known_bytes > _MOST_BYTES:
                 self._forget(next(iter(self._known)))

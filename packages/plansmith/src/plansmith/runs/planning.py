@@ -147,9 +147,10 @@ class RunPlanning:
 
     async def _wanted_at_once(self, planned: Planned) -> Collection[str]:
         """Returns the calls of a plan that begins now: nothing of one runs while it is reviewed."""
-        if planned.plan is None or await self.intake.review(planned.plan):
+        plan = planned.plan
+        if plan is None or await self._reasons_of_reader(planned, plan):
             return ()
-        return () if await self._review_of_reader(planned) else prefetch.wanted_by(planned.plan)
+        return () if await self.intake.review(plan) else prefetch.wanted_by(plan)
 
     async def _record(self, journal: Journal, planned: Planned) -> None:
         """Writes the outcome of planning: a plan, a failure, a question or an answer."""
@@ -157,7 +158,8 @@ class RunPlanning:
         values = recorded_exchanges(planned)
         if planned.decision is Decision.PLAN:
             if planned.plan and not only_stands_in(planned.plan):
-                await self.propose(journal, planned, start=[triaged])
+                proposal = replace(proposed(planned), start=[triaged])
+                await self.propose(journal, planned, proposal)
                 return
             reason = Sentence("end.no_plan", reason=_why_none(planned))
             ending = e.RunFinished(status="failed", reason=reason)
@@ -177,47 +179,24 @@ class RunPlanning:
         ending = e.RunFinished(status="answered", reason=triaged.reason)
         await journal.append(triaged, made, ending, values=[planned.answer, *values])
 
-    async def propose(
-        self,
-        journal: Journal,
-        planned: Planned,
-        *,
-        cause: str = "",
-        start: Sequence[Entry] = (),
-        then: Sequence[Entry] = (),
-        review_events: Sequence[Entry] | None = None,
-    ) -> None:
-        """Writes a plan that a model made into a run, with how it was made."""
-        plan = planned.plan
-        assert plan is not None  # noqa: S101
-        about = {**_costs(planned), "origin": planned.origin, "cause": cause}
-        about |= {"picks": planned.picks, "metrics": planned.metrics}
-        if review_events is None and self._standing_review is not None:
-            review_events = await self._standing_review(journal.run, plan)
-        if review_events is None:
-            review_events = await self._review_of_reader(planned) or None
-        proposal = Proposal(
-            plan,
-            problems=planned.problems,
-            start=start,
-            then=then,
-            review_events=review_events,
-            about=about,
-            values=recorded_exchanges(planned),
-        )
+    async def propose(self, journal: Journal, planned: Planned, proposal: Proposal) -> None:
+        """Writes a plan that a model made into a run."""
+        plan, reasons = proposal.plan, proposal.reasons
+        if proposal.review_events is None and not reasons:
+            if self._standing_review is not None:
+                standing = await self._standing_review(journal.run, plan)
+                proposal = replace(proposal, review_events=standing)
+            proposal = replace(proposal, reasons=await self._reasons_of_reader(planned, plan))
         await self.intake.propose(journal, proposal)
 
-    async def _review_of_reader(self, planned: Planned) -> list[e.ReviewAsked]:
-        """Returns the review of a plan that changes something, made after reading results.
+    async def _reasons_of_reader(self, planned: Planned, plan: Plan) -> Sequence[str]:
+        """Returns why a plan that changes something and was made after reading results is reviewed.
 
         Whatever the policy says: words in an old result must not lead to a change by themselves.
         """
-        plan = planned.plan
-        if plan is None or not planned.read_results or self._trusts_texts:
-            return []
-        if not await self.intake.acting(plan):
-            return []
-        return await self.intake.review(plan, more=(READ_RESULTS,))
+        if not planned.read_results or self._trusts_texts:
+            return ()
+        return [READ_RESULTS] if await self.intake.acting(plan) else ()
 
     async def make(
         self, request: PlanRequest, *, on_step: OnStep = _start_nothing, results: bool = True
@@ -266,6 +245,15 @@ class RunPlanning:
         for early in [*self._planning.values()]:
             if early is not None:
                 await early.finish()
+
+
+def proposed(planned: Planned, *, cause: str = "") -> Proposal:
+    """Returns the proposal of a plan that a model made, with how it was made."""
+    assert planned.plan is not None  # noqa: S101
+    about = {**_costs(planned), "origin": planned.origin, "cause": cause}
+    about |= {"picks": planned.picks, "metrics": planned.metrics}
+    values = recorded_exchanges(planned)
+    return Proposal(planned.plan, problems=planned.problems, about=about, values=values)
 
 
 def recorded_exchanges(planned: Planned) -> list[Json]:
