@@ -30,7 +30,7 @@ from plansmith.plan.second_person import stricter
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OVER_STATUSES, Headline
 from plansmith.review.coverage import PlanCalls, definitions
-from plansmith.review.policy import Environment, acting_steps, reasons_to_ask
+from plansmith.review.policy import Environment, acting_steps, changes_of, reasons_to_ask
 from plansmith.review.settings import ReviewPolicy
 from plansmith.templates import template
 from plansmith.templates.book import usable_templates
@@ -57,9 +57,9 @@ class NewRun:
     """What a run begins with; one without a plan is planned later.
 
     `plan_origin` is who made the plan, by default what `origin` says of it. `notes` is what reading
-    the plan told, `kept` are results to reuse, `review_events` are written instead of the request
-    for a review, and `pins` are the contents of earlier runs that the repeated run uses. A plan
-    that is not `checked` is taken as it is.
+    the plan told, `kept` are results to reuse, `reasons` are more reasons for a review, in place of
+    which `review_events` are written, and `pins` are the contents of earlier runs that the repeated
+    run uses.
     """
 
     request: str = ""
@@ -72,9 +72,9 @@ class NewRun:
     origin: Origin = OWN_REQUEST
     folder: str = ""
     plan_origin: PlanOrigin | None = None
-    checked: bool = True
     notes: Sequence[Problem] = ()
     kept: Sequence[e.StepReused] = ()
+    reasons: Sequence[str] = ()
     review_events: Sequence[Entry] | None = None
     pins: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -149,17 +149,12 @@ class PlanFacts:
     @property
     def acting(self) -> tuple[str, ...]:
         """The steps that change something, themselves or in a part."""
-        return self.once(acting_steps, self.known)
+        return acting_steps(self.once(changes_of, self.known))
 
     @property
     def calls(self) -> PlanCalls:
         """The calls that the plan could make."""
         return self.once(PlanCalls, self.known)
-
-    @property
-    def workload(self) -> Workload:
-        """What an estimate needs."""
-        return self.once(Workload, self.known.tools, self.known.agents)
 
 
 class _Snapshot:
@@ -379,8 +374,8 @@ class PlanIntake:
         return Proposal(plan, problems=problems, earlier=earlier)
 
     async def propose(self, journal: Journal, proposal: Proposal) -> None:
-        """Writes a plan into a run, with a request for review if that is required."""
-        plan, run, created = owned(proposal.plan), journal.run, proposal.created
+        """Writes a checked plan into a run, with a request for review if that is required."""
+        plan, run, created = proposal.plan, journal.run, proposal.created
         facts, options = await self.facts(plan), created.options if created else run.options
         pins, problems = dict[str, str](), tuple(proposal.problems)
         if facts.uses:
@@ -388,11 +383,12 @@ class PlanIntake:
             found = earlier.results
             pins = {each: found[each].hash for each in facts.uses if each in found}
             problems += tuple(each for each in earlier.notes(plan) if each not in problems)
-        past = (await self.past()).measured(facts.workload.names)
+        workload = facts.once(Workload, facts.known.tools, facts.known.agents)
+        past = (await self.past()).measured(workload.names)
         fields: dict[str, Any] = {
             "acts": facts.acting,
             "problems": problems,
-            "estimate": facts.workload.estimate(past, self.price_per_million),
+            "estimate": workload.estimate(past, self.price_per_million),
             "earlier": pins,
         }
         if now := facts.known.templates:  # finished steps keep the templates they ran with
@@ -430,7 +426,8 @@ class PlanIntake:
         drops: tuple[str, ...] = (),
     ) -> list[e.ReviewAsked]:
         plan = facts.plan
-        found = facts.once(reasons_to_ask, self.policy, facts.known)
+        changes = facts.once(changes_of, facts.known)
+        found = facts.once(reasons_to_ask, self.policy, changes)
         reasons = tuple(dict.fromkeys((*more, *found))) or tuple(self._ask_also(plan))
         if not reasons:
             return []

@@ -16,9 +16,9 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
 from plansmith.plan.next_move import sees_first
-from plansmith.plan.plan import Plan
+from plansmith.plan.plan import Plan, owned
 from plansmith.plan.planning import Decision, Planned, PlanRequest, only_stands_in
-from plansmith.plan.problem import Severity
+from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
@@ -98,15 +98,14 @@ class RunPlanning:
             self.need_planner()
             await journal.append(created, by=who)
             return journal
-        proposal = Proposal(new.plan, problems=new.notes)
-        if new.checked:
-            proposal = await self.intake.take_in(new.plan, created.options, new.pins, new.notes)
+        proposal = await self.intake.take_in(new.plan, created.options, new.pins, new.notes)
         submitted = "program" if who.kind == "program" else "submitted"
         origin = new.plan_origin or _PLAN_ORIGINS.get(new.origin.kind, submitted)
         proposal = replace(
             proposal,
             created=created,
             then=new.kept,
+            reasons=new.reasons,
             review_events=new.review_events,
             about={"origin": origin},
             by=who,
@@ -222,10 +221,12 @@ class RunPlanning:
         made = await planner.make(request, available, tell=self.tell, on_step=on_step)
         has_read = request.thread and any(each.role == "assistant" for each in request.history)
         made = replace(made, read_results=bool(has_read))
-        if made.plan is None or not runs_templates(made.plan):
+        if made.plan is None:
             return made
-        plan = await self.intake.pinned(made.plan)
-        found = template_problems(plan, await self.intake.load_templates())
+        plan, found = owned(made.plan), list[Problem]()
+        if runs_templates(plan):
+            plan = await self.intake.pinned(plan)
+            found = template_problems(plan, await self.intake.load_templates())
         return replace(made, plan=plan, problems=(*made.problems, *found))
 
     def equip(self, callees: Callees, run: Run) -> Callees:

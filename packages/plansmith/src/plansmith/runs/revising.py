@@ -14,6 +14,7 @@ from plansmith.plan import events as e
 from plansmith.plan.diff import diff_plans, merge_plans
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import sees_first
+from plansmith.plan.plan import owned
 from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.refs import escape_text, with_words
@@ -215,7 +216,7 @@ class PlanReviser:
         assert made is not None and before is not None  # noqa: S101, PT018
         iterates = cause.kind == "iteration"
         if iterates and self.rounds.join is not None:
-            made = self.rounds.join(before, made)
+            made = owned(self.rounds.join(before, made))
         plan, problems = replan.keep_finished(run, made, iterating=iterates)
         # The goal is the person's; a new plan does not change it, nor when it runs.
         own = {name: each for name, each in before.schedules.items() if name in plan.by_id}
