@@ -59,11 +59,11 @@ def _call_before_intent() -> Planted:
 
 
 def _certain_failure() -> Planted:
-    def lost(_: Callees, unit: Any, why: str, **__: Any) -> Failed:
+    def in_doubt(_: Callees, unit: Any, why: str, **__: Any) -> Failed:
         del unit
         return Failed(why, again=True)
 
-    return Callees, "lost", lost
+    return Callees, "in_doubt", in_doubt
 
 
 def _every_fire_won() -> Planted:
@@ -184,6 +184,7 @@ def planted(name: str) -> Generator[None]:
     """Plants a bug inside the block."""
     owner, attribute, value = MUTATIONS[name]()
     missing = object()
+    getattr(owner, attribute)  # fails where the member that the bug replaces has another name now
     before = vars(owner).get(attribute, missing)
     setattr(owner, attribute, value)
     try:

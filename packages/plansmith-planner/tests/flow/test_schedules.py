@@ -148,77 +148,66 @@ async def test_intervals_are_anchored_to_creation_not_to_the_start_of_a_process(
     assert fire.due == after
 
 
-async def test_missed_fires_become_one_run_and_the_history_tells_of_the_others(
-    intake: Desk,
+MISSED, DONE = ("due", "missed"), ("late", "done")
+
+
+@pytest.mark.parametrize(
+    ("policy", "passed", "history", "note"),
+    [
+        (
+            {},
+            {"hours": 5, "minutes": 30},
+            [MISSED, DONE],
+            "09:00 to 2026-01-01 12:00 UTC: missed; the next run makes up for it",
+        ),
+        ({"missed": "none"}, {"hours": 3, "minutes": 30}, [MISSED], "missed"),
+        (
+            {"missed": "all", "window_minutes": 180},
+            {"hours": 6, "minutes": 30},
+            [MISSED, DONE, DONE, DONE],
+            "older than the window",
+        ),
+    ],
+    ids=["one", "none", "all"],
+)
+async def test_what_was_missed_is_told_and_made_up_for_by_the_policy(
+    intake: Desk, policy: Any, passed: Any, history: list[tuple[str, str]], note: str
 ) -> None:
-    schedule = await intake.add()
-    [fire] = await intake.later(hours=5, minutes=30)
-    assert (fire.due, fire.kind) == (START + timedelta(hours=5), "late")
-    assert intake.calls == ["look 1"]
+    schedule = await intake.add(**policy)
+    begun = await intake.later(**passed)
+    for _ in range(4):
+        begun += await intake.later(seconds=0)
+    assert await intake.history(schedule) == history
+    assert len(begun) == len(intake.calls) == history.count(DONE)
     rows = await intake.schedules.history(schedule.id)
-    assert [each.state.value for each in rows] == ["done", "missed"]
-    words = "4 fires from 2026-01-01 09:00 to 2026-01-01 12:00 UTC"
-    assert rows[1].note == f"{words}: missed; the next run makes up for it"
-    [fire] = await intake.later(minutes=30)
+    assert rows[-1].note.endswith(note)
+    [fire] = await intake.later(minutes=30)  # the next one is on time again
     assert fire.kind == "due"
 
 
-async def test_with_none_what_was_missed_is_only_told(intake: Desk) -> None:
-    schedule = await intake.add(missed="none")
-    assert await intake.later(hours=3, minutes=30) == []
-    assert await intake.history(schedule) == [("due", "missed")]
-    assert len(await intake.later(minutes=30)) == 1
-    assert intake.calls == ["look 1"]
-
-
-async def test_with_all_what_was_missed_within_the_window_runs_one_after_the_other(
-    intake: Desk,
+@pytest.mark.parametrize(
+    ("policy", "states", "ended"),
+    [
+        ({}, ["running", "skipped", "skipped"], ["done", "skipped", "skipped"]),
+        ({"overlap": "queue"}, ["running", "queued", "skipped"], ["done", "done", "skipped"]),
+        ({"overlap": "allow"}, ["running"] * 3, ["done"] * 3),
+    ],
+    ids=["skip", "queue", "allow"],
+)
+async def test_what_is_due_while_a_run_goes_on_is_skipped_queued_or_run_beside_it(
+    intake: Desk, policy: Any, states: list[str], ended: list[str]
 ) -> None:
-    schedule = await intake.add(missed="all", window_minutes=180)
-    await intake.later(hours=6, minutes=30)
-    for _ in range(4):
-        await intake.later(seconds=0)
-    states = [("due", "missed"), ("late", "done"), ("late", "done"), ("late", "done")]
-    assert await intake.history(schedule) == states
-    assert len(intake.calls) == 3
+    schedule = await intake.add(HOLD, **policy)
+    begun = [len(await intake.later(hours=1)) for _ in range(3)]
+    assert begun == [int(each == "running") for each in states]
+    assert await intake.history(schedule) == [("due", each) for each in states]
     rows = await intake.schedules.history(schedule.id)
-    assert "older than the window" in rows[-1].note
-
-
-async def test_while_a_run_goes_on_the_next_fire_is_skipped_and_told(intake: Desk) -> None:
-    schedule = await intake.add(HOLD)
-    await intake.later(hours=1)
-    assert await intake.later(hours=1) == []
-    rows = await intake.schedules.history(schedule.id)
-    assert rows[0].state is FireState.SKIPPED
-    assert rows[0].note == "the run of 2026-01-01 09:00 UTC still goes on"
+    notes = [each.note for each in rows if each.state is FireState.SKIPPED]
+    assert all(each.startswith("the run of 2026-01-01 09:00 UTC still goes on") for each in notes)
     intake.leave.set()
     await intake.schedules.carried()
-    await intake.later(hours=1)
-    assert intake.calls == ["hold", "hold"]
-
-
-async def test_one_fire_is_queued_and_runs_as_soon_as_it_can(intake: Desk) -> None:
-    schedule = await intake.add(HOLD, overlap="queue")
-    for _ in range(3):
-        await intake.later(hours=1)
-    assert await intake.history(schedule) == [
-        ("due", "running"),
-        ("due", "queued"),
-        ("due", "skipped"),
-    ]
-    intake.leave.set()
-    await intake.schedules.carried()
-    assert len(await intake.later(seconds=1)) == 1
-    assert (await intake.history(schedule))[:2] == [("due", "done"), ("due", "done")]
-
-
-async def test_with_allow_runs_go_on_side_by_side(intake: Desk) -> None:
-    schedule = await intake.add(HOLD, overlap="allow")
-    for _ in range(3):
-        await intake.later(hours=1)
-    assert await intake.history(schedule) == [("due", "running")] * 3
-    intake.leave.set()
+    await intake.later(seconds=1)
+    assert await intake.history(schedule) == [("due", each) for each in ended]
 
 
 async def test_failures_in_a_row_pause_a_schedule_with_the_reason(intake: Desk) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from plansmith.engine.answers import ONLY_PERSONS, after_answer, why_only_persons
 from plansmith.engine.provenance import given_values, read_consent
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from plansmith.ports import PlanStore
     from plansmith.runs.intake import PlanIntake
     from plansmith.runs.journals import Journals
+
+
+ASK_ANOTHER: Final = Sentence("Ask somebody with the role approver or admin")
 
 
 async def decide(
@@ -98,7 +101,7 @@ def _too_late(run_id: str) -> StaleDecision:
 def need_second_person(run: Run, who: e.Actor, policy: ReviewPolicy) -> None:
     """Refuses an approval by who asked for the run or changed its plan last."""
     if why := why_not(run, who, policy.second_person):
-        raise Refused(why, hint=Sentence("Ask somebody with the role approver or admin"))
+        raise Refused(why, hint=ASK_ANOTHER)
 
 
 async def take_answer(
