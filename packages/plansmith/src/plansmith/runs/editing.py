@@ -14,7 +14,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import Sentence
 from plansmith.runs import replan
-from plansmith.runs.intake import NewRun, review_on_request
+from plansmith.runs.intake import NewRun
 from plansmith.runs.journals import wrong_status
 from plansmith.runs.planning import READ_RESULTS
 
@@ -244,22 +244,13 @@ class RunRepeating:
             await self._planning.plan(again)
             return await self._journals.whole(again)
         plan = await self._intake.pinned(plan)
-        reasons = await self._reviser.repeated_by(journal, plan, kept)
-        asked = await self._intake.review(plan)
-        if asked and kept:  # with reasons only for the steps still to run
-            done = {each.step for each in kept}
-            steps = [each.replace(disabled=each.disabled or each.id in done) for each in plan.steps]
-            left = await self._intake.review(plan.replace(steps=tuple(steps)))
-            asked = [asked[0].replace(reasons=each.reasons) for each in left] or asked
         reviews = [each.body for each in journal.events if isinstance(each.body, e.ReviewAsked)]
-        if not asked and any(READ_RESULTS in each.reasons for each in reviews):
-            asked = await self._intake.review(plan, more=(READ_RESULTS,))
-        if not asked and sees_first(journal.run):
-            asked = [review_on_request(plan)]
-        if reasons and not asked and not from_start:  # a retry should repeat nothing unasked
-            asked = [e.ReviewAsked(hash=plan.hash)]
-        review_events = [each.replace(reasons=(*each.reasons, *reasons)) for each in asked]
-        again = await self._create(replace(new, plan=plan, review_events=review_events))
+        has_read = any(READ_RESULTS in each.reasons for each in reviews)
+        reasons: list[str] = [READ_RESULTS] if has_read else []
+        is_seen = has_read or sees_first(journal.run) or await self._intake.review(plan)
+        if is_seen or not from_start:  # a retry repeats nothing unasked
+            reasons += await self._reviser.repeated_by(journal, plan, kept)
+        again = await self._create(replace(new, plan=plan, reasons=reasons))
         return await self._journals.whole(again)
 
 

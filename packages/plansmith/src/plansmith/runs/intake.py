@@ -128,6 +128,13 @@ def review_on_request(plan: Plan) -> e.ReviewAsked:
     return e.ReviewAsked(hash=plan.hash, reasons=(SEEN_FIRST,))
 
 
+def _without_kept(plan: Plan, then: Sequence[Entry]) -> Plan:
+    """Returns a plan with the steps switched off whose results are reused."""
+    kept = {each.step for each in then if isinstance(each, e.StepReused)}
+    steps = [each.replace(disabled=each.disabled or each.id in kept) for each in plan.steps]
+    return plan.replace(steps=tuple(steps)) if kept else plan
+
+
 class PlanFacts:
     """What follows from a plan and what there is to call; each function is called once."""
 
@@ -397,6 +404,10 @@ class PlanIntake:
         review_events = proposal.review_events
         if review_events is None:
             review_events = self._review(facts, run, proposal.reasons, proposal.drops)
+            if review_events and (left := _without_kept(plan, proposal.then)) is not plan:
+                # The reasons of the policy are those of the steps still to run, if there are any.
+                fewer = self._review(await self.facts(left), run, proposal.reasons, proposal.drops)
+                review_events = [each.replace(hash=plan.hash) for each in fewer] or review_events
             if not review_events and options.mode == "review":
                 review_events = [review_on_request(plan)]
         first = [(created, proposal.by)] if created is not None else []
