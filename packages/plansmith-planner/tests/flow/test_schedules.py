@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.flow.smiths import plan, plan_of
+from tests.waiting import until
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, tool
 from plansmith.app import Plansmith
@@ -481,6 +482,31 @@ async def test_a_living_process_keeps_its_run_however_long_it_takes(intake: Desk
     intake.leave.set()
     await intake.schedules.carried()
     assert await intake.history(schedule) == [("due", "done")]
+    await other.close()
+
+
+async def test_a_run_that_waits_for_a_time_is_left_to_its_process_until_then(intake: Desk) -> None:
+    until_2 = {"until": {"equals": ["{{look.seen}}", 2]}, "at_most": 2, "every": 7200.0}
+    schedule = await intake.add(
+        plan({"id": "look", "tool": "look", "inputs": {"x": 1}, "repeat": until_2})
+    )
+    await intake.clock.advance(3600)
+    [fire] = await intake.schedules.tick()
+
+    async def waits() -> bool:
+        return any(run.wakes_at is not None for run in await intake.smith.runs())
+
+    await until(waits)
+    await intake.smith.close()  # and nobody is at it any more
+    other = intake.another()
+    await other.schedules.tick()
+    assert not other.schedules.firing.carrying
+    intake.clock._elapsed += 7200
+    await other.schedules.tick()
+    await other.schedules.carried()
+    assert intake.calls == ["look 1"] * 2
+    rows = await other.schedules.history(schedule.id)
+    assert [each.state for each in rows if each.run == fire.run] == [FireState.FAILED]
     await other.close()
 
 

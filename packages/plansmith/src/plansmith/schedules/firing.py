@@ -162,7 +162,9 @@ class Firing:
         else:
             # Without events its process died before it created the run, or is creating it.
             goes = not journal.events or fire.state is not FireState.WAITING or goes_on(run)
-            if goes and fire.run not in owned:
+            # While a run waits for a time, nobody owns it, and nothing can be done.
+            sleeps = not run.calls_open and run.wakes_at is not None and run.wakes_at > now
+            if goes and not sleeps and fire.run not in owned:
                 self.start(schedule, fire)
             return fire
         return await self.store.change_fire(fire, **ending)
