@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from plansmith.engine.answers import ONLY_PERSONS, after_answer, why_only_persons
 from plansmith.engine.provenance import given_values, read_consent
@@ -191,9 +191,8 @@ async def changed_values(
     store: PlanStore, asked: e.QuestionAsked, changes: Mapping[str, Json]
 ) -> dict[str, Json]:
     """Returns the values a person saw, with those that the person changed."""
-    if asked.kind != "consent":
-        raise Refused(
-            Sentence("these values cannot be changed here, only in the plan"),
-            hint=Sentence("refuse, or change the plan"),
-        )
-    return {**cast("dict[str, Json]", await store.get(asked.values)), **changes}
+    seen = await consent_values(store, asked)
+    if seen is None:
+        why = Sentence("these values cannot be changed here, only in the plan")
+        raise Refused(why, hint=Sentence("refuse, or change the plan"))
+    return {**seen, **changes}

@@ -91,8 +91,11 @@ class Journals:
 
     def pop_new(self, run_id: str) -> Journal | None:
         """Returns the journal of a run just created here, once; others may have written since."""
-        kept = self._forget(run_id)
-        return kept.journal if kept is not None and kept.is_new else None
+        kept = self._known.get(run_id)
+        if kept is None or not kept.is_new:
+            return None
+        self._forget(run_id)
+        return kept.journal
 
     async def load(self, run_id: str) -> Journal:
         """Loads the journal of a run, and checks every event of it."""
