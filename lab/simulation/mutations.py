@@ -185,6 +185,7 @@ def planted(name: str) -> Generator[None]:
     owner, attribute, value = MUTATIONS[name]()
     assert hasattr(owner, attribute), f"{name}: there is no {attribute} any more"
     missing = object()
+    getattr(owner, attribute)  # fails where the member that the bug replaces has another name now
     before = vars(owner).get(attribute, missing)
     setattr(owner, attribute, value)
     try:

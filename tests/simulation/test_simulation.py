@@ -29,8 +29,8 @@ BATCH = 25
 # nothing any more, `scripts/bench simulate --mutations` finds others.
 FINDS = {
     "a deleted run leaves no tombstone": 141,
-    "a run is deleted while a process is at it": 174,
-    "a call is made before its intent is stored": 0,
+    "a run is deleted while a process is at it": 403,
+    "a call is made before its intent is stored": 14,
     "a call of unknown end is repeated": 16,
     "a claim stays when the store loses an answer": 1,
     "a living process on another machine counts as dead": 14,

@@ -149,77 +149,66 @@ async def test_intervals_are_anchored_to_creation_not_to_the_start_of_a_process(
     assert fire.due == after
 
 
-async def test_missed_fires_become_one_run_and_the_history_tells_of_the_others(
-    intake: Desk,
+MISSED, DONE = ("due", "missed"), ("late", "done")
+
+
+@pytest.mark.parametrize(
+    ("policy", "passed", "history", "note"),
+    [
+        (
+            {},
+            {"hours": 5, "minutes": 30},
+            [MISSED, DONE],
+            "09:00 to 2026-01-01 12:00 UTC: missed; the next run makes up for it",
+        ),
+        ({"missed": "none"}, {"hours": 3, "minutes": 30}, [MISSED], "missed"),
+        (
+            {"missed": "all", "window_minutes": 180},
+            {"hours": 6, "minutes": 30},
+            [MISSED, DONE, DONE, DONE],
+            "older than the window",
+        ),
+    ],
+    ids=["one", "none", "all"],
+)
+async def test_what_was_missed_is_told_and_made_up_for_by_the_policy(
+    intake: Desk, policy: Any, passed: Any, history: list[tuple[str, str]], note: str
 ) -> None:
-    schedule = await intake.add()
-    [fire] = await intake.later(hours=5, minutes=30)
-    assert (fire.due, fire.kind) == (START + timedelta(hours=5), "late")
-    assert intake.calls == ["look 1"]
+    schedule = await intake.add(**policy)
+    begun = await intake.later(**passed)
+    for _ in range(4):
+        begun += await intake.later(seconds=0)
+    assert await intake.history(schedule) == history
+    assert len(begun) == len(intake.calls) == history.count(DONE)
     rows = await intake.schedules.history(schedule.id)
-    assert [each.state.value for each in rows] == ["done", "missed"]
-    words = "4 fires from 2026-01-01 09:00 to 2026-01-01 12:00 UTC"
-    assert rows[1].note == f"{words}: missed; the next run makes up for it"
-    [fire] = await intake.later(minutes=30)
+    assert rows[-1].note.endswith(note)
+    [fire] = await intake.later(minutes=30)  # the next one is on time again
     assert fire.kind == "due"
 
 
-async def test_with_none_what_was_missed_is_only_told(intake: Desk) -> None:
-    schedule = await intake.add(missed="none")
-    assert await intake.later(hours=3, minutes=30) == []
-    assert await intake.history(schedule) == [("due", "missed")]
-    assert len(await intake.later(minutes=30)) == 1
-    assert intake.calls == ["look 1"]
-
-
-async def test_with_all_what_was_missed_within_the_window_runs_one_after_the_other(
-    intake: Desk,
+@pytest.mark.parametrize(
+    ("policy", "states", "ended"),
+    [
+        ({}, ["running", "skipped", "skipped"], ["done", "skipped", "skipped"]),
+        ({"overlap": "queue"}, ["running", "queued", "skipped"], ["done", "done", "skipped"]),
+        ({"overlap": "allow"}, ["running"] * 3, ["done"] * 3),
+    ],
+    ids=["skip", "queue", "allow"],
+)
+async def test_what_is_due_while_a_run_goes_on_is_skipped_queued_or_run_beside_it(
+    intake: Desk, policy: Any, states: list[str], ended: list[str]
 ) -> None:
-    schedule = await intake.add(missed="all", window_minutes=180)
-    await intake.later(hours=6, minutes=30)
-    for _ in range(4):
-        await intake.later(seconds=0)
-    states = [("due", "missed"), ("late", "done"), ("late", "done"), ("late", "done")]
-    assert await intake.history(schedule) == states
-    assert len(intake.calls) == 3
+    schedule = await intake.add(HOLD, **policy)
+    begun = [len(await intake.later(hours=1)) for _ in range(3)]
+    assert begun == [int(each == "running") for each in states]
+    assert await intake.history(schedule) == [("due", each) for each in states]
     rows = await intake.schedules.history(schedule.id)
-    assert "older than the window" in rows[-1].note
-
-
-async def test_while_a_run_goes_on_the_next_fire_is_skipped_and_told(intake: Desk) -> None:
-    schedule = await intake.add(HOLD)
-    await intake.later(hours=1)
-    assert await intake.later(hours=1) == []
-    rows = await intake.schedules.history(schedule.id)
-    assert rows[0].state is FireState.SKIPPED
-    assert rows[0].note == "the run of 2026-01-01 09:00 UTC still goes on"
+    notes = [each.note for each in rows if each.state is FireState.SKIPPED]
+    assert all(each.startswith("the run of 2026-01-01 09:00 UTC still goes on") for each in notes)
     intake.leave.set()
     await intake.schedules.carried()
-    await intake.later(hours=1)
-    assert intake.calls == ["hold", "hold"]
-
-
-async def test_one_fire_is_queued_and_runs_as_soon_as_it_can(intake: Desk) -> None:
-    schedule = await intake.add(HOLD, overlap="queue")
-    for _ in range(3):
-        await intake.later(hours=1)
-    assert await intake.history(schedule) == [
-        ("due", "running"),
-        ("due", "queued"),
-        ("due", "skipped"),
-    ]
-    intake.leave.set()
-    await intake.schedules.carried()
-    assert len(await intake.later(seconds=1)) == 1
-    assert (await intake.history(schedule))[:2] == [("due", "done"), ("due", "done")]
-
-
-async def test_with_allow_runs_go_on_side_by_side(intake: Desk) -> None:
-    schedule = await intake.add(HOLD, overlap="allow")
-    for _ in range(3):
-        await intake.later(hours=1)
-    assert await intake.history(schedule) == [("due", "running")] * 3
-    intake.leave.set()
+    await intake.later(seconds=1)
+    assert await intake.history(schedule) == [("due", each) for each in ended]
 
 
 async def test_failures_in_a_row_pause_a_schedule_with_the_reason(intake: Desk) -> None:
@@ -482,23 +471,57 @@ async def test_a_removed_schedule_starts_nothing_that_was_queued(intake: Desk) -
 
 
 async def test_a_living_process_keeps_its_run_however_long_it_takes(intake: Desk) -> None:
-    await intake.add(HOLD)
+    schedule = await intake.add(HOLD, overlap="queue")
     await intake.later(hours=1)
     other = intake.another()
-
-    async def is_seen() -> bool:
-        # A thread writes the sign of life. Others may read it before its process knows that and
-        # sleeps again: time that passes in between would not wake it for the next one.
-        [fire] = await other.schedules.shelf.open_fires()
-        return fire.seen == intake.clock.now() and intake.clock.sleepers == 1
-
-    for _ in range(5):
-        await intake.clock.advance(30)  # until the next sign of life
-        await until(is_seen)
+    for _ in range(3):
+        await intake.clock.advance(600)
         assert await other.schedules.tick() == []
+        await other.schedules.carried()
     assert intake.calls == ["hold"]
     intake.leave.set()
     await intake.schedules.carried()
+    assert await intake.history(schedule) == [("due", "done")]
+    await other.close()
+
+
+async def test_a_run_that_waits_for_a_time_is_left_to_its_process_until_then(intake: Desk) -> None:
+    until_2 = {"until": {"equals": ["{{look.seen}}", 2]}, "at_most": 2, "every": 7200.0}
+    schedule = await intake.add(
+        plan({"id": "look", "tool": "look", "inputs": {"x": 1}, "repeat": until_2})
+    )
+    await intake.clock.advance(3600)
+    [fire] = await intake.schedules.tick()
+
+    async def waits() -> bool:
+        return any(run.wakes_at is not None for run in await intake.smith.runs())
+
+    await until(waits)
+    await intake.smith.close()  # and nobody is at it any more
+    other = intake.another()
+    await other.schedules.tick()
+    assert not other.schedules.firing.carrying
+    intake.clock._elapsed += 7200
+    await other.schedules.tick()
+    await other.schedules.carried()
+    assert intake.calls == ["look 1"] * 2
+    rows = await other.schedules.history(schedule.id)
+    assert [each.state for each in rows if each.run == fire.run] == [FireState.FAILED]
+    await other.close()
+
+
+async def test_a_fire_whose_process_is_gone_is_continued_at_the_next_look(intake: Desk) -> None:
+    schedule = await intake.add(HOLD)
+    await intake.later(hours=1)
+    await intake.smith.schedules.close()  # in the middle of the call
+    await intake.smith.runs.close()
+    intake.leave.set()
+    other = intake.another()
+    await other.schedules.tick()
+    await other.schedules.carried()
+    assert intake.calls == ["hold", "hold"]  # a read, which may be made again
+    rows = await other.schedules.history(schedule.id)
+    assert [each.state.value for each in rows] == ["done"]
     await other.close()
 
 

@@ -37,7 +37,7 @@ def schedule(name: str, **fields: object) -> Schedule:
 
 def fire(number: int, name: str = "a", **fields: object) -> Fire:
     at = START + timedelta(minutes=number, microseconds=number)
-    given = {"schedule": name, "due": at, "at": at, "seen": at, "run": f"run-{number}"}
+    given = {"schedule": name, "due": at, "at": at, "run": f"run-{number}"}
     return Fire.model_validate(given | fields)
 
 

@@ -26,7 +26,7 @@ from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import AnyStep, ReplyStep, ToolStep
 from plansmith.ports import ChatModel, PlanStore
-from plansmith.review.policy import Environment, acting_steps
+from plansmith.review.policy import Environment, acting_steps, changes_of
 from plansmith.runs.intake import NewRun
 from plansmith.store.memory import MemoryStore
 from plansmith_compat import calling
@@ -462,7 +462,7 @@ class AgentRuntime(MapFunction):
         known = {each.name: each for each in tool_specs(self.tools.describe())}
         done = {name for name, each in run.steps.items() if each.status is StepStatus.DONE}
         left = [step for step in run.plan.steps if step.id not in done] if run.plan else []
-        acts = acting_steps(Plan(steps=tuple(left)), Environment(known))
+        acts = acting_steps(changes_of(Plan(steps=tuple(left)), Environment(known)))
         return None if acts else True
 
     def _plan_steps(

@@ -59,8 +59,8 @@ async def decide(ask: Ask, given: b.Decision) -> Answer:
         work = ask.smith.request_changes(ask.run, given.changes, by=ask.by)
         await ask.state.background.until_journaled(ask.run, work)
         return await ask.run_view()
-    if not given.reject and (run.plan is None or given.approve != run.plan.hash):
-        raise d.stale_hash(run.plan.hash if run.plan else "none")
+    if not given.reject:
+        d.need_hash(run.plan, given.approve)
     await ask.runs.ask_for_review(ask.run, Sentence("review.undecided"))
     if given.reject:
         await ask.smith.decide(ask.run, reject=True, by=ask.by)

@@ -187,10 +187,7 @@ class FireKind(StrEnum):
 
 
 class Fire(Record):
-    """One entry of a schedule's history: one per instant, with the id of its run.
-
-    `seen` is when the process that runs it last reported.
-    """
+    """One entry of a schedule's history: one per instant, with the id of its run."""
 
     schedule: str
     due: Instant
@@ -200,7 +197,6 @@ class Fire(Record):
     run: str = ""
     note: ShownText = ""
     at: Instant
-    seen: Instant
     ended: Instant | None = None
 
     @property

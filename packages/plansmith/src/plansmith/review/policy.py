@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -47,13 +47,30 @@ class ActiveStep(NamedTuple):
     limits: tuple[Sentence, ...] = ()
 
 
-def reasons_to_ask(plan: Plan, policy: ReviewPolicy, known: Environment) -> tuple[str, ...]:
-    """Returns the reasons why a person must review a plan; empty if it may run at once."""
-    reasons: list[str] = [
-        _reason(active, name, effect, policy)
+class Change(NamedTuple):
+    """A call of a plan that changes something: the step that makes it, the callee, its effect."""
+
+    active: ActiveStep
+    callee: str
+    effect: Effect
+
+
+def changes_of(plan: Plan, known: Environment) -> tuple[Change, ...]:
+    """Returns the calls of a plan that change something."""
+    return tuple(
+        Change(active, name, effect)
         for active in with_surroundings(plan, known.templates)
         for name, effect in known.effects(active.step)
-        if effect is not Effect.READ and not is_freed(name, effect, policy.never_for)
+        if effect is not Effect.READ
+    )
+
+
+def reasons_to_ask(plan: Plan, policy: ReviewPolicy, changes: Iterable[Change]) -> tuple[str, ...]:
+    """Returns the reasons why a person must review a plan; empty if it may run at once."""
+    reasons: list[str] = [
+        _reason(each, policy)
+        for each in changes
+        if not is_freed(each.callee, each.effect, policy.never_for)
     ]
     if plan.degraded:
         reasons.append(Sentence("review.degraded"))
@@ -64,8 +81,9 @@ def reasons_to_ask(plan: Plan, policy: ReviewPolicy, known: Environment) -> tupl
     return tuple(reasons)
 
 
-def _reason(active: ActiveStep, tool: str, effect: Effect, policy: ReviewPolicy) -> Sentence:
+def _reason(change: Change, policy: ReviewPolicy) -> Sentence:
     """Says what a step would do, with which values, and how often."""
+    active, tool, effect = change
     step, plan = active.step, active.plan
     sources: list[str] = []
     for name in dict.fromkeys(ref.step for ref in step.refs() if ref.step not in RESERVED):
@@ -147,12 +165,6 @@ def _limits(step: st.StepFields) -> Iterator[Sentence]:
         yield when_sentence(step.when)
 
 
-def acting_steps(plan: Plan, known: Environment) -> tuple[str, ...]:
-    """Returns the steps of a plan that change something, themselves or in a part."""
-    acting = {
-        active.root
-        for active in with_surroundings(plan, known.templates)
-        for _, effect in known.effects(active.step)
-        if effect is not Effect.READ
-    }
-    return tuple(step.id for step in plan.steps if step.id in acting)
+def acting_steps(changes: Iterable[Change]) -> tuple[str, ...]:
+    """Returns the steps of a plan that change something, themselves or in a part, in its order."""
+    return tuple(dict.fromkeys(each.active.root for each in changes))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final
 
 from plansmith.engine.answers import ONLY_PERSONS, after_answer, why_only_persons
 from plansmith.engine.provenance import given_values, read_consent
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from plansmith.ports import PlanStore
     from plansmith.runs.intake import PlanIntake
     from plansmith.runs.journals import Journals
+
+
+ASK_ANOTHER: Final = Sentence("Ask somebody with the role approver or admin")
 
 
 async def decide(
@@ -78,15 +81,17 @@ def _plan_to_decide(run: Run, approve: str | None) -> Plan:
         raise StaleDecision(why, hint=hint)
     if run.cancel_asked and approve is not None:
         raise StaleDecision(Sentence("run {run} is being cancelled", run=run.id))
-    if approve is not None and approve != run.plan.hash:
-        raise stale_hash(run.plan.hash)
+    if approve is not None:
+        need_hash(run.plan, approve)
     return run.plan
 
 
-def stale_hash(current: str) -> StaleDecision:
-    """Makes the error for the approval of another plan than the current one."""
-    hint = Sentence("the plan now has the hash {hash}: review it again", hash=current)
-    return StaleDecision(Sentence("this is not the hash of the current plan"), hint=hint)
+def need_hash(plan: Plan | None, approve: str | None) -> None:
+    """Refuses the approval of another plan than the current one."""
+    if plan is None or approve != plan.hash:
+        now = plan.hash if plan is not None else "none"
+        hint = Sentence("the plan now has the hash {hash}: review it again", hash=now)
+        raise StaleDecision(Sentence("this is not the hash of the current plan"), hint=hint)
 
 
 def _too_late(run_id: str) -> StaleDecision:
@@ -96,7 +101,7 @@ def _too_late(run_id: str) -> StaleDecision:
 def need_second_person(run: Run, who: e.Actor, policy: ReviewPolicy) -> None:
     """Refuses an approval by who asked for the run or changed its plan last."""
     if why := why_not(run, who, policy.second_person):
-        raise Refused(why, hint=Sentence("Ask somebody with the role approver or admin"))
+        raise Refused(why, hint=ASK_ANOTHER)
 
 
 async def take_answer(
@@ -186,9 +191,8 @@ async def changed_values(
     store: PlanStore, asked: e.QuestionAsked, changes: Mapping[str, Json]
 ) -> dict[str, Json]:
     """Returns the values a person saw, with those that the person changed."""
-    if asked.kind != "consent":
-        raise Refused(
-            Sentence("these values cannot be changed here, only in the plan"),
-            hint=Sentence("refuse, or change the plan"),
-        )
-    return {**cast("dict[str, Json]", await store.get(asked.values)), **changes}
+    seen = await consent_values(store, asked)
+    if seen is None:
+        why = Sentence("these values cannot be changed here, only in the plan")
+        raise Refused(why, hint=Sentence("refuse, or change the plan"))
+    return {**seen, **changes}

@@ -14,7 +14,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import Sentence
 from plansmith.runs import replan
-from plansmith.runs.intake import NewRun, review_on_request
+from plansmith.runs.intake import NewRun
 from plansmith.runs.journals import wrong_status
 from plansmith.runs.planning import READ_RESULTS
 
@@ -72,7 +72,7 @@ class PlanEditing:
             taken,
             plan=edited,
             then=[*replan.resets_for_edit(run, edited)],
-            review_events=await self._intake.review(edited, run, more=more) if more else None,
+            reasons=more,
             about={"origin": origin, "restores": restores},
             by=who,
         )
@@ -155,19 +155,15 @@ def versions(events: Iterable[e.Event]) -> Versions:
     before: dict[int, int] = {}
     current, undone = 0, list[int]()
     for event in events:
-        body = event.body
-        if not isinstance(body, e.PlanProposed):
-            continue
-        if not body.restores:
-            known[event.number] = Version(event.number, body.plan)
-            before[event.number] = current
-            current, undone = event.number, []
-            continue
-        if body.restores == before.get(current):
-            undone.append(current)
-        elif undone:
-            undone.pop()
-        current = body.restores
+        match event.body:
+            case e.PlanProposed(restores=0, plan=plan):
+                known[event.number], before[event.number] = Version(event.number, plan), current
+                current, undone = event.number, []
+            case e.PlanProposed(restores=number):
+                undone = [*undone, current] if number == before.get(current) else undone[:-1]
+                current = number
+            case _:
+                pass
     back, forth = before.get(current, 0), undone[-1] if undone else 0
     return Versions(known.get(back), known.get(forth), current)
 
@@ -181,8 +177,8 @@ class RunRepeating:
 
     async def rerun(self, run_id: str, *, by: e.Who = "") -> Run:
         """Runs the same plan again as a new run, from the start, without earlier results."""
-        old = await self._finished_run(run_id)
-        return await self._repeat(old, _again(old, by), old.plan, from_start=True)
+        journal = await self._finished(run_id)
+        return await self._repeat(journal, journal.run.plan, by=by, from_start=True)
 
     async def retry(
         self,
@@ -197,10 +193,11 @@ class RunRepeating:
         `from_step` repeats this step and all steps after it; `plan` is a changed plan to use. A
         run that never had a plan is planned again.
         """
-        old = await self._finished_run(run_id)
+        journal = await self._finished(run_id)
+        old = journal.run
         wanted = plan or old.plan
         if wanted is None:
-            return await self._repeat(old, _again(old, by), None)
+            return await self._repeat(journal, None, by=by)
         if from_step is not None and from_step not in old.steps:
             why = Sentence("run {run} has no step '{step}'", run=run_id, step=from_step)
             raise Refused(why, hint=Sentence("its steps: {names}", names=[*old.steps]))
@@ -208,7 +205,7 @@ class RunRepeating:
         if replan.everything_done(wanted, kept):
             hint = Sentence("plansmith runs rerun {run} runs it again", run=run_id)
             raise Refused(Sentence("every step is done: there is nothing to continue"), hint=hint)
-        return await self._repeat(old, replace(_again(old, by), kept=kept), wanted)
+        return await self._repeat(journal, wanted, kept, by=by)
 
     async def ask_again(self, old: Run, *, by: e.Who) -> Journal:
         """Creates a run with the same request, options and limits, which is planned later."""
@@ -220,43 +217,41 @@ class RunRepeating:
             await self._intake.conversations.join(journal.id, new.options)
         return journal
 
-    async def _finished_run(self, run_id: str) -> Run:
-        old = await self._journals.get(run_id)
-        self._journals.require_ours(old)
-        if not old.status.over:
-            raise wrong_status(old, Sentence("only a run that is over can be repeated"))
-        return old
+    async def _finished(self, run_id: str) -> Journal:
+        journal = await self._journals.load(run_id)
+        self._journals.require_ours(journal.run)
+        if not journal.run.status.over:
+            hint = Sentence("only a run that is over can be repeated")
+            raise wrong_status(journal.run, hint)
+        return journal
 
     async def _repeat(
-        self, old: Run, new: NewRun, plan: Plan | None, *, from_start: bool = False
+        self,
+        journal: Journal,
+        plan: Plan | None,
+        kept: Sequence[e.StepReused] = (),
+        *,
+        by: e.Who,
+        from_start: bool = False,
     ) -> Run:
         """Creates a new run of an earlier plan; its review says which changes it would repeat.
 
         Without a plan, the request is planned again.
         """
+        new = replace(_again(journal.run, by), kept=kept)
         if plan is None:
-            journal = await self._create(new)
-            await self._planning.plan(journal)
-            return await self._journals.whole(journal)
+            again = await self._create(new)
+            await self._planning.plan(again)
+            return await self._journals.whole(again)
         plan = await self._intake.pinned(plan)
-        journal = await self._journals.load(old.id)
-        reasons = await self._reviser.repeated_by(journal, plan, new.kept)
-        asked = await self._intake.review(plan)
-        if asked and new.kept:  # with reasons only for the steps still to run
-            done = {each.step for each in new.kept}
-            steps = [each.replace(disabled=each.disabled or each.id in done) for each in plan.steps]
-            left = await self._intake.review(plan.replace(steps=tuple(steps)))
-            asked = [asked[0].replace(reasons=each.reasons) for each in left] or asked
         reviews = [each.body for each in journal.events if isinstance(each.body, e.ReviewAsked)]
-        if not asked and any(READ_RESULTS in each.reasons for each in reviews):
-            asked = await self._intake.review(plan, more=(READ_RESULTS,))
-        if not asked and sees_first(old):
-            asked = [review_on_request(plan)]
-        if reasons and not asked and not from_start:  # a retry should repeat nothing unasked
-            asked = [e.ReviewAsked(hash=plan.hash)]
-        review_events = [each.replace(reasons=(*each.reasons, *reasons)) for each in asked]
-        journal = await self._create(replace(new, plan=plan, review_events=review_events))
-        return await self._journals.whole(journal)
+        has_read = any(READ_RESULTS in each.reasons for each in reviews)
+        reasons: list[str] = [READ_RESULTS] if has_read else []
+        is_seen = has_read or sees_first(journal.run) or await self._intake.review(plan)
+        if is_seen or not from_start:  # a retry repeats nothing unasked
+            reasons += await self._reviser.repeated_by(journal, plan, kept)
+        again = await self._create(replace(new, plan=plan, reasons=reasons))
+        return await self._journals.whole(again)
 
 
 def _again(old: Run, by: e.Who) -> NewRun:

@@ -101,8 +101,6 @@ class RunExecution:
             active = _Active(await self._executor_for(journal))
         except (StaleWriter, RunTakenOver):
             return None
-        if journal.id in self._active:
-            return self.of(journal.id)  # begun by another call meanwhile
         journal.retry = self._journals.store_retry
         self._journals.owners.hold(fence)
         active.future = asyncio.create_task(self._execute_and_conclude(journal, active, fence))

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from plansmith import ports
 from plansmith.check.check_plan import check_plan
@@ -30,7 +30,7 @@ from plansmith.plan.second_person import stricter
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OVER_STATUSES, Headline
 from plansmith.review.coverage import PlanCalls, definitions
-from plansmith.review.policy import Environment, acting_steps, reasons_to_ask
+from plansmith.review.policy import Environment, acting_steps, changes_of, reasons_to_ask
 from plansmith.review.settings import ReviewPolicy
 from plansmith.templates import template
 from plansmith.templates.book import usable_templates
@@ -57,9 +57,9 @@ class NewRun:
     """What a run begins with; one without a plan is planned later.
 
     `plan_origin` is who made the plan, by default what `origin` says of it. `notes` is what reading
-    the plan told, `kept` are results to reuse, `review_events` are written instead of the request
-    for a review, and `pins` are the contents of earlier runs that the repeated run uses. A plan
-    that is not `checked` is taken as it is.
+    the plan told, `kept` are results to reuse, `reasons` are more reasons for a review, in place of
+    which `review_events` are written, and `pins` are the contents of earlier runs that the repeated
+    run uses.
     """
 
     request: str = ""
@@ -72,9 +72,9 @@ class NewRun:
     origin: Origin = OWN_REQUEST
     folder: str = ""
     plan_origin: PlanOrigin | None = None
-    checked: bool = True
     notes: Sequence[Problem] = ()
     kept: Sequence[e.StepReused] = ()
+    reasons: Sequence[str] = ()
     review_events: Sequence[Entry] | None = None
     pins: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -102,17 +102,21 @@ class NewRun:
 class Proposal:
     """A plan to write into a run, all in one append, so that no crash leaves it without its review.
 
-    `start` and `then` are events before and after it, `review_events` are written instead of the
-    request for a review, `about` are more fields of its event, and `values` what these refer to.
-    `earlier` are the results of earlier runs that it may use, if they are known already.
+    `created` begins a new run; `start` and `then` are events before and after the plan. A person
+    reviews it for `reasons` of its own and those of the policy, and sees the approved calls that it
+    `drops`; `review_events` are written instead. `about` are more fields of its event, and `values`
+    what these refer to. `earlier` are the results of earlier runs that it may use, if known.
     """
 
     plan: Plan
     _: KW_ONLY
     problems: Sequence[Problem] = ()
     earlier: UsableResults | None = None
+    created: e.RunCreated | None = None
     start: Sequence[Entry] = ()
     then: Sequence[Entry] = ()
+    reasons: Sequence[str] = ()
+    drops: tuple[str, ...] = ()
     review_events: Sequence[Entry] | None = None
     about: Mapping[str, Any] = field(default_factory=dict[str, Any])
     values: Sequence[Json] = ()
@@ -124,21 +128,40 @@ def review_on_request(plan: Plan) -> e.ReviewAsked:
     return e.ReviewAsked(hash=plan.hash, reasons=(SEEN_FIRST,))
 
 
-class PlanFacts:
-    """What was computed about one plan; each function is called once, with the same plan."""
+def _without_kept(plan: Plan, then: Sequence[Entry]) -> Plan:
+    """Returns a plan with the steps switched off whose results are reused."""
+    kept = {each.step for each in then if isinstance(each, e.StepReused)}
+    steps = [each.replace(disabled=each.disabled or each.id in kept) for each in plan.steps]
+    return plan.replace(steps=tuple(steps)) if kept else plan
 
-    def __init__(self, plan: Plan) -> None:
-        self.runs_templates = template.runs_templates(plan)
+
+class PlanFacts:
+    """What follows from a plan and what there is to call; each function is called once."""
+
+    def __init__(self, plan: Plan, known: Environment) -> None:
+        self.plan, self.known = plan, known
         # The results of earlier runs that the plan refers to.
         self.uses = uses_of(plan)
-        self._known: dict[Callable[..., Any], Any] = {}
+        self._found: dict[Callable[..., Any], Any] = {}
 
-    def once(self, make: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
+    def once(
+        self, make: Callable[Concatenate[Plan, _P], _T], *args: _P.args, **named: _P.kwargs
+    ) -> _T:
         """Returns what a function makes of the plan; calls it only the first time."""
-        if make not in self._known:
-            self._known[make] = make(*args, **named)
-        known: _T = self._known[make]
-        return known
+        if make not in self._found:
+            self._found[make] = make(self.plan, *args, **named)
+        found: _T = self._found[make]
+        return found
+
+    @property
+    def acting(self) -> tuple[str, ...]:
+        """The steps that change something, themselves or in a part."""
+        return acting_steps(self.once(changes_of, self.known))
+
+    @property
+    def calls(self) -> PlanCalls:
+        """The calls that the plan could make."""
+        return self.once(PlanCalls, self.known)
 
 
 class _Snapshot:
@@ -150,7 +173,7 @@ class _Snapshot:
 
     def __init__(self, callees: Callees, agents: list[AgentSpec], policy: ReviewPolicy) -> None:
         self.callees, self.agents, self.policy = callees, agents, policy
-        self.environment = Environment(callees.specs, {spec.name: spec for spec in agents})
+        self.known = Environment(callees.specs, {spec.name: spec for spec in agents})
         self._facts: OrderedDict[bytes, PlanFacts] = OrderedDict()
 
     @cached_property
@@ -159,13 +182,13 @@ class _Snapshot:
         return Catalogue(list(self.callees.specs.values()))
 
     def facts_of(self, plan: Plan) -> PlanFacts:
-        """Returns the facts of a plan, known by its whole content."""
+        """Returns the facts of a plan that runs no templates, known by its whole content."""
         mark = sha256(plan.stored_text()).digest()
         if mark in self._facts:
             self._facts.move_to_end(mark)
             return self._facts[mark]
-        facts = PlanFacts(plan)
-        if not (facts.runs_templates or facts.uses or plan.schedule or plan.schedules):
+        facts = PlanFacts(plan, self.known)
+        if not (facts.uses or plan.schedule or plan.schedules):
             self._facts[mark] = facts
             if len(self._facts) > PLANS_KEPT:
                 self._facts.popitem(last=False)
@@ -271,20 +294,13 @@ class PlanIntake:
     ) -> Environment:
         """Returns the tools, the agents, and a plan's present or given templates."""
         now, found = await self._snapshot(), templates or await self.contents(plan)
-        return replace(now.environment, templates=found) if found else now.environment
+        return replace(now.known, templates=found) if found else now.known
 
-    async def _facts_and_known(
-        self, plan: Plan, templates: Mapping[str, Plan] | None = None
-    ) -> tuple[PlanFacts, Environment]:
-        """Returns what was computed about a plan, and the environment to compute the rest."""
-        now = await self._snapshot()
-        facts = now.facts_of(plan)
-        runs = facts.runs_templates
-        return facts, await self.environment(plan, templates) if runs else now.environment
-
-    async def calls(self, plan: Plan, templates: Mapping[str, Plan] | None = None) -> PlanCalls:
-        """Returns the calls that a plan could make, with the present or the given templates."""
-        return PlanCalls(plan, await self.environment(plan, templates))
+    async def facts(self, plan: Plan, templates: Mapping[str, Plan] | None = None) -> PlanFacts:
+        """Returns what follows from a plan, with the present or the given templates."""
+        if template.runs_templates(plan):
+            return PlanFacts(plan, await self.environment(plan, templates))
+        return (await self._snapshot()).facts_of(plan)
 
     async def definitions(
         self, plan: Plan, templates: Mapping[str, Plan] | None = None
@@ -297,8 +313,7 @@ class PlanIntake:
         self, plan: Plan, templates: Mapping[str, Plan] | None = None
     ) -> tuple[str, ...]:
         """Returns the steps of a plan that change something, themselves or in a part."""
-        facts, known = await self._facts_and_known(plan, templates)
-        return facts.once(acting_steps, plan, known)
+        return (await self.facts(plan, templates)).acting
 
     async def usable_results(
         self, options: RunOptions, pins: Mapping[str, str] | None = None
@@ -317,21 +332,22 @@ class PlanIntake:
 
         `earlier` are the results of earlier runs that the plan may use, by default none.
         """
-        now = await self._snapshot()
-        tools, agents, facts = now.catalogue, now.agents, now.facts_of(plan)
-        known = (
-            await self.load_templates() if facts.runs_templates else dict[str, template.Template]()
-        )
+        now, facts = await self._snapshot(), await self.facts(plan)
+        tools, agents = now.catalogue, now.agents
+        known: Mapping[str, template.Template] = {}
+        of_templates: Sequence[Problem] = ()
+        if template.runs_templates(plan):
+            known = await self.load_templates()
+            of_templates = template.template_problems(plan, known)
         found: Sequence[Problem]
         if earlier is not None and earlier.results:
             used = await earlier.read_for(plan)
             found = check_plan(plan, tools, agents=agents, templates=known, earlier=used)
         else:
-            found = facts.once(check_plan, plan, tools, agents=agents, templates=known)
-        of_templates = template.template_problems(plan, known) if facts.runs_templates else ()
+            found = facts.once(check_plan, tools, agents=agents, templates=known)
         # Which secrets are set may change at any time.
-        of_secrets = secret_problems(facts.once(secret_uses, plan), self.secrets)
-        problems = [*found, *of_templates, *of_secrets, *facts.once(lint_plan, plan, tools)]
+        of_secrets = secret_problems(facts.once(secret_uses), self.secrets)
+        problems = [*found, *of_templates, *of_secrets, *facts.once(lint_plan, tools)]
         if self._rehearses and not has_errors(problems):
             rehearse = rehearsal.rehearsal_with(now.callees.tools)
             problems += await rehearsal.rehearsal_problems(plan, now.callees.specs, rehearse)
@@ -362,35 +378,37 @@ class PlanIntake:
         return Proposal(plan, problems=problems, earlier=earlier)
 
     async def propose(self, journal: Journal, proposal: Proposal) -> None:
-        """Writes a plan into a run, with a request for review if that is required."""
-        plan, run = owned(proposal.plan), journal.run
-        facts, known = await self._facts_and_known(plan)
-        first = journal.events[0].body if journal.events else proposal.start[0]
-        created = first[0] if isinstance(first, tuple) else first
-        options = created.options if isinstance(created, e.RunCreated) else NO_OPTIONS
+        """Writes a checked plan into a run, with a request for review if that is required."""
+        plan, run, created = proposal.plan, journal.run, proposal.created
+        facts, options = await self.facts(plan), created.options if created else run.options
         pins, problems = dict[str, str](), tuple(proposal.problems)
         if facts.uses:
             earlier = proposal.earlier or await self.usable_results(options, run.earlier)
             found = earlier.results
             pins = {each: found[each].hash for each in facts.uses if each in found}
             problems += tuple(each for each in earlier.notes(plan) if each not in problems)
-        workload = facts.once(Workload, plan, known.tools, known.agents)
+        workload = facts.once(Workload, facts.known.tools, facts.known.agents)
         past = (await self.past()).measured(workload.names)
         fields: dict[str, Any] = {
-            "acts": facts.once(acting_steps, plan, known),
+            "acts": facts.acting,
             "problems": problems,
             "estimate": workload.estimate(past, self.price_per_million),
             "earlier": pins,
         }
-        if now := known.templates:  # finished steps keep the templates they ran with
+        if now := facts.known.templates:  # finished steps keep the templates they ran with
             fields["templates"] = {**run.templates, **now}
         body = e.PlanProposed(plan=plan, **fields | dict(proposal.about))
         review_events = proposal.review_events
         if review_events is None:
-            review_events = self._review(plan, run, facts, known)
+            review_events = self._review(facts, run, proposal.reasons, proposal.drops)
+            if review_events and (left := _without_kept(plan, proposal.then)) is not plan:
+                # The reasons of the policy are those of the steps still to run, if there are any.
+                fewer = self._review(await self.facts(left), run, proposal.reasons, proposal.drops)
+                review_events = [each.replace(hash=plan.hash) for each in fewer] or review_events
             if not review_events and options.mode == "review":
                 review_events = [review_on_request(plan)]
-        entries = (*proposal.start, (body, proposal.by), *proposal.then, *review_events)
+        first = [(created, proposal.by)] if created is not None else []
+        entries = (*first, *proposal.start, (body, proposal.by), *proposal.then, *review_events)
         await journal.append(*entries, values=proposal.values)
 
     async def review(
@@ -406,24 +424,24 @@ class PlanIntake:
         `more` are reasons beyond those of the policy. The request also names calls that earlier
         revisions dropped, unless this plan makes them.
         """
-        facts, known = await self._facts_and_known(plan, templates)
-        return self._review(plan, run, facts, known, more)
+        return self._review(await self.facts(plan, templates), run, more)
 
     def _review(
         self,
-        plan: Plan,
-        run: Run | None,
         facts: PlanFacts,
-        known: Environment,
+        run: Run | None,
         more: Sequence[str] = (),
+        drops: tuple[str, ...] = (),
     ) -> list[e.ReviewAsked]:
-        found = facts.once(reasons_to_ask, plan, self.policy, known)
+        plan = facts.plan
+        changes = facts.once(changes_of, facts.known)
+        found = facts.once(reasons_to_ask, self.policy, changes)
         reasons = tuple(dict.fromkeys((*more, *found))) or tuple(self._ask_also(plan))
         if not reasons:
             return []
-        lost = run.dropped if run else ()
-        made = {call.text for call in PlanCalls(plan, known).acting} if lost else set[str]()
-        drops = tuple(text for text in lost if text not in made)
+        if run is not None and run.dropped and not drops:
+            made = {call.text for call in facts.calls.acting}
+            drops = tuple(text for text in run.dropped if text not in made)
         return [e.ReviewAsked(hash=plan.hash, reasons=reasons, drops=drops)]
 
     async def past(self) -> CallTimings:

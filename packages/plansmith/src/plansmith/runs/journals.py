@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith import errors
-from plansmith.engine.journal import Journal, whole_run
+from plansmith.engine.journal import SYSTEM, Entry, Journal, whole_run
 from plansmith.engine.lease import LEASE_S
 from plansmith.engine.ownership import Owners
 from plansmith.engine.recover import repair
@@ -34,8 +34,19 @@ if TYPE_CHECKING:
 else:
     lazy_modules(globals(), build="plansmith.report.build")
 
-_MOST_FRESH: Final = 1000
 _MOST_BYTES: Final = 16_000_000
+
+
+class _Kept(NamedTuple):
+    """A journal that was read or written here, and the bytes of its first so many events.
+
+    A new one begins without being read again.
+    """
+
+    journal: Journal
+    size: int = 0
+    events: int = 0
+    is_new: bool = False
 
 
 class Journals:
@@ -67,9 +78,7 @@ class Journals:
         self.owners = Owners(store, clock, lease_s=lease_s, machine=machine)
         self.tell = tell
         self.store_retry = StoreRetry(clock, self.tell)
-        self._fresh: dict[str, Journal] = {}
-        # Journals read here before, each with the bytes of its first so many events.
-        self._known: dict[str, tuple[int, int, Journal]] = {}
+        self._known: dict[str, _Kept] = {}
         self._known_bytes = 0
 
     def new(self, run_id: str = "") -> Journal:
@@ -78,14 +87,15 @@ class Journals:
 
     def keep_new(self, journal: Journal) -> Journal:
         """Keeps the journal of a run just created, so that it can begin without another look."""
-        self._fresh[journal.id] = journal
-        while len(self._fresh) > _MOST_FRESH:
-            del self._fresh[next(iter(self._fresh))]
-        return journal
+        return self._keep(_Kept(journal, is_new=True))
 
     def pop_new(self, run_id: str) -> Journal | None:
         """Returns the journal of a run just created here, once; others may have written since."""
-        return self._fresh.pop(run_id, None)
+        kept = self._known.get(run_id)
+        if kept is None or not kept.is_new:
+            return None
+        self._forget(run_id)
+        return kept.journal
 
     async def load(self, run_id: str) -> Journal:
         """Loads the journal of a run, and checks every event of it."""
@@ -102,23 +112,27 @@ class Journals:
         For what is done again and again with a run, such as an answer. Damage of what was read
         before is found by `load`, which is before every approval and every beginning.
         """
-        size, count, known = self._forget(run_id)
-        journal = known.copy() if known is not None else None
-        if journal is None or not await journal.refresh():
-            size, count, journal = 0, 0, await self.load(run_id)
-        size += sum(len(event.body_text) for event in journal.events[count:])
-        self._forget(run_id)  # another task may have read it meanwhile
+        kept = self._forget(run_id)
+        journal = kept.journal.copy() if kept is not None else None
+        if kept is not None and journal is not None and await journal.refresh():
+            return self._keep(kept._replace(journal=journal, is_new=False))
+        return self._keep(_Kept(await self.load(run_id)))
+
+    def _keep(self, kept: _Kept) -> Journal:
+        journal = kept.journal
+        self._forget(journal.id)  # another task may have read it meanwhile
+        size = kept.size + sum(len(event.body_text) for event in journal.events[kept.events :])
         if journal.damage is None and size <= _MOST_BYTES:
-            self._known[run_id] = size, len(journal.events), journal
+            self._known[journal.id] = kept._replace(size=size, events=len(journal.events))
             self._known_bytes += size
             while self._known_bytes > _MOST_BYTES:
                 self._forget(next(iter(self._known)))
         return journal
 
-    def _forget(self, run_id: str) -> tuple[int, int, Journal | None]:
-        found = self._known.pop(run_id, (0, 0, None))
-        self._known_bytes -= found[0]
-        return found
+    def _forget(self, run_id: str) -> _Kept | None:
+        kept = self._known.pop(run_id, None)
+        self._known_bytes -= kept.size if kept is not None else 0
+        return kept
 
     async def readable(self, run_id: str) -> Journal | None:
         """Loads the journal of a run; None if it was deleted or cannot be read."""
@@ -134,6 +148,22 @@ class Journals:
         journal = await self.current(run_id)
         self.require_ours(journal.run)
         return journal
+
+    async def write(
+        self, journal: Journal, decide: Callable[[Run], Sequence[Entry]], *, by: e.Actor = SYSTEM
+    ) -> bool:
+        """Writes what is decided about a run, decided anew if others write at the same time.
+
+        False if there is nothing to write.
+        """
+        while bodies := decide(journal.run):
+            try:
+                await journal.append(*bodies, by=by)
+            except errors.StaleWriter:
+                await journal.catch_up()
+            else:
+                return True
+        return False
 
     async def whole(self, journal: Journal, results: Mapping[str, Json] | None = None) -> Run:
         """Returns a run with its results and report; reads results that are not given."""

@@ -100,11 +100,10 @@ class RunLists:
             return since is not None and created is not None and created < since
 
         def is_wanted(listed: Headline, run: RunSummary) -> bool:
-            if statuses and (listed.status or run.status) not in statuses:
-                return False
-            if not run.has(text) or origin not in ("", run.origin) or is_too_old(run):
-                return False
-            return until is None or (run.created_at is not None and run.created_at < until)
+            created, is_listed = run.created_at, (listed.status or run.status) in statuses
+            in_time = until is None or (created is not None and created < until)
+            fits = run.has(text) and origin in ("", run.origin)
+            return (is_listed or not statuses) and fits and in_time and not is_too_old(run)
 
         found: list[RunSummary] = []
         asked = {*statuses, _UNTOLD} if statuses else statuses
@@ -115,8 +114,8 @@ class RunLists:
             page = await self._lists.headlines(statuses=asked, before=before, text=text, limit=size)
             listed = await self._summed(page)
             found += [summary for each, summary in listed if is_wanted(each, summary)]
-            # They come in the order of their creation, so that all later ones are too old as well.
-            if len(page) < size or (listed and all(is_too_old(run) for _, run in listed)):
+            # They come in the order of their creation: what follows one too old is so as well.
+            if len(page) < size or (listed and is_too_old(listed[-1][1])):
                 break
             before = page[-1].run
         found = found[:limit]

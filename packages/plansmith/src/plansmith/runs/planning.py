@@ -16,9 +16,9 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
 from plansmith.plan.next_move import sees_first
-from plansmith.plan.plan import Plan
+from plansmith.plan.plan import Plan, owned
 from plansmith.plan.planning import Decision, Planned, PlanRequest, only_stands_in
-from plansmith.plan.problem import Severity
+from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
@@ -93,20 +93,24 @@ class RunPlanning:
     async def create(self, new: NewRun) -> Journal:
         """Creates a run: checks and proposes its plan; without a plan, planning comes later."""
         who, journal = e.actor(new.by), self.journals.new(new.run_id)
-        start = (new.created(self.journals, self.intake.policy), who)
+        created = new.created(self.journals, self.intake.policy)
         if new.plan is None:
             self.need_planner()
-            await journal.append(start)
+            await journal.append(created, by=who)
             return journal
-        proposal = Proposal(new.plan, problems=new.notes)
-        if new.checked:
-            proposal = await self.intake.take_in(new.plan, start[0].options, new.pins, new.notes)
+        proposal = await self.intake.take_in(new.plan, created.options, new.pins, new.notes)
         submitted = "program" if who.kind == "program" else "submitted"
         origin = new.plan_origin or _PLAN_ORIGINS.get(new.origin.kind, submitted)
-        proposal = replace(proposal, start=[start], then=new.kept, about={"origin": origin})
-        await self.intake.propose(
-            journal, replace(proposal, review_events=new.review_events, by=who)
+        proposal = replace(
+            proposal,
+            created=created,
+            then=new.kept,
+            reasons=new.reasons,
+            review_events=new.review_events,
+            about={"origin": origin},
+            by=who,
         )
+        await self.intake.propose(journal, proposal)
         return self.journals.keep_new(journal)
 
     async def plan(self, journal: Journal, request: PlanRequest | None = None) -> None:
@@ -142,9 +146,10 @@ class RunPlanning:
 
     async def _wanted_at_once(self, planned: Planned) -> Collection[str]:
         """Returns the calls of a plan that begins now: nothing of one runs while it is reviewed."""
-        if planned.plan is None or await self.intake.review(planned.plan):
+        plan = planned.plan
+        if plan is None or await self._reasons_of_reader(planned, plan):
             return ()
-        return () if await self._review_of_reader(planned) else prefetch.wanted_by(planned.plan)
+        return () if await self.intake.review(plan) else prefetch.wanted_by(plan)
 
     async def _record(self, journal: Journal, planned: Planned) -> None:
         """Writes the outcome of planning: a plan, a failure, a question or an answer."""
@@ -152,7 +157,8 @@ class RunPlanning:
         values = recorded_exchanges(planned)
         if planned.decision is Decision.PLAN:
             if planned.plan and not only_stands_in(planned.plan):
-                await self.propose(journal, planned, start=[triaged])
+                proposal = replace(proposed(planned), start=[triaged])
+                await self.propose(journal, planned, proposal)
                 return
             reason = Sentence("end.no_plan", reason=_why_none(planned))
             ending = e.RunFinished(status="failed", reason=reason)
@@ -172,47 +178,24 @@ class RunPlanning:
         ending = e.RunFinished(status="answered", reason=triaged.reason)
         await journal.append(triaged, made, ending, values=[planned.answer, *values])
 
-    async def propose(
-        self,
-        journal: Journal,
-        planned: Planned,
-        *,
-        cause: str = "",
-        start: Sequence[Entry] = (),
-        then: Sequence[Entry] = (),
-        review_events: Sequence[Entry] | None = None,
-    ) -> None:
-        """Writes a plan that a model made into a run, with how it was made."""
-        plan = planned.plan
-        assert plan is not None  # noqa: S101
-        about = {**_costs(planned), "origin": planned.origin, "cause": cause}
-        about |= {"picks": planned.picks, "metrics": planned.metrics}
-        if review_events is None and self._standing_review is not None:
-            review_events = await self._standing_review(journal.run, plan)
-        if review_events is None:
-            review_events = await self._review_of_reader(planned) or None
-        proposal = Proposal(
-            plan,
-            problems=planned.problems,
-            start=start,
-            then=then,
-            review_events=review_events,
-            about=about,
-            values=recorded_exchanges(planned),
-        )
+    async def propose(self, journal: Journal, planned: Planned, proposal: Proposal) -> None:
+        """Writes a plan that a model made into a run."""
+        plan, reasons = proposal.plan, proposal.reasons
+        if proposal.review_events is None and not reasons:
+            if self._standing_review is not None:
+                standing = await self._standing_review(journal.run, plan)
+                proposal = replace(proposal, review_events=standing)
+            proposal = replace(proposal, reasons=await self._reasons_of_reader(planned, plan))
         await self.intake.propose(journal, proposal)
 
-    async def _review_of_reader(self, planned: Planned) -> list[e.ReviewAsked]:
-        """Returns the review of a plan that changes something, made after reading results.
+    async def _reasons_of_reader(self, planned: Planned, plan: Plan) -> Sequence[str]:
+        """Returns why a plan that changes something and was made after reading results is reviewed.
 
         Whatever the policy says: words in an old result must not lead to a change by themselves.
         """
-        plan = planned.plan
-        if plan is None or not planned.read_results or self._trusts_texts:
-            return []
-        if not await self.intake.acting(plan):
-            return []
-        return await self.intake.review(plan, more=(READ_RESULTS,))
+        if not planned.read_results or self._trusts_texts:
+            return ()
+        return [READ_RESULTS] if await self.intake.acting(plan) else ()
 
     async def make(
         self, request: PlanRequest, *, on_step: OnStep = _start_nothing, results: bool = True
@@ -238,10 +221,12 @@ class RunPlanning:
         made = await planner.make(request, available, tell=self.tell, on_step=on_step)
         has_read = request.thread and any(each.role == "assistant" for each in request.history)
         made = replace(made, read_results=bool(has_read))
-        if made.plan is None or not runs_templates(made.plan):
+        if made.plan is None:
             return made
-        plan = await self.intake.pinned(made.plan)
-        found = template_problems(plan, await self.intake.load_templates())
+        plan, found = owned(made.plan), list[Problem]()
+        if runs_templates(plan):
+            plan = await self.intake.pinned(plan)
+            found = template_problems(plan, await self.intake.load_templates())
         return replace(made, plan=plan, problems=(*made.problems, *found))
 
     def equip(self, callees: Callees, run: Run) -> Callees:
@@ -261,6 +246,15 @@ class RunPlanning:
         for early in [*self._planning.values()]:
             if early is not None:
                 await early.finish()
+
+
+def proposed(planned: Planned, *, cause: str = "") -> Proposal:
+    """Returns the proposal of a plan that a model made, with how it was made."""
+    assert planned.plan is not None  # noqa: S101
+    about = {**_costs(planned), "origin": planned.origin, "cause": cause}
+    about |= {"picks": planned.picks, "metrics": planned.metrics}
+    values = recorded_exchanges(planned)
+    return Proposal(planned.plan, problems=planned.problems, about=about, values=values)
 
 
 def recorded_exchanges(planned: Planned) -> list[Json]:

@@ -169,19 +169,19 @@ def texts_of(run: Run, results: Mapping[str, Json]) -> tuple[ContextBlock, ...]:
 
     Secrets are hidden in what a journal stores, and so in these texts.
     """
-    failed = [name for name, step in run.steps.items() if step.status is StepStatus.FAILED]
-    errors: list[dict[str, Json]] = []
-    for name in failed[:_MOST_TEXTS]:
-        state = run.steps[name]
-        errors.append(
-            {
-                "step": name,
-                "calls": state.callee,
-                "arguments": state.call[:_DIGEST],
-                "tries": state.attempts,
-                "error": clip(str(state.error), _LONGEST_ERROR),
-            }
-        )
+    failed = [
+        (name, state) for name, state in run.steps.items() if state.status is StepStatus.FAILED
+    ]
+    errors: list[dict[str, Json]] = [
+        {
+            "step": name,
+            "calls": state.callee,
+            "arguments": state.call[:_DIGEST],
+            "tries": state.attempts,
+            "error": clip(str(state.error), _LONGEST_ERROR),
+        }
+        for name, state in failed[:_MOST_TEXTS]
+    ]
     if len(failed) > _MOST_TEXTS:
         errors.append({"more": len(failed) - _MOST_TEXTS})
     found: list[dict[str, Json]] = []
@@ -425,16 +425,6 @@ def keep_finished(
     rest = [step for step in answer.steps if step.id not in names]
     revision = run.plan.revision + 1
     return answer.replace(steps=(*done, *rest), id=run.plan.id, revision=revision), problems
-
-
-def is_same(before: Plan, after: Plan) -> bool:
-    """Tells whether two plans run the same steps, in whatever order they are listed."""
-    if before.by_id.keys() != after.by_id.keys():
-        return False
-    ordered = after.replace(steps=tuple(after.by_id[name] for name in before.by_id))
-    # Goal and times are the person's: a new plan does not change them.
-    own = {"goal": before.goal, "schedule": before.schedule, "schedules": before.schedules}
-    return ordered.replace(**own).hash == before.hash
 
 
 def calls_made(

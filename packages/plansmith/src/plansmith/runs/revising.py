@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.engine.budget import CallReservations, limit_question
 from plansmith.engine.executor import Pacing
-from plansmith.engine.journal import Entry, Journal, load_results, load_values
+from plansmith.engine.journal import Journal, load_results, load_values
 from plansmith.engine.units import Unit, place_of
 from plansmith.plan import events as e
 from plansmith.plan.diff import diff_plans, merge_plans
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import sees_first
+from plansmith.plan.plan import owned
 from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.refs import escape_text, with_words
@@ -22,7 +23,7 @@ from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.plan.steps import ReplyStep
 from plansmith.review.coverage import Coverage, coverage
 from plansmith.runs import replan
-from plansmith.runs.planning import RunPlanning, failure, recorded_exchanges
+from plansmith.runs.planning import RunPlanning, failure, proposed, recorded_exchanges
 
 if TYPE_CHECKING:
     from plansmith.engine.budget import RunBudgets
@@ -85,11 +86,16 @@ class PlanReviser:
 
         Where a step failed, they are written from what there is, if `Rounds.partial_reply` says so.
         """
-        if run.cancel_asked:
-            return None
-        ready, partial = _open_replies(run)
-        written = {**ready, **(partial if self.rounds.partial_reply else {})}
-        return Pacing(replies=written) if written else None
+        done = {name for name, state in run.steps.items() if state.status is StepStatus.DONE}
+        off = {step.id for step in run.plan.steps if step.disabled} if run.plan else set[str]()
+        written: dict[str, Unit] = {}
+        for name, step in _last_replies(run).items():
+            missing = sorted(step.needed - done - off)
+            if not missing:
+                written[name] = Unit(name, step)
+            elif done and self.rounds.partial_reply:
+                written[name] = Unit(name, _from_part(step, missing, run.locale))
+        return Pacing(replies=written) if written and not run.cancel_asked else None
 
     async def change(self, journal: Journal) -> None:
         """Makes the plan that a person asked for; finished steps are kept."""
@@ -109,24 +115,19 @@ class PlanReviser:
             await journal.append(failed, review, values=recorded_exchanges(planned))
             return
         plan, problems = replan.keep_finished(run, planned.plan)
-        more, drops = await self.repeats_of_origin(run, plan), tuple[str, ...]()
-        if run.covered is not None:
-            found = await self._uncovered(journal, plan)
-            more, drops = (*found.reasons, *more), found.drops
+        found = Coverage(()) if run.covered is None else await self._uncovered(journal, plan)
+        reasons = [*found.reasons, *await self.repeats_of_origin(run, plan)]
         if undone := _undone_edits(journal.events, plan):
-            more = (Sentence("review.edits_undone", steps=undone), *more)
-        review_events: list[Entry] | None = None
-        if more:
-            [review] = await self.intake.review(plan, run, more=more)
-            review_events = [review.replace(drops=drops or review.drops)]
-        await self.planning.propose(
-            journal,
-            replace(planned, plan=plan, problems=(*planned.problems, *problems)),
-            cause=run.reason,
+            reasons.insert(0, Sentence("review.edits_undone", steps=undone))
+        planned = replace(planned, plan=plan, problems=(*planned.problems, *problems))
+        proposal = replace(
+            proposed(planned, cause=run.reason),
             start=[e.RunResumed()] if run.paused else [],
             then=[*replan.resets(run, plan)],
-            review_events=review_events,
+            reasons=reasons,
+            drops=found.drops,
         )
+        await self.planning.propose(journal, planned, proposal)
 
     async def at_rest(self, journal: Journal) -> Outcome:
         """Decides about a run that has nothing left to do: it ends, unless it needs a new plan."""
@@ -215,13 +216,16 @@ class PlanReviser:
         assert made is not None and before is not None  # noqa: S101, PT018
         iterates = cause.kind == "iteration"
         if iterates and self.rounds.join is not None:
-            made = self.rounds.join(before, made)
+            made = owned(self.rounds.join(before, made))
         plan, problems = replan.keep_finished(run, made, iterating=iterates)
+        # The goal is the person's; a new plan does not change it, nor when it runs.
+        own = {name: each for name, each in before.schedules.items() if name in plan.by_id}
+        plan = plan.replace(goal=before.goal, schedule=before.schedule, schedules=own)
         earlier = await self.intake.usable_results(run.options, run.earlier)
         problems = [*await self.intake.check(plan, earlier), *problems]
         flaw = await self._flaw(journal, plan, problems)
         if cause.kind == "rethink":
-            if replan.is_same(before, plan):
+            if plan.hash == before.hash:
                 flaw = Sentence("thinking it over changed nothing")
             if flaw:
                 return await self._keep_plan(journal, planned, flaw)
@@ -233,21 +237,18 @@ class PlanReviser:
         ):
             adds_nothing = joined([cause.text, Sentence("the new plan adds nothing")])
             return _end("" if iterates else adds_nothing)
-        # The goal is the person's; a new plan does not change it.
-        own = {name: each for name, each in before.schedules.items() if name in plan.by_id}
-        plan = plan.replace(goal=before.goal, schedule=before.schedule, schedules=own)
         reasons, drops = await self._uncovered(journal, plan)
         if read_texts and self.limits.tool_texts != "trust":
             reasons = (Sentence("review.read_texts"), *reasons)
         started = e.RunStarted(hash=plan.hash, reason=Sentence("nothing new is touched"))
         asked = e.ReviewAsked(hash=plan.hash, reasons=reasons, drops=drops)
-        await self.planning.propose(
-            journal,
-            replace(planned, plan=plan, problems=tuple(problems)),
+        planned = replace(planned, plan=plan, problems=tuple(problems))
+        proposal = replace(
+            proposed(planned, cause=cause.text),
             then=[*replan.resets(run, plan)],
             review_events=[asked if reasons else started],
-            cause=cause.text,
         )
+        await self.planning.propose(journal, planned, proposal)
         return GOES_ON if journal.run.phase is RunStatus.RUNNING else WAITS
 
     async def _flaw(self, journal: Journal, plan: Plan, problems: list[Problem]) -> str:
@@ -267,13 +268,13 @@ class PlanReviser:
         """
         run = journal.run
         assert run.covered is not None and run.plan is not None  # noqa: S101, PT018
-        after = await self.intake.calls(plan)
+        after = (await self.intake.facts(plan)).calls
         done = [
             after.keys[name]
             for name, state in run.steps.items()
             if state.status is StepStatus.DONE and name in after.keys
         ]
-        found = coverage(await self.intake.calls(*run.covered), after, happened=done)
+        found = coverage((await self.intake.facts(*run.covered)).calls, after, happened=done)
         again = await self.repeated(journal, plan)
         # What a person skipped stays skipped in its step, and must not be done by another one.
         out = {
@@ -285,7 +286,7 @@ class PlanReviser:
         def is_out(place: str) -> bool:
             return any(place == step or place.startswith(f"{step}/") for step in out if step)
 
-        before = await self.intake.calls(run.plan, run.templates)
+        before = (await self.intake.facts(run.plan, run.templates)).calls
         keys = {call.key for call in before.acting if is_out(call.place)}
         left = [
             Sentence("review.left_out", call=call.text)
@@ -309,7 +310,7 @@ class PlanReviser:
         if run.plan is None:
             return ()
         templates = {**intake.templates, **run.templates, **await intake.contents(plan)}
-        before = await intake.calls(run.plan, run.templates)
+        before = (await intake.facts(run.plan, run.templates)).calls
         old = {call.place: call.key for call in before.acting}
         begun = {
             place
@@ -318,7 +319,7 @@ class PlanReviser:
             if (place := place_of(run.plan, name, templates)) in old
         }
         keys = {old[place] for place in begun}
-        approved = (await intake.calls(*run.covered)).acting if run.covered else []
+        approved = (await intake.facts(*run.covered)).calls.acting if run.covered else []
         wanted = {(call.place, call.key) for call in approved}
         calls = replan.calls_made(journal.events) if run.calls else ()
         made = {call for _, call, end in calls if not isinstance(end, e.StepFailed)}
@@ -326,7 +327,7 @@ class PlanReviser:
         planned = replan.resolved_calls(plan, results, templates)
         return tuple(
             Sentence("review.repeats", call=call.text)
-            for call in (await intake.calls(plan)).acting
+            for call in (await intake.facts(plan)).calls.acting
             if (call.place, call.key) not in wanted
             if call.place not in begun or (old[call.place] != call.key and not names)
             if call.key in keys or planned[call.place] & made
@@ -366,27 +367,6 @@ def _last_replies(run: Run) -> dict[str, ReplyStep]:
         if step.kind == "reply" and not step.disabled and run.steps[step.id].status in _OPEN
     }
     return {name: step for name, step in found.items() if not run.plan.needed_by[name]}
-
-
-def _open_replies(run: Run) -> tuple[dict[str, Unit], dict[str, Unit]]:
-    """Returns the last replies that can be written as they are, and those only from a part.
-
-    Without any finished step there is nothing to write from.
-    """
-    left = _last_replies(run)
-    if not left:
-        return {}, {}
-    done = {name for name, state in run.steps.items() if state.status is StepStatus.DONE}
-    off = {step.id for step in run.plan.steps if step.disabled} if run.plan else set[str]()
-    ready: dict[str, Unit] = {}
-    partial: dict[str, Unit] = {}
-    for name, step in left.items():
-        missing = sorted(step.needed - done - off)
-        if not missing:
-            ready[name] = Unit(name, step)
-        elif done:
-            partial[name] = Unit(name, _from_part(step, missing, run.locale))
-    return ready, partial
 
 
 def _from_part(step: ReplyStep, missing: list[str], locale: str) -> ReplyStep:

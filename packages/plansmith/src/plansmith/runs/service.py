@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -241,59 +241,49 @@ class RunService:
         """
         names = await self.store.open_runs()
         await self.journals.owners.refresh()
-        executing: list[asyncio.Future[Run]] = []
-        failed: list[BaseException] = []
+        found: list[asyncio.Future[Run] | Journal | BaseException | None] = []
         for start in range(0, len(names), _BATCH_SIZE):
-            for each in await self._resume_some(names[start : start + _BATCH_SIZE], busy):
-                match each:
-                    case RunBusy():
-                        busy(each)
-                    case BaseException():
-                        failed.append(each)
-                    case _:
-                        executing += [each] if each is not None else []
-        for each in failed:
-            if not isinstance(each, JournalDamaged):
+            some = map(self._resume, names[start : start + _BATCH_SIZE])
+            with uncollected():
+                found += await asyncio.gather(*some, return_exceptions=True)
+        for journal in [each for each in found if isinstance(each, Journal)]:
+            found += await asyncio.gather(self._finish(journal), return_exceptions=True)
+        for each in found:
+            if isinstance(each, RunBusy):
+                busy(each)
+            elif isinstance(each, BaseException) and not isinstance(each, JournalDamaged):
                 raise each  # the others are being executed
+        executing = [each for each in found if isinstance(each, asyncio.Future)]
         runs = await asyncio.gather(*executing)
-        if failed:
-            raise failed[0]
+        for each in found:
+            if isinstance(each, JournalDamaged):
+                raise each
         return runs
 
-    async def _resume_some(
-        self, names: Sequence[str], busy: Callable[[RunBusy], None]
-    ) -> Sequence[asyncio.Future[Run] | BaseException | None]:
-        """Resumes runs; returns what executes each of them, or why none does."""
-        with uncollected():
-            found = await asyncio.gather(*map(self.journals.load, names), return_exceptions=True)
-        for each in found:
-            with suppress(JournalDamaged):  # raised at the end
-                try:
-                    await self._finish_planning(each)
-                except RunBusy as error:
-                    busy(error)
-        with uncollected():
-            return await asyncio.gather(*map(self._resume, found), return_exceptions=True)
+    async def _resume(self, run_id: str) -> asyncio.Future[Run] | Journal | None:
+        """Executes a run that was being executed; returns its task, or its journal to be planned.
 
-    async def _finish_planning(self, journal: Journal | BaseException) -> None:
-        if isinstance(journal, BaseException) or not self._may_resume(journal):
-            return
-        if isinstance(next_move(journal.run), MakePlan) and await self._plan(journal):
-            self.journals.pop_new(journal.id)
-
-    async def _resume(self, journal: Journal | BaseException) -> asyncio.Future[Run] | None:
-        """Executes a run that was being executed; returns its task, if it goes on here."""
-        if isinstance(journal, BaseException):
-            raise journal
+        None if nothing is to be done here.
+        """
+        journal = await self.journals.load(run_id)
         journal.need_sound()
-        if not self._may_resume(journal):
+        if self.execution.of(run_id) is not None or not self.journals.is_ours(journal.run):
             return None
+        if isinstance(next_move(journal.run), MakePlan):
+            return journal
+        return await self._go_on(journal)
+
+    async def _finish(self, journal: Journal) -> asyncio.Future[Run] | None:
+        """Makes the plan of a run, and goes on with one that had begun before."""
+        if not await self._plan(journal):
+            return None
+        self.journals.pop_new(journal.id)
+        return await self._go_on(journal)
+
+    async def _go_on(self, journal: Journal) -> asyncio.Future[Run] | None:
         await self._expire(journal)
         match next_move(journal.run):
             case Execute(begun=True) | Conclude():
                 return await self.execution.begin(journal)
             case _:
                 return None
-
-    def _may_resume(self, journal: Journal) -> bool:
-        return self.execution.of(journal.id) is None and self.journals.is_ours(journal.run)

@@ -43,8 +43,9 @@ class RunStopping:
         who = e.actor(by)
         await self._execution.interrupt(run_id, lambda executor: executor.cancel(who, reason))
         journal = await self._journals.current(run_id)
-        asked = e.CancelAsked(reason=reason)
-        if await _instruct(journal, asked, who, lambda run: not run.cancel_asked):
+        if await self._instruct(
+            journal, e.CancelAsked(reason=reason), who, lambda run: not run.cancel_asked
+        ):
             # Another process that makes calls for this run gets time to stop them.
             grace_s = self._execution.limits.grace_s if journal.run.calls_open else 0
             try:
@@ -66,13 +67,13 @@ class RunStopping:
         who = e.actor(by)
         await self._execution.interrupt(run_id, lambda executor: executor.pause(who, reason))
         journal = await self._journals.current(run_id)
-        await _instruct(journal, e.RunPaused(reason=reason), who, lambda run: not run.paused)
+        await self._instruct(journal, e.RunPaused(reason=reason), who, lambda run: not run.paused)
         return await self._journals.whole(journal)
 
     async def pause_at_once(self, run_id: str, *, by: e.Who = "", reason: str = "") -> None:
         """Pauses a run without waiting for running calls; the executing process obeys."""
         journal, paused = await self._journals.current(run_id), e.RunPaused(reason=reason)
-        if not await _instruct(journal, paused, e.actor(by), lambda run: not run.paused):
+        if not await self._instruct(journal, paused, e.actor(by), lambda run: not run.paused):
             raise wrong_status(journal.run)
 
     async def resume(self, run_id: str, *, by: e.Who = "", force: bool = False) -> Run:
@@ -83,7 +84,8 @@ class RunStopping:
         who, journal = e.actor(by), await self._journals.own(run_id)
         if force:
             await self._take_over(journal, who)
-        if not await _instruct(journal, e.RunResumed(), who, lambda run: run.paused) and not force:
+        resumed = await self._instruct(journal, e.RunResumed(), who, lambda run: run.paused)
+        if not resumed and not force:
             status = Sentence(f"status.{journal.run.status.value}")
             raise Refused(
                 Sentence("run {run} is not paused: it is {status}", run=run_id, status=status)
@@ -103,7 +105,7 @@ class RunStopping:
                 "taken over from {process}: what it was calling may have taken effect",
                 process=process,
             )
-            await _instruct(journal, e.RunResumed(reason=reason), by, lambda _: True)
+            await self._instruct(journal, e.RunResumed(reason=reason), by, lambda _: True)
 
     async def skip(self, run_id: str, step: str, *, by: e.Who = "") -> LeftOut:
         """Skips a step that has not started or that waits for an answer; the rest goes on.
@@ -116,41 +118,33 @@ class RunStopping:
         Returns:
             The step and those that cannot run without it.
         """
-        while True:
-            journal = await self._journals.own(run_id)
-            run = journal.run
+        journal = await self._journals.own(run_id)
+        with_it: tuple[str, ...] = ()
+
+        def left_out(run: Run) -> list[e.AnyBody]:
+            nonlocal with_it
             _check_can_skip(run, step)
-            bodies: list[e.AnyBody] = [
-                e.QuestionWithdrawn(question=name, reason=_SKIPPED)
-                for name, asked in run.questions.items()
-                if asked.step == step
-            ]
-            bodies.append(e.StepSkipped(step=step, reason=_SKIPPED))
+            asked = [name for name, each in run.questions.items() if each.step == step]
             with_it = behind(run, step)
             why = Sentence("it needs {step}, which a person left out", step=step)
-            bodies += [e.StepSkipped(step=name, reason=why) for name in with_it]
-            try:
-                await journal.append(*bodies, by=e.actor(by))
-            except StaleWriter:
-                continue  # the run went on meanwhile: the step may have started
-            return LeftOut(step, with_it)
+            return [
+                *(e.QuestionWithdrawn(question=name, reason=_SKIPPED) for name in asked),
+                e.StepSkipped(step=step, reason=_SKIPPED),
+                *(e.StepSkipped(step=name, reason=why) for name in with_it),
+            ]
 
+        await self._journals.write(journal, left_out, by=e.actor(by))
+        return LeftOut(step, with_it)
 
-async def _instruct(
-    journal: Journal, body: e.AnyBody, by: e.Actor, is_wanted: Callable[[Run], bool]
-) -> bool:
-    """Writes what the executing process will obey, although that one writes at the same time.
+    async def _instruct(
+        self, journal: Journal, body: e.AnyBody, by: e.Actor, is_wanted: Callable[[Run], bool]
+    ) -> bool:
+        """Writes what the executing process will obey; false if the run is over or need not."""
 
-    Returns false if the run is over, or if it is not wanted any more.
-    """
-    while not journal.run.status.over and is_wanted(journal.run):
-        try:
-            await journal.append(body, by=by)
-        except StaleWriter:
-            await journal.catch_up()
-        else:
-            return True
-    return False
+        def wanted(run: Run) -> list[e.AnyBody]:
+            return [] if run.status.over or not is_wanted(run) else [body]
+
+        return await self._journals.write(journal, wanted, by=by)
 
 
 def _check_can_skip(run: Run, step: str) -> None:

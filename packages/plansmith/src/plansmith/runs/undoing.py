@@ -101,8 +101,6 @@ async def undo_plan(planning: RunPlanning, run_id: str, *, by: e.Who = "") -> Ru
             reasons.append(Sentence("review.not_undone", steps=[*not_told]))
         if unsure:
             reasons.append(Sentence("review.unsure_undone", steps=unsure))
-        # Taking back changes things too, some of them for good.
-        reasons += [why for asked in await intake.review(plan) for why in asked.reasons]
         new = NewRun(
             plan.goal,
             plan,
@@ -112,7 +110,7 @@ async def undo_plan(planning: RunPlanning, run_id: str, *, by: e.Who = "") -> Ru
             options=RunOptions(mode="review", replan="never", team=old.options.team),
             origin=Origin(kind="undo", id=old.id),
             folder=old.folder,
-            review_events=[e.ReviewAsked(hash=plan.hash, reasons=tuple(reasons))],
+            reasons=reasons,  # with those of the policy: taking back changes things too
         )
         try:
             return await journals.whole(await planning.create(new))

@@ -16,7 +16,7 @@ from plansmith.plan.second_person import applies, same_user
 from plansmith.plan.sentence import Sentence
 from plansmith.review.coverage import redefined
 from plansmith.review.policy import ActiveStep, Environment, with_surroundings
-from plansmith.runs.decisions import need_second_person
+from plansmith.runs.decisions import ASK_ANOTHER, need_second_person
 from plansmith.schedules.store import ScheduleStore
 
 if TYPE_CHECKING:
@@ -75,10 +75,8 @@ async def need_second_scheduler(
     if source is not None:
         need_second_person(source, who, intake.policy)
     elif applies(intake.policy.second_person, acts=bool(await intake.acting(plan))):
-        raise Refused(
-            Sentence("Another user has to schedule a run that you asked for"),
-            hint=Sentence("Ask somebody with the role approver or admin"),
-        )
+        why = Sentence("Another user has to schedule a run that you asked for")
+        raise Refused(why, hint=ASK_ANOTHER)
 
 
 def reasons_attended(plan: Plan, known: Environment, limits: Limits) -> Iterator[str]:

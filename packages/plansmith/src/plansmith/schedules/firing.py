@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from collections.abc import Awaitable, Callable, Collection
+from datetime import datetime
 from typing import Any, Final
 
-from plansmith.errors import Misconfigured, PlansmithError, RunBusy, StaleWriter, StoreAway
+from plansmith.claim_ports import OwnerStore
+from plansmith.errors import Misconfigured, RunBusy, StaleWriter, StoreAway
 from plansmith.plan import schedules as plans
 from plansmith.plan.next_move import AwaitReview, Conclude, Execute, MakePlan, goes_on, next_move
 from plansmith.plan.plan import Plan
@@ -23,10 +23,6 @@ from plansmith.schedules.approval import StandingApproval
 from plansmith.schedules.store import ScheduleStore
 from plansmith.templates.book import TemplateBook
 
-HEARTBEAT_S: Final = 30.0
-# A process updates the row of its fire every HEARTBEAT_S; after this time without, it is dead.
-ABANDONED_AFTER: Final = timedelta(seconds=4 * HEARTBEAT_S)
-_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_PARALLEL: Final = 16
 _ENDS: Final = {
     RunStatus.DONE: FireState.DONE,
@@ -36,32 +32,19 @@ _ENDS: Final = {
 ExecuteRun = Callable[[str], Awaitable[Run]]
 
 
-class HeldFire:
-    """A fire that this process executes, and its row in the store."""
-
-    def __init__(self, fire: Fire, store: ScheduleStore) -> None:
-        self.fire = fire
-        self._store = store
-        self._writing = asyncio.Lock()
-
-    async def mark(self, **changes: Any) -> bool:
-        """Writes the row's next version; false if another process has taken it over."""
-        async with self._writing:
-            after = self.fire.replace(version=self.fire.version + 1, **changes)
-            if not await self._store.put_fire(after):
-                return False
-            self.fire = after
-            return True
-
-
 class Firing:
-    """Starts, continues and records the runs of schedules ("fires")."""
+    """Starts, continues and records the runs of schedules ("fires").
+
+    Who has put the row of a fire starts it. Afterwards the claim of its run says whether a process
+    that lives is at it: a run that nobody owns is continued by whoever looks next.
+    """
 
     def __init__(self, runs: RunService, templates: TemplateBook) -> None:
         self._runs, self._journals, self._clock = runs, runs.journals, runs.clock
         self._tell = runs.planning.tell
         self._templates, self._approval = templates, StandingApproval(intake=runs.intake)
-        self._holds: dict[tuple[str, datetime], HeldFire] = {}
+        # The fires that this process executes, and what it has computed of each schedule.
+        self._own: dict[tuple[str, datetime], Fire] = {}
         self._next: dict[str, tuple[int, datetime | None]] = {}
         self.execute: ExecuteRun = runs.run
         self.carrying: set[asyncio.Task[None]] = set()
@@ -73,40 +56,46 @@ class Firing:
         return ScheduleStore(self._runs.store)
 
     async def tick(self, now: datetime | None = None) -> list[Fire]:
+        """Continues open fires that nobody is at, and starts what is due; returns what it began."""
         now = now or self._clock.now()
         open_fires: dict[str, list[Fire]] = defaultdict(list)
         for fire in await self.store.open_fires():
             open_fires[fire.schedule].append(fire)
+        others = {each.run for some in open_fires.values() for each in some} - self._runs_here()
+        # A store without claims is for one process alone.
+        has_claims = isinstance(self._runs.store, OwnerStore)
+        owned = await self._journals.owners.owned(others) if has_claims else set[str]()
         begun: list[Fire] = []
         for schedule in await self.store.schedules():
             if not self._journals.is_here(schedule.folder):
                 continue  # it fires only in its own folder
-            own = open_fires[schedule.id]
-            checked = [await self._check_open(schedule, each, now) for each in own]
-            still = [each for each in checked if each.state.open]
+            found = [await self._look_at(schedule, each, owned) for each in open_fires[schedule.id]]
             if schedule.removed or schedule.paused:
                 continue
             try:
+                still = [each for each in found if each.state.open]
                 begun += await self._fire_due(schedule, still, now)
             except Misconfigured as error:  # such as an unknown time zone
                 reason = Sentence("its times cannot be computed: {error}", error=error)
                 await self._pause(schedule, reason)
         return begun
 
+    def _runs_here(self) -> set[str]:
+        return {each.run for each in self._own.values()}
+
     async def carried(self) -> None:
+        """Waits until every fire of this process is over or waits for a person."""
         while self.carrying:
             await asyncio.wait(list(self.carrying))
 
     async def close(self) -> None:
-        runs = [hold.fire.run for hold in self._holds.values()]
-        executing = [each for run in runs if (each := self._runs.execution.of(run)) is not None]
+        """Stops all fires of this process."""
+        found = map(self._runs.execution.of, self._runs_here())
+        executing = [each for each in found if each is not None]
         stopping: list[asyncio.Future[Any]] = [*self.carrying, *executing]
         for each in stopping:
             each.cancel()
         await asyncio.gather(*stopping, return_exceptions=True)
-        while self._holds:
-            _, hold = self._holds.popitem()
-            await hold.mark(seen=_LONG_AGO)
 
     def upcoming(self, schedule: Schedule) -> datetime | None:
         """Returns the first due time that was not handled yet; computed once a version."""
@@ -122,113 +111,101 @@ class Firing:
         """Starts the due and queued fires of a schedule that is neither paused nor removed."""
         first = self.upcoming(schedule)
         if first is None or schedule.starts(first) > now:
-            return await self._start_queued(schedule, open_fires, now)
+            return await self._start_queued(schedule, open_fires)
         what = plans.pending(schedule, now)
         if what.settled is None or await self._pause_if_failing(schedule):
             return []
         if what.passed is not None:
             at, note = what.passed
-            missed = Fire(schedule=schedule.id, due=at, at=now, seen=now, note=note)
+            missed = Fire(schedule=schedule.id, due=at, at=now, note=note)
             await self.store.put_fire(missed.replace(state=FireState.MISSED, ended=now))
-        begun = await self._start_queued(schedule, open_fires, now)
+        begun = await self._start_queued(schedule, open_fires)
         for at, kind in what.fires:
             run = self._journals.new_id()
-            fire = Fire(schedule=schedule.id, due=at, kind=kind, run=run, at=now, seen=now)
+            fire = Fire(schedule=schedule.id, due=at, kind=kind, run=run, at=now)
             late = len(what.fires) > 1 or kind is FireKind.LATE
             fire = fire.replace(**_overlapping(schedule, open_fires, now, late=late))
             if await self.store.put_fire(fire):
                 open_fires += [fire] if fire.state.open else []
                 begun += [fire] if self.start(schedule, fire) else []
-        await self.changed(schedule, settled=what.settled)
+        await self.store.change(schedule, settled=what.settled)
         return begun
 
-    async def _start_queued(
-        self, schedule: Schedule, open_fires: list[Fire], now: datetime
-    ) -> list[Fire]:
+    async def _start_queued(self, schedule: Schedule, open_fires: list[Fire]) -> list[Fire]:
         begun: list[Fire] = []
         free = _MAX_PARALLEL if schedule.overlap is Overlap.ALLOW else 1
         free -= sum(each.state is not FireState.QUEUED for each in open_fires)
         for index, fire in enumerate(open_fires):
-            if fire.state is not FireState.QUEUED or free <= 0:
-                continue
-            free -= 1
-            started = fire.replace(
-                version=fire.version + 1, state=FireState.CLAIMED, note="", seen=now
-            )
-            open_fires[index] = started
-            if await self.store.put_fire(started) and self.start(schedule, started):
-                begun.append(started)
+            if fire.state is FireState.QUEUED and free > 0:
+                free -= 1
+                changes = {"version": fire.version + 1, "state": FireState.CLAIMED, "note": ""}
+                started = open_fires[index] = fire.replace(**changes)
+                if await self.store.put_fire(started) and self.start(schedule, started):
+                    begun.append(started)
         return begun
 
-    async def _check_open(self, schedule: Schedule, fire: Fire, now: datetime) -> Fire:
-        """Checks an open fire: records its end, continues it, or leaves it to its process."""
-        if fire.key in self._holds or (fire.state is FireState.QUEUED and not schedule.removed):
+    async def _look_at(self, schedule: Schedule, fire: Fire, owned: Collection[str]) -> Fire:
+        """Looks at an open fire: records its end, continues it, or leaves it to its process."""
+        queued = fire.state is FireState.QUEUED and not schedule.removed
+        if fire.key in self._own or queued:
             return fire
-        hold = HeldFire(fire, self.store)
-        journal = self._journals.new(fire.run)
+        journal, now = self._journals.new(fire.run), self._clock.now()
         await journal.catch_up()
-        if journal.damage is not None and not journal.run.status.over:
-            await hold.mark(state=FireState.FAILED, note=str(journal.damage), ended=now)
+        run, ending = journal.run, dict[str, Any](ended=now)
+        if run.status.over:
+            return await self._record(schedule, fire, run)
+        if journal.damage is not None:
+            ending |= {"state": FireState.FAILED, "note": str(journal.damage)}
         elif schedule.removed and not journal.events:
             note = Sentence("the schedule was removed")
-            await hold.mark(state=FireState.CANCELLED, note=note, ended=now)
-        elif journal.run.status.over:
-            await self._ended(schedule, hold, journal.run)
-        elif not journal.events:  # its process died before it created the run, or is creating it
-            self.start(schedule, fire)
-        elif _may_continue(fire, journal.run, now) and await hold.mark(seen=now):
-            self.start(schedule, hold.fire)
-        return hold.fire
+            ending |= {"state": FireState.CANCELLED, "note": note}
+        else:
+            # Without events its process died before it created the run, or is creating it.
+            goes = not journal.events or fire.state is not FireState.WAITING or goes_on(run)
+            # While a run waits for a time, nobody owns it, and nothing can be done.
+            sleeps = not run.calls_open and run.wakes_at is not None and run.wakes_at > now
+            if goes and not sleeps and fire.run not in owned:
+                self.start(schedule, fire)
+            return fire
+        return await self.store.change_fire(fire, **ending)
 
     def start(self, schedule: Schedule, fire: Fire) -> bool:
         """Starts to execute a fire in the background; false if it is not to be executed."""
         if fire.state not in (FireState.CLAIMED, FireState.RUNNING, FireState.WAITING):
             return False
-        hold = self._holds[fire.key] = HeldFire(fire, self.store)
-        task = asyncio.get_running_loop().create_task(self._execute(schedule, hold))
+        self._own[fire.key] = fire
+        task = asyncio.get_running_loop().create_task(self._execute(schedule, fire))
         self.carrying.add(task)
 
         def ended(_: object) -> None:
             self.carrying.discard(task)
-            if not task.cancelled():
-                self._holds.pop(hold.fire.key, None)
-                error = task.exception()
-                if error is not None:  # the row could not be written: the next tick repairs it
-                    due, why = f"{hold.fire.due:%Y-%m-%d %H:%M}", str(error)
-                    text = Sentence("a fire of {time} UTC was lost: {error}", time=due, error=why)
-                    self._tell(text)
+            self._own.pop(fire.key, None)
+            if not task.cancelled() and (error := task.exception()) is not None:
+                # The row could not be written: the next tick repairs it.
+                due, why = f"{fire.due:%Y-%m-%d %H:%M}", str(error)
+                self._tell(Sentence("a fire of {time} UTC was lost: {error}", time=due, error=why))
             self.changed_event.set()
 
         task.add_done_callback(ended)
         return True
 
-    async def _execute(self, schedule: Schedule, hold: HeldFire) -> None:
-        heartbeat = asyncio.ensure_future(self._heartbeat(hold))
-        fire, name = hold.fire, schedule.name
+    async def _execute(self, schedule: Schedule, fire: Fire) -> None:
         try:
             await self._make_run(schedule, fire)
-            if await hold.mark(state=FireState.RUNNING, note="", seen=self._clock.now()):
-                self._tell(Sentence("schedule {name}: run {run}", name=name, run=fire.run))
-                await self._ended(schedule, hold, await self.execute(fire.run))
-                return
-            rows = await self.store.fires(fire.schedule, limit=_MAX_PARALLEL)
-            if any(row.key == fire.key and not row.state.open for row in rows):
+            fire = await self.store.change_fire(fire, state=FireState.RUNNING, note="")
+            if fire.state.open:
+                self._tell(Sentence("schedule {name}: run {run}", name=schedule.name, run=fire.run))
+                await self._record(schedule, fire, await self.execute(fire.run))
+            else:
                 reason = Sentence("another process had already given this time of the schedule up")
                 await self._runs.stopping.cancel(fire.run, reason=reason)
         except (StaleWriter, RunBusy, StoreAway):
             pass  # another process or a later tick executes it
         except Exception as error:  # noqa: BLE001 - recorded as the fire's failure
             note = Sentence("it could not be executed: {error}", error=error)
-            await hold.mark(state=FireState.FAILED, note=note, ended=self._clock.now())
+            ended = {"state": FireState.FAILED, "note": note, "ended": self._clock.now()}
+            await self.store.change_fire(fire, **ended)
             await self._pause_if_failing(schedule)
-        finally:
-            heartbeat.cancel()
-
-    async def _heartbeat(self, hold: HeldFire) -> None:
-        while True:
-            await self._clock.sleep(HEARTBEAT_S)
-            with suppress(PlansmithError):  # tried again at the next heartbeat
-                await hold.mark(seen=self._clock.now())
 
     async def _make_run(self, schedule: Schedule, fire: Fire) -> None:
         journal = self._journals.new(fire.run)
@@ -259,14 +236,14 @@ class Firing:
             plan = await self._templates.plan(schedule.template, schedule.inputs)
         return await self._runs.intake.pinned(plan) if plan is not None else None
 
-    async def _ended(self, schedule: Schedule, hold: HeldFire, run: Run) -> None:
+    async def _record(self, schedule: Schedule, fire: Fire, run: Run) -> Fire:
         """Records how a run ended or what it waits for; too many failures pause the schedule."""
-        now = self._clock.now()
         if run.status.over:
             state = _ENDS.get(run.status, FireState.FAILED)
             errors = (step.error for step in run.steps.values() if step.status is StepStatus.FAILED)
             why = with_hint(run.reason, next((each for each in errors if each), ""))
-            await hold.mark(state=state, note=why, seen=now, ended=now)
+            ended = {"state": state, "note": why, "ended": self._clock.now()}
+            fire = await self.store.change_fire(fire, **ended)
             fields = {"state": Sentence(f"fire.{state.value}"), "reason": why}
             self._tell(Sentence("schedule {name}: {state} {reason}", name=schedule.name, **fields))
             if state is FireState.FAILED:
@@ -277,7 +254,8 @@ class Firing:
                 note = Sentence("waits for your approval")
             elif run.questions:
                 note = f"asks: {next(iter(run.questions.values())).text}"
-            await hold.mark(state=FireState.WAITING, note=note, seen=now)
+            fire = await self.store.change_fire(fire, state=FireState.WAITING, note=note)
+        return fire
 
     async def _pause_if_failing(self, schedule: Schedule) -> bool:
         """Pauses a schedule if too many fires failed in a row; true if it did."""
@@ -294,20 +272,7 @@ class Firing:
     async def _pause(self, schedule: Schedule, reason: str) -> None:
         text = Sentence("schedule {name} is paused: {reason}", name=schedule.name, reason=reason)
         self._tell(text)
-        await self.changed(schedule, paused=True, reason=reason)
-
-    async def changed(self, schedule: Schedule, **changes: Any) -> Schedule:
-        """Changes fields of a schedule; repeats if others change it at the same time."""
-        while True:
-            if changes.get("settled"):
-                changes["settled"] = max(changes["settled"], schedule.settled)
-            after = schedule.replace(version=schedule.version + 1, **changes)
-            if await self.store.put_schedule(after):
-                return after
-            found = await self.store.schedule(schedule.id)
-            if found is None:
-                return schedule  # nothing is left to change
-            schedule = found
+        await self.store.change(schedule, paused=True, reason=reason)
 
 
 def _overlapping(
@@ -327,12 +292,3 @@ def _overlapping(
     more = Sentence("and one is queued") if queued else ""
     why = joined([Sentence(code, time=f"{before.due:%Y-%m-%d %H:%M}"), more])
     return {"state": FireState.SKIPPED, "run": "", "note": why, "ended": now}
-
-
-def _may_continue(fire: Fire, run: Run, now: datetime) -> bool:
-    """Tells whether to continue a run here: it was decided on meanwhile, or its process died."""
-    if next_move(run) == Execute(begun=False):
-        return True
-    if fire.state is FireState.WAITING:
-        return goes_on(run)
-    return now - fire.seen > ABANDONED_AFTER

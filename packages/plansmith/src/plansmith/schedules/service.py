@@ -8,7 +8,7 @@ from itertools import count, islice, pairwise
 from typing import Any, Final, TypedDict, Unpack
 
 from plansmith.engine.journal import SYSTEM
-from plansmith.errors import Misconfigured, NotFound, PlansmithError, Refused, StaleDecision
+from plansmith.errors import Misconfigured, NotFound, PlansmithError, Refused
 from plansmith.plan import events as e
 from plansmith.plan import schedules as plans
 from plansmith.plan.data import Json
@@ -21,6 +21,7 @@ from plansmith.plan.schedules import Fire, FireKind, FireState, Missed, Overlap,
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import AgentStep
 from plansmith.plan.timing import Timing, check_timing, due, next_fires
+from plansmith.runs.decisions import need_hash
 from plansmith.runs.execution import first_of
 from plansmith.runs.service import RunService
 from plansmith.schedules.approval import need_second_scheduler, reasons_attended
@@ -213,7 +214,7 @@ class Schedules:
             hint = Sentence("review it and approve its hash: {hash}", hash=plan.hash)
             why = Sentence("a scheduled plan runs unattended and needs approval")
             raise Refused(why, hint=hint)
-        _need_hash(plan, approve)
+        need_hash(plan, approve)
         await need_second_scheduler(plan, who, source, self._intake)
         kept = plan if schedule.plan is not None else None
         tools = await self._intake.definitions(plan)
@@ -257,7 +258,7 @@ class Schedules:
         if not timed:
             why = Sentence("no step of run {run} is to be repeated", run=run)
             raise Refused(why, hint="run it")
-        _need_hash(plan, approve)
+        need_hash(plan, approve)
         for part in timed:
             await self.require_unattended(part.plan)
         made: list[Schedule] = []
@@ -360,7 +361,7 @@ class Schedules:
         if plan is not None or approve:
             wanted = await self._approved(wanted, approve, by)
         changes = {name: each for name, each in wanted if each != getattr(schedule, name)}
-        after = await self.firing.changed(schedule, **changes)
+        after = await self.shelf.change(schedule, **changes)
         self.firing.changed_event.set()
         return after
 
@@ -372,7 +373,7 @@ class Schedules:
         """
         who = e.actor(by).label or Sentence("a person")
         reason = reason or Sentence("paused by {who}", who=who)
-        return await self.firing.changed(await self.get(name), paused=True, reason=reason)
+        return await self.shelf.change(await self.get(name), paused=True, reason=reason)
 
     async def resume(self, name: str) -> Schedule:
         """Ends the pause of a schedule; times that passed meanwhile are recorded as missed.
@@ -386,23 +387,24 @@ class Schedules:
         now = self._clock.now()
         passed = plans.passed_over(schedule, now, Sentence("passed while it was paused"))
         if passed is not None:
-            row = self._row(schedule, passed[0], now, state=FireState.MISSED, note=passed[1])
-            await self.shelf.put_fire(row.replace(ended=now))
+            ended: dict[str, Any] = {"state": FireState.MISSED, "note": passed[1], "ended": now}
+            await self.shelf.put_fire(Fire(schedule=schedule.id, due=passed[0], at=now, **ended))
         fresh = {"paused": False, "reason": "", "settled": now, "watched": now}
-        after = await self.firing.changed(schedule, **fresh)
+        after = await self.shelf.change(schedule, **fresh)
         self.firing.changed_event.set()
         return after
 
     async def remove(self, name: str) -> Schedule:
         """Removes a schedule; its history and its runs are kept."""
-        return await self.firing.changed(await self.get(name), removed=True)
+        return await self.shelf.change(await self.get(name), removed=True)
 
     async def fire_now(self, name: str) -> Fire:
         """Fires once, now, even if the schedule is paused or running; `carried` waits for it."""
         schedule = await self._own_schedule(name)
         now = at = self._clock.now()
         while True:
-            fire = self._row(schedule, at, now, kind=FireKind.NOW, run=self._journals.new_id())
+            begun: dict[str, Any] = {"kind": FireKind.NOW, "run": self._journals.new_id()}
+            fire = Fire(schedule=schedule.id, due=at, at=now, **begun)
             if await self.shelf.put_fire(fire):
                 self.firing.start(schedule, fire)
                 return fire
@@ -429,28 +431,19 @@ class Schedules:
         if len(times) > _MAX_BACKFILLED:
             hint = Sentence("at most {most} at a time: choose a shorter time", most=_MAX_BACKFILLED)
             raise Refused(Sentence("that would be too many fires"), hint=hint)
-        known: dict[datetime, Fire] | None = None
+        known = {each.due: each for each in await self.shelf.fires(schedule.id, limit=_ALL)}
         queued: list[Fire] = []
         for at in times:
-            own = {"kind": FireKind.BACKFILL, "run": self._journals.new_id()}
-            row = self._row(schedule, at, now, state=FireState.QUEUED, **own)
-            won = await self.shelf.put_fire(row)
-            if not won:  # it takes the place of one that was missed or skipped
-                if known is None:
-                    rows = await self.shelf.fires(schedule.id, limit=_ALL)
-                    known = {each.due: each for each in rows}
-                before = known[at]
+            fields: dict[str, Any] = {"state": FireState.QUEUED, "run": self._journals.new_id()}
+            if (before := known.get(at)) is not None:
                 if before.state not in (FireState.MISSED, FireState.SKIPPED):
-                    continue
+                    continue  # it has had its run
                 note = f"was {before.state}: {before.note}"
-                row = row.replace(version=before.version + 1, note=note)
-                won = await self.shelf.put_fire(row)
-            queued += [row] if won else []
+                fields |= {"version": before.version + 1, "note": note}
+            row = Fire(schedule=schedule.id, due=at, at=now, kind=FireKind.BACKFILL, **fields)
+            queued += [row] if await self.shelf.put_fire(row) else []
         self.firing.changed_event.set()
         return queued
-
-    def _row(self, schedule: Schedule, at: datetime, now: datetime, **fields: Any) -> Fire:
-        return Fire(schedule=schedule.id, due=at, at=now, seen=now, **fields)
 
     async def history(self, name: str, *, limit: int = 50) -> Sequence[Fire]:
         """Returns the fires of a schedule, newest first.
@@ -503,12 +496,6 @@ def _need_person(by: e.Who) -> e.Actor:
     if who.kind != "person":
         raise Refused(Sentence("a {kind} cannot approve a schedule", kind=who.kind))
     return who
-
-
-def _need_hash(plan: Plan, approve: str) -> None:
-    if approve != plan.hash:
-        hint = Sentence("review it and approve its hash: {hash}", hash=plan.hash)
-        raise StaleDecision(Sentence("this is not the hash of the plan"), hint=hint)
 
 
 def _check_times(schedule: Schedule) -> Schedule:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import canonical_json, parse_json
@@ -47,6 +47,19 @@ class ScheduleStore:
         found = await self._records.record(_SCHEDULE, schedule_id)
         return _schedule(found.checked_body) if found is not None else None
 
+    async def change(self, schedule: Schedule, **changes: Any) -> Schedule:
+        """Changes fields of a schedule; repeats if others change it at the same time."""
+        while True:
+            if changes.get("settled"):
+                changes["settled"] = max(changes["settled"], schedule.settled)
+            after = schedule.replace(version=schedule.version + 1, **changes)
+            if await self.put_schedule(after):
+                return after
+            found = await self.schedule(schedule.id)
+            if found is None:
+                return schedule  # nothing is left to change
+            schedule = found
+
     async def has_name(self, name: str) -> bool:
         """Tells whether a schedule that is not removed has a name, in whatever case."""
         label = _label(name)
@@ -56,9 +69,20 @@ class ScheduleStore:
         """Stores a fire or its next version; false if another one came first."""
         due, body = moment(fire.due), canonical_json(fire.to_json()).decode()
         state = _OPEN if fire.state.open else "over"
-        name = f"{fire.schedule} {due}"
-        record = Record(_FIRE, name, fire.version, body, fire.schedule, due, state)
+        record = Record(_FIRE, _name(fire), fire.version, body, fire.schedule, due, state)
         return await self._put(record)
+
+    async def change_fire(self, fire: Fire, **changes: Any) -> Fire:
+        """Changes an open fire, and returns it as it then is; one that is over stays as it is."""
+        while fire.state.open:
+            after = fire.replace(version=fire.version + 1, **changes)
+            if await self.put_fire(after):
+                return after
+            found = await self._records.record(_FIRE, _name(fire))
+            if found is None:
+                break
+            fire = _fire(found.checked_body)
+        return fire
 
     async def fires(self, schedule: str, *, limit: int) -> Sequence[Fire]:
         """Returns the newest fires of a schedule, newest first."""
@@ -86,6 +110,10 @@ class ScheduleStore:
         # This very one may be there: its writer may have lost the answer, and tried again.
         found = await self._records.record(record.kind, record.name)
         return found == record
+
+
+def _name(fire: Fire) -> str:
+    return f"{fire.schedule} {moment(fire.due)}"
 
 
 def _label(name: str) -> str:
