@@ -32,7 +32,7 @@ FINDS = {
     "a run is deleted while a process is at it": 403,
     "a call is made before its intent is stored": 14,
     "a call of unknown end is repeated": 16,
-    "a claim stays when the store loses an answer": 1,
+    "a claim stays when the store loses an answer": 16,
     "a living process on another machine counts as dead": 14,
     "a living process on this machine counts as dead": 5,
     "a new plan is not compared with the approved one": 93,
