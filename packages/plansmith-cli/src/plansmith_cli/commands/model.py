@@ -213,9 +213,7 @@ async def _warm(model: KnownModel, models: ModelFolder) -> None:
 
 def _agree(model: KnownModel, models: ModelFolder, *, yes: bool) -> None:
     tell(_about_fetching(model, models))
-    if not yes and not sys.stdin.isatty():
-        raise refused("a download needs your consent", "--yes gives it")
-    if not yes and not agrees(own_text("Download it? [y/N] ")):
+    if not yes and not (sys.stdin.isatty() and agrees(own_text("Download it? [y/N] "))):
         raise refused("nothing was downloaded", "--yes downloads without asking")
 
 

@@ -48,7 +48,7 @@ def _coming(schedule: Schedule, count: int) -> list[datetime]:
 def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
     """Returns a schedule as JSON."""
     fields: dict[str, Json] = schedule.model_dump(mode="json", include=_JSON_FIELDS)
-    return fields | {
+    more: dict[str, Json] = {
         "state": "removed" if schedule.removed else schedule.state,
         "timing": schedule.timing.to_json() | {"timezone": schedule.timing.timezone},
         "plan": schedule.plan.to_json() if schedule.plan else None,
@@ -56,6 +56,7 @@ def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
         "created": instant(schedule.created),
         "next": [instant(at) for at in _coming(schedule, count)],
     }
+    return fields | more
 
 
 def schedules_json(made: Sequence[Schedule]) -> Json:
