@@ -155,7 +155,7 @@ def make_model(
     """Makes the model that the settings name, with retries and limits on time and length.
 
     An installed package may bring models by a word before a colon, such as `local:NAME`: an entry
-    point in the group `plansmith_planner.make`, called with the name. All others are of a provider.
+    point in the group `plansmith.models`, called with the name. All others are of a provider.
     Nothing is contacted before the first call, so a wrong key or name does not stop the start.
     `tell` receives which model was found when the settings say `auto`. `api_key` is used in
     place of the variable that the settings name.

@@ -50,7 +50,8 @@ async def started(app: Plansmith, wanted: Plan) -> str:
 
 
 def app_of(tools: FakeTools, **options: Any) -> Plansmith:
-    return Plansmith(tools=[tools], **{"limits": NO_WAIT} | options)
+    options.setdefault("limits", NO_WAIT)
+    return Plansmith(tools=[tools], **options)
 
 
 def ordered(tools: FakeTools) -> list[Any]:
