@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -208,6 +209,19 @@ async def test_a_conversation_starts_once() -> None:
         events = [event for event, _ in await send(orchestrator(smith), asked("read it"))]
         assert events[0] == ("thread_started" if number else "conversation_started")
         assert events.count("conversation_started") == (not number)
+
+
+async def test_the_next_message_answers_the_pending_question(scripted: Script) -> None:
+    ask = {"decision": "ask", "reason": "", "query": "", "answer": "Which stock?"}
+    model = scripted(ask, HAND, answer(task()))
+    desk = orchestrator(smith_of(model, settings=PlannerSettings()))
+    events = await send(desk, asked("look at it"))
+    assert events[-2:] == [("plan_require_user_input", "Which stock?"), ("done", "")]
+    await asyncio.wait_for(desk.settled(), timeout=30)
+    events = await send(desk, asked("Apple"))
+    assert events[0][0] == "thread_started"
+    assert [name for name, _ in events][-3:] == ["task_completed", "message", "done"]
+    assert not desk.plan_service.has_pending_request("c1")
 
 
 async def test_a_question_of_planning_is_answered_in_another_process(scripted: Script) -> None:
