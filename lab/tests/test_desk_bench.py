@@ -12,9 +12,7 @@ from lab.bench import desk
 from lab.bench.desk import Row, folders, main, measure, table
 from lab.bench.desk_cases import Ask, Asks, Folder, Wrote, each, number, words
 from lab.bench.desk_doors import Door, in_own_process, in_process
-
-from plansmith.testing import ModelServer, Reply
-from plansmith.testing.modelserver import Request
+from tests.servers.model_server import ModelServer, Reply, Request
 
 TRIAGE: dict[str, Any] = {"decision": "plan", "reason": "", "query": "", "answer": ""}
 NORTH = "SELECT * FROM sales WHERE region = 'North'"

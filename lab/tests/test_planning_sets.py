@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from lab.bench.planning import OWN, gate, own_cases, run
 from lab.bench.planning_gate import left_alone, own_offers
+from tests.servers.model_server import ModelServer, Reply, Request
 
-from plansmith.testing import ModelServer, Reply
-from plansmith.testing.modelserver import Request
 from plansmith_planner.models.provider import ProviderModel
 
 KINDS = {"single": 11, "parallel": 2, "two-step": 4, "missing": 4, "talk": 3}

@@ -17,9 +17,9 @@ import pytest
 from tests import forked
 from tests.docs.test_docs import BLOCK
 from tests.servers.cast import research
+from tests.servers.model_server import ModelServer, Reply, Request
 
 from plansmith.formats.dialect import dialect
-from plansmith.testing.modelserver import ModelServer, Reply, Request
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("from-java.md", "from-go.md")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from plansmith.testing.modelserver import Reply, Request
+from tests.servers.model_server import Reply, Request
 
 STEP = {
     "need_web_search": True,

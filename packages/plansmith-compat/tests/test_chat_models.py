@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pydantic_ai.models import override_allow_model_requests
+from tests.servers.model_server import ModelServer, Reply
 
 from plansmith import ports
 from plansmith.plan.capability import ToolSpec
@@ -17,7 +18,6 @@ from plansmith.plan.data import Json
 from plansmith.ports import ChatModel, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing import Answer, FakeClock, RecordedModel, RecordingModel, ScriptedModel
 from plansmith.testing.contracts import ChatModelContract
-from plansmith.testing.modelserver import ModelServer, Reply
 from plansmith_compat.openmanus import LLM
 from plansmith_planner.model_calls import TranscribedModel, read_answer
 from plansmith_planner.models.choose import AutoModel, Choice

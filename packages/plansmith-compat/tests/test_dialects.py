@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from lab.bench import dialects as bench
 from lab.bench.dialects import measure, plan_of, table, trip
 from tests.property.strategies import JSON, TEXT, plans
+from tests.servers.model_server import ModelServer, Reply
 
 from plansmith import Plan
 from plansmith.errors import Misconfigured
 from plansmith.formats.dialect import Reading, Writing, dialect, dialect_names, recognise
 from plansmith.formats.native import read_plan
 from plansmith.plan.refs import escape_text
-from plansmith.testing import ModelServer, Reply
 from plansmith_cli.main import main
 from plansmith_compat.spring.dialects import write_as
 from plansmith_planner.model_calls import prompt_text

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from tests.commands import Told, typed
-
-from plansmith.testing import ModelServer, Reply
+from tests.servers.model_server import ModelServer, Reply
 
 PLAN: dict[str, Any] = {
     "goal": "Compare the weather",

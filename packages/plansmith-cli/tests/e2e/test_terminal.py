@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from tests import forked
 from tests.e2e.terminal import PLANSMITH, Person, Terminal
+from tests.servers.model_server import ModelServer, Reply, Request
 
 from plansmith.plan.data import Json
-from plansmith.testing import ModelServer, Reply
-from plansmith.testing.modelserver import Request
 from plansmith.text import text_width
 
 PY = ("--tools", "tools.py")

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.members import Member, run_page
+from tests.servers.model_server import ModelServer, Reply, Request
 
 from plansmith import RunStatus
 from plansmith.errors import ModelRefused, ToolFailed
@@ -22,7 +23,6 @@ from plansmith.plan.events import PlanProposed
 from plansmith.plan.limits import Limits
 from plansmith.ports import Message
 from plansmith.testing import Answer, FakeTool, FakeTools, MemoryStore, ScriptedModel
-from plansmith.testing.modelserver import ModelServer, Reply, Request
 from plansmith_compat import deerflow
 from plansmith_compat.deerflow import DeerFlow, Feedback, Goto, Plan, Step, StepType, route_plan
 from plansmith_desk.agents.local import LocalAgent

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.deerflow.test_flow import drafted
+from tests.servers.model_server import ModelServer, Reply
 
 import plansmith_planner
 from plansmith import Effect
 from plansmith.errors import ModelFailed, ModelRefused
 from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
-from plansmith.testing.modelserver import ModelServer, Reply
 from plansmith_compat import deerflow
 from plansmith_compat.deerflow import (
     Plan,

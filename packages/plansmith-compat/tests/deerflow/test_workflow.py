@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from tests.members import Member
+from tests.servers.model_server import ModelServer, Reply
 
 from plansmith import Effect
 from plansmith.plan.data import Json
 from plansmith.testing import ScriptedModel
-from plansmith.testing.modelserver import ModelServer, Reply
 from plansmith_compat.deerflow import DeerFlow, Plan, get_llm_by_type, run_agent_workflow_async
 from plansmith_planner import model
 

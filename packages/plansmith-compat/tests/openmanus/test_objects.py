@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from tests.members import run_page
+from tests.servers.model_server import ModelServer, Reply
 
 from plansmith.errors import ModelFailed
 from plansmith.ports import Usage
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
-from plansmith.testing.modelserver import ModelServer, Reply
 from plansmith_compat import openmanus
 from plansmith_compat.openmanus import LLM, Message, PlanningTool, ToolResult
 

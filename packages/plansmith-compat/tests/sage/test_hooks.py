@@ -13,9 +13,10 @@ from unittest.mock import Mock
 
 import pytest
 from tests.sage.test_planner import CALL, GOOD, REPLY, TOOLS, UNKNOWN, Generator
+from tests.servers.model_server import ModelServer, Reply
 
 import plansmith_planner
-from plansmith.testing import ModelServer, Reply, ScriptedModel
+from plansmith.testing import ScriptedModel
 from plansmith_compat.sage import (
     AgentRuntime,
     BaseProfile,

@@ -13,9 +13,10 @@ import pytest
 from tests import forked
 from tests.members import run_page
 from tests.sage.test_planner import CALL, CITY, GOOD, REPLY, UNKNOWN, Generator
+from tests.servers.model_server import ModelServer, Reply
 
 from plansmith.errors import Refused, ToolFailed
-from plansmith.testing import ModelServer, Reply, ScriptedModel
+from plansmith.testing import ScriptedModel
 from plansmith_compat.sage import AgentRuntime, BaseProfile, LLMPlanner, MCPRegistry
 
 BARE: Any = {"type": "tool", "name": "weather", "arguments": {}}

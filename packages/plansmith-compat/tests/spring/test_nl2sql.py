@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.members import Member
+from tests.servers.model_server import ModelServer, Reply
 
 import plansmith_planner
 from plansmith import Plansmith, RunStatus
@@ -18,7 +19,6 @@ from plansmith.formats.dialect import dialect
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.testing import Answer, ScriptedModel
-from plansmith.testing.modelserver import ModelServer, Reply
 from plansmith_cli.config import Settings
 from plansmith_cli.teams import data
 from plansmith_compat import spring

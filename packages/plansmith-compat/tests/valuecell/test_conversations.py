@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from tests.members import Member, run_page
+from tests.servers.model_server import ModelServer, Reply, Request
 from tests.valuecell.test_planner import (
     Script,
     answer,
@@ -28,7 +29,6 @@ from plansmith import Effect, RunStatus, tool
 from plansmith.errors import ModelRefused, PlansmithError
 from plansmith.plan.events import PlanProposed
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
-from plansmith.testing.modelserver import ModelServer, Reply, Request
 from plansmith_compat import valuecell as vc
 from plansmith_compat.valuecell import ExecutionPlanner, RemoteConnections, SuperAgent
 from plansmith_planner.settings import PlannerSettings

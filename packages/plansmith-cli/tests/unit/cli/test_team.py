@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from tests.commands import Cli
+from tests.servers.model_server import ModelServer, Refusal, Reply, Request
 
 from plansmith.engine.progress import RunningCalls
 from plansmith.store.urls import open_store
-from plansmith.testing.modelserver import ModelServer, Refusal, Reply, Request
 
 BY_CITY = "SELECT city, COUNT(*) AS n FROM customers GROUP BY city ORDER BY n DESC"
 RESEARCH: dict[str, Any] = {

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.flow.looking_model import BOOK, CHEAPER, FIND
-
-from plansmith.testing import ModelServer, Reply
-from plansmith.testing.modelserver import Request
+from tests.servers.model_server import ModelServer, Reply, Request
 
 TOOLS = '''
 from pathlib import Path

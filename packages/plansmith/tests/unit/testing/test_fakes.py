@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.servers.model_server import ModelServer, Reply
 
 from plansmith.errors import ModelBusy, ScriptMismatch, ToolBusy
 from plansmith.plan.capability import ToolSpec
@@ -22,7 +23,6 @@ from plansmith.testing import (
     RecordingModel,
     ScriptedModel,
 )
-from plansmith.testing.modelserver import ModelServer, Reply
 
 HELLO = [Message("user", "hello 你好")]
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.servers.model_server import ModelServer, Reply
 from tests.unit.adapters.models.little_servers import LLAMA_CPP, LM_STUDIO, OLLAMA, VLLM, serving
 
 import plansmith_planner
 from plansmith.errors import Misconfigured
 from plansmith.ports import Message, Prompt
 from plansmith.testing import ScriptedModel
-from plansmith.testing.modelserver import ModelServer, Reply
 from plansmith_desk.model.files import DEFAULT
 from plansmith_desk.model.shelf import EmbeddedShelf
 from plansmith_planner.model_calls import read_answer

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from pydantic_ai.models import override_allow_model_requests
+from tests.servers.model_server import Gate, ModelServer, Page, Refusal, Reply, Request
 
 from plansmith.errors import ModelBusy, ModelFailed, ModelRefused, PromptTooLong
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import ArgumentsDelta, Delta, Message, ModelDone, Prompt, TextDelta, Usage
-from plansmith.testing.modelserver import Gate, ModelServer, Page, Refusal, Reply, Request
 from plansmith_planner.models.provider import ProviderModel
 
 HELLO = [Message("system", "be kind"), Message("user", "你好")]
@@ -347,7 +347,6 @@ def test_nothing_heavy_is_imported_before_the_first_call() -> None:
 import sys
 from plansmith_planner.models import provider, provider_output, wrappers
 from plansmith_planner.models import tokens
-from plansmith.testing import modelserver
 provider.ProviderModel("nonsense", base_url="not a url").stream([])
 heavy = {"pydantic_ai", "openai", "httpx", "httpx2", "genai_prices"} & sys.modules.keys()
 assert not heavy, heavy

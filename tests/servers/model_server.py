@@ -123,7 +123,7 @@ class ModelServer:
     refusals use up no answer.
 
     Examples:
-        >>> from plansmith.testing import Gate, ModelServer, Page, Refusal, Reply
+        >>> from tests.servers.model_server import Gate, ModelServer, Page, Refusal, Reply
         >>> script = Reply("Hello", gate=Gate(1)), Refusal(429, retry_after="1"), Page("<p>No")
         >>> async with ModelServer(*script) as server:
         ...     address = server.url  # for model("openai:test", base_url=…, api_key="any")
