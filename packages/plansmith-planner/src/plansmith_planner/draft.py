@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from plansmith.check.autofix import autofix
-from plansmith.check.check_plan import check_plan
+from plansmith.check.check_plan import check_plan, used_results
 from plansmith.check.constraints import Constraint, constraint_problems, step_limit
 from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
@@ -233,7 +233,7 @@ class DraftLoop:
         step_text = self.dialect.step_text if self.dialect else None
         plan, notes = assigned(plan, deps.agents, step_text)
         with self.watch("check", Sentence("{count} steps", count=len(plan.steps))):
-            earlier = await known.read_for(plan) if known else NO_RESULTS
+            earlier = await used_results(plan, known) if known else NO_RESULTS
             bare, bared = without_schedule_words(plan)
             ask = deps.settings.ask_for_missing
             fixed = autofix(bare, deps.tools, agents=deps.agents, ask_for_missing=ask)

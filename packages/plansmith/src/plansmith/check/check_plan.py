@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from plansmith.check.arguments import Placeholders, argument_problems, schema_problems
 from plansmith.check.constraints import Constraint, constraint_problems
 from plansmith.check.flow import Flow, rule_problems
 from plansmith.check.names import Catalogue, KnownTool, Names
-from plansmith.errors import Misconfigured
+from plansmith.errors import JournalDamaged, Misconfigured
 from plansmith.plan import refs
 from plansmith.plan.capability import AgentSpec, Tools
-from plansmith.plan.data import Path
-from plansmith.plan.earlier import NO_RESULTS, UsableResults
+from plansmith.plan.data import Json, Path
+from plansmith.plan.earlier import NO_RESULTS, UsableResults, uses_of
 from plansmith.plan.graph import cycle_problems
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
@@ -66,6 +68,16 @@ def check_plan(
     if constraints:
         problems += constraint_problems(plan, catalogue, constraints, agents or (), templates or ())
     return problems + cycle_problems(plan.needs)
+
+
+async def used_results(plan: Plan, usable: UsableResults) -> UsableResults:
+    """Returns the results that a plan may use, with the values of those that it uses."""
+    values: dict[str, Json] = {}
+    for ref in uses_of(plan):
+        if usable.load is not None and (known := usable.results.get(ref)):
+            with suppress(JournalDamaged):  # the check says that it is gone
+                values[ref] = await usable.load(known.hash)
+    return replace(usable, values=values)
 
 
 def _check_ids(plan: Plan, max_steps: int | None) -> Iterator[Problem]:

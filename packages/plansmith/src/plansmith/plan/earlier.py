@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from plansmith.errors import JournalDamaged
 from plansmith.plan.data import Json, Path, kind_of_value
 from plansmith.plan.diff import point_elsewhere
 from plansmith.plan.plan import Plan
@@ -117,10 +115,6 @@ def pinned_results(
     return found
 
 
-async def _no_value(digest: str) -> Json:
-    raise JournalDamaged(digest)
-
-
 @dataclass(frozen=True, slots=True)
 class UsableResults:
     """The results that the plans of one request may use; `load` reads a value by its hash.
@@ -129,18 +123,9 @@ class UsableResults:
     here is gone from the store, or was altered.
     """
 
-    load: Callable[[str], Awaitable[Json]] = _no_value
+    load: Callable[[str], Awaitable[Json]] | None = None
     results: Mapping[str, EarlierResult] = field(default_factory=dict[str, EarlierResult])
     values: Mapping[str, Json] = field(default_factory=dict[str, Json])
-
-    async def read_for(self, plan: Plan) -> UsableResults:
-        """Returns the results with the values of those that a plan uses."""
-        values: dict[str, Json] = {}
-        for ref in uses_of(plan):
-            if known := self.results.get(ref):
-                with suppress(JournalDamaged):  # the check says that it is gone
-                    values[ref] = await self.load(known.hash)
-        return replace(self, values=values)
 
     def listed(self) -> list[str]:
         newest = [*self.results.values()][-8:]

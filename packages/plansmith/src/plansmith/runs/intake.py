@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from plansmith import ports
-from plansmith.check.check_plan import check_plan
+from plansmith.check.check_plan import check_plan, used_results
 from plansmith.check.estimate import Workload
 from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
@@ -341,7 +341,7 @@ class PlanIntake:
             of_templates = template.template_problems(plan, known)
         found: Sequence[Problem]
         if earlier is not None and earlier.results:
-            used = await earlier.read_for(plan)
+            used = await used_results(plan, earlier)
             found = check_plan(plan, tools, agents=agents, templates=known, earlier=used)
         else:
             found = facts.once(check_plan, tools, agents=agents, templates=known)
