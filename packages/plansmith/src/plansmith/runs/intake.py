@@ -131,8 +131,10 @@ def review_on_request(plan: Plan) -> e.ReviewAsked:
 def _without_kept(plan: Plan, then: Sequence[Entry]) -> Plan:
     """Returns a plan with the steps switched off whose results are reused."""
     kept = {each.step for each in then if isinstance(each, e.StepReused)}
+    if not kept:
+        return plan
     steps = [each.replace(disabled=each.disabled or each.id in kept) for each in plan.steps]
-    return plan.replace(steps=tuple(steps)) if kept else plan
+    return plan.replace(steps=tuple(steps))
 
 
 class PlanFacts:
