@@ -44,7 +44,8 @@ class Cli:
             ended = main([*shlex.split(words[0]), *words[1:]])
         except SystemExit as stop:
             ended = int(stop.code or 0)
-        told = Told(ended, *self._capsys.readouterr())
+        read = self._capsys.readouterr()
+        told = Told(ended, read.out, read.err)
         assert code in (None, told.code), told
         for text, expected in ((told.out, out), (told.err, err)):
             for each in (expected,) if isinstance(expected, str) else expected:

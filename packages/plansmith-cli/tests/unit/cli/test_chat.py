@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 from tests.commands import Cli
+from tests.servers.model_server import Reply
 from tests.unit.cli.travel_model import TOOLS, Travel
 
 from plansmith.plan.sentence import in_language
-from plansmith.testing import Reply
 from plansmith_cli.commands.chat import COMMANDS, HELP
 from plansmith_cli.main import main
 

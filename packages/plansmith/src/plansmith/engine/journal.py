@@ -9,7 +9,7 @@ from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
 from plansmith.engine.summary import SummaryMaker
 from plansmith.errors import EventMisfit, JournalDamaged, NotFound, StaleWriter, StoreAway
@@ -187,9 +187,10 @@ class Journal:
         status, summary = self._summaries.look(later, self.events, events)
         # Write, under the term of the claim.
         fence = self.fence
-        write = partial(self._store.append, events, values, status=status, summary=summary)
+        about: dict[str, Any] = {"status": status, "summary": summary}
         if fence is not None and fence.term:
-            write = partial(write, term=fence.term)
+            about["term"] = fence.term
+        write = partial(self._store.append, events, values, **about)
         began = fence.now() if fence is not None else 0.0
         await self._write(events, write)
         # Keep.

@@ -7,7 +7,7 @@ import math
 import tempfile
 import urllib.request
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +126,12 @@ def toy_engine() -> Engine:
     return Engine(toy_weights(), context=2048, threads=1)
 
 
+def _kept(pieces: list[dict[str, Any]], piece: dict[str, Any]) -> bool:
+    """Keeps a piece of an answer, which goes on."""
+    pieces.append(piece)
+    return False
+
+
 def random_texts(grammar: str, count: int) -> list[str]:
     """Texts that llama.cpp lets a model write that has no sense; those that it did not end go."""
     found: list[str] = []
@@ -135,7 +141,7 @@ def random_texts(grammar: str, count: int) -> list[str]:
         # Any of what is allowed; quotation marks more often, so that texts come to an end.
         chance = {"seed": seed, "temperature": 2.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
         body |= chance | {"max_tokens": 1900, "logit_bias": [[_signs_of_bytes().index('"'), 3.0]]}
-        toy_engine().submit(body, lambda piece, into=pieces: bool(into.append(piece))).result()
+        toy_engine().submit(body, partial(_kept, pieces)).result()
         choices = [piece["choices"][0] for piece in pieces if piece.get("choices")]
         assert choices, pieces
         text = "".join(each["delta"].get("content") or "" for each in choices)
