@@ -194,7 +194,10 @@ def _defaults(kind: type[StepFields]) -> list[tuple[str, Any]]:
 
 def has_rules(step: StepFields) -> bool:
     """Tells whether a step has any rule, without looking at the inner step of a map."""
-    return any(getattr(step, name) not in (None, "fail") for name in RULES)
+    return not _NO_RULES.items() <= vars(step).items()
+
+
+_NO_RULES: Final = {name: StepFields.model_fields[name].default for name in RULES}
 
 
 class ToolStep(StepFields):
