@@ -59,7 +59,7 @@ class NewRun:
     `plan_origin` is who made the plan, by default what `origin` says of it. `notes` is what reading
     the plan told, `kept` are results to reuse, `reasons` are more reasons for a review, in place of
     which `review_events` are written, and `pins` are the contents of earlier runs that the repeated
-    run uses.
+    run uses. A plan that is not `checked` is taken as it is: who gives it has checked it.
     """
 
     request: str = ""
@@ -72,6 +72,7 @@ class NewRun:
     origin: Origin = OWN_REQUEST
     folder: str = ""
     plan_origin: PlanOrigin | None = None
+    checked: bool = True
     notes: Sequence[Problem] = ()
     kept: Sequence[e.StepReused] = ()
     reasons: Sequence[str] = ()
