@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from lab.bench import dialects as bench
 from lab.bench.dialects import measure, plan_of, table, trip
@@ -128,6 +128,9 @@ def back(shape: str, written: Writing) -> Reading:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @given(plan=chains() | plans(4))
+@example(
+    Plan.model_validate({"goal": "g", "steps": [{"id": "s1", "agent": "coder", "task": " go"}]})
+)
 def test_whatever_does_not_come_back_was_told(shape: str, plan: Plan) -> None:
     written = SHAPES[shape][1](plan)
     found = back(shape, written)

@@ -40,7 +40,7 @@ _TEXTS: Final = ("step", "text", "title", "description", "content", "name")
 _LONGEST_RESULT: Final = 2000
 _NOTHING: Final = '{{""}}'  # a task has a text: this one is empty when it is filled in
 _NUMBERED: Final = re.compile(r"^\s*(?:[-*•]|\d+[.)、:])\s+")
-_LEADING_TAG: Final = re.compile(r"\[([^\W\d][\w-]*)\] (?=\S)")
+_LEADING_TAG: Final = re.compile(r"\[([^\W\d][\w-]*)\] (?=\s*\S)")
 _CAPITAL_TAG: Final = re.compile(r"\[([A-Z][A-Z_]+)\]")
 
 

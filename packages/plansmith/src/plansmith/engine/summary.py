@@ -17,7 +17,6 @@ from plansmith.plan.summary import ModelUse, RunClock, RunSummary, StepCounts
 KEPT: Final = 50
 RUNS: Final = 20
 _SECOND: Final = timedelta(seconds=1)
-_PLANNING: Final = (e.Triaged, e.PlanningFailed, e.PlanProposed)
 
 
 class SummaryMaker:
@@ -90,7 +89,7 @@ class SummaryMaker:
 def _used(models: dict[str, ModelUse], events: Sequence[e.Event]) -> dict[str, ModelUse]:
     """Returns how often models were asked for plans, after these events too."""
     bodies = (each.body for each in events)
-    planned = [each for each in bodies if isinstance(each, _PLANNING) and each.models]
+    planned = [each for each in bodies if isinstance(each, e.PlanningBody) and each.models]
     if not planned:
         return models
     used = {**models}

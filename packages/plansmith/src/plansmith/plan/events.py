@@ -229,16 +229,21 @@ class RunFinished(EventBody, frozen=True, kw_only=True):
     reason: ShownField = ""
 
 
-class Triaged(EventBody, frozen=True, kw_only=True):
-    """Triage decided what a request needs; `models` counts calls and tokens of each model."""
+class PlanningBody(EventBody, frozen=True, kw_only=True):
+    """What planning used: calls and tokens of each of the `models`; `record` is what they said."""
 
-    decision: planning.TriageDecision
-    reason: ShownField = ""
-    query: str = ""
     tokens: Count = 0
     cost: str = ""
     record: str = ""
     models: dict[str, tuple[Count, Count]] = {}
+
+
+class Triaged(PlanningBody, frozen=True, kw_only=True):
+    """Triage decided what a request needs."""
+
+    decision: planning.TriageDecision
+    reason: ShownField = ""
+    query: str = ""
 
 
 class PrefetchStarted(EventBody, frozen=True, kw_only=True):
@@ -260,25 +265,20 @@ class PrefetchEnded(EventBody, frozen=True, kw_only=True):
     cost: str = ""
 
 
-class PlanningFailed(EventBody, frozen=True, kw_only=True):
-    """Planning gave no usable plan; `record` is the exchange with the models."""
+class PlanningFailed(PlanningBody, frozen=True, kw_only=True):
+    """Planning gave no usable plan."""
 
     reason: ShownField
     problems: tuple[Problem, ...] = ()
-    tokens: Count = 0
-    cost: str = ""
-    record: str = ""
-    models: dict[str, tuple[Count, Count]] = {}
 
 
-class PlanProposed(EventBody, frozen=True, kw_only=True):
+class PlanProposed(PlanningBody, frozen=True, kw_only=True):
     """A new or revised plan, its problems, and how it was made.
 
-    `origin` is who made it. `record` is the content hash of what models were asked and said for it.
-    `acts` are the steps that change something, by what was known of their tools then. `templates`
-    are the plans of the templates that it runs, at every depth, by name, and `earlier` the content
-    hashes of the results of earlier runs that it uses: the run uses exactly these. `restores` is
-    the number of the event whose plan stands again.
+    `origin` is who made it, and `acts` are the steps that change something, by what was known of
+    their tools then. `templates` are the plans of the templates that it runs, at every depth, by
+    name, and `earlier` the content hashes of the results of earlier runs that it uses: the run uses
+    exactly these. `restores` is the number of the event whose plan stands again.
     """
 
     plan: Plan
@@ -289,10 +289,6 @@ class PlanProposed(EventBody, frozen=True, kw_only=True):
     estimate: planning.Estimate | None = None
     metrics: planning.PlanningFigures | None = None
     picks: tuple[planning.PickedTool, ...] = ()
-    tokens: Count = 0
-    cost: str = ""
-    record: str = ""
-    models: dict[str, tuple[Count, Count]] = {}
     templates: dict[str, Plan] = {}
     earlier: dict[str, str] = {}
     restores: Count = 0
@@ -496,10 +492,7 @@ def next_event(
 def next_events(
     entries: Iterable[Entry], *, run: str, by: Actor, at: datetime, last: Event | None = None
 ) -> list[Event]:
-    """Makes the events that follow the last one of a run, all at the same time.
-
-    An entry may name its actor, else it is `by`.
-    """
+    """Makes the events that follow the last one, all at one time; `by` if they name no actor."""
     number, before = (last.number, last.hash) if last else (0, "")
     if at.tzinfo is not UTC:
         at = at.astimezone(UTC)
