@@ -132,7 +132,7 @@ class BackgroundRuns:
         self._other_tasks: set[asyncio.Task[Any]] = set()
         self._known: set[str] = set()
         # Runs of other processes, to continue when those let go, and of other folders.
-        self._elsewhere: set[str] = set()
+        self._elsewhere: dict[str, bool] = {}  # whether they were to be started
         self._not_here: set[str] = set()
         # The terms of claims that were left, and whose runs this server began to continue.
         self._adopted: dict[str, int] = {}
@@ -181,7 +181,7 @@ class BackgroundRuns:
             self._again.setdefault(run_id, starts)  # by a person, or a process that has it now
         except err.RunBusy as error:
             self._log.info("run_elsewhere", run=run_id, why=str(error))
-            self._elsewhere.add(run_id)
+            self._elsewhere[run_id] = starts
         except asyncio.CancelledError:
             self._again.pop(run_id, None)
             raise
@@ -356,9 +356,8 @@ class BackgroundRuns:
 
     async def _continue_released(self) -> None:
         owned = await self._journals.owners.owned(self._elsewhere)
-        for run_id in self._elsewhere - owned:
-            self._elsewhere.discard(run_id)
-            self.go_on(run_id, starts=False)
+        for run_id in self._elsewhere.keys() - owned:
+            self.go_on(run_id, starts=self._elsewhere.pop(run_id))
 
     async def adopt(self, run_id: str, *, decided: int = 0) -> bool:
         """Continues a run of this folder from now on; tells whether there is something to do.

@@ -249,6 +249,30 @@ async def test_a_plan_that_waits_to_be_started_is_run_by_nothing_else(tmp_path: 
     await server.close()
 
 
+async def test_a_plan_that_was_to_be_started_while_another_process_had_it_is_started_then(
+    tmp_path: Path,
+) -> None:
+    server = state(tmp_path, "", clock := FakeClock(NOW))
+    run = (await server.smith.submit(PLAN)).id
+    other = Owners(server.smith.store, clock)
+    fence = await other.claim(run)
+
+    async def is_over() -> bool:
+        return (await server.smith.get(run)).status.over
+
+    server.background.go_on(run)  # a person starts it
+    await until(lambda: not server.background.busy)
+    looks = asyncio.create_task(server.background.keep_looking(released=True))
+    try:
+        await other.let_go(fence)
+        await until(lambda: clock.sleepers > 0)
+        await clock.advance(60)
+        await until(is_over)
+    finally:
+        looks.cancel()
+        await server.close()
+
+
 # Retention
 
 
