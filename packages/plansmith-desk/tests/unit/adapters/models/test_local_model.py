@@ -17,7 +17,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 from tests.unit.adapters.models.local_weights import FOLDER, SMALL, small_engine, small_weights
-from tests.unit.adapters.models.test_gguf import adapter as write_adapter
+from tests.unit.adapters.models.test_local_weights import adapter as write_adapter
 from tests.unit.adapters.models.toy_model import toy_engine, toy_weights
 
 from plansmith.errors import Misconfigured, ModelFailed, PromptTooLong
