@@ -21,8 +21,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from tests import forked
-from tests.unit.server.house import House, plan, serving, tool_step
-from tests.unit.server.trip import FLIGHT, TripModel, TripTools
+from tests.unit.server.house import FLIGHT, House, TripModel, TripTools, plan, serving, tool_step
 
 from plansmith.plan.events import Actor
 from plansmith.store.urls import open_store

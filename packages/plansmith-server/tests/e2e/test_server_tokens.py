@@ -19,8 +19,7 @@ import pytest
 from tests.commands import Told, typed
 from tests.e2e.test_server_access import place
 from tests.servers.oidc_provider import CLIENT, SECRET, Provider, new_key, provider
-from tests.unit.server.house import House, page_header, plan, serving, tool_step
-from tests.unit.server.tenancy import tenant
+from tests.unit.server.house import House, page_header, plan, serving, tenant, tool_step
 
 from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured
