@@ -49,7 +49,7 @@ def _public(package: ModuleType, first: str) -> list[str]:
     return [f"{package.__name__}.{name}" for name in names]
 
 
-# tests/docs/test_docstrings.py looks at every name here.
+# tests/docs/test_examples.py looks at every name here.
 PYTHON_PAGES: Final = {
     "api": PythonPage(
         "Python",

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests import forked
 from tests.commands import Told, typed
-from tests.crash.test_owners import owner_of
+from tests.crash.test_claims import owner_of
 from tests.postgres import Server, store_url
 from tests.unit.server.house import serving, tool_step
 

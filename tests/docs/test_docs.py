@@ -1,4 +1,4 @@
-"""Every command and code block of the documentation runs."""
+"""Every command and code block of the documentation runs; its promises name real tests."""
 
 from __future__ import annotations
 
@@ -318,3 +318,24 @@ def test_the_site_builds_without_a_warning() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "No issues found" in done.stderr
+
+
+PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+PROMISED = PAGE.partition("## What is promised")[2].partition("## What is not promised")[0]
+
+
+def test_every_test_that_the_page_on_security_names_exists() -> None:
+    written = {
+        name
+        for path in [*ROOT.glob("tests/**/test_*.py"), *ROOT.glob("packages/*/tests/**/test_*.py")]
+        for name in re.findall(r"def (test_\w+)\(", path.read_text(encoding="utf-8"))
+    }
+    named = set(re.findall(r"`(test_\w+)`", PROMISED))
+    assert named
+    assert named - written == set()
+
+
+def test_every_promise_of_the_page_on_security_names_a_test() -> None:
+    promises = re.split(r"^- ", PROMISED, flags=re.MULTILINE)[1:]
+    assert promises
+    assert [each.splitlines()[0] for each in promises if "`test_" not in each] == []

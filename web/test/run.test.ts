@@ -1,4 +1,4 @@
-// The same cases as tests/web/test_cases.py: the page folds and compares as the library does.
+// The same cases as tests/web/test_page_units.py: the page folds and compares as the library does.
 
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.server.house import House, serving, tool_step
-from tests.unit.server.tenancy import user
+from tests.unit.server.house import House, serving, tool_step, user
 
 from plansmith.errors import PlansmithError, ToolFailed
 from plansmith.ports import Call, ToolSource
@@ -185,8 +184,8 @@ async def test_an_approver_adds_files_and_only_an_admin_replaces_them(
     monkeypatch.chdir(tmp_path)
     async with serving(tmp_path) as house:
         async with user(house, None, "ben", "approver") as ben:
-            assert (await ben.web.put(f"{FILES}/a.csv", content=b"one")).status_code == 201
-            answer = await ben.web.put(f"{FILES}/a.csv?replace=true", content=b"two")
+            assert (await ben.client.put(f"{FILES}/a.csv", content=b"one")).status_code == 201
+            answer = await ben.client.put(f"{FILES}/a.csv?replace=true", content=b"two")
         assert (answer.status_code, "admin" in answer.text) == (403, True)
         assert (tmp_path / "a.csv").read_bytes() == b"one"
 

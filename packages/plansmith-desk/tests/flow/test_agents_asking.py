@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus
+from plansmith import AgentSpec, Effect, Plan, Plansmith, Run, RunStatus
 from plansmith.errors import ToolBusy
 from plansmith.plan.data import Json
 from plansmith.plan.events import StepStarted
@@ -49,6 +49,13 @@ class Travel:
         return self.booked[-1]
 
 
+async def answered(app: Plansmith, run: Run, answer: str) -> Run:
+    """The run after an answer to its one question."""
+    [question] = run.questions
+    await app.answer(run.id, question, answer, by="ada")
+    return await app.run(run.id)
+
+
 async def test_an_agent_asks_twice_and_each_answer_comes_back_to_it_through_a_restart(
     tmp_path: Path,
 ) -> None:
@@ -63,15 +70,13 @@ async def test_an_agent_asks_twice_and_each_answer_comes_back_to_it_through_a_re
 
     second = Travel()
     async with Plansmith(agents=[second], store=url) as app:
-        await app.answer(run.id, asked.question, "Oslo", by="ada")
-        run = await app.run(run.id)
+        run = await answered(app, run, "Oslo")
         [asked] = run.questions.values()
         assert (asked.text, asked.options) == ("Which day?", ("Monday", "Tuesday"))
 
     third = Travel()
     async with Plansmith(agents=[third], store=url) as app:
-        await app.answer(run.id, asked.question, "Tuesday", by="ada")
-        run = await app.run(run.id)
+        run = await answered(app, run, "Tuesday")
         assert run.status is RunStatus.DONE
         assert run.steps["trip"].result == "Oslo on Tuesday"
     assert [second.booked, third.booked] == [[], ["Oslo on Tuesday"]]
@@ -89,9 +94,7 @@ async def test_an_agent_that_never_stops_asking_fails_its_step() -> None:
     for _ in range(30):
         if run.status is not RunStatus.ASKING:
             break
-        [question] = run.questions
-        await app.answer(run.id, question, "so", by="ada")
-        run = await app.run(run.id)
+        run = await answered(app, run, "so")
     assert run.status is RunStatus.FAILED
     assert "more than 20 questions" in run.steps["trip"].error
 
@@ -105,9 +108,7 @@ async def test_an_agent_that_asks_the_same_question_again_gets_no_answer_twice()
     run = await app.run((await app.submit(BOOK)).id)
     for answer in ("yes", "no", "later"):
         assert run.status is RunStatus.ASKING
-        [question] = run.questions
-        await app.answer(run.id, question, answer, by="ada")
-        run = await app.run(run.id)
+        run = await answered(app, run, answer)
     assert run.steps["trip"].result == [["ann", "yes"], ["bob", "no"], ["eve", "later"]]
 
 
@@ -123,9 +124,7 @@ async def test_an_agent_that_has_asked_is_still_tried_again_when_it_is_busy() ->
     app = Plansmith(agents=[Busy()], limits=Limits(first_wait_s=0))
     run = await app.run((await app.submit(BOOK)).id)
     while run.questions:
-        [question] = run.questions
-        await app.answer(run.id, question, question, by="ada")
-        run = await app.run(run.id)
+        run = await answered(app, run, next(iter(run.questions)))
     assert run.steps["trip"].result == ["trip?1", "trip?2", "trip?3"]
 
 
@@ -139,8 +138,7 @@ async def test_an_agent_whose_question_holds_a_secret_is_answered_once() -> None
     run = await app.run((await app.submit(BOOK)).id)
     [asked] = run.questions.values()
     assert asked.text == "Is ${secret:key} the right key?"
-    await app.answer(run.id, asked.question, "yes", by="ada")
-    run = await app.run(run.id)
+    run = await answered(app, run, "yes")
     assert run.steps["trip"].result == "yes"
 
 
@@ -166,12 +164,10 @@ async def test_a_local_agents_model_asks_the_person_and_reads_every_answer(
     run = await app.run((await app.submit(FIND)).id)
     [asked] = run.questions.values()
     assert (asked.text, asked.options) == ("researcher: Where?", ("Oslo", "Bergen"))
-    await app.answer(run.id, asked.question, "Oslo", by="ada")
-    run = await app.run(run.id)
+    run = await answered(app, run, "Oslo")
     [asked] = run.questions.values()
     assert asked.text == "researcher: When?"
-    await app.answer(run.id, asked.question, "today", by="ada")
-    run = await app.run(run.id)
+    run = await answered(app, run, "today")
     assert run.status is RunStatus.DONE
     last = "\n".join(message.text for message in model.prompts[-1])
     assert 'title="answer of the person to: Where?"' in last

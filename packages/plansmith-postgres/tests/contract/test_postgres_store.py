@@ -1,21 +1,37 @@
+"""Stores that outlive a process: every contract, and events that are appended together."""
+
 from __future__ import annotations
 
 import asyncio
 import itertools
 import sqlite3
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing, suppress
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract.durable_stores import START, DurableStoreContract
+from tests.contract.durable_stores import START, AnyStore, DurableStoreContract, Store
 from tests.postgres import Server
 from tests.waiting import until
 
-from plansmith.errors import JournalDamaged, JournalError, Misconfigured
+from plansmith.engine.journal import ManyValuesStore, load_results
+from plansmith.errors import JournalDamaged, JournalError, Misconfigured, StaleWriter
+from plansmith.plan.data import Json, content_hash
+from plansmith.plan.events import (
+    Actor,
+    AnyBody,
+    Event,
+    RunCreated,
+    RunPaused,
+    next_events,
+    verify_chain,
+)
+from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
+from plansmith.store.urls import open_store
 from plansmith.testing.claim_contracts import ClaimsContract
 from plansmith.testing.contracts import PlanStoreContract, RecordsContract, record
 from plansmith_postgres.connection import Connection
@@ -180,4 +196,190 @@ async def test_an_altered_record_says_so_when_its_body_is_read(tmp_path: Path) -
     assert b.checked_body == record("b").body
     with pytest.raises(JournalDamaged, match="note a was altered"):
         _ = a.checked_body
+    await store.close()
+
+
+START = datetime(2026, 1, 1, 12, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SYSTEM = Actor(kind="system")
+
+
+def opened(url: str) -> Store:
+    store = open_store(url)
+    assert isinstance(store, SqliteStore | PostgresStore)
+    return store
+
+
+@pytest.fixture
+async def durable(url: str) -> AsyncIterator[Store]:
+    made = opened(url)
+    yield made
+    await made.close()
+
+
+def together(length: int, *, last: Event | None = None, at: datetime = START) -> list[Event]:
+    """Events of one moment."""
+    bodies: list[AnyBody] = [RunPaused(reason=f"{number}") for number in range(length)]
+    if last is None:
+        bodies[0] = RunCreated(request="请求")
+    return next_events(bodies, run="a", by=SYSTEM, at=at, last=last)
+
+
+async def test_events_appended_together_are_read_from_any_number_on(durable: Store) -> None:
+    store, events = durable, together(20)
+    later = START + timedelta(seconds=1)
+    events += together(3, last=events[-1], at=later)
+    events += together(1, last=events[-1])
+    events += together(12, last=events[-1], at=EPOCH)
+    for start, end in ((0, 20), (20, 23), (23, 24), (24, 36)):
+        await store.append(events[start:end])
+    for after in range(-1, 38):
+        assert list(await store.events("a", after=after)) == events[max(after, 0) :]
+    verify_chain(await store.events("a"))
+
+
+@pytest.mark.parametrize("after", [2, 10, 11])
+async def test_a_journal_that_is_cut_among_events_appended_together_goes_on_there(
+    url: str, after: int
+) -> None:
+    first, events = opened(url), together(10)
+    events += together(4, last=events[-1])
+    await first.append(events[:10])
+    await first.append(events[10:])
+    assert await first.set_aside("a", after, []) == 14 - after
+    assert [number for number, _ in await first.aside("a")] == [*range(after + 1, 15)]
+    await first.close()
+    again = opened(url)
+    assert list(await again.events("a")) == events[:after]
+    with pytest.raises(StaleWriter):
+        await again.append(together(1, last=events[after]))
+    new = together(2, last=events[after - 1])
+    await again.append(new)
+    assert list(await again.events("a")) == [*events[:after], *new]
+    other = together(1, last=new[0])
+    assert await again.set_aside("a", after + 1, other) == 1
+    assert list(await again.events("a", after=after)) == [new[0], *other]
+    with pytest.raises(StaleWriter):
+        await again.set_aside("a", after + 1, together(1, last=events[-1]))
+    await again.close()
+
+
+async def test_reading_on_finds_what_another_process_left_there(url: str) -> None:
+    reader, writer = opened(url), opened(url)
+    events = together(3)
+    await writer.append(events)
+    assert list(await reader.events("a")) == events
+    other = together(2, last=events[1])
+    await writer.set_aside("a", 2, other)
+    assert list(await reader.events("a", after=3)) == other[1:]
+    await writer.delete_run("a")
+    assert list(await reader.events("a", after=1)) == []
+    await writer.append(events)
+    assert list(await reader.events("a", after=1)) == events[1:]
+    for each in (reader, writer):
+        await each.close()
+
+
+async def test_reading_on_refuses_a_journal_whose_known_event_has_another_hash(
+    tmp_path: Path,
+) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    await store.append(together(2))
+    with closing(sqlite3.connect(tmp_path / "store.db")) as file, file:
+        file.execute("UPDATE events SET hash = x'00' WHERE number = 2")
+    with pytest.raises(JournalDamaged):
+        await store.events("a", after=2)
+    await store.close()
+
+
+async def test_the_rows_of_a_store_can_be_read_by_a_person(url: str) -> None:
+    store = opened(url)
+    await store.append(together(5))
+    await store.close()
+    query = "SELECT number, at FROM events ORDER BY number"
+    if isinstance(store, SqliteStore):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file:
+            rows = file.execute(query).fetchall()
+    else:
+        psycopg = pytest.importorskip("psycopg")
+        with psycopg.connect(url, options="-c search_path=plansmith") as connection:
+            rows = connection.execute(query).fetchall()
+    assert rows == [(number, "2026-01-01T12:00:00.000000Z") for number in range(1, 6)]
+
+
+# Many values at once
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
+async def test_many_values_come_in_their_order_as_objects_of_their_own(
+    address: Callable[[str], str], kind: str
+) -> None:
+    values: list[Json] = [None, 1.5, "text", {"a": [1]}, [], "x" * 5000]
+    url = address(kind)
+    store = opened_any(url)
+    digests = [await store.put(each) for each in values]
+    if kind != "memory":  # nothing is still in its cache
+        await store.close()
+        store = opened_any(url)
+    assert isinstance(store, ManyValuesStore)
+    assert await store.get_many(digests[::-1]) == values[::-1]
+    assert await store.get_many([]) == []
+    new = await store.put("new")
+    assert await store.get_many([new, digests[2]]) == ["new", "text"]  # one is cached, one is not
+    for _ in range(2):
+        first, second = await store.get_many([digests[3]] * 2)
+        assert isinstance(first, dict)
+        first["a"] = 2
+        assert second == {"a": [1]}
+        assert await store.get_many([digests[3]]) == [{"a": [1]}]
+        await store.put({"a": [1]})  # from now on cached
+    gone = content_hash("gone")
+    with pytest.raises(JournalDamaged, match=f"no value is stored under {gone}"):
+        await store.get_many([digests[0], gone])
+    await store.close()
+
+
+def opened_any(url: str) -> AnyStore:
+    made = open_store(url)
+    assert isinstance(made, AnyStore)
+    return made
+
+
+async def test_an_altered_one_of_many_values_is_damage_that_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    store = SqliteStore(path)
+    good, bad = await store.put("good"), await store.put("bad")
+    await store.close()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE contents SET body = '\"BAD\"' WHERE hash = ?", (bad,))
+    connection.commit()
+    connection.close()
+    store = SqliteStore(path)
+    with pytest.raises(JournalDamaged, match=f"the value stored under {bad} was altered"):
+        await store.get_many([good, bad])
+    assert await store.get_many([good]) == ["good"]
+    await store.close()
+
+
+async def test_the_results_of_a_run_are_read_from_stores_without_many_values_too(
+    tmp_path: Path,
+) -> None:
+    class OneByOne:
+        """A store without `get_many`, as programs may have written one."""
+
+        def __init__(self, store: SqliteStore) -> None:
+            self.append, self.events, self.wait, self.get = (
+                *(store.append, store.events),
+                *(store.wait, store.get),
+            )
+
+    store = SqliteStore(tmp_path / "store.db")
+    steps = {
+        f"s{place}": StepState(status=StepStatus.DONE, result_hash=await store.put(place % 2))
+        for place in range(4)
+    }
+    run = Run(id="r", steps=steps | {"open": StepState()})
+    expected = {"s0": 0, "s1": 1, "s2": 0, "s3": 1}
+    assert await load_results(store, run) == expected
+    assert await load_results(OneByOne(store), run) == expected
     await store.close()

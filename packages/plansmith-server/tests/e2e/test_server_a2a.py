@@ -24,8 +24,7 @@ from a2a.types import (
 )
 from a2a.utils.errors import A2AError
 from google.protobuf import json_format  # type: ignore[import-untyped]
-from tests.unit.server.house import House, plan, serving, tool_step
-from tests.unit.server.trip import FLIGHT, TripModel, TripTools
+from tests.unit.server.house import FLIGHT, House, TripModel, TripTools, plan, serving, tool_step
 from tests.waiting import until
 
 from plansmith.plan.events import Actor

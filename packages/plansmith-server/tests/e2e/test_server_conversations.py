@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
-from tests.unit.server.house import House, Silent, serving, tool_step
-from tests.unit.server.trip import FLIGHT, TripModel, TripTools
+from tests.unit.server.house import FLIGHT, House, Silent, TripModel, TripTools, serving, tool_step
 
 
 async def begun(house: House, request: str, status: str = "asking", **more: Any) -> Any:

@@ -17,8 +17,19 @@ from a2a.types import GetTaskRequest
 from a2a.utils.errors import A2AError
 from mcp import Client as McpClient
 from mcp.client.streamable_http import streamable_http_client
-from tests.unit.server.house import House, plan, serving
-from tests.unit.server.tenancy import Client, browser, look, note, notes, secret, tenant, user
+from tests.unit.server.house import (
+    Client,
+    House,
+    browser,
+    look,
+    note,
+    notes,
+    plan,
+    secret,
+    serving,
+    tenant,
+    user,
+)
 
 from plansmith.app import Plansmith
 from plansmith.store.urls import open_store
@@ -120,7 +131,7 @@ async def tried(client: Client, route: Route, name: str) -> tuple[int, str]:
     given = {} if not route.has_body else {"json": BODIES.get(key, {})}
     headers = {"If-Match": f'"{"0" * 64}"'}
     url = path + QUERIES.get(key, "")
-    answer = await client.web.request(route.method, url, headers=headers, **given)
+    answer = await client.client.request(route.method, url, headers=headers, **given)
     assert answer.status_code != 422, f"give a body for {key} in BODIES: {answer.text}"
     return answer.status_code, answer.text.replace(name, "NAME")
 
@@ -158,12 +169,12 @@ async def test_no_list_figure_or_error_shows_another_tenant(
                 continue
             key = f"{route.method} {route.path}"
             given = {"json": own.get(key, {})} if route.has_body else {}
-            answer = await client.web.request(route.method, route.path, **given)
+            answer = await client.client.request(route.method, route.path, **given)
             assert "mark-of-acme" not in answer.text, key
             assert "acme" not in answer.text or client is not zoe, key
             assert not any(each in answer.text for each in names.values()), key
     assert len((await ann.call("GET", "/v1/runs"))["items"]) >= 4
-    figures = await zoe.web.get("/metrics")
+    figures = await zoe.client.get("/metrics")
     assert "/v1/templates/{name}" not in figures.text  # which routes another one uses
 
 
@@ -183,7 +194,7 @@ async def test_a_tenant_sees_no_path_of_the_server(
                 if route.method == "GET" and route.path not in STREAMS:
                     texts[f"{route.path} {kind}"] = (await tried(ann, route, names[kind]))[1]
         address = f"/v1/events?after=0&run={names['done']}"
-        async with ann.web.stream("GET", address) as stream:
+        async with ann.client.stream("GET", address) as stream:
             async for line in stream.aiter_lines():
                 texts["stream"] = texts.get("stream", "") + line
                 if "run_finished" in line:
@@ -194,7 +205,7 @@ async def test_a_tenant_sees_no_path_of_the_server(
 async def test_a_stream_has_the_events_of_its_tenant_alone(two: Two) -> None:
     ann, zoe = two.ann, two.zoe
     await fill(ann)
-    async with zoe.web.stream("GET", "/v1/events") as stream:
+    async with zoe.client.stream("GET", "/v1/events") as stream:
         lines = stream.aiter_lines()
         seen = [await anext(lines)]
         await ann.begin(note("mark-of-acme"))
@@ -203,7 +214,7 @@ async def test_a_stream_has_the_events_of_its_tenant_alone(two: Two) -> None:
             seen.append(await anext(lines))
         assert "mark-of-acme" not in "\n".join(seen)
     run = (await ann.call("GET", "/v1/runs"))["items"][0]["id"]
-    assert (await zoe.web.get("/v1/events", params={"run": run})).status_code == 404
+    assert (await zoe.client.get("/v1/events", params={"run": run})).status_code == 404
 
 
 async def test_each_tenant_has_its_own_tools_keys_and_effects(two: Two, tmp_path: Path) -> None:
@@ -219,7 +230,7 @@ async def test_each_tenant_has_its_own_tools_keys_and_effects(two: Two, tmp_path
     # The same key or name of a conversation is two.
     body, key = {"plan": plan(look("a"))}, {"Idempotency-Key": "one"}
     runs = [
-        (await each.web.post("/v1/runs", json=body, headers=key)).json()["id"]
+        (await each.client.post("/v1/runs", json=body, headers=key)).json()["id"]
         for each in (ann, zoe, ann)
     ]
     assert runs[0] == runs[2] != runs[1]
@@ -271,7 +282,7 @@ async def test_runs_of_tenants_go_on_after_a_restart_before_anybody_asks(tmp_pat
         browser(house, acme, "ann") as ann,
     ):
         run = await ann.begin(note("a", "once"))
-        cookies = dict(ann.web.cookies)
+        cookies = dict(ann.client.cookies)
     # Another process approves while no server runs.
     store = open_store(f"sqlite:///{tmp_path / f'runs.{acme.key}.db'}")
     async with Plansmith(store=store, folder=acme.folder) as smith:
@@ -301,7 +312,7 @@ async def test_roles_allow_what_they_say(tmp_path: Path) -> None:
         await viewer.call("GET", f"/v1/runs/{run['id']}")
         body = {"server": "x", "hash": "0" * 64}
         await approver.call("POST", "/v1/tools/approve", body, 403)
-        assert (await admin.web.post("/v1/tools/approve", json=body)).status_code != 403
+        assert (await admin.client.post("/v1/tools/approve", json=body)).status_code != 403
         await approver.approve(run)
         done = await viewer.until(run["id"], "done")
         events = (await viewer.call("GET", f"/v1/runs/{done['id']}/events"))["items"]
@@ -368,6 +379,6 @@ async def test_a_second_person_is_wanted_over_http_and_the_view_says_why(tmp_pat
         await bob.approve(run)
         await ann.until(run["id"], "done")
         assert notes(acme) == ["hello"]
-        lines = (await same.web.get("/v1/audit", params={"user": "bob"})).text.splitlines()
+        lines = (await same.client.get("/v1/audit", params={"user": "bob"})).text.splitlines()
         assert [json.loads(each)["action"] for each in lines] == ["plan_approved"]
         await bob.call("GET", "/v1/audit", status=403)

@@ -1,4 +1,4 @@
-"""A server on a real socket for tests, with scripted models and tools that wait when told to."""
+"""A server on a real socket for tests, with scripted models, tools that wait, and tenants."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from secrets import token_hex
 from typing import Any
 
 import httpx
+from tests.flow.looking_model import Desk, LookingModel, journey
 from tests.servers.ticks import quick_ticks
 
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call, ChatModel, Delta, Prompt, TextDelta
+from plansmith.tools.functions import FunctionTools
 from plansmith_cli.config import Settings
 from plansmith_cli.server_wiring import ServerWiring
 from plansmith_desk.model.demo import DemoModel
@@ -31,7 +33,8 @@ from plansmith_server.serve import bind, make_server, make_state
 from plansmith_server.settings import Serve
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import Auth
-from plansmith_server.team.tokens import TokenFile
+from plansmith_server.team.tenant_book import Tenant, TenantBook
+from plansmith_server.team.tokens import Member, TokenFile
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 EFFECTS = {"weather": Effect.READ, "slow": Effect.READ, "fail": Effect.READ, "mail": Effect.FINAL}
@@ -205,7 +208,7 @@ async def serving(
     url = store if store == "memory" else f"sqlite:///{folder / 'runs.db'}"
     engine = ""
     if shared := os.environ.get("PLANSMITH_TEST_ENGINE_STORE"):
-        # The same stories with a queue: tests/e2e/test_server_engine.py runs them so.
+        # The same stories with a queue: tests/e2e/test_server_and_commands.py runs them so.
         place = token_hex(8) if store == "memory" else sha256(str(folder).encode()).hexdigest()[:16]
         url, engine = f"{shared}?schema=plansmith_{place}", "dbos"
     tools = tools or Tools()
@@ -250,3 +253,126 @@ async def serving(
         server.should_exit = True
         await task
         sock.close()
+
+
+# A trip: the journey of tests/flow/looking_model.py behind a server
+
+
+FLIGHT = "AZ 123"
+
+
+class TripTools(Tools):
+    """`flights` and `trains` find something, `book` books it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        desk = Desk()
+        self.calls = desk.calls
+        self._functions = FunctionTools(desk.tools())
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        return await self._functions.tools()
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        return await self._functions.call(tool, arguments, call)
+
+
+class TripModel(LookingModel):
+    """Asks where to, finds a flight, books what was found, and takes the train if told to."""
+
+    def __init__(self) -> None:
+        super().__init__(journey, ask={"Plan a trip": "Where to?"})
+
+
+# Tenants: each with tools, a marker of its own, and clients by role
+
+
+TOOLS = """
+from pathlib import Path
+from plansmith import tool
+
+HERE = Path(__file__).parent
+
+@tool(effect="read")
+def look(name: str) -> str:
+    "Looks something up."
+    return f"MARK saw {name}"
+
+@tool(effect="write")
+def note(text: str) -> str:
+    "Writes a note."
+    with (HERE / "notes.txt").open("a") as file:
+        file.write(text + "\\n")
+    return "written"
+"""
+
+
+def tenant(folder: Path, name: str, settings: str = "") -> Tenant:
+    """Creates a tenant with two tools; `look` returns the name of the tenant."""
+    made = TenantBook(folder).create(name)
+    (made.home / "tools.py").write_text(TOOLS.replace("MARK", f"mark-of-{name}"))
+    made.config.write_text(f'tools = ["tools.py"]\n{settings}')
+    return made
+
+
+def note(name: str, text: str = "hello") -> dict[str, Any]:
+    """A step that writes a note."""
+    return {"id": name, "kind": "tool", "tool": "note", "inputs": {"text": text}}
+
+
+def look(name: str) -> dict[str, Any]:
+    """A step that only reads."""
+    return {"id": name, "kind": "tool", "tool": "look", "inputs": {"name": "x"}}
+
+
+def notes(tenant: Tenant) -> list[str]:
+    """What the tool `note` wrote."""
+    path = tenant.home / "notes.txt"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+class Client(ApiClient):
+    """A user of a tenant."""
+
+    async def until(self, run_id: str, *statuses: str) -> Any:
+        """The run once it has one of the statuses, by its stream and not by the clock."""
+        async with self.client.stream("GET", "/v1/events", params={"run": run_id}) as stream:
+            async for line in stream.aiter_lines():
+                if not line.startswith("data:"):
+                    continue
+                run = await self.get(f"/v1/runs/{run_id}")
+                if run["status"] in statuses:
+                    return run
+        raise AssertionError(f"the stream of {run_id} ended")
+
+
+def secret(house: House, member: Member, *scopes: str, name: str = "") -> str:
+    """The secret of a new token of a user."""
+    now = house.server_state.smith.runs.journals.clock.now()
+    name = name or f"{member.user}-{member.tenant}-{member.role or '-'.join(scopes)}"
+    return house.tokens.create(name, scopes, by="root", now=now, lasts=None, member=member)[1]
+
+
+@contextlib.asynccontextmanager
+async def user(
+    house: House, tenant: Tenant | None, name: str, role: str = "admin", token: str = ""
+) -> AsyncIterator[Client]:
+    """A user of a tenant with a token of a role."""
+    member = Member(user=name, tenant=tenant.key if tenant else "", role=role)
+    headers = {"Authorization": f"Bearer {secret(house, member, name=token)}"}
+    async with httpx.AsyncClient(
+        base_url=house.url, headers=headers, timeout=120, verify=False
+    ) as web:
+        yield Client(web)
+
+
+@contextlib.asynccontextmanager
+async def browser(
+    house: House, tenant: Tenant | None, name: str, role: str = "admin"
+) -> AsyncIterator[Client]:
+    """A user of a tenant who followed a one-time link."""
+    member = Member(user=name, tenant=tenant.key if tenant else "", role=role)
+    now = house.server_state.smith.runs.journals.clock.now()
+    link = house.tokens.new_link(by="root", now=now, member=member)
+    async with house.browser(link) as web:
+        yield Client(web)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests import forked
-from tests.unit.adapters.models.test_gguf import adapter
+from tests.unit.adapters.models.test_local_weights import adapter
 from tests.unit.adapters.models.toy_model import write_toy_model
 
 from plansmith.ports import Message, Prompt

@@ -20,6 +20,8 @@ from plansmith_desk.builtin import builtin_sources
 from plansmith_desk.files.moving import MovingTools
 from plansmith_desk.files.tools import WorkspaceTools
 
+LIST = Plan.model_validate({"goal": "g", "steps": [{"id": "a", "tool": "files.list"}]})
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -251,8 +253,7 @@ async def test_of_two_moves_to_one_name_one_wins_and_nothing_is_lost(folder: Pat
 async def test_a_store_in_use_is_neither_moved_nor_deleted_nor_replaced(folder: Path) -> None:
     store = SqliteStore(folder / "runs.db")
     async with Plansmith(store=store, tools=builtin_sources(folder)) as smith:
-        steps = [{"id": "a", "tool": "files.list", "inputs": {}}]
-        await smith.submit(Plan.model_validate({"goal": "g", "steps": steps}))
+        await smith.submit(LIST)
         for tool, words in (
             ("files.move", {"path": "runs.db", "to": "z.db"}),
             ("files.copy", {"path": "runs.db", "to": "z.db"}),
@@ -271,8 +272,7 @@ async def test_a_folder_that_holds_a_store_in_use_is_not_moved(folder: Path) -> 
     store = SqliteStore(folder / "sub" / "deep" / "runs.db")
     (folder / "sub" / "deep").mkdir()
     async with Plansmith(store=store, tools=builtin_sources(folder)) as smith:
-        steps = [{"id": "a", "tool": "files.list", "inputs": {}}]
-        await smith.submit(Plan.model_validate({"goal": "g", "steps": steps}))
+        await smith.submit(LIST)
         for path in ("sub", "sub/deep"):
             with pytest.raises(ToolFailed, match="may not be changed"):
                 await use(folder, "files.move", path=path, to="elsewhere")

@@ -1,9 +1,12 @@
-"""Settings are shown by name: a secret in any other field, also a new one, is not."""
+"""What a server shows of its settings and logs, without what may be a secret."""
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import types
+from collections.abc import Iterator
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
@@ -14,6 +17,7 @@ import pytest
 from plansmith.plan.data import Record
 from plansmith.secrets import SecretSource
 from plansmith_cli.config import Settings
+from plansmith_server.ops.logs import Log
 from plansmith_server.shown_settings import ADDRESSES, HIDDEN, address, leaves, visible_value
 
 # The settings whose text a client is told as it stands; whoever adds one says so here too.
@@ -117,3 +121,36 @@ def test_no_text_of_the_settings_is_shown_unless_it_is_named() -> None:
 def test_an_address_is_shown_without_what_may_be_a_secret(url: str, visible: str) -> None:
     assert address(url) == visible
     assert ADDRESSES
+
+
+@pytest.fixture
+def root() -> Iterator[logging.Logger]:
+    """The root logger, with its handlers put back at the end."""
+    logger = logging.getLogger()
+    handlers, level = logger.handlers[:], logger.level
+    yield logger
+    logger.handlers[:] = handlers
+    logger.setLevel(level)
+
+
+def test_libraries_write_lines_of_the_log_also_after_its_stream_was_closed(
+    root: logging.Logger,
+) -> None:
+    out = io.StringIO()
+    Log(out).capture_libraries()
+    root.warning("the line is slow")
+    assert json.loads(out.getvalue())["text"] == "the line is slow"
+    out.close()
+    root.error("nobody reads this")
+
+
+def test_log_lines_leave_out_what_looks_like_a_secret() -> None:
+    out = io.StringIO()
+    log = Log(out)
+    log.hide("hunter2")
+    log.warning("x", error="Bearer abc.def failed for hunter2", api_key="k", more=["sk-123"])
+    log.failure("y", told={"password": "p", "plain": "see /?token=zzz"})
+    secrets = ("abc.def", "hunter2", '"k"', "sk-123", '"p"', "zzz")
+    assert not [each for each in secrets if each in out.getvalue()]
+    levels = [json.loads(line)["level"] for line in out.getvalue().splitlines()]
+    assert levels == ["warning", "error"]
