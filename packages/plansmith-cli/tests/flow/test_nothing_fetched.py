@@ -1,13 +1,14 @@
-"""Schemas that point to the network or to files: nothing is fetched, and it is said."""
+"""Nothing is fetched or asked over the network: for schemas that point there, for instant plans."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import typed
 from tests.servers.listener import Listener
 
 from plansmith import Plan, RunStatus
@@ -146,3 +147,16 @@ def test_a_grammar_for_a_small_model_is_made_without_fetching(listener: Listener
     for schema in linked(listener.url):
         with suppress(PlansmithError, ValueError):  # one that cannot be had is an error
             grammar_of(schema)
+
+
+def test_ask_looks_for_no_model_before_an_instant_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("ask", "what is 2+2", "--yes")
+    with closing(Listener()) as listener:
+        environment = {"HOME": str(tmp_path), "OLLAMA_HOST": listener.url, "PATH": ""}
+        text = typed(*words, folder=tmp_path, environment=environment, capsys=capsys)
+    assert text.code == 0
+    assert "2+2 = 4" in text.out
+    assert "by rules: arithmetic" in text.err
+    assert listener.heard == []
