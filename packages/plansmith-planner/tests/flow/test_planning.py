@@ -72,7 +72,7 @@ async def run(
         plan_model=model,
         triage_model=triage,
         clock=FakeClock(),
-        tools=TOOLS,
+        tools=fields.pop("tools", TOOLS),
         agents=fields.pop("agents", ()),
         settings=PlannerSettings(**(settings or {})),
     )
@@ -249,8 +249,9 @@ def plan_with(name: str) -> dict[str, object]:
     return {"goal": "x", "steps": steps}
 
 
-def settings(**planner: object) -> PlannerSettings:
-    return PlannerSettings.model_validate({"triage": False, **planner})
+def offering(model: ScriptedModel, other: Any = harvest, **planner: object) -> Plansmith:
+    settings = PlannerSettings.model_validate({"triage": False, **planner})
+    return Plansmith(model=model, tools=[weather, other], settings=settings, clock=FakeClock())
 
 
 class Backwards:
@@ -265,9 +266,8 @@ async def test_a_tool_outside_a_strict_shortlist_is_a_problem_and_repaired(
     scripted: Script,
 ) -> None:
     model = scripted(plan_with("harvest"), plan_with("weather"))
-    strict = settings(top_k=1, strict_shortlist=True)
-    smith = Plansmith(model=model, tools=[weather, harvest], settings=strict)
-    run = await smith.plan("the weather in Oslo")
+    strict = offering(model, top_k=1, strict_shortlist=True)
+    run = await strict.plan("the weather in Oslo")
     assert plan_of(run).steps[0].to_json()["tool"] == "weather"
     assert "'harvest' was not offered for this request" in model.prompts[1][-1].text
 
@@ -275,9 +275,7 @@ async def test_a_tool_outside_a_strict_shortlist_is_a_problem_and_repaired(
 async def test_a_tool_outside_the_shortlist_is_accepted_unless_it_is_strict(
     scripted: Script,
 ) -> None:
-    smith = Plansmith(
-        model=scripted(plan_with("harvest")), tools=[weather, harvest], settings=settings(top_k=1)
-    )
+    smith = offering(scripted(plan_with("harvest")), top_k=1)
     run = await smith.plan("the weather in Oslo")
     assert plan_of(run).steps[0].to_json()["tool"] == "harvest"
 
@@ -288,7 +286,7 @@ async def test_a_ranker_that_is_given_ranks_by_meaning(scripted: Script) -> None
         model=model,
         tools=[weather, harvest],
         ranker=Backwards(),
-        settings=settings(top_k=1, strict_shortlist=True),
+        settings=PlannerSettings(triage=False, top_k=1, strict_shortlist=True),
     )
     run = await smith.plan("Erdäpfel zählen")
     assert not plan_of(run).degraded
@@ -300,12 +298,7 @@ async def test_the_background_search_is_found_by_name_and_noted_in_the_plan(
     scripted: Script,
 ) -> None:
     model = scripted(plan_with("weather"))
-    smith = Plansmith(
-        model=model,
-        tools=[weather, tavily_search],
-        settings=settings(background_search=True),
-        clock=FakeClock(),
-    )
+    smith = offering(model, tavily_search, background_search=True)
     run = await smith.plan("the weather in Oslo")
     assert "Found about the weather in Oslo: it rains." in model.prompts[0][1].text
     notes = [each for each in run.problems if each.code == "PS018"]
@@ -313,6 +306,7 @@ async def test_the_background_search_is_found_by_name_and_noted_in_the_plan(
     assert "tavily_search" in notes[0].message
 
 
+# What the source systems do when they plan: each test says which system its fact is from.
 REQUIRED = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
 SEARCH_TOOLS = [
     ToolSpec(name="search", description="Search the web", input_schema=REQUIRED, search=True),
@@ -324,15 +318,8 @@ SEARCHED = {"goal": "g", "steps": [STEP, REPLY]}
 
 
 async def planned_by(model: ScriptedModel, text: str = "find x", **fields: Any) -> Planned:
-    deps = PlannerDeps(
-        plan_model=model,
-        clock=FakeClock(),
-        tools=fields.pop("tools", SEARCH_TOOLS),
-        agents=fields.pop("agents", ()),
-        search=fields.pop("search", None),
-        settings=PlannerSettings(**fields.pop("settings", {})),
-    )
-    return await make_plan(PlanRequest(text, **fields), deps=deps)
+    fields.setdefault("tools", SEARCH_TOOLS)
+    return await run(model, text, **fields)
 
 
 async def test_sage_the_defaults_are_six_tools_and_the_caller_may_override_them(
@@ -356,9 +343,6 @@ async def test_openmanus_the_default_plan_also_follows_a_model_error_and_is_degr
     planned = await planned_by(model, "short", settings=settings)
     assert plan_of(planned).goal == "Plan for: short"
     assert plan_of(planned).degraded
-
-
-# DeerFlow
 
 
 async def test_deerflow_the_editing_model_sees_the_plan_it_edits(scripted: Script) -> None:

@@ -266,8 +266,7 @@ def test_a_map_that_acts_on_a_list_of_unknown_length_is_told() -> None:
     assert "PS405" in codes("{{a.many}}", reading, width=200)
 
 
-EFFECTS = {"look": Effect.READ, "save": Effect.WRITE, "send": Effect.FINAL}
-KNOWN = {name: ToolSpec(name=name, effect=effect) for name, effect in EFFECTS.items()}
+KNOWN = {each.name: each for each in SPECS}
 
 
 def estimate(*steps: dict[str, Any], price: Decimal | None = None, **past: float) -> Estimate:
@@ -276,9 +275,9 @@ def estimate(*steps: dict[str, Any], price: Decimal | None = None, **past: float
 
 
 def test_time_is_added_along_the_critical_path_only() -> None:
-    last = {"id": "c", "tool": "send", "after": ["a", "b"]}
+    last = {"id": "c", "tool": "mail", "after": ["a", "b"]}
     first = {"id": "a", "tool": "look"}, {"id": "b", "tool": "save"}
-    found = estimate(*first, last, look=10, save=1, send=5)
+    found = estimate(*first, last, look=10, save=1, mail=5)
     assert found.seconds == 15
     assert found.critical_path == ("a", "c")
     assert dict(found.effects) == {"read": 1, "write": 1, "final": 1, "ask": 0, "reply": 0}

@@ -27,6 +27,10 @@ BASE: dict[str, Any] = {
 }
 
 
+def plan_of(*steps: dict[str, Any], **fields: Any) -> Plan:
+    return Plan.model_validate({"steps": list(steps)} | fields)
+
+
 def test_the_hash_of_a_plan_never_changes_between_releases() -> None:
     # Approvals are stored with this hash: if this fails, every stored approval is void.
     plan = Plan.model_validate(BASE | {"schedule": {"daily_at": "09:30"}})
@@ -54,7 +58,7 @@ def test_order_switches_time_limits_and_schedules_count() -> None:
         BASE["steps"][1] | {"timeout_s": 5.0},
         BASE["steps"][1] | {"tool": "v"},
     ]
-    hashes = {Plan.model_validate({"steps": [BASE["steps"][0], each]}).hash for each in variants}
+    hashes = {plan_of(BASE["steps"][0], each).hash for each in variants}
     hashes.add(Plan.model_validate(BASE | {"schedule": {"every_minutes": 5}}).hash)
     assert len(hashes) == 5
     assert plan.hash not in hashes
@@ -81,7 +85,7 @@ CHANGES: list[Callable[[Any], object]] = [
 def test_a_plan_refuses_to_be_changed_in_place(change: Callable[[Any], object]) -> None:
     inner = {"id": "m", "over": [1], "each": {"tool": "t", "inputs": {"x": {"y": [1]}}}}
     schedules = {"b": {"every_minutes": 5}}
-    plan = Plan.model_validate({"steps": [*BASE["steps"], inner], "schedules": schedules})
+    plan = plan_of(*BASE["steps"], inner, schedules=schedules)
     text = plan.stored_text()
     for held in (plan, Plan.model_validate(plan.to_json()), copy.deepcopy(plan), plan.replace()):
         with pytest.raises(TypeError, match="a plan cannot be changed in place"):
@@ -94,7 +98,7 @@ def test_a_plan_made_without_validation_is_owned_before_anybody_sees_it() -> Non
     step = Plan.model_validate(BASE).steps[0]
     copied = Plan(steps=(step.model_copy(update={"inputs": mine}),))
     built = Plan(steps=(type(step).model_construct(**{**vars(step), "inputs": mine}),))
-    given = Plan.model_validate({"steps": [{"id": "a", "tool": "t", "inputs": FrozenDict(mine)}]})
+    given = plan_of({"id": "a", "tool": "t", "inputs": FrozenDict(mine)})
     plans = [owned(plan) for plan in (copied, built, given)]
     mine["items"].append("y")
     mine["to"] = "mallory"
@@ -103,9 +107,7 @@ def test_a_plan_made_without_validation_is_owned_before_anybody_sees_it() -> Non
         assert plan.to_json()["steps"][0]["inputs"] == {"to": "ada", "items": ["x"]}  # type: ignore[index, call-overload]
         assert plan.hash == plan_hash(Plan.model_validate(plan.to_json()))
     with pytest.raises(ValueError, match="nan is not a JSON number"):
-        Plan.model_validate(
-            {"steps": [{"id": "a", "tool": "t", "inputs": FrozenDict({"x": math.nan})}]}
-        )
+        plan_of({"id": "a", "tool": "t", "inputs": FrozenDict({"x": math.nan})})
 
 
 def test_a_copy_of_a_plan_has_the_hash_of_its_own_content() -> None:
@@ -137,9 +139,7 @@ RULES = ("when", "otherwise", "repeat", "on_error", "retry", "undo_with")
 
 
 def stocked(*steps: dict[str, Any]) -> Plan:
-    return Plan.model_validate(
-        {"steps": [{"id": "stock", "tool": "stock"}, {"id": "shop", "tool": "shop"}, *steps]}
-    )
+    return plan_of({"id": "stock", "tool": "stock"}, {"id": "shop", "tool": "shop"}, *steps)
 
 
 def test_each_rule_of_a_step_changes_the_hash_of_its_plan() -> None:
@@ -187,10 +187,6 @@ def test_replace_validates_like_a_new_one() -> None:
         plan.replace(revision=0)
 
 
-def plan_of(*steps: dict[str, Any], **fields: Any) -> Plan:
-    return Plan.model_validate({"steps": list(steps)} | fields)
-
-
 def test_each_changed_field_is_named() -> None:
     after = plan_of(A | {"inputs": {"x": True, "l": [1, 3], "new": None}, "title": "T"})
     [change] = diff_plans(plan_of(A), after).changed
@@ -203,7 +199,7 @@ def test_each_changed_field_is_named() -> None:
     }
 
 
-A, B, C = ({"id": name, "tool": "t", "inputs": {"x": 1, "l": [1, 2]}} for name in "abc")
+A, B = ({"id": name, "tool": "t", "inputs": {"x": 1, "l": [1, 2]}} for name in "ab")
 
 
 def test_plans_with_the_same_id_twice_cannot_be_compared() -> None:
@@ -219,19 +215,16 @@ def test_a_diff_that_does_not_fit_is_refused() -> None:
         apply_changes({"id": "a", "inputs": {"l": "text"}}, diff.changed[0].fields)
 
 
-ONE, TWO = ({"id": name, "tool": "t", "inputs": {"x": 1, "y": 1}} for name in "ab")
-
-
-NEW = ONE | {"id": "new"}
+NEW = A | {"id": "new"}
 
 
 @pytest.mark.parametrize(
     ("base", "person", "replan", "note"),
     [
-        ([ONE], [ONE | {"inputs": {"x": 5}}], [ONE | {"inputs": {"x": 7}}], "changed by both"),
-        ([ONE, TWO], [ONE], [ONE, TWO | {"title": "better"}], "removed by the person"),
-        ([ONE, TWO], [ONE, TWO | {"title": "mine"}], [ONE], "since the person edited it"),
-        ([ONE], [ONE, NEW | {"tool": "mine"}], [ONE, NEW | {"tool": "other"}], "by both"),
+        ([A], [A | {"inputs": {"x": 5}}], [A | {"inputs": {"x": 7}}], "changed by both"),
+        ([A, B], [A], [A, B | {"title": "better"}], "removed by the person"),
+        ([A, B], [A, B | {"title": "mine"}], [A], "since the person edited it"),
+        ([A], [A, NEW | {"tool": "mine"}], [A, NEW | {"tool": "other"}], "by both"),
     ],
 )
 def test_where_a_person_and_a_replan_disagree_the_person_wins_and_a_note_says_so(
@@ -250,9 +243,7 @@ _MANY: Json = {"above": ["{{stock.count}}", 5]}
 
 def ordered(**rules: Json) -> Plan:
     order: dict[str, Json] = {"id": "order", "tool": "shop.order", **rules}
-    return Plan.model_validate(
-        {"goal": "Order", "steps": [{"id": "stock", "tool": "shop.stock"}, order]}
-    )
+    return plan_of({"id": "stock", "tool": "shop.stock"}, order, goal="Order")
 
 
 def test_a_rule_that_came_went_or_changed_is_told_as_a_sentence() -> None:
