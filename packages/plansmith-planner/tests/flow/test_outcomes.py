@@ -1,4 +1,4 @@
-"""What a person reads at the end of a run: what failed first, then the answer, and no more."""
+"""The end of a run for a person: one last reply, what failed first, the answer, and no more."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.flow.smiths import NO_TRIAGE, Script, step
 
-from plansmith import Plan, Plansmith, tool
+from plansmith import Plan, Plansmith, RunStatus, tool
 from plansmith.errors import ToolFailed
+from plansmith.plan import events as e
+from plansmith.plan.limits import Limits
 from plansmith.plan.summary import Times, times_of
+from plansmith.replay.player import replay
 from plansmith.report.build import load_report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import answer_markdown, to_markdown
-from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
+from plansmith.runs.replan import Rounds
+from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
 from plansmith_planner.threads.memory import RunDigest, why
 
 
@@ -157,3 +162,115 @@ async def test_the_time_in_which_a_process_was_dead_is_not_the_time_of_a_step(ef
     state = run.steps["w"]
     assert (run.status, state.finished_at) == ("done", state.started_at)
     assert times_of(events) == Times(waiting=600.0 if effect == "write" else 0.0)
+
+
+TWO_ROUNDS = {"max_iterations": 2}
+
+
+def reply(name: str, text: str) -> dict[str, Any]:
+    return {"id": name, "instruction": text}
+
+
+def drafted(*steps: dict[str, Any], enough: bool = False) -> dict[str, Any]:
+    return {"goal": "go", "enough_context": enough, "steps": list(steps)}
+
+
+def replying(*tools: FakeTool, limits: dict[str, Any] | None = None, **options: Any) -> Plansmith:
+    source = FakeTools(FakeTool("look", [lambda a: f"saw {a.get('x', 'it')}"]), *tools)
+    given = Limits.model_validate({"first_wait_s": 0} | (limits or {}))
+    return Plansmith(tools=[source], limits=given, settings=NO_TRIAGE, **options)
+
+
+async def started(app: Plansmith, run: Any) -> list[str]:
+    return [
+        each.body.step async for each in app.events(run.id) if isinstance(each.body, e.StepStarted)
+    ]
+
+
+async def test_one_reply_is_written_for_all_plans_and_only_after_the_last_one(
+    scripted: Script,
+) -> None:
+    first = drafted(step("a"), reply("r", "Say {{a}}"))
+    second = drafted(
+        step("a"), step("b", inputs={"x": "more"}), reply("r", "Say {{a}} and {{b}}"), enough=True
+    )
+    planner, writer = scripted(first, second), scripted("Both.")
+    app = replying(model=planner, report_model=writer, limits=TWO_ROUNDS)
+    run = await app.run((await app.plan("go")).id)
+    assert run.status is RunStatus.DONE
+    assert await started(app, run) == ["a", "b", "r"]
+    assert run.steps["r"].result == "Both."
+    assert len(writer.prompts) == 1
+    assert (await replay(run.id, app)).identical
+
+
+async def test_the_held_reply_is_written_when_the_person_wants_no_further_plan(
+    scripted: Script,
+) -> None:
+    first = drafted(step("a"), reply("r", "Say {{a}}"))
+    second = drafted(step("a"), step("b", inputs={"x": "more"}), reply("r", "Say {{a}} and {{b}}"))
+    app = replying(model=scripted(first, second), report_model=scripted("Both."), limits=TWO_ROUNDS)
+    run = await app.run((await app.plan("go")).id)
+    [question] = run.questions
+    assert run.steps["r"].status == "ready"
+    await app.answer(run.id, question, "stop", by="ada")
+    run = await app.run(run.id)
+    assert (run.status, run.steps["r"].result) == (RunStatus.DONE, "Both.")
+
+
+async def test_a_reply_that_another_step_uses_is_not_held_back(scripted: Script) -> None:
+    first = drafted(
+        step("a"),
+        reply("r", "Say {{a}}"),
+        step("b", inputs={"x": "{{r}}"}),
+        reply("s", "Say {{b}}"),
+    )
+    app = replying(
+        model=scripted(first, *["none"] * 3), report_model=scripted("R", "S"), limits=TWO_ROUNDS
+    )
+    run = await app.run((await app.plan("go")).id)
+    assert await started(app, run) == ["a", "r", "b", "s"]
+
+
+FAILING = drafted(
+    step("a"), step("f", "flaky"), reply("r", "Compare {{a}} with {{f.text}}."), enough=True
+)
+
+
+def flaky() -> FakeTool:
+    return FakeTool("flaky", [ToolFailed("out of order")])
+
+
+async def test_a_failed_step_without_another_plan_still_gives_a_reply_from_what_there_is(
+    scripted: Script,
+) -> None:
+    writer = scripted("Only a.")
+    app = replying(
+        flaky(),
+        model=scripted(FAILING, *["no plan"] * 3),
+        report_model=writer,
+        rounds=Rounds(partial_reply=True),
+    )
+    run = await app.run((await app.plan("go")).id)
+    assert run.status is RunStatus.PARTLY_DONE
+    assert run.steps["r"].result == "Only a."
+    assert "Only a." in run.report
+    prompt = writer.prompts[0][0].text
+    assert "saw it" in prompt
+    assert "the step 'f' did not finish" in prompt
+    assert "These steps did not finish: f" in prompt
+    assert "out of order" not in prompt
+    assert await started(app, run) == ["a", "f", "r"]
+    assert (await replay(run.id, app)).identical
+
+
+async def test_no_reply_is_made_up_when_nothing_has_finished(scripted: Script) -> None:
+    only = drafted(step("f", "flaky"), reply("r", "Say {{f}}"), enough=True)
+    app = replying(
+        flaky(),
+        model=scripted(only, *["no plan"] * 3),
+        report_model=scripted(),
+        rounds=Rounds(partial_reply=True),
+    )
+    run = await app.run((await app.plan("go")).id)
+    assert (run.status, run.steps["r"].status) == (RunStatus.FAILED, "skipped")

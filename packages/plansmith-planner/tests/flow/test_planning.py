@@ -1,9 +1,9 @@
-"""From a request to a checked plan, through every stage, with a scripted model."""
+"""From a request to a checked plan, through every stage, as the source systems do it too."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.flow.smiths import Script, plan_of
 
-from plansmith import AgentSpec, Effect, ToolSpec
+from plansmith import AgentSpec, Effect, Plan, Plansmith, ToolSpec, check_plan, tool
 from plansmith.clock import SystemClock
-from plansmith.errors import ModelBusy
+from plansmith.errors import ModelBusy, ModelRefused
 from plansmith.plan.planning import Decision, Planned, PlanRequest
 from plansmith.ports import Message, Usage
 from plansmith.testing import Answer, FakeClock, ScriptedModel
 from plansmith_planner.pipeline import make_plan
+from plansmith_planner.ranking.pick import shortlist
 from plansmith_planner.settings import PlannerSettings
 from plansmith_planner.stages import PlannerDeps
 
@@ -71,7 +72,7 @@ async def run(
         plan_model=model,
         triage_model=triage,
         clock=FakeClock(),
-        tools=TOOLS,
+        tools=fields.pop("tools", TOOLS),
         agents=fields.pop("agents", ()),
         settings=PlannerSettings(**(settings or {})),
     )
@@ -223,3 +224,155 @@ async def test_no_answer_of_a_model_makes_planning_raise_or_lose_the_request(tex
     )
     planned = await make_plan(PlanRequest("How is it in Oslo?"), deps=deps)
     assert plan_of(planned).steps or planned.problems
+
+
+@tool(effect="read")
+def weather(city: str = "") -> str:
+    """The weather in a city."""
+    return f"sun in {city}"
+
+
+@tool(effect="read")
+def harvest(field: str = "") -> str:
+    """Count potatoes."""
+    return f"none in {field}"
+
+
+@tool(effect="read")
+def tavily_search(query: str) -> str:
+    """Find pages."""
+    return f"Found about {query}: it rains."
+
+
+def plan_with(name: str) -> dict[str, object]:
+    steps = [{"id": "a", "tool": name}, {"id": "r", "instruction": "Say {{a}}"}]
+    return {"goal": "x", "steps": steps}
+
+
+def offering(model: ScriptedModel, other: Any = harvest, **planner: object) -> Plansmith:
+    settings = PlannerSettings.model_validate({"triage": False, **planner})
+    return Plansmith(model=model, tools=[weather, other], settings=settings, clock=FakeClock())
+
+
+class Backwards:
+    """Ranks potatoes first, whatever is asked."""
+
+    def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        del query
+        return [100.0 if "potatoes" in text else 0.0 for text in texts]
+
+
+async def test_a_tool_outside_a_strict_shortlist_is_a_problem_and_repaired(
+    scripted: Script,
+) -> None:
+    model = scripted(plan_with("harvest"), plan_with("weather"))
+    strict = offering(model, top_k=1, strict_shortlist=True)
+    run = await strict.plan("the weather in Oslo")
+    assert plan_of(run).steps[0].to_json()["tool"] == "weather"
+    assert "'harvest' was not offered for this request" in model.prompts[1][-1].text
+
+
+async def test_a_tool_outside_the_shortlist_is_accepted_unless_it_is_strict(
+    scripted: Script,
+) -> None:
+    smith = offering(scripted(plan_with("harvest")), top_k=1)
+    run = await smith.plan("the weather in Oslo")
+    assert plan_of(run).steps[0].to_json()["tool"] == "harvest"
+
+
+async def test_a_ranker_that_is_given_ranks_by_meaning(scripted: Script) -> None:
+    model = scripted(plan_with("harvest"))
+    smith = Plansmith(
+        model=model,
+        tools=[weather, harvest],
+        ranker=Backwards(),
+        settings=PlannerSettings(triage=False, top_k=1, strict_shortlist=True),
+    )
+    run = await smith.plan("Erdäpfel zählen")
+    assert not plan_of(run).degraded
+    assert '"harvest"' in model.prompts[0][1].text
+    assert '"weather"' not in model.prompts[0][1].text
+
+
+async def test_the_background_search_is_found_by_name_and_noted_in_the_plan(
+    scripted: Script,
+) -> None:
+    model = scripted(plan_with("weather"))
+    smith = offering(model, tavily_search, background_search=True)
+    run = await smith.plan("the weather in Oslo")
+    assert "Found about the weather in Oslo: it rains." in model.prompts[0][1].text
+    notes = [each for each in run.problems if each.code == "PS018"]
+    assert len(notes) == 1
+    assert "tavily_search" in notes[0].message
+
+
+# What the source systems do when they plan: each test says which system its fact is from.
+REQUIRED = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
+SEARCH_TOOLS = [
+    ToolSpec(name="search", description="Search the web", input_schema=REQUIRED, search=True),
+    ToolSpec(name="calc", description="Do sums"),
+]
+STEP = {"id": "a", "kind": "tool", "tool": "search", "inputs": {"q": "x"}}
+REPLY = {"id": "r", "kind": "reply", "instruction": "say {{a}}"}
+SEARCHED = {"goal": "g", "steps": [STEP, REPLY]}
+
+
+async def planned_by(model: ScriptedModel, text: str = "find x", **fields: Any) -> Planned:
+    fields.setdefault("tools", SEARCH_TOOLS)
+    return await run(model, text, **fields)
+
+
+async def test_sage_the_defaults_are_six_tools_and_the_caller_may_override_them(
+    scripted: Script,
+) -> None:
+    many = [ToolSpec(name=f"search_{n}", description="Search the web") for n in range(20)]
+    for top_k, count in ((None, 6), (9, 9)):
+        model = scripted(SEARCHED)
+        planned = await planned_by(
+            model, tools=many, top_k=top_k, settings={"repairs": 0, "fallback": "none"}
+        )
+        assert len(planned.picks) == count
+    with pytest.raises(ValueError, match="k"):
+        shortlist("x", many, k=0)
+
+
+async def test_openmanus_the_default_plan_also_follows_a_model_error_and_is_degraded(
+    scripted: Script,
+) -> None:
+    model, settings = scripted(ModelRefused("down")), {"fallback": "three_steps"}
+    planned = await planned_by(model, "short", settings=settings)
+    assert plan_of(planned).goal == "Plan for: short"
+    assert plan_of(planned).degraded
+
+
+async def test_deerflow_the_editing_model_sees_the_plan_it_edits(scripted: Script) -> None:
+    previous = Plan.model_validate(SEARCHED)
+    model = scripted(Answer(SEARCHED, expects='"tool": "search"'))
+    await planned_by(model, previous=previous, feedback="be brief")
+    assert "be brief" in model.prompts[0][1].text
+
+
+async def test_spring_at_most_two_repairs_each_with_the_error_of_the_last(scripted: Script) -> None:
+    first = {"steps": [STEP | {"tool": "first_wrong_one"}, REPLY]}
+    second = {"steps": [STEP | {"tool": "second_wrong_one"}, REPLY]}
+    model = scripted(first, second, second)
+    planned = await planned_by(model)
+    assert planned.metrics.repairs == 2
+    assert "first_wrong_one" in model.prompts[1][-1].text
+    assert "second_wrong_one" in model.prompts[2][-1].text
+    assert plan_of(planned).degraded
+
+
+def test_spring_a_problem_names_the_field_that_is_wrong() -> None:
+    wrong = Plan.model_validate({"steps": [STEP | {"inputs": {"q": {"deep": 1}}}]})
+    [found] = [each for each in check_plan(wrong, SEARCH_TOOLS) if each.severity == "error"]
+    assert (found.step, found.path) == ("a", ("inputs", "q"))
+
+
+async def test_valuecell_a_model_that_cannot_be_set_up_is_guidance_not_an_exception(
+    scripted: Script,
+) -> None:
+    planned = await planned_by(scripted(ModelRefused("no API key", hint="set OPENAI_API_KEY")))
+    [failure] = [each for each in planned.problems if each.code == "PS015"]
+    assert "no API key" in failure.message
+    assert failure.hint == "set OPENAI_API_KEY"

@@ -7,8 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.flow.asking_runs import approved, asking, asks, guards, made
-from tests.flow.looking_model import Desk, LookingModel, journey, one_step
+from tests.flow.looking_model import (
+    Desk,
+    LookingModel,
+    approved,
+    asking,
+    asks,
+    guards,
+    journey,
+    made,
+    one_step,
+)
 from tests.flow.smiths import NO_TRIAGE, begun, done, plan_of
 
 from plansmith import Plan, Plansmith, RunStatus, tool

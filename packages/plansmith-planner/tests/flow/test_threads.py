@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.flow.asking_runs import asking, asks, made
-from tests.flow.looking_model import Desk, LookingModel, journey, one_step
+from tests.flow.looking_model import Desk, LookingModel, asking, asks, journey, made, one_step
 from tests.flow.smiths import approve, begun, done, plan_of, run_of
 
 from plansmith import Plan, Plansmith, RunStatus, tool

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from tests.flow.plans import approved, plan, step
 
-from plansmith import AgentSpec, Effect, RunStatus, try_read_plan
+from plansmith import AgentSpec, Effect, RunStatus, read_plan, try_read_plan
 from plansmith.app import Plansmith
 from plansmith.errors import Misconfigured, PlanInvalid, Refused, StaleDecision
+from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
+from plansmith.plan.timing import Timing
 from plansmith.review.settings import ReviewPolicy
-from plansmith.testing import FakeTool, FakeTools, MemoryStore
+from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
 from plansmith.tools.functions import tool
 
 NO_WAIT = Limits(first_wait_s=0)
@@ -281,3 +283,58 @@ async def test_after_a_restart_every_run_that_was_under_way_goes_on() -> None:
     assert (run.status, run.steps["s"].result) == (RunStatus.DONE, 7)
     assert run.steps["s"].attempts == 2
     assert await second.runs.resume_all() == []
+
+
+DECIDED = {"decision": "plan", "reason": "so", "query": "Refund my last order", "answer": ""}
+SORT = {"id": "sort", "tool": "sort_rows", "inputs": {"path": "people.csv"}}
+
+
+@tool(effect="read")
+def sort_rows(path: str) -> str:
+    """Sort the rows of a table."""
+    return f"{path}: sorted"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "Help me order some thoughts about Q3",
+        "Sort people.csv by age and save as sorted.csv",
+        "Delete the file old.log if it is empty, then email it to Ann",
+        "把结果保存为 a.csv，如果为空就发送邮件给小王",
+    ],
+)
+async def test_a_plan_that_a_program_submits_ends_as_its_steps_did(request_: str) -> None:
+    """Also repeated, edited by a person, and kept as a schedule."""
+    app = Plansmith(tools=[sort_rows], store=MemoryStore())
+    plan = read_plan({"goal": request_, "steps": [SORT]})
+    run = await app.submit(plan, request=request_, by=e.Actor(kind="program"))
+    run = await app.run(run.id)
+    assert (run.status, run.reason) == (RunStatus.DONE, "")
+    assert "Not done" not in run.report
+    again = await app.run((await app.rerun(run.id)).id)
+    assert again.status is RunStatus.DONE
+    other = await app.submit(plan, request=request_, by=e.Actor(kind="program"))
+    edited = await app.edit(other.id, read_plan({"goal": "other", "steps": [SORT]}))
+    assert edited.plan is not None
+    timing = Timing(every_minutes=60)
+    await app.schedules.create(run=other.id, timing=timing, approve=edited.plan.hash, by="ada")
+    assert len(await app.schedules.all()) == 1
+
+
+@tool(effect="write")
+def refund(order_id: str) -> str:
+    """Pay an order back."""
+    return order_id
+
+
+@pytest.mark.parametrize("made_up", ["2026-01-01", "00:00:00", "W-4711"])
+async def test_the_clock_and_invented_values_are_shown_as_made_up_in_review(made_up: str) -> None:
+    steps = [{"id": "back", "tool": "refund", "inputs": {"order_id": made_up}}]
+    model = ScriptedModel(DECIDED, {"goal": "g", "enough_context": True, "steps": steps})
+    run = await Plansmith(tools=[refund], model=model, clock=FakeClock()).plan(
+        "Refund my last order"
+    )
+    assert run.status is RunStatus.REVIEWING
+    (found,) = [each for each in run.problems if each.code == "PS505"]
+    assert (found.step, found.path) == ("back", ("inputs", "order_id"))

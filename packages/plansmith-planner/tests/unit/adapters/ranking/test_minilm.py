@@ -1,15 +1,71 @@
+"""Ranking by meaning, with a small model of arbitrary weights."""
+
 from __future__ import annotations
 
+import json
+import math
+import random
+import struct
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.unit.adapters.ranking import small_model
 
 from plansmith.errors import Misconfigured
 from plansmith_planner.ranking import minilm
 from plansmith_planner.ranking.minilm import Encoder, MiniLmRanker, piece_numbers
+
+WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "weather", "mail", "send", "city", "##s")
+SIZE = 24
+WIDE = 8
+LAYERS = 6
+
+
+def shapes() -> dict[str, list[int]]:
+    """Every array the network needs."""
+    found = {
+        "embeddings.word_embeddings.weight": [len(WORDS), SIZE],
+        "embeddings.position_embeddings.weight": [256, SIZE],
+        "embeddings.token_type_embeddings.weight": [2, SIZE],
+        "embeddings.LayerNorm.weight": [SIZE],
+        "embeddings.LayerNorm.bias": [SIZE],
+    }
+    for layer in range(LAYERS):
+        at = f"encoder.layer.{layer}"
+        for part in ("self.query", "self.key", "self.value", "output.dense"):
+            found |= _linear(f"{at}.attention.{part}", SIZE, SIZE)
+        found |= _linear(f"{at}.intermediate.dense", WIDE, SIZE)
+        found |= _linear(f"{at}.output.dense", SIZE, WIDE)
+        for norm in ("attention.output.LayerNorm", "output.LayerNorm"):
+            found |= {f"{at}.{norm}.weight": [SIZE], f"{at}.{norm}.bias": [SIZE]}
+    return found
+
+
+def _linear(at: str, out: int, into: int) -> dict[str, list[int]]:
+    return {f"{at}.weight": [out, into], f"{at}.bias": [out]}
+
+
+def write_model(folder: Path, *, words: tuple[str, ...] = WORDS) -> Path:
+    """Write the two files of a model, as they come."""
+    folder.mkdir(parents=True, exist_ok=True)
+    chance = random.Random(1)
+    table: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    body = b""
+    for name, shape in shapes().items():
+        count = math.prod(shape)
+        numbers = [1.0] * count if name.endswith("LayerNorm.weight") else []
+        numbers = numbers or [chance.gauss(0, 0.5) for _ in range(count)]
+        raw = struct.pack(f"<{count}f", *numbers)
+        span = [len(body), len(body) + len(raw)]
+        table[name] = {"dtype": "F32", "shape": shape, "data_offsets": span}
+        body += raw
+    head = json.dumps(table).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + body)
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    return folder
+
 
 needs_numpy = pytest.mark.skipif(
     find_spec("numpy") is None, reason="numpy is not installed: pip install numpy"
@@ -18,7 +74,7 @@ needs_numpy = pytest.mark.skipif(
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    return small_model.write(tmp_path / "model")
+    return write_model(tmp_path / "model")
 
 
 def test_nothing_is_loaded_before_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,14 +126,14 @@ def test_a_file_that_is_no_model_is_refused_by_name(model: Path, kind: str) -> N
     ("words", "error"),
     [
         (("[UNK]", "weather"), r"\[CLS\], \[SEP\] not in it"),
-        ((*small_model.WORDS, "extra"), "fewer words"),
+        ((*WORDS, "extra"), "fewer words"),
     ],
 )
 def test_a_vocabulary_that_does_not_fit_is_refused(
     tmp_path: Path, words: tuple[str, ...], error: str
 ) -> None:
     with pytest.raises(Misconfigured, match=error):
-        Encoder(small_model.write(tmp_path, words=words))
+        Encoder(write_model(tmp_path, words=words))
 
 
 def test_a_request_in_a_script_the_model_cannot_read_gets_no_opinion(tmp_path: Path) -> None:

@@ -1,3 +1,5 @@
+"""What is gathered for a prompt: its blocks in their order, and the search beforehand."""
+
 from __future__ import annotations
 
 import asyncio
@@ -9,13 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith.errors import PlansmithError
+from plansmith.errors import PlansmithError, ToolFailed
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run_options import Profile
 from plansmith.ports import ContextBlock, Message
 from plansmith.testing import FakeClock, FakeTool, FakeTools
-from plansmith_planner.context.background import HEADING
+from plansmith_planner.context.background import HEADING, investigate, is_search, query_argument
 from plansmith_planner.context.fence import RULE
 from plansmith_planner.context.gather import Context, gather_context, time_text
 from plansmith_planner.context.token_budget import LEFT_OUT, rough_count
@@ -49,13 +53,6 @@ class Slow:
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
         await self.clock.sleep(1000)
         return ()
-
-
-class SearchTool(FakeTool):
-    @property
-    def spec(self) -> Any:
-        schema = {"type": "object", "properties": {"query": {"type": "string"}}}
-        return super().spec.replace(search=True, input_schema=schema)
 
 
 def fences(text: str) -> list[tuple[str, str, str]]:
@@ -108,7 +105,7 @@ def everything(say: Callable[[str], str], clock: FakeClock) -> dict[str, Any]:
             feedback=say("feedback"),
         ),
         "sources": [Blocks(ContextBlock(say("title"), say("text"), say("source")))],
-        "search": FakeTools(SearchTool("web", [{"found": say("found")}]), clock=clock),
+        "search": FakeTools(searching("web", {"found": say("found")}), clock=clock),
     }
 
 
@@ -182,7 +179,7 @@ async def test_sources_are_asked_at_the_same_time_and_get_equal_shares(
 async def test_with_no_room_a_source_is_not_asked_and_that_is_told(fake_clock: FakeClock) -> None:
     source = Blocks(ContextBlock("t", "x"))
     known = PlanRequest("", feedback="please " * 500, history=[Message("user", "hi " * 50)])
-    search = FakeTools(SearchTool("web", ["x"]))
+    search = FakeTools(searching("web", "x"))
     context = await gathered(600, known, source, clock=fake_clock, search=search)
     assert source.asked == []
     titles = [block.title for block in context.blocks]
@@ -299,3 +296,106 @@ async def test_the_same_things_known_give_the_same_text(fake_clock: FakeClock) -
     later = await gather_context("x", **everything(str, fake_clock))
     before_time = first.text.index("<", first.text.rindex("changes the person asks for"))
     assert later.text[:before_time] == first.text[:before_time]
+
+
+QUERY: dict[str, Json] = {
+    "type": "object",
+    "properties": {"query": {"type": "string"}, "limit": {"type": "integer"}},
+    "required": ["query"],
+}
+
+
+class SearchTool(FakeTool):
+    @property
+    def spec(self) -> ToolSpec:
+        return super().spec.replace(search=True)
+
+
+def searching(name: str, *outcomes: Any, **options: Any) -> FakeTool:
+    return SearchTool(name, outcomes, input_schema=options.pop("schema", QUERY), **options)
+
+
+async def ask(clock: FakeClock, *tools: FakeTool, tokens: int = 500) -> tuple[Any, FakeTools]:
+    source = FakeTools(*tools, clock=clock)
+    return await investigate("bolts", search=source, clock=clock, tokens=tokens), source
+
+
+async def test_nothing_that_may_write_is_called_before_approval(fake_clock: FakeClock) -> None:
+    named = FakeTool("web_search", ["x"], input_schema=QUERY, effect=Effect.WRITE)
+    for each in (
+        searching("web", "x", effect=Effect.WRITE),
+        searching("web", effect=Effect.FINAL),
+        named,
+    ):
+        found, source = await ask(fake_clock, each)
+        assert source.calls == []
+        assert "may write" in found.notes[0]
+        assert ("web_search seems to search" in found.notes[0]) is (each is named)
+
+
+async def test_failures_are_notes(fake_clock: FakeClock) -> None:
+    found, _ = await ask(fake_clock, searching("a", ToolFailed("no net")))
+    assert found.notes == ("background search with a failed: ToolFailed: no net",)
+    found, _ = await ask(fake_clock, FakeTool("other"))
+    assert "no tool is marked as search" in found.notes[0]
+    found, _ = await ask(fake_clock, searching("odd", "x", schema={"type": "object"}))
+    assert "takes no single text" in found.notes[0]
+    found, _ = await ask(fake_clock, searching("empty", None))
+    assert found.blocks == ()
+
+
+async def test_a_slow_search_is_left(fake_clock: FakeClock) -> None:
+    task = asyncio.create_task(ask(fake_clock, searching("slow", "late", delay=60)))
+    await fake_clock.advance(16)
+    found, _ = await task
+    assert found.blocks == ()
+    assert "slow failed: no answer within 15 s" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("schema", "argument"),
+    [
+        (QUERY, "query"),
+        ({"properties": {"x": {"type": "string"}}}, "x"),
+        ({"properties": {"a": {"type": "string"}, "q": {"type": ["string", "null"]}}}, "q"),
+        ({"properties": {"关键词": {}}, "required": ["关键词"]}, "关键词"),
+        ({"properties": {"x": True}}, "x"),
+        ({"properties": {"a": {"type": "string"}, "b": {"type": "string"}}}, None),
+        ({"properties": {"query": {"type": "string"}, "n": {}}, "required": ["query", "n"]}, None),
+        ({"properties": {"query": {"type": "integer"}}, "required": ["query"]}, None),
+        ({"properties": {"query": {"enum": ["a"]}}}, None),
+        ({"properties": {"query": False}}, None),
+        ({"properties": [], "required": "query"}, None),
+        ({}, None),
+    ],
+)
+def test_the_argument_for_the_words_is_found(schema: dict[str, Json], argument: str | None) -> None:
+    assert query_argument(schema) == argument
+
+
+@pytest.mark.parametrize(
+    "name", ["search", "web_search", "tavily_search", "mcp.web.WebSearch", "搜索"]
+)
+def test_a_search_tool_is_found_by_its_name(name: str) -> None:
+    assert is_search(ToolSpec(name=name, effect=Effect.READ, input_schema=QUERY))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        ToolSpec(name="research_notes", effect=Effect.READ, input_schema=QUERY),
+        ToolSpec(name="weather", description="The weather now", input_schema=QUERY),
+        ToolSpec(name="files.search", effect=Effect.READ, open_world=False, input_schema=QUERY),
+        ToolSpec(name="search", effect=Effect.READ, input_schema={"type": "object"}),
+    ],
+    ids=lambda spec: spec.name,
+)
+def test_other_tools_are_no_background_search(spec: ToolSpec) -> None:
+    assert not is_search(spec)
+
+
+async def test_a_marked_search_tool_comes_before_one_found_by_name(fake_clock: FakeClock) -> None:
+    named = FakeTool("web_search", ["named"], input_schema=QUERY, effect=Effect.READ)
+    found, source = await ask(fake_clock, named, searching("library", "marked"))
+    assert [call.tool for call in source.calls] == ["library"]
+    assert [block.text for block in found.blocks] == ["marked"]

@@ -1,0 +1,323 @@
+"""What is said of a plan beside its problems: mends, what looks like a mistake, and the effort."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from plansmith import Effect, Plan, Problem, ToolSpec
+from plansmith.check.autofix import Autofixed, autofix
+from plansmith.check.check_plan import check_plan
+from plansmith.check.estimate import Workload
+from plansmith.check.lint import lint_plan
+from plansmith.plan.planning import Estimate, Measured, PlanningFigures
+from plansmith.ports import Usage
+from plansmith.runs.lists import planning_metrics
+
+TAKES: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "description": "where"},
+        "days": {"type": "integer", "minimum": 1},
+        "share": {"type": "number"},
+        "now": {"type": "boolean"},
+        "unit": {"enum": ["celsius", "degrees fahrenheit", 3]},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "counts": {"type": "array", "items": {"type": "integer"}},
+        "box": {"type": "object", "properties": {"k": {"type": "integer"}}, "required": ["k"]},
+        "maybe": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        "email": {"type": "string", "format": "email"},
+    },
+    "additionalProperties": False,
+}
+TOOLS: dict[str, dict[str, object]] = {
+    "get_weather": {"input_schema": TAKES},
+    "lock_door": {},
+    "list_v1": {},
+    "ask_city": {"input_schema": TAKES | {"required": ["city", "unit"]}},
+}
+
+
+def mended(tool: str, inputs: dict[str, Any], **options: Any) -> Autofixed:
+    step = {"id": "a", "tool": tool, "inputs": inputs}
+    return autofix(Plan.model_validate({"steps": [step]}), TOOLS, **options)
+
+
+def inputs_of(done: Autofixed) -> Any:
+    return done.plan.to_json()["steps"][-1].get("inputs", {})  # type: ignore[index, union-attr]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"days": "2"}, {"days": 2}),
+        ({"days": " 2.0 "}, {"days": 2}),
+        ({"share": "0.5"}, {"share": 0.5}),
+        ({"now": "True"}, {"now": True}),
+        ({"city": 7}, {"city": "7"}),
+        ({"unit": "Celsius "}, {"unit": "celsius"}),
+        ({"unit": "degrees_Fahrenheit"}, {"unit": "degrees fahrenheit"}),
+        ({"unit": "3"}, {"unit": 3}),
+        ({"tags": "a"}, {"tags": ["a"]}),
+        ({"counts": "4"}, {"counts": [4]}),
+        ({"counts": ["4", 5]}, {"counts": [4, 5]}),
+        ({"box": '{"k": "1"}'}, {"box": {"k": 1}}),
+        ({"tags": '["a", "b"]'}, {"tags": ["a", "b"]}),
+        ({"maybe": "4"}, {"maybe": 4}),
+        ({"email": " a@example.org "}, {"email": "a@example.org"}),
+        ({"days": {"$literal": "2"}}, {"days": {"$literal": 2}}),
+        ({"City": "Oslo"}, {"city": "Oslo"}),
+    ],
+)
+def test_a_harmless_conversion_is_made_and_noted(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    done = mended("get_weather", before)
+    assert inputs_of(done) == after
+    assert {note.severity.value for note in done.problems} == {"note"}
+    assert {note.code for note in done.problems} <= {"PS205", "PS206"}
+    assert check_plan(done.plan, TOOLS) == []
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"days": "two"},
+        {"days": "0"},
+        {"now": "yes"},
+        {"unit": "kelvin"},
+        {"box": '{"k": "x"}'},
+        {"box": '{"$from": "a"}'},
+        {"city": ["Oslo"]},
+        {"city": "2"},
+        {"days": "{{b}}"},
+        {"counts": "a"},
+        {"city": None},
+    ],
+)
+def test_what_is_right_or_not_obvious_stays_as_it_is(inputs: dict[str, Any]) -> None:
+    done = mended("get_weather", inputs)
+    assert inputs_of(done) == inputs
+    assert done.problems == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("GetWeather", "get_weather"),
+        ("get-wether", None),
+        ("unlock_door", None),
+        ("list_v2", None),
+        ("set_weather", None),
+        ("something", None),
+    ],
+)
+def test_a_name_is_mended_only_when_it_can_mean_one_thing(wrong: str, right: str | None) -> None:
+    done = mended(wrong, {})
+    assert done.plan.to_json()["steps"][0]["tool"] == (right or wrong)  # type: ignore[index, call-overload]
+    assert [note.code for note in done.problems] == (["PS206"] if right else [])
+
+
+@pytest.mark.parametrize(("locale", "word"), [("en", "What should"), ("zh-CN", "请提供")])
+def test_missing_arguments_become_questions_in_the_plans_language(locale: str, word: str) -> None:
+    steps = [{"id": "ask_a_city", "tool": "lock_door"}, {"id": "a", "tool": "ask_city"}]
+    plan = Plan.model_validate({"locale": locale, "steps": steps})
+    done = autofix(plan, TOOLS)
+    assert [step.id for step in done.plan.steps] == [
+        "ask_a_city",
+        "ask_a_city_2",
+        "ask_a_unit",
+        "a",
+    ]
+    city, unit = (step.to_json() for step in done.plan.steps[1:3])
+    assert word in str(city["question"])
+    assert "where" in str(city["question"])
+    assert city["answer_schema"] == {"type": "string", "description": "where"}
+    assert unit["answer_schema"] == {"enum": ["celsius", "degrees fahrenheit", 3]}
+    assert inputs_of(done) == {"city": {"$from": "ask_a_city_2"}, "unit": {"$from": "ask_a_unit"}}
+    assert [(note.code, note.path) for note in done.problems] == [
+        ("PS207", ("inputs", "city")),
+        ("PS207", ("inputs", "unit")),
+    ]
+    assert check_plan(done.plan, TOOLS) == []
+
+
+def test_the_inner_step_of_a_map_is_mended_and_asks_before_the_map() -> None:
+    inner = {"tool": "ask_city", "inputs": {"city": "{{item}}", "days": "2"}}
+    plan = Plan.model_validate({"steps": [{"id": "m", "over": ["Oslo"], "each": inner}]})
+    done = autofix(plan, TOOLS)
+    assert [step.id for step in done.plan.steps] == ["ask_m_each_unit", "m"]
+    assert check_plan(done.plan, TOOLS) == []
+
+
+def test_braces_in_a_description_do_not_become_a_reference() -> None:
+    takes = {"properties": {"x": {"description": "like {{this}}"}}, "required": ["x"]}
+    plan = Plan.model_validate({"steps": [{"id": "a", "tool": "t"}]})
+    done = autofix(plan, {"t": {"input_schema": takes}})
+    assert check_plan(done.plan, {"t": {"input_schema": takes}}) == []
+
+
+LIST: dict[str, Any] = {"type": "array", "maxItems": 5}
+SPECS = [
+    ToolSpec(name="look", effect=Effect.READ, output_schema={"properties": {"few": LIST}}),
+    ToolSpec(name="save", effect=Effect.WRITE),
+    ToolSpec(name="mail", effect=Effect.FINAL),
+    ToolSpec(name="get_order"),
+    ToolSpec(name="order_pizza"),
+]
+
+
+def lint(*steps: dict[str, Any]) -> list[tuple[str, str, str | None]]:
+    found: list[Problem] = lint_plan(Plan.model_validate({"steps": list(steps)}), SPECS)
+    assert all(each.hint for each in found)
+    return [(each.code, str(each.severity), each.step) for each in found]
+
+
+def look(name: str, what: str = "", **fields: Any) -> dict[str, Any]:
+    return {"id": name, "tool": "look", "inputs": {"q": what or name}} | fields
+
+
+def reply(*names: str) -> dict[str, Any]:
+    return {"id": "r", "instruction": "tell " + " ".join(f"{{{{{name}}}}}" for name in names)}
+
+
+SAVE: dict[str, Any] = {"id": "s", "tool": "save"}
+MAIL: dict[str, Any] = {"id": "m", "tool": "mail", "inputs": {"text": "{{a}}"}}
+ASK: dict[str, Any] = {"id": "q", "question": "Send {{a}}?"}
+
+
+def written(name: str, path: str = "a.md", **fields: Any) -> dict[str, Any]:
+    return {"id": name, "tool": "save", "inputs": {"path": path, "text": name}} | fields
+
+
+@pytest.mark.parametrize(
+    ("steps", "found"),
+    [
+        # In order.
+        ([look("a"), look("b", "{{a}}"), reply("b")], []),
+        ([SAVE], []),
+        ([{"id": "a", "agent": "x", "task": "do"}], []),
+        # A reading that reaches no reply is dead; one that is switched off is not looked at.
+        ([look("a"), look("b"), reply("a")], ["PS401 warning b"]),
+        (
+            [look("a"), look("b"), look("c", "{{b}}"), reply("a")],
+            ["PS401 warning b", "PS401 warning c"],
+        ),
+        ([look("a"), look("b", disabled=True), reply("a")], []),
+        # An order between readings without need, and an output that those who wait do not use.
+        ([look("a"), look("b", after=["a"]), reply("a", "b")], ["PS402 note b"]),
+        ([look("a"), SAVE | {"after": ["a"]}], ["PS403 note a"]),
+        # The same work twice.
+        ([look("a", "x"), look("b", "x"), reply("a", "b")], ["PS404 warning b"]),
+        ([MAIL | {"inputs": {}}, MAIL | {"inputs": {}, "id": "n"}], ["PS404 warning n"]),
+        # Changes with values that nobody has seen, unless somebody is asked.
+        ([look("a"), MAIL], ["PS406 warning m"]),
+        ([look("a"), MAIL | {"tool": "save"}], ["PS406 note m"]),
+        ([look("a"), ASK, MAIL | {"after": ["q"]}], []),
+        ([ASK | {"question": "?"}, MAIL | {"inputs": {"text": "{{q}}"}}], []),
+        ([MAIL | {"inputs": {"text": "fixed"}}], []),
+        # Readings at the end without a reply are reported once, and a ring not at all.
+        ([look("a"), look("b")], ["PS407 warning a"]),
+        ([look("a", after=["b"]), look("b", after=["a"])], []),
+        # Two steps that write one file in no order.
+        ([written("a"), written("b")], ["PS410 warning b"]),
+        ([written("a", after=["b"]), written("b")], []),
+        ([written("a"), written("b", "b.md")], []),
+    ],
+)
+def test_what_looks_like_a_mistake_is_told_and_nothing_else(
+    steps: list[dict[str, Any]], found: list[str]
+) -> None:
+    assert [" ".join(map(str, each)) for each in lint(*steps)] == found
+
+
+@pytest.mark.parametrize(
+    ("code", "step"),
+    [
+        # A reading that serves an act, an agent or an order is alive.
+        ("PS401", {"id": "u", "tool": "save", "inputs": {"x": "{{b}}"}}),
+        ("PS401", {"id": "u", "tool": "order_pizza", "after": ["b"]}),
+        ("PS401", {"id": "u", "agent": "x", "task": "use {{b}}"}),
+        # An order that data, an act or another way explains is fine.
+        ("PS402", look("u", "{{a}}", after=["a"])),
+        ("PS402", SAVE | {"id": "u", "after": ["a"]}),
+        ("PS402", look("u", "{{b}}", after=["a"])),
+    ],
+)
+def test_what_has_a_reason_is_not_told(code: str, step: dict[str, Any]) -> None:
+    found = lint(look("a"), look("b", "{{a}}"), step, reply("a"))
+    assert code not in {each for each, _, _ in found}
+
+
+def test_a_map_that_acts_on_a_list_of_unknown_length_is_told() -> None:
+    each = {"tool": "save", "inputs": {"x": "{{item}}"}}
+
+    def codes(over: Any, inner: dict[str, Any] = each, **fields: Any) -> set[str]:
+        found = lint(look("a"), {"id": "m", "over": over, "each": inner} | fields, reply("m"))
+        return {code for code, _, _ in found}
+
+    assert "PS405" in codes("{{a.many}}")
+    assert "PS405" not in codes("{{a.few}}")
+    assert "PS405" not in codes([1, 2])
+    reading = {"tool": "look", "inputs": {"q": "{{item}}"}}
+    assert "PS405" not in codes("{{a.many}}", reading)
+    assert "PS405" in codes("{{a.many}}", reading, width=200)
+
+
+KNOWN = {each.name: each for each in SPECS}
+
+
+def estimate(*steps: dict[str, Any], price: Decimal | None = None, **past: float) -> Estimate:
+    workload = Workload(Plan.model_validate({"steps": list(steps)}), KNOWN, {})
+    return workload.estimate({each: Measured(seconds=past[each]) for each in past}, price)
+
+
+def test_time_is_added_along_the_critical_path_only() -> None:
+    last = {"id": "c", "tool": "mail", "after": ["a", "b"]}
+    first = {"id": "a", "tool": "look"}, {"id": "b", "tool": "save"}
+    found = estimate(*first, last, look=10, save=1, mail=5)
+    assert found.seconds == 15
+    assert found.critical_path == ("a", "c")
+    assert dict(found.effects) == {"read": 1, "write": 1, "final": 1, "ask": 0, "reply": 0}
+    assert found.basis[0] == "3 of 3 steps from past runs, the others from rules of thumb"
+
+
+def test_a_tool_that_nobody_knows_counts_as_a_write_and_an_empty_plan_takes_nothing() -> None:
+    assert estimate({"id": "a", "tool": "ghost"}).effects["write"] == 1
+    assert estimate().seconds == 0
+
+
+def test_an_unknown_price_is_said_and_a_known_one_is_counted() -> None:
+    steps = {"id": "r", "instruction": "say"}, {"id": "q", "question": "?"}
+    free = estimate(*steps)
+    assert free.cost_usd is None
+    assert "price unknown" in free.basis
+    assert "waiting for your answers is not counted" in free.basis
+    priced = estimate(*steps, price=Decimal(10))
+    assert priced.cost_usd is not None
+    assert Decimal(priced.cost_usd) == Decimal(priced.tokens) * 10 / 1_000_000
+    assert priced.to_json()["cost_usd"] == priced.cost_usd
+
+
+def test_totals_are_what_the_authors_of_deer_go_want_to_know() -> None:
+    assert planning_metrics([]) == {"requests": 0}
+    made = PlanningFigures(parsed=True, parsed_at_once=True, enough_context=True, steps=4).spent(
+        Usage(10, 5, cost=Decimal("0.01")), {"draft": 2.0, "check": 1.0}
+    )
+    failed = PlanningFigures(parsed=False, degraded=True, repairs=2, iterations=2)
+    assert planning_metrics([made, failed.spent(Usage(1, 1))]) == {
+        "requests": 2,
+        "parse_success": 0.5,
+        "parsed_at_once": 0.5,
+        "enough_context": 1.0,
+        "degraded": 0.5,
+        "mean_steps": 4.0,
+        "mean_iterations": 1.5,
+        "mean_repairs": 1.0,
+        "mean_seconds": 1.5,
+        "tokens": 17,
+        "cost_usd": "0.01",
+        "requests_of_unknown_cost": 1,
+    }

@@ -1,0 +1,252 @@
+"""What is read as a plan or as tools, and what other formats do with the rules of steps."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from plansmith import Plan, check_plan, try_read_plan
+from plansmith.errors import Misconfigured
+from plansmith.formats.dialect import dialect, dialect_names
+from plansmith.formats.native import schema
+from plansmith.formats.tools import read_tools
+from plansmith.plan.capability import Effect
+from plansmith.plan.data import Json
+from plansmith.plan.steps import RULES
+
+STEP: dict[str, Any] = {"id": "a", "kind": "tool", "tool": "t", "inputs": {"x": 1}}
+
+
+def codes(source: object) -> list[str]:
+    found = try_read_plan(source)
+    assert isinstance(found, list), found
+    assert all(each.hint for each in found)
+    return [each.code for each in found]
+
+
+@pytest.mark.parametrize(
+    ("source", "code"),
+    [
+        ("", "PS001"),
+        ("just words", "PS001"),
+        ("[]", "PS001"),
+        ("--- {}\n--- {}", "PS001"),
+        ('{"steps": [', "PS002"),
+        ("a: b: c", "PS002"),
+        ("\x00", "PS002"),
+        ({"steps": [STEP], "stepz": 1}, "PS003"),
+        ({"steps": [STEP | {"input": {}}]}, "PS003"),
+        ({"goal": "no steps"}, "PS004"),
+        ({"steps": [{"id": "a", "kind": "agent", "agent": "x"}]}, "PS004"),
+        ({"steps": {}}, "PS005"),
+        ({"steps": [7]}, "PS005"),
+        ({"steps": [{"id": "a"}]}, "PS005"),
+        ({"steps": [STEP | {"kind": "loop"}]}, "PS005"),
+        ({"steps": [STEP | {"kind": 5}]}, "PS005"),
+        ({"steps": [STEP | {"id": "two words"}]}, "PS005"),
+        ({"steps": [STEP | {"id": 1}]}, "PS005"),
+        ({"steps": [STEP | {"timeout_s": "5"}]}, "PS005"),
+        ({"steps": [STEP | {"disabled": 1}]}, "PS005"),
+        ({"steps": [], "schedule": {"daily_at": "25:00"}}, "PS005"),
+        ({"steps": [{"id": "m", "over": [], "each": {"question": "?"}}]}, "PS005"),
+        ({"steps": [STEP] * 10_001}, "PS006"),
+        (" " * 20_000_001, "PS006"),
+        ("[" * 100_000, "PS007"),
+        ('{"a":' * 1_000, "PS007"),
+        ("a: " + "[" * 1_000 + "]" * 1_000, "PS007"),
+        ('{"goal": "\\ud800", "steps": []}', "PS008"),
+        ("\ud800", "PS008"),
+        (b"\xff\xfe{}", "PS008"),
+        ({"steps": [STEP | {"inputs": {"\udfff": 1}}]}, "PS008"),
+        ('{"steps": [], "x": NaN}', "PS009"),
+        ("steps: [.inf]", "PS009"),
+        ('{"x": ' + "9" * 5_000 + "}", "PS009"),
+        ("x: " + "9" * 5_000, "PS009"),
+        ({"steps": [STEP | {"inputs": {"x": math.inf}}]}, "PS009"),
+        ({"steps": [STEP | {"inputs": {"x": 1 << 5_000}}]}, "PS009"),
+        ('{"steps": [], "goal": "a", "goal": "b"}', "PS010"),
+        ("goal: a\ngoal: b", "PS010"),
+        ("a: &x 1\nb: *x", "PS011"),
+        ("steps: !!python/object:os.system []", "PS011"),
+        ("? [1]\n: 2", "PS005"),
+        ({"schema_version": 2, "steps": []}, "PS012"),
+        ({"steps": [STEP | {"inputs": {"x": {1, 2}}}]}, "PS005"),
+        (None, "PS001"),
+        (42, "PS001"),
+    ],
+)
+def test_bad_input_gets_a_problem_with_a_code_and_a_hint(source: object, code: str) -> None:
+    assert code in codes(source)
+
+
+def test_a_value_that_is_very_deep_or_contains_itself_is_a_problem() -> None:
+    deep: Any = 1
+    for _ in range(100_000):
+        deep = [deep]
+    ring: dict[str, Any] = {}
+    ring["ring"] = ring
+    for value in (deep, ring):
+        assert codes({"steps": [STEP | {"inputs": {"x": value}}]}) == ["PS007"]
+
+
+def test_thousands_of_problems_are_shortened_and_the_rest_is_counted() -> None:
+    found = try_read_plan({"steps": [STEP | {"x": 1}] * 1_500})
+    assert isinstance(found, list)
+    assert len(found) == 101
+    assert "1,400 more" in found[-1].message
+
+
+def test_yaml_means_what_it_says() -> None:
+    text = """
+    goal: 比较天气   # a comment
+    steps:
+      - id: a
+        tool: t
+        inputs: {no: no, version: 1.10, zip: 01234, day: 2026-01-01, time: 12:30, n: 12, f: 1.5e3,
+                 empty: , yes: true, quoted: "12", big: 12345678901234567890, neg: -0.5}
+        why: |
+          two
+          lines
+    """
+    plan = try_read_plan(text)
+    assert isinstance(plan, Plan)
+    step = plan.steps[0].to_json()
+    assert plan.goal == "比较天气"
+    assert step["why"] == "two\nlines\n"
+    assert step["inputs"] == {
+        "no": "no",
+        "version": 1.10,
+        "zip": "01234",
+        "day": "2026-01-01",
+        "time": "12:30",
+        "n": 12,
+        "f": 1500.0,
+        "empty": None,
+        "yes": True,
+        "quoted": "12",
+        "big": 12345678901234567890,
+        "neg": -0.5,
+    }
+
+
+def test_the_schema_is_flat_and_refuses_what_is_no_plan() -> None:
+    text = json.dumps(schema())
+    assert not any(word in text for word in ("$ref", "$defs", "anyOf", "oneOf", "allOf"))
+    jsonschema_rs.meta.validate(schema())
+    wrong: list[Any] = [
+        {"steps": []},
+        {"goal": 1, "steps": []},
+        {"goal": "", "steps": [{"id": "a"}]},
+        [],
+    ]
+    assert not any(map(jsonschema_rs.validator_for(schema()).is_valid, wrong))
+
+
+def test_thousands_of_steps_are_read_and_checked() -> None:
+    steps = [
+        {"id": f"s{number}", "tool": "t", "inputs": {"x": f"{{{{s{number - 1}}}}}"}}
+        for number in range(1, 3_000)
+    ]
+    plan = try_read_plan({"steps": [{"id": "s0", "tool": "t"}, *steps]})
+    assert isinstance(plan, Plan)
+    assert check_plan(plan, {"t": {}}) == []
+
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+FUNCTION = {"name": "weather", "description": "d", "parameters": SCHEMA}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"weather": {"description": "d", "input_schema": SCHEMA}}),
+        json.dumps([{"name": "weather", "description": "d", "input_schema": SCHEMA}]),
+        json.dumps({"tools": [{"name": "weather", "description": "d", "inputSchema": SCHEMA}]}),
+        json.dumps([{"type": "function", "function": FUNCTION}]),
+        json.dumps({"name": "weather", "description": "d", "input_schema": SCHEMA}) + "\n",
+    ],
+)
+def test_tools_are_read_in_every_usual_shape(text: str) -> None:
+    [tool] = read_tools(text)
+    assert (tool.name, tool.description, tool.input_schema) == ("weather", "d", SCHEMA)
+
+
+def test_json_lines_are_many_tools_and_one_without_an_effect_writes_in_the_open_world() -> None:
+    tool, *others = read_tools('{"name": "t0", "description": null}\n{"name": "t1"}\n')
+    assert [tool.name, *(each.name for each in others)] == ["t0", "t1"]
+    assert (tool.effect, tool.open_world, tool.idempotent) == (Effect.WRITE, True, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("nonsense", "not JSON"),
+        ("5", "neither an object nor a list"),
+        ("[5]", "is not a tool"),
+        ('[{"name": "a"}, {"name": "a"}]', "two tools are called 'a'"),
+        ('[{"name": ""}]', "not usable: name"),
+        ('[{"description": "x"}]', "not usable: name"),
+        ('{"t": {"effect": "explode"}}', "not usable: effect"),
+        ("[" * 100_000, "not JSON"),
+    ],
+)
+def test_bad_tools_are_refused_with_the_reason(text: str, why: str) -> None:
+    with pytest.raises(Misconfigured, match=why):
+        read_tools(text)
+
+
+_RULES: dict[str, Json] = {
+    "when": {"below": ["{{stock.count}}", 10]},
+    "otherwise": {"value": 0},
+    "repeat": {"until": {"equals": ["{{order.state}}", "sent"]}, "at_most": 5, "every": 60},
+    "on_error": "skip",
+    "retry": {"at_most": 2},
+    "undo_with": {"tool": "shop.cancel", "inputs": {"id": "{{order.id}}"}},
+}
+_SENTENCES = {
+    "when": "only if stock.count is below 10",
+    "otherwise": "if it is skipped, its result is 0",
+    "repeat": "repeated every 60 s until",
+    "on_error": "if it fails, it is skipped",
+    "retry": "made again up to 2 times",
+    "undo_with": "can be undone with shop.cancel",
+}
+
+
+def _plan(**order: Json) -> Plan:
+    stock: dict[str, Json] = {"id": "stock", "agent": "researcher", "task": "Look"}
+    return Plan.model_validate({"goal": "Order", "steps": [stock, {"id": "order", **order}]})
+
+
+@pytest.mark.parametrize("rule", sorted(RULES))
+@pytest.mark.parametrize("name", dialect_names())
+@pytest.mark.parametrize("call", ["tool", "agent"])
+def test_no_rule_is_lost_in_a_foreign_format_without_a_word(
+    name: str, rule: str, call: str
+) -> None:
+    agent: dict[str, Json] = {"agent": "researcher", "task": "Order"}
+    step = agent if call == "agent" else {"tool": "shop.order"}
+    written = dialect(name).write(_plan(**step, **{rule: _RULES[rule]}), None)
+    losses = [str(each.message) for each in written.lost if each.step == "order"]
+    gone = any("left out" in each for each in losses)
+    by_name = _SENTENCES[rule].replace("stock.", "s1.")
+    in_words = by_name in str(written.value) or _SENTENCES[rule] in str(written.value)
+    assert gone or in_words or any(_SENTENCES[rule] in each for each in losses)
+
+
+@pytest.mark.parametrize("name", ["condition", "when", "loop"])
+@pytest.mark.parametrize("kind", ["openmanus", "sage", "valuecell"])
+def test_a_condition_that_a_foreign_format_does_not_have_is_an_error(kind: str, name: str) -> None:
+    rule: dict[str, Json] = {name: "if stock is low"}
+    task: Json = {"title": "Order", "query": "Order", "agent_name": "shop", **rule}
+    values: dict[str, Json] = {
+        "openmanus": {"title": "Order", "steps": [{"step": "Order bolts", **rule}]},
+        "sage": [{"type": "tool", "name": "shop.order", "arguments": {}, **rule}],
+        "valuecell": {"tasks": [task], "adequate": True},
+    }
+    reading = dialect(kind).read(values[kind])
+    assert "PS003" in {each.code for each in reading.problems}
