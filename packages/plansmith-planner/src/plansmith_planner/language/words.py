@@ -43,6 +43,16 @@ _IRREGULAR: Final = {
 }  # fmt: skip
 
 
+def folded(text: str) -> str:
+    """Returns a text without what is only the form of its letters: width and case."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def letters(text: str) -> str:
+    """Returns the letters and digits of a text, to compare it."""
+    return "".join(filter(str.isalnum, folded(text)))
+
+
 def is_cjk(term: str) -> bool:
     """Whether a term is written in Chinese, Japanese or Korean script."""
     return term[:1] > "\u2fff"

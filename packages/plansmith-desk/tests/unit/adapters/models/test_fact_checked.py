@@ -55,6 +55,9 @@ def test_wording_that_adds_something_to_the_facts_is_refused(text: str, wrong: s
         ("The price is 3,500,000.", "350万元", []),
         ("South has 20.", "North,10\nSouth,7,20", []),
         ("It costs 200.", "The price is 1,200", ["200"]),
+        ("Call 13800138001.", "Telephone 13800138000", ["13800138001"]),
+        ("It is 0.3.", "0.30000000000000004", []),
+        ("It costs 3,5万 yuan.", "35000", []),
     ],
 )
 def test_figures_and_dates_are_compared_as_both_languages_write_them(
