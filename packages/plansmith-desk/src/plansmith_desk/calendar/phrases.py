@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from calendar import monthrange
 from datetime import date, time, timedelta
 from typing import Final, NamedTuple
@@ -11,8 +10,9 @@ from typing import Final, NamedTuple
 from plansmith.errors import ToolFailed
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.sentence import Sentence
-from plansmith_desk.calendar.moments import MONTHS, WEEKDAYS, in_months
-from plansmith_planner.language.numbers import SPELT, number
+from plansmith_desk.calendar.moments import in_months
+from plansmith_planner.language.numbers import MONTHS, SPELT, WEEKDAYS, number
+from plansmith_planner.language.words import folded
 
 _LONGEST: Final = 60
 _NEAR: Final = {
@@ -102,7 +102,7 @@ def read_phrase(text: str, today: date, *, after: date | None = None) -> PhraseD
 
     A day without year is the next one, today or after it; or the next from the day `after`.
     """
-    plain = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    plain = " ".join(folded(text).split())
     plain = plain.replace("’", "'").strip(" ,;!?。")
     if not plain or len(plain) > _LONGEST:
         return None

@@ -1,4 +1,4 @@
-"""Numbers in digits, in English words and in Chinese; names of months and of units."""
+"""Numbers in digits, in English words and in Chinese; names of months, days and units."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ SCALES: Final = {
     "亿": 10**8,
 }
 MONTHS: Final = (
-    *("january", "february", "march", "april", "may", "june", "july", "august"),
-    *("september", "october", "november", "december"),
+    *("January", "February", "March", "April", "May", "June", "July", "August"),
+    *("September", "October", "November", "December"),
 )
+WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _HAN: Final = {sign: number for number, sign in enumerate("零一二三四五六七八九")} | {
     "〇": 0,
     "两": 2,

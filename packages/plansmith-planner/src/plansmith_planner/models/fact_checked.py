@@ -12,7 +12,7 @@ from plansmith.plan.refs import value_text
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Delta, ModelDone, Prompt, ReplyBrief, TextDelta
 from plansmith.text import HAN
-from plansmith_planner.language.numbers import MONTHS, SCALES, readings
+from plansmith_planner.language.numbers import MONTHS, SCALES, WEEKDAYS, readings
 from plansmith_planner.language.words import folded
 from plansmith_planner.models.wrappers import Wrapper, closing
 
@@ -28,11 +28,10 @@ _FILE: Final = re.compile(r"\b[\w-]{1,100}(?:[/.][\w-]{1,100}){0,20}\.[A-Za-z]\w
 _LATIN: Final = re.compile(r"[a-z]{2,}")
 # A word with a capital that is not there because a sentence starts.
 _CAPITAL: Final = re.compile(
-    r"(?<![.!?:]\s)(?<=[a-z,;]\s)(?!(?:January|February|March|April|May|June|July|August|"
-    r"September|October|November|December|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|"
-    r"Sunday|I)s?\b)[A-Z][a-z]{2,}\b"
+    rf"(?<![.!?:]\s)(?<=[a-z,;]\s)(?!(?:{'|'.join([*MONTHS, *WEEKDAYS])}|I)s?\b)[A-Z][a-z]{{2,}}\b"
 )
-_MONTH: Final = f"(?P<month>{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in MONTHS)})\\.?"
+_MONTHS: Final = tuple(map(str.lower, MONTHS))
+_MONTH: Final = f"(?P<month>{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in _MONTHS)})\\.?"
 # The ways to write a day, or a month of a year; a day's year may be missing.
 _DATES: Final = tuple(
     re.compile(pattern)
@@ -125,7 +124,7 @@ def _iso(found: re.Match[str]) -> str:
     parts = found.groupdict()
     year, month, day = parts.get("year"), parts["month"], parts.get("day")
     if not month.isdecimal():
-        starts = [name[:3] for name in MONTHS]
+        starts = [name[:3] for name in _MONTHS]
         month = str(starts.index(month[:3]) + 1)
     named = [year] if year else []
     named += [f"{int(each):02}" for each in (month, day) if each]
