@@ -10,29 +10,32 @@ from typing import Final, NamedTuple
 from plansmith.errors import ToolFailed
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.sentence import Sentence
-from plansmith_desk.calendar.moments import in_months
+from plansmith_desk.calendar.moments import in_months, out_of_range
+from plansmith_planner.language.clock import (
+    CHINESE_CLOCK,
+    chinese_clock,
+    ends_day,
+    english_clock,
+)
 from plansmith_planner.language.numbers import MONTHS, SPELT, WEEKDAYS, number
 from plansmith_planner.language.words import folded
 
 _LONGEST: Final = 60
 _NEAR: Final = {
-    **dict.fromkeys(("today", "tonight", "今天", "今日", "今晚"), 0),
-    **dict.fromkeys(("tomorrow", "明天", "明日", "明晚"), 1),
+    # 今, 明 and 昨 are what is left of 今晚8点, 明早8点 and 昨晚8点 without their time.
+    **dict.fromkeys(("today", "tonight", "今天", "今日", "今晚", "今"), 0),
+    **dict.fromkeys(("tomorrow", "明天", "明日", "明晚", "明"), 1),
     **dict.fromkeys(("the day after tomorrow", "day after tomorrow", "后天"), 2),
     "大后天": 3,
-    **dict.fromkeys(("yesterday", "昨天", "昨日"), -1),
+    **dict.fromkeys(("yesterday", "昨天", "昨日", "昨"), -1),
     **dict.fromkeys(("the day before yesterday", "day before yesterday", "前天"), -2),
     "大前天": -3,
 }
 _CLOCK: Final = lazy_pattern(
-    r"(?:(?:^|(?<![\s,])[\s,]++)(?:at\s++)?)(?:(?P<noon>noon|midnight)"
-    r"|(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?\s*(?P<half>[ap])\.?m\.?"
-    r"|(?P<hour2>\d{1,2}):(?P<minute2>\d{2}))$"
+    r"(?:(?:^|(?<![\s,])[\s,]++)(?:at\s++)?)"
+    r"(?P<clock>noon|midnight|\d{1,2}(?::\d{2})?\s*[ap]\.?m\.?|\d{1,2}:\d{2})$"
 )
-_CHINESE_CLOCK: Final = lazy_pattern(
-    r"(?<!\s)\s*+(?P<part>凌晨|早上|上午|中午|下午|傍晚|晚上)?(?P<hour>\d{1,2}|[一二两三四五六七八九十]{1,3})"
-    r"(?:点|时|:)(?:(?P<minute>\d{1,2})分?|(?P<half>半)|整)?$"
-)
+_CHINESE_CLOCK: Final = lazy_pattern(rf"(?<!\s)\s*+{CHINESE_CLOCK.replace('#', '1')}$")
 _COUNT: Final = rf"(?P<count>\d{{1,5}}|an?|{'|'.join(SPELT)})"
 _UNIT: Final = r"(?P<unit>day|week|month|year)s?"
 _COUNTED: Final = (
@@ -106,37 +109,41 @@ def read_phrase(text: str, today: date, *, after: date | None = None) -> PhraseD
     plain = plain.replace("’", "'").strip(" ,;!?。")
     if not plain or len(plain) > _LONGEST:
         return None
-    rest, clock = _split_clock(plain)
-    if not rest:
-        return PhraseDate(today, clock) if clock else None
-    phrase = _Phrase(rest, today, after or today)
+    rest, clock, later = _split_clock(plain)
+    found = PhraseDate(today) if clock and not rest else _read_day(rest, today, after or today)
+    if found is None:
+        return None
+    try:
+        return found._replace(day=found.day + later, clock=clock)
+    except OverflowError:
+        raise out_of_range() from None
+
+
+def _read_day(text: str, today: date, after: date) -> PhraseDate | None:
+    phrase = _Phrase(text, today, after)
     readers = (phrase.near, phrase.counted, phrase.weekday, phrase.chinese_weekday, phrase.holiday)
     dated = (phrase.numeric, phrase.slashed, phrase.chinese, phrase.english, phrase.end)
     for read in (*readers, *dated):
         found = read()
         if found is not None:
-            result = found if isinstance(found, PhraseDate) else PhraseDate(found)
-            return result._replace(clock=clock)
+            return found if isinstance(found, PhraseDate) else PhraseDate(found)
     return None
 
 
-def _split_clock(text: str) -> tuple[str, time | None]:
-    found = _CLOCK.search(text)
-    if found is not None:
-        hour = int(found["hour"] or found["hour2"] or (12 if found["noon"] == "noon" else 0))
-        minute = int(found["minute"] or found["minute2"] or 0)
-        if found["half"]:
-            hour = (hour % 12) + (12 if found["half"] == "p" else 0) if hour <= 12 else 99
+def _split_clock(text: str) -> tuple[str, time | None, timedelta]:
+    """Takes the time of day off the end of a phrase; tells how much later its day is."""
+    later = timedelta()
+    if found := _CLOCK.search(text):
+        hour, minute = english_clock(found["clock"])
+    elif found := _CHINESE_CLOCK.search(text):
+        hour, minute = chinese_clock(found, 1, found["part1"] or "")
+        later = timedelta(days=ends_day(found, 1))
     else:
-        found = _CHINESE_CLOCK.search(text)
-        if found is None:
-            return text, None
-        hour, minute = number(found["hour"]), int(found["minute"] or (30 if found["half"] else 0))
-        hour += 12 if found["part"] in ("下午", "傍晚", "晚上") and hour < 12 else 0
+        return text, None, later
     if hour > 23 or minute > 59:
         hint = Sentence("such as 14:30 or 2:30 pm")
         raise ToolFailed(Sentence("'{text}' has no such time of day", text=text), hint=hint)
-    return text[: found.start()].strip(" ,"), time(hour, minute)
+    return text[: found.start()].strip(" ,"), time(hour, minute), later
 
 
 class _Phrase(NamedTuple):
