@@ -17,7 +17,7 @@ from plansmith_planner.language.clock import (
     ends_day,
     english_clock,
 )
-from plansmith_planner.language.numbers import MONTHS, SPELT, WEEKDAYS, number
+from plansmith_planner.language.numbers import MONTHS, SPELT, WEEKDAYS, month_of, number
 from plansmith_planner.language.words import folded
 
 _LONGEST: Final = 60
@@ -246,7 +246,7 @@ class _Phrase(NamedTuple):
             return None
         if not found["month"]:
             return None if year else PhraseDate(self._next(int(found["day"])))
-        day = self.dated(_month(found["month"]), found["day"], year)
+        day = self.dated(month_of(found["month"]), found["day"], year)
         named = WEEKDAYS[day.weekday()]
         odd = front is not None and not named.lower().startswith(front["day"])
         return PhraseDate(day, note=f"{day} is a {named}" if odd else "")
@@ -256,7 +256,7 @@ class _Phrase(NamedTuple):
         found = _END.fullmatch(rest)
         if found is None:
             return None
-        month = int(found["number"] or 0) or (_month(found["month"]) if found["month"] else 0)
+        month = int(found["number"] or 0) or (month_of(found["month"]) if found["month"] else 0)
         first = self.today
         if month:
             first = self._replace(after=self.after.replace(day=1)).dated(month, 1, year)
@@ -300,10 +300,6 @@ class _Phrase(NamedTuple):
     def _no_day(self) -> ToolFailed:
         hint = Sentence("give a day that its month has")
         return ToolFailed(Sentence("there is no day '{text}'", text=self.text), hint=hint)
-
-
-def _month(word: str) -> int:
-    return [each[:3].lower() for each in MONTHS].index(word[:3]) + 1
 
 
 def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> re.Match[str] | None:

@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 from plansmith.text import CJK_RANGE
 from plansmith_planner.context.documents import chunks
-from plansmith_planner.language.words import COMMONEST, FILLER, STOP, folded, is_cjk, stem
+from plansmith_planner.language import word_list
+from plansmith_planner.language.words import FILLER, STOP, folded, is_cjk, stem
 
 _MOST_LETTERS: Final = 1_800
 _CHUNK: Final = 450
@@ -180,6 +181,7 @@ _Content = str | frozenset[str]  # a text, or its words without endings
 
 
 _RUN: Final = re.compile(rf"[{CJK_RANGE}]+|[^\W_{CJK_RANGE}]+")
+_COMMONEST: Final = word_list("commonest")
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -192,7 +194,7 @@ def _words(text: str) -> Iterator[str]:
             found = [run[:-1] if plural else run]
         else:
             found = [*run, *(run[at : at + 2] for at in range(len(run) - 1))]
-        yield from (word for word in found if word not in COMMONEST)
+        yield from (word for word in found if word not in _COMMONEST)
 
 
 def _terms(text: str) -> frozenset[str]:

@@ -13,12 +13,11 @@ from plansmith.text import HAN
 from plansmith_desk.calculator.units import Unit, unit
 from plansmith_desk.model.prompt import Offered, Schema
 from plansmith_planner.language.numbers import CHINESE_UNITS, FIGURE, SCALES, SPELT, readings
-from plansmith_planner.language.words import folded, letters
+from plansmith_planner.language.words import folded, letters, spelling
 
 ASK: Final = "?"
 Drafted = Mapping[str, Any]  # a call: its tool and its arguments
 _SIGN: Final = re.compile(r"\$([1-9])")
-_WORD: Final = re.compile(r"[^\W\d_]+|\d+")
 _CODE: Final = re.compile(r"[A-Za-z]{2,4}(?:[-_/][A-Za-z]{2,4})?")
 _EXACT: Final = re.compile(r"[@/\\\d_]")  # in addresses, paths and numbers, which are no words
 _PROGRAMS: Final = ("sql", "arithmetic")  # their words and figures are not those of the request
@@ -108,7 +107,7 @@ class _Given:
         self._request = request
         known = f"{request}\n{context}"
         self._plain = letters(known)
-        self._words = set(_words(known))
+        self._words = set(spelling(folded(known)))
         self._numbers = set(_numbers(known))
         self._amounts = _amounts(request)
         self._is_han = bool(HAN.search(known))
@@ -174,7 +173,7 @@ class _Given:
         foreign = self._is_han and not HAN.search(value) and not _EXACT.search(value)
         if foreign or _CODE.fullmatch(value):
             return True
-        words = list(_words(value))
+        words = spelling(folded(value))
         known = sum(map(self._knows, words))
         if len(words) >= _FREE_FROM or HAN.search(value):
             return known * 2 >= len(words)
@@ -185,11 +184,6 @@ class _Given:
             return True
         stem = word[: max(4, len(word) - 3)]
         return len(word) > 4 and any(each.startswith(stem) for each in self._words)
-
-
-def _words(text: str) -> Iterator[str]:
-    for word in _WORD.findall(folded(text)):
-        yield from word if HAN.search(word) else [word]
 
 
 _SPELLED: Final[Mapping[str, float]] = {
@@ -244,7 +238,7 @@ def _numbers(text: str) -> Iterator[float]:
     for amount in _amounts(text):
         alike = (each for each in _units().values() if each.dimension == amount.unit.dimension)
         yield from (amount.number, *map(amount.within, alike))
-    for word in _words(text):
+    for word in spelling(folded(text)):
         for known in (word, word.removesuffix("s")):
             yield from (each[known] for each in (_SPELLED, _LARGE) if known in each)
 

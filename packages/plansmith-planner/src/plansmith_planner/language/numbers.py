@@ -72,6 +72,11 @@ def number(text: str) -> int:
     return total + digit
 
 
+def month_of(name: str) -> int:
+    """Returns the number of a month by its name or the start of it."""
+    return [each[:3] for each in MONTHS].index(name[:3].capitalize()) + 1
+
+
 # What the calculator calls the units of Chinese speakers.
 CHINESE_UNITS: Final = {
     name: unit for unit, *names in map(str.split, lines("units.txt")) for name in names

@@ -22,8 +22,6 @@ FILLER: Final = word_list("filler")
 # Chinese has no spaces, but a particle or pronoun always ends a word.
 _PARTICLES: Final = re.compile(f"[{''.join(sorted(w for w in STOP if not w.isascii()))}]")
 
-COMMONEST: Final = word_list("commonest")
-
 _SUFFIXES: Final = (
     ("ational", "ate"), ("tional", "tion"), ("ization", "ize"), ("isation", "ize"),
     ("fulness", "ful"), ("ousness", "ous"), ("iveness", "ive"), ("ation", "ate"), ("ator", "ate"),

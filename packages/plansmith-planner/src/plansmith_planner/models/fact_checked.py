@@ -11,8 +11,7 @@ from plansmith.errors import ModelFailed
 from plansmith.plan.refs import value_text
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Delta, ModelDone, Prompt, ReplyBrief, TextDelta
-from plansmith.text import HAN
-from plansmith_planner.language.numbers import MONTHS, SCALES, WEEKDAYS, readings
+from plansmith_planner.language.numbers import MONTHS, SCALES, month_of, readings
 from plansmith_planner.language.words import folded
 from plansmith_planner.models.wrappers import Wrapper, closing
 
@@ -25,11 +24,6 @@ _MARKER: Final = re.compile(r"^[ \t]*(?:\d+[.)]|[-*])\s+", re.MULTILINE)
 _CITED: Final = re.compile(r"\[step:[^\[\]]*\]")
 _QUOTED: Final = re.compile(r"[\"“「『《`]([^\"”」』》`\n]{2,80})[\"”」』》`]")
 _FILE: Final = re.compile(r"\b[\w-]{1,100}(?:[/.][\w-]{1,100}){0,20}\.[A-Za-z]\w{0,4}\b", re.ASCII)
-_LATIN: Final = re.compile(r"[a-z]{2,}")
-# A word with a capital that is not there because a sentence starts.
-_CAPITAL: Final = re.compile(
-    rf"(?<![.!?:]\s)(?<=[a-z,;]\s)(?!(?:{'|'.join([*MONTHS, *WEEKDAYS])}|I)s?\b)[A-Z][a-z]{{2,}}\b"
-)
 _MONTHS: Final = tuple(map(str.lower, MONTHS))
 _MONTH: Final = f"(?P<month>{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in _MONTHS)})\\.?"
 # The ways to write a day, or a month of a year; a day's year may be missing.
@@ -92,17 +86,6 @@ def unfounded(text: str, source: str) -> list[str]:
     return [*numbers, *(name for name in names if _normalized(name).strip() not in plain)]
 
 
-def strange_names(sentence: str, source: str) -> list[str]:
-    """Returns the names with capitals in an English sentence that are not in `source`.
-
-    A source in another script may name the same in its own letters: nothing is said then.
-    """
-    plain = _normalized(source)
-    if len(_LATIN.findall(plain)) < len(HAN.findall(plain)):
-        return []
-    return [name for name in _CAPITAL.findall(sentence) if name.casefold() not in plain]
-
-
 def check_wording(text: str, source: str) -> None:
     """Refuses a text with facts that are not in `source`."""
     wrong = unfounded(text, source)
@@ -124,8 +107,7 @@ def _iso(found: re.Match[str]) -> str:
     parts = found.groupdict()
     year, month, day = parts.get("year"), parts["month"], parts.get("day")
     if not month.isdecimal():
-        starts = [name[:3] for name in _MONTHS]
-        month = str(starts.index(month[:3]) + 1)
+        month = str(month_of(month))
     named = [year] if year else []
     named += [f"{int(each):02}" for each in (month, day) if each]
     return f" {'-'.join(named)} "

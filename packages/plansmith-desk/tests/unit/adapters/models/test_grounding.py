@@ -60,6 +60,7 @@ MOMENT = "2026-11-15T09:29:20+00:00"
         ),
         ("Mail Bo hello", call("mail.send", to="Bo", body="hello", kind="rich"), None),
         ("给小王发邮件说你好", call("mail.send", to="小王", body="你好"), None),
+        ("告诉Bo明天Smith来", call("mail.send", to="Bo", body="smiths: Bo"), None),
         ("用英文跟小王说你好", call("mail.send", to="Xiao Wang", body="Hello!"), None),
         (
             "把这个发给他",
