@@ -13,8 +13,8 @@ from plansmith.plan.sentence import Sentence
 from plansmith_desk.calendar.moments import in_months, out_of_range
 from plansmith_planner.language.clock import (
     CHINESE_CLOCK,
+    PARTS,
     chinese_clock,
-    ends_day,
     english_clock,
 )
 from plansmith_planner.language.numbers import MONTHS, SPELT, WEEKDAYS, month_of, number
@@ -137,7 +137,9 @@ def _split_clock(text: str) -> tuple[str, time | None, timedelta]:
         hour, minute = english_clock(found["clock"])
     elif found := _CHINESE_CLOCK.search(text):
         hour, minute = chinese_clock(found, 1, found["part1"] or "")
-        later = timedelta(days=ends_day(found, 1))
+        # The midnight at the end of a day, as 晚上12点 and 24点, is in the next one.
+        is_late = PARTS.get(found["part1"]) in ("evening", "night")
+        later = timedelta(days=number(found["hour1"]) in ((0, 12, 24) if is_late else (24,)))
     else:
         return text, None, later
     if hour > 23 or minute > 59:

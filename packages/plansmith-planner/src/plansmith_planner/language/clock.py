@@ -34,26 +34,20 @@ def english_clock(text: str) -> Clock:
     return (hour % 12 + (12 if half == "pm" else 0) if half else hour), minute
 
 
-_PARTS: Final = {
+PARTS: Final = {
     **dict.fromkeys(("早上", "上午", "早晨", "清晨", "早"), "morning"),
     **dict.fromkeys(("中午", "下午", "午后", "午後"), "afternoon"),
     **dict.fromkeys(("傍晚", "晚上", "晚间", "晚間", "晚"), "evening"),
     **dict.fromkeys(("夜里", "夜裡", "深夜", "半夜"), "night"),
     "凌晨": "morning",
 }
-_CHINESE_PART: Final = "|".join(sorted(_PARTS, key=len, reverse=True))
+_CHINESE_PART: Final = "|".join(sorted(PARTS, key=len, reverse=True))
 # `#` stands for the number of the time, of several in one pattern.
 CHINESE_CLOCK: Final = (
     rf"(?:(?P<part#>{_CHINESE_PART})?\s*+(?P<hour#>{HAN_NUMBER})\s*+(?:[:：]\s*+(?P<colon#>\d{{2}})"
     rf"|[点點时時](?:整|钟|鐘)?(?:(?P<half#>半)|(?P<quarter#>[一三])刻"
     rf"|(?P<minute#>{HAN_NUMBER})\s*+分?)?))"
 )
-
-
-def ends_day(found: re.Match[str], nth: int) -> bool:
-    """Whether a time is the midnight at the end of its day: 晚上12点, 24点."""
-    is_late = _PARTS.get(found[f"part{nth}"]) in ("evening", "night")
-    return number(found[f"hour{nth}"]) in ((0, 12, 24) if is_late else (24,))
 
 
 def chinese_clock(found: re.Match[str], nth: int, part: str) -> Clock:
@@ -67,4 +61,4 @@ def chinese_clock(found: re.Match[str], nth: int, part: str) -> Clock:
     hour = 0 if hour_number == 24 else hour_number
     if part == "中午" and hour in (11, 12):
         return hour, minute
-    return in_day_part((hour, minute), _PARTS.get(part, ""))
+    return in_day_part((hour, minute), PARTS.get(part, ""))

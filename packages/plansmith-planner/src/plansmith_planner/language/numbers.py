@@ -40,8 +40,6 @@ _HAN: Final = {sign: number for number, sign in enumerate("零一二三四五六
 # Patterns of numbers: in digits, with commas between thousands, and in Chinese.
 DIGITS: Final = r"(?:\d{1,3}(?:,\d{3}){1,9}(?:\.\d{1,30})?|\d{1,30}(?:\.\d{1,30})?|\.\d{1,30})"
 HAN_NUMBER: Final = r"(?:\d{1,6}|[零〇一二两兩三四五六七八九十百]{1,5})"
-
-
 # A number as texts write it, with any marks between its digits.
 FIGURE: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _PLAIN: Final = re.compile(r"\d+(?:\.\d+)?")
