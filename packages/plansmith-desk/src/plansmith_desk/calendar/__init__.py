@@ -17,6 +17,7 @@ from plansmith.tools import toolset as ts
 from plansmith_desk.calendar import moments
 from plansmith_desk.calendar.phrases import read_phrase
 from plansmith_desk.tool_specs import YES, record, spec
+from plansmith_planner.language.numbers import WEEKDAYS
 
 _WHOLE: Final = {"type": "integer"}
 _TIME: Final = ts.string(
@@ -181,7 +182,7 @@ class CalendarTools(ts.PureTools):
             away = {"en": "today", "zh": "就是今天"}
         result: dict[str, Json] = {
             "date": str(day),
-            "weekday": moments.WEEKDAYS[day.weekday()],
+            "weekday": WEEKDAYS[day.weekday()],
             "days": days,
             "text": f"{moments.in_words(day)['en']}: {away['en']}",
             "away": away,
@@ -244,7 +245,7 @@ def _result(found: moments.Moment) -> Json:
         "offset": at.isoformat()[-6:] if at.utcoffset() else "+00:00",
         "utc": utc.isoformat(timespec=whole_seconds).replace("+00:00", "Z"),
         "epoch": _number((utc - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()),
-        "weekday": moments.WEEKDAYS[at.weekday()],
+        "weekday": WEEKDAYS[at.weekday()],
         "week": f"{year}-W{week:02}",
         "day_of_year": at.timetuple().tm_yday,
         "quarter": (at.month + 2) // 3,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import calendar
 import json
 import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
@@ -17,13 +16,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, did_you_mean
+from plansmith_planner.language.numbers import MONTHS, WEEKDAYS
+from plansmith_planner.language.words import folded
 
 _ISO: Final = "such as 2026-03-29, 24 December, next Friday or 2026-03-29T14:30"
-MONTHS: Final = (
-    *("January", "February", "March", "April", "May", "June", "July"),
-    *("August", "September", "October", "November", "December"),
-)
-WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _LONGEST: Final = 80
 _OFFSET: Final = re.compile(r"(?:UTC|GMT)?(?P<sign>[+-])(?P<hours>\d{1,2}):?(?P<minutes>[0-5]\d)?")
 _DAY: Final = re.compile(r"\d{4}-?\d{2}-?\d{2}|\d{4}-?W\d{2}(?:-?\d)?")
@@ -234,7 +230,7 @@ def _places() -> tuple[dict[str, str], dict[str, str]]:
 
 def zone_name(text: str) -> str:
     """Returns the IANA name of the zone that a place has; any other text as it is."""
-    name = " ".join(unicodedata.normalize("NFKC", text).casefold().replace("_", " ").split())
+    name = " ".join(folded(text).replace("_", " ").split())
     name = name.removeprefix("in ").removeprefix("the ")
     for ending in ("", *_ENDINGS):
         if ending and not name.endswith(ending):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from calendar import monthrange
 from datetime import date, time, timedelta
 from typing import Final, NamedTuple
@@ -11,28 +10,32 @@ from typing import Final, NamedTuple
 from plansmith.errors import ToolFailed
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.sentence import Sentence
-from plansmith_desk.calendar.moments import MONTHS, WEEKDAYS, in_months
-from plansmith_planner.language.numbers import SPELT, number
+from plansmith_desk.calendar.moments import in_months, out_of_range
+from plansmith_planner.language.clock import (
+    CHINESE_CLOCK,
+    PARTS,
+    chinese_clock,
+    english_clock,
+)
+from plansmith_planner.language.numbers import MONTHS, SPELT, WEEKDAYS, month_of, number
+from plansmith_planner.language.words import folded
 
 _LONGEST: Final = 60
 _NEAR: Final = {
-    **dict.fromkeys(("today", "tonight", "今天", "今日", "今晚"), 0),
-    **dict.fromkeys(("tomorrow", "明天", "明日", "明晚"), 1),
+    # 今, 明 and 昨 are what is left of 今晚8点, 明早8点 and 昨晚8点 without their time.
+    **dict.fromkeys(("today", "tonight", "今天", "今日", "今晚", "今"), 0),
+    **dict.fromkeys(("tomorrow", "明天", "明日", "明晚", "明"), 1),
     **dict.fromkeys(("the day after tomorrow", "day after tomorrow", "后天"), 2),
     "大后天": 3,
-    **dict.fromkeys(("yesterday", "昨天", "昨日"), -1),
+    **dict.fromkeys(("yesterday", "昨天", "昨日", "昨"), -1),
     **dict.fromkeys(("the day before yesterday", "day before yesterday", "前天"), -2),
     "大前天": -3,
 }
 _CLOCK: Final = lazy_pattern(
-    r"(?:(?:^|(?<![\s,])[\s,]++)(?:at\s++)?)(?:(?P<noon>noon|midnight)"
-    r"|(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?\s*(?P<half>[ap])\.?m\.?"
-    r"|(?P<hour2>\d{1,2}):(?P<minute2>\d{2}))$"
+    r"(?:(?:^|(?<![\s,])[\s,]++)(?:at\s++)?)"
+    r"(?P<clock>noon|midnight|\d{1,2}(?::\d{2})?\s*[ap]\.?m\.?|\d{1,2}:\d{2})$"
 )
-_CHINESE_CLOCK: Final = lazy_pattern(
-    r"(?<!\s)\s*+(?P<part>凌晨|早上|上午|中午|下午|傍晚|晚上)?(?P<hour>\d{1,2}|[一二两三四五六七八九十]{1,3})"
-    r"(?:点|时|:)(?:(?P<minute>\d{1,2})分?|(?P<half>半)|整)?$"
-)
+_CHINESE_CLOCK: Final = lazy_pattern(rf"(?<!\s)\s*+{CHINESE_CLOCK.replace('#', '1')}$")
 _COUNT: Final = rf"(?P<count>\d{{1,5}}|an?|{'|'.join(SPELT)})"
 _UNIT: Final = r"(?P<unit>day|week|month|year)s?"
 _COUNTED: Final = (
@@ -102,41 +105,47 @@ def read_phrase(text: str, today: date, *, after: date | None = None) -> PhraseD
 
     A day without year is the next one, today or after it; or the next from the day `after`.
     """
-    plain = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    plain = " ".join(folded(text).split())
     plain = plain.replace("’", "'").strip(" ,;!?。")
     if not plain or len(plain) > _LONGEST:
         return None
-    rest, clock = _split_clock(plain)
-    if not rest:
-        return PhraseDate(today, clock) if clock else None
-    phrase = _Phrase(rest, today, after or today)
+    rest, clock, later = _split_clock(plain)
+    found = PhraseDate(today) if clock and not rest else _read_day(rest, today, after or today)
+    if found is None:
+        return None
+    try:
+        return found._replace(day=found.day + later, clock=clock)
+    except OverflowError:
+        raise out_of_range() from None
+
+
+def _read_day(text: str, today: date, after: date) -> PhraseDate | None:
+    phrase = _Phrase(text, today, after)
     readers = (phrase.near, phrase.counted, phrase.weekday, phrase.chinese_weekday, phrase.holiday)
     dated = (phrase.numeric, phrase.slashed, phrase.chinese, phrase.english, phrase.end)
     for read in (*readers, *dated):
         found = read()
         if found is not None:
-            result = found if isinstance(found, PhraseDate) else PhraseDate(found)
-            return result._replace(clock=clock)
+            return found if isinstance(found, PhraseDate) else PhraseDate(found)
     return None
 
 
-def _split_clock(text: str) -> tuple[str, time | None]:
-    found = _CLOCK.search(text)
-    if found is not None:
-        hour = int(found["hour"] or found["hour2"] or (12 if found["noon"] == "noon" else 0))
-        minute = int(found["minute"] or found["minute2"] or 0)
-        if found["half"]:
-            hour = (hour % 12) + (12 if found["half"] == "p" else 0) if hour <= 12 else 99
+def _split_clock(text: str) -> tuple[str, time | None, timedelta]:
+    """Takes the time of day off the end of a phrase; tells how much later its day is."""
+    later = timedelta()
+    if found := _CLOCK.search(text):
+        hour, minute = english_clock(found["clock"])
+    elif found := _CHINESE_CLOCK.search(text):
+        hour, minute = chinese_clock(found, 1, found["part1"] or "")
+        # The midnight at the end of a day, as 晚上12点 and 24点, is in the next one.
+        is_late = PARTS.get(found["part1"]) in ("evening", "night")
+        later = timedelta(days=number(found["hour1"]) in ((0, 12, 24) if is_late else (24,)))
     else:
-        found = _CHINESE_CLOCK.search(text)
-        if found is None:
-            return text, None
-        hour, minute = number(found["hour"]), int(found["minute"] or (30 if found["half"] else 0))
-        hour += 12 if found["part"] in ("下午", "傍晚", "晚上") and hour < 12 else 0
+        return text, None, later
     if hour > 23 or minute > 59:
         hint = Sentence("such as 14:30 or 2:30 pm")
         raise ToolFailed(Sentence("'{text}' has no such time of day", text=text), hint=hint)
-    return text[: found.start()].strip(" ,"), time(hour, minute)
+    return text[: found.start()].strip(" ,"), time(hour, minute), later
 
 
 class _Phrase(NamedTuple):
@@ -239,7 +248,7 @@ class _Phrase(NamedTuple):
             return None
         if not found["month"]:
             return None if year else PhraseDate(self._next(int(found["day"])))
-        day = self.dated(_month(found["month"]), found["day"], year)
+        day = self.dated(month_of(found["month"]), found["day"], year)
         named = WEEKDAYS[day.weekday()]
         odd = front is not None and not named.lower().startswith(front["day"])
         return PhraseDate(day, note=f"{day} is a {named}" if odd else "")
@@ -249,7 +258,7 @@ class _Phrase(NamedTuple):
         found = _END.fullmatch(rest)
         if found is None:
             return None
-        month = int(found["number"] or 0) or (_month(found["month"]) if found["month"] else 0)
+        month = int(found["number"] or 0) or (month_of(found["month"]) if found["month"] else 0)
         first = self.today
         if month:
             first = self._replace(after=self.after.replace(day=1)).dated(month, 1, year)
@@ -293,10 +302,6 @@ class _Phrase(NamedTuple):
     def _no_day(self) -> ToolFailed:
         hint = Sentence("give a day that its month has")
         return ToolFailed(Sentence("there is no day '{text}'", text=self.text), hint=hint)
-
-
-def _month(word: str) -> int:
-    return [each[:3].lower() for each in MONTHS].index(word[:3]) + 1
 
 
 def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> re.Match[str] | None:

@@ -10,8 +10,9 @@ from importlib.resources import files
 from typing import Final, NamedTuple
 
 from plansmith.text import CJK_RANGE
-from plansmith_planner.context.documents import chunks, terms
-from plansmith_planner.language.words import FILLER, STOP, is_cjk, stem
+from plansmith_planner.context.documents import chunks
+from plansmith_planner.language import word_list
+from plansmith_planner.language.words import FILLER, STOP, folded, is_cjk, stem
 
 _MOST_LETTERS: Final = 1_800
 _CHUNK: Final = 450
@@ -179,13 +180,30 @@ class _Word(NamedTuple):
 _Content = str | frozenset[str]  # a text, or its words without endings
 
 
+_RUN: Final = re.compile(rf"[{CJK_RANGE}]+|[^\W_{CJK_RANGE}]+")
+_COMMONEST: Final = word_list("commonest")
+_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def _words(text: str) -> Iterator[str]:
+    """Yields the words of a text without their plural; Chinese gives characters and pairs."""
+    for run in _RUN.findall(folded(_CAMEL.sub(" ", text))):
+        if run[0] < "\u3040":
+            # The plural of a word is the word: enough of English for so small an index.
+            plural = len(run) > 3 and run.endswith("s") and not run.endswith("ss")
+            found = [run[:-1] if plural else run]
+        else:
+            found = [*run, *(run[at : at + 2] for at in range(len(run) - 1))]
+        yield from (word for word in found if word not in _COMMONEST)
+
+
 def _terms(text: str) -> frozenset[str]:
-    return frozenset(map(stem, terms(text)))
+    return frozenset(map(stem, _words(text)))
 
 
 def _asked_words(text: str) -> Iterator[_Word]:
     plain = _ORDINAL.sub("", text)
-    for term in terms(_CJK_RUN.sub(" ", plain)):
+    for term in _words(_CJK_RUN.sub(" ", plain)):
         if term not in STOP:
             yield _Word(stem(term), _forms(stem(term)), 0.5 if term in FILLER else 1.0)
     for run in _CJK_RUN.findall(plain):

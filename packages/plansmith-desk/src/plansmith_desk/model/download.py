@@ -25,6 +25,7 @@ from plansmith_desk.model.files import (
     Tell,
     digest_of,
     folder_lock,
+    too_little_space,
 )
 from plansmith_planner.models.choose import Progress, is_offline
 
@@ -233,23 +234,9 @@ def _link_or_copy(model: KnownModel, models: ModelFolder, source: Path, tell: Te
 def _check_space(model: KnownModel, models: ModelFolder) -> None:
     part = models.part(model)
     need = model.size - (part.stat().st_size if part.exists() else 0) + model.pieces.size
-    free = shutil.disk_usage(models.folder).free
-    if free < need + _MARGIN:
-        short = Sentence(
-            "{need} GB are needed and {free} GB are free",
-            need=f"{(need + _MARGIN) / 1e9:.2f}",
-            free=f"{free / 1e9:.2f}",
-        )
+    if flaw := too_little_space(models.folder, need + _MARGIN, model.name):
         hint = Sentence("free some space, or name another folder with PLANSMITH_MODELS")
-        raise Refused(
-            Sentence(
-                "{folder} has too little space for {name}: {why}",
-                folder=models.folder,
-                name=model.name,
-                why=short,
-            ),
-            hint=hint,
-        )
+        raise Refused(flaw, hint=hint)
 
 
 @contextmanager

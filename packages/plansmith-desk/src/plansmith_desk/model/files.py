@@ -283,6 +283,18 @@ def _existing(name: str) -> Path:
     return path
 
 
+def too_little_space(folder: Path, need: int, name: str) -> str:
+    """Returns what is wrong if a folder has no space for the bytes of a model; empty if it has."""
+    free = shutil.disk_usage(folder).free
+    if free >= need:
+        return ""
+    sizes = {"need": f"{need / 1e9:.2f}", "free": f"{free / 1e9:.2f}"}
+    short = Sentence("{need} GB are needed and {free} GB are free", **sizes)
+    return Sentence(
+        "{folder} has too little space for {name}: {why}", folder=folder, name=name, why=short
+    )
+
+
 class FolderBusy(Exception):
     """Another process holds the lock. Never leaves the models' folder."""
 
@@ -357,15 +369,8 @@ class Preparation:
         if find_spec("numpy") is None:
             raise NotPrepared(Sentence("numpy is missing: install plansmith[local]"))
         # The prepared file is never larger than the one that it is made from.
-        free, need = shutil.disk_usage(self.folder).free, self.model.size + (64 << 20)
-        if free < need:
-            need_mb, free_mb = f"{need / 1e6:.0f}", f"{free / 1e6:.0f}"
-            short = Sentence(
-                "{need} MB are needed and {free} MB are free", need=need_mb, free=free_mb
-            )
-            raise NotPrepared(
-                Sentence("{folder} has too little space: {why}", folder=self.folder, why=short)
-            )
+        if flaw := too_little_space(self.folder, self.model.size + (64 << 20), self.model.name):
+            raise NotPrepared(flaw)
         models, fresh = ModelFolder(self.folder), self.path.with_name(f"{self.path.name}.new")
         work = Sentence("preparing {name} for this machine, once", name=self.model.name)
         reported = -_STEP

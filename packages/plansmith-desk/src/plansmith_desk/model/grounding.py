@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
@@ -13,13 +12,12 @@ from plansmith.plan.data import Json, leaves, map_leaves
 from plansmith.text import HAN
 from plansmith_desk.calculator.units import Unit, unit
 from plansmith_desk.model.prompt import Offered, Schema
-from plansmith_planner.language.numbers import CHINESE_UNITS, SCALES, SPELT
+from plansmith_planner.language.numbers import CHINESE_UNITS, FIGURE, SCALES, SPELT, readings
+from plansmith_planner.language.words import folded, letters, spelling
 
 ASK: Final = "?"
 Drafted = Mapping[str, Any]  # a call: its tool and its arguments
 _SIGN: Final = re.compile(r"\$([1-9])")
-_NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
-_WORD: Final = re.compile(r"[^\W\d_]+|\d+")
 _CODE: Final = re.compile(r"[A-Za-z]{2,4}(?:[-_/][A-Za-z]{2,4})?")
 _EXACT: Final = re.compile(r"[@/\\\d_]")  # in addresses, paths and numbers, which are no words
 _PROGRAMS: Final = ("sql", "arithmetic")  # their words and figures are not those of the request
@@ -108,8 +106,8 @@ class _Given:
     def __init__(self, request: str, context: str) -> None:
         self._request = request
         known = f"{request}\n{context}"
-        self._plain = _plain(known)
-        self._words = set(_words(known))
+        self._plain = letters(known)
+        self._words = set(spelling(folded(known)))
         self._numbers = set(_numbers(known))
         self._amounts = _amounts(request)
         self._is_han = bool(HAN.search(known))
@@ -147,17 +145,17 @@ class _Given:
                 named = rf"(?<![a-z0-9_./-]){re.escape(stem)}\.\w"
                 if re.search(named, self._request.casefold()):
                     return True
-            plain = _plain(value)
+            plain = letters(value)
             if not plain or "*" in value:
                 return True
-            return plain in (self._plain if "." in value else _plain(self._request))
+            return plain in (self._plain if "." in value else letters(self._request))
         if form in _MOMENTS or _MOMENT.match(value):
             return self._has_moment(value, is_time=form in _MOMENTS or bool(_WHEN.search(name)))
         return self._has_text(value)
 
     def _has_moment(self, value: str, *, is_time: bool) -> bool:
         """Whether a time was given, or follows from a day, an hour or "tomorrow"."""
-        if _plain(value) in self._plain:
+        if letters(value) in self._plain:
             return True
         if not is_time or _RELATIVE.search(self._request):
             return is_time
@@ -169,13 +167,13 @@ class _Given:
         return bool(known & numbers) or (day is not None and float(day) in numbers)
 
     def _has_text(self, value: str) -> bool:
-        plain = _plain(value)
+        plain = letters(value)
         if not plain or plain in self._plain:
             return bool(plain)
         foreign = self._is_han and not HAN.search(value) and not _EXACT.search(value)
         if foreign or _CODE.fullmatch(value):
             return True
-        words = list(_words(value))
+        words = spelling(folded(value))
         known = sum(map(self._knows, words))
         if len(words) >= _FREE_FROM or HAN.search(value):
             return known * 2 >= len(words)
@@ -186,20 +184,6 @@ class _Given:
             return True
         stem = word[: max(4, len(word) - 3)]
         return len(word) > 4 and any(each.startswith(stem) for each in self._words)
-
-
-def _folded(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).casefold()
-
-
-def _plain(text: str) -> str:
-    """Returns the letters and digits of a text, to compare it."""
-    return "".join(filter(str.isalnum, _folded(text)))
-
-
-def _words(text: str) -> Iterator[str]:
-    for word in _WORD.findall(_folded(text)):
-        yield from word if HAN.search(word) else [word]
 
 
 _SPELLED: Final[Mapping[str, float]] = {
@@ -248,15 +232,13 @@ class _Amount(NamedTuple):
 
 def _numbers(text: str) -> Iterator[float]:
     """Yields every number that a text gives, in each unit that measures the same."""
-    for found in _NUMBER.findall(_folded(text)):
-        for way in (found.replace(",", ""), found.replace(",", ".")):
-            if way.count(".") <= 1:
-                yield float(way)
+    for found in FIGURE.findall(folded(text)):
+        yield from map(float, readings(found))
         yield from map(float, re.findall(r"\d+", found))
     for amount in _amounts(text):
         alike = (each for each in _units().values() if each.dimension == amount.unit.dimension)
         yield from (amount.number, *map(amount.within, alike))
-    for word in _words(text):
+    for word in spelling(folded(text)):
         for known in (word, word.removesuffix("s")):
             yield from (each[known] for each in (_SPELLED, _LARGE) if known in each)
 
@@ -264,7 +246,7 @@ def _numbers(text: str) -> Iterator[float]:
 def _amounts(text: str) -> list[_Amount]:
     """Returns the amounts in a text that have a unit: "two minutes", "3 kg", "半小时"."""
     amounts: list[_Amount] = []
-    for found in _AMOUNT.finditer(_folded(text)):
+    for found in _AMOUNT.finditer(folded(text)):
         count, measure = found[1], _units().get(found[2] or found[3])
         number = _SPELLED[count] if count in _SPELLED else float(count.replace(",", ""))
         amounts += [_Amount(number, measure)] if measure else []

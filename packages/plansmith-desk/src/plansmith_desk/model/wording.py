@@ -14,8 +14,9 @@ from plansmith.report.result_text import facts
 from plansmith.text import HAN, clip
 from plansmith_desk.model.answer_rules import Answer, Task, notes_of, rule_answer
 from plansmith_planner.context.documents import LexicalRanker, chunks
-from plansmith_planner.language.words import terms
-from plansmith_planner.models.fact_checked import strange_names, unfounded
+from plansmith_planner.language.numbers import MONTHS, WEEKDAYS
+from plansmith_planner.language.words import folded, terms
+from plansmith_planner.models.fact_checked import unfounded
 
 if TYPE_CHECKING:
     from plansmith_desk.model.model import LocalModel
@@ -187,6 +188,24 @@ def is_right(task: Task, sentence: str) -> bool:
     if foreign or (denies and not any(each.texts for each in _parts(task))):
         return False
     return not unfounded(text, task.source) and not strange_names(text, task.source)
+
+
+# A word with a capital that is not there because a sentence starts.
+_CAPITAL: Final = re.compile(
+    rf"(?<![.!?:]\s)(?<=[a-z,;]\s)(?!(?:{'|'.join([*MONTHS, *WEEKDAYS])}|I)s?\b)[A-Z][a-z]{{2,}}\b"
+)
+_SMALL_WORD: Final = re.compile(r"[a-z]{2,}")
+
+
+def strange_names(sentence: str, source: str) -> list[str]:
+    """Returns the names with capitals in an English sentence that are not in `source`.
+
+    A source in another script may name the same in its own letters: nothing is said then.
+    """
+    plain = folded(source)
+    if len(_SMALL_WORD.findall(plain)) < len(HAN.findall(plain)):
+        return []
+    return [name for name in _CAPITAL.findall(sentence) if name.casefold() not in plain]
 
 
 def _sources(sentence: str, texts: Sequence[tuple[str, str]]) -> list[str]:

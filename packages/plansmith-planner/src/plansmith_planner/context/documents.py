@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from plansmith.ports import ContextBlock
-from plansmith.text import CJK_RANGE
 from plansmith_planner.context.files import FileLimits, Found, find_files, read_document
 from plansmith_planner.context.token_budget import clipped
-from plansmith_planner.language.words import COMMONEST
 from plansmith_planner.models.tokens import count_tokens
 from plansmith_planner.ranking.card import read_card, tool_source
 from plansmith_planner.ranking.lexical import LexicalIndex, read_request
@@ -97,24 +94,6 @@ def _next_start(lines: Sequence[_Line], start: int, end: int, overlap: int) -> i
         at -= 1
         length += len(lines[at][1]) + 1
     return at
-
-
-_RUN: Final = re.compile(rf"[{CJK_RANGE}]+|[^\W_{CJK_RANGE}]+")
-_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
-
-
-def terms(text: str) -> list[str]:
-    """Returns the index words of a text; Chinese gives characters and pairs."""
-    plain = unicodedata.normalize("NFKC", _CAMEL.sub(" ", text)).casefold()
-    found: list[str] = []
-    for run in _RUN.findall(plain):
-        if run[0] < "\u3040":
-            # The plural of a word is the word: enough of English for so small an index.
-            plural = len(run) > 3 and run.endswith("s") and not run.endswith("ss")
-            found.append(run[:-1] if plural else run)
-        else:
-            found += [*run, *(run[at : at + 2] for at in range(len(run) - 1))]
-    return [word for word in found if word not in COMMONEST]
 
 
 class LexicalRanker:

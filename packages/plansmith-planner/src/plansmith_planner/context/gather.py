@@ -21,6 +21,7 @@ from plansmith_planner.context.history import TITLE, recall
 from plansmith_planner.context.profile import about, constraints
 from plansmith_planner.context.timeouts import Failed, with_timeout
 from plansmith_planner.context.token_budget import Fitted, Part, fit, rendered, rough_count
+from plansmith_planner.language.numbers import WEEKDAYS
 from plansmith_planner.settings import PlannerSettings
 
 TIME: Final = "current time"
@@ -31,7 +32,6 @@ _PREVIOUS: Final = "previous plan"
 _CHANGES: Final = "changes the person asks for"
 # Blocks from which no values may come: the time, and comments on an earlier plan.
 _NO_FACTS: Final = frozenset({TIME, _PREVIOUS, _CHANGES})
-_WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _LEAST_SHARE: Final = 24  # tokens; a smaller share is useless
 _MUST, _SHOULD, _MAY = 0, 1, 2
 
@@ -189,4 +189,4 @@ def time_text(clock: Clock, timezone: str | None = None) -> str:
         )
         unknown = Sentence("there is no time zone '{name}'", name=name)
         raise Misconfigured(unknown, hint=hint) from None
-    return f"{now.isoformat(timespec='seconds')} ({_WEEKDAYS[now.weekday()]}, {name})"
+    return f"{now.isoformat(timespec='seconds')} ({WEEKDAYS[now.weekday()]}, {name})"

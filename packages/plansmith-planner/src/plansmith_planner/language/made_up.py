@@ -7,7 +7,6 @@ the review, and nothing else depends on them.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
@@ -20,13 +19,14 @@ from plansmith.plan.refs import find
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, StepFields, ToolStep
 from plansmith_planner.language import word_list
+from plansmith_planner.language.numbers import FIGURE, readings
+from plansmith_planner.language.words import letters
 
 MADE_UP: Final = "PS505"
 _COUNTED: Final = 12  # counts such as "two people" and "once" may be given in words
 # Names of arguments whose value says whom or what a call acts on, or how much of it.
 _NAMING: Final = word_list("naming")
 _TIMES: Final = word_list("times")
-_NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _MARKED: Final = re.compile(r"\S*[\d@]\S*")
 _MOMENT: Final = re.compile(r"\d{4}-\d\d(?:-\d\d)?(?:[T ].*)?$|\d{1,2}:\d\d")
 _FILE_PATH: Final = re.compile(r"[^\s@]*\.[A-Za-z][A-Za-z0-9]{0,5}")
@@ -35,7 +35,7 @@ _FILE_PATH: Final = re.compile(r"[^\s@]*\.[A-Za-z][A-Za-z0-9]{0,5}")
 def made_up_values(plan: Plan, tools: Tools, given: str) -> list[Problem]:
     """Returns a problem for each value of a changing step that is not in the given text."""
     specs = {spec.name: spec for spec in tool_specs(tools)}
-    known, numbers = _plain(given), {_number(each) for each in _NUMBER.findall(given)}
+    known, numbers = letters(given), {_number(each) for each in FIGURE.findall(given)}
     return [
         problem(
             MADE_UP,
@@ -93,7 +93,7 @@ def _names_something(value: str | float, name_words: set[str]) -> bool:
         return False
     if name_words & _TIMES and _MOMENT.match(text):
         return False
-    if _NUMBER.fullmatch(text) and abs(_number(text)) <= _COUNTED:
+    if FIGURE.fullmatch(text) and _number(text) <= _COUNTED:
         return False
     if is_naming:
         return True
@@ -106,17 +106,8 @@ def _is_given(value: str | float, known: str, numbers: set[float]) -> bool:
     """Whether a text that a person gave or that was looked up has a value."""
     if not isinstance(value, str):
         return float(value) in numbers
-    is_number = _NUMBER.fullmatch(value.strip()) and _number(value.strip()) in numbers
-    return bool(is_number) or _plain(value) in known
+    return _number(value.strip()) in numbers or letters(value) in known
 
 
-def _plain(text: str) -> str:
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return "".join(sign for sign in folded if sign.isalnum())
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text.replace(",", ""))
-    except ValueError:
-        return float("nan")
+def _number(figure: str) -> float:
+    return next(map(float, readings(figure)), float("nan"))

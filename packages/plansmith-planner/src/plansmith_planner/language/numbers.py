@@ -1,8 +1,9 @@
-"""Numbers in digits, in English words and in Chinese; names of months and of units."""
+"""Numbers in digits, in English words and in Chinese; names of months, days and units."""
 
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Final
 
 from plansmith_planner.language import lines
@@ -27,9 +28,10 @@ SCALES: Final = {
     "亿": 10**8,
 }
 MONTHS: Final = (
-    *("january", "february", "march", "april", "may", "june", "july", "august"),
-    *("september", "october", "november", "december"),
+    *("January", "February", "March", "April", "May", "June", "July", "August"),
+    *("September", "October", "November", "December"),
 )
+WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _HAN: Final = {sign: number for number, sign in enumerate("零一二三四五六七八九")} | {
     "〇": 0,
     "两": 2,
@@ -38,6 +40,18 @@ _HAN: Final = {sign: number for number, sign in enumerate("零一二三四五六
 # Patterns of numbers: in digits, with commas between thousands, and in Chinese.
 DIGITS: Final = r"(?:\d{1,3}(?:,\d{3}){1,9}(?:\.\d{1,30})?|\d{1,30}(?:\.\d{1,30})?|\.\d{1,30})"
 HAN_NUMBER: Final = r"(?:\d{1,6}|[零〇一二两兩三四五六七八九十百]{1,5})"
+# A number as texts write it, with any marks between its digits.
+FIGURE: Final = re.compile(r"\d+(?:[.,]\d+)*")
+_PLAIN: Final = re.compile(r"\d+(?:\.\d+)?")
+
+
+def readings(figure: str) -> list[Decimal]:
+    """Returns the numbers that a figure may say: with commas of thousands first, then of decimals.
+
+    There is none for a time, a date or a version.
+    """
+    ways = dict.fromkeys((figure.replace(",", ""), figure.replace(",", ".")))
+    return [Decimal(way) for way in ways if _PLAIN.fullmatch(way)]
 
 
 def number(text: str) -> int:
@@ -54,6 +68,11 @@ def number(text: str) -> int:
         else:
             digit = _HAN[each]
     return total + digit
+
+
+def month_of(name: str) -> int:
+    """Returns the number of a month by its name or the start of it."""
+    return [each[:3] for each in MONTHS].index(name[:3].capitalize()) + 1
 
 
 # What the calculator calls the units of Chinese speakers.

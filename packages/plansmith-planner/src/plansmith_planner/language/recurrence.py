@@ -15,6 +15,14 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep
 from plansmith.plan.timing import Timing, check_timing
 from plansmith.text import READ_BY_RULES
+from plansmith_planner.language.clock import (
+    CHINESE_CLOCK,
+    CLOCK,
+    Clock,
+    chinese_clock,
+    english_clock,
+    in_day_part,
+)
 from plansmith_planner.language.numbers import HAN_NUMBER, SPELT, number
 
 Match = re.Match[str]
@@ -118,7 +126,6 @@ _SECONDS: Final = {
     **dict.fromkeys("d天日", 86_400),
     **dict.fromkeys("w周週星", 604_800),
 }
-Clock = tuple[int, int]
 
 
 class Phrase(NamedTuple):
@@ -130,15 +137,6 @@ class Phrase(NamedTuple):
     zone: str = ""
     assumed: str = ""
     flaw: str = ""
-
-
-def _in_day_part(clock: Clock, part: str) -> Clock:
-    """Applies a part of the day to a time: nine in the evening is 21:00."""
-    hour, minute = clock
-    late = part in ("afternoon", "evening") or (part == "night" and hour >= 6)
-    if hour == 12 and (part == "morning" or (late and part != "afternoon")):
-        return 0, minute
-    return (hour + 12, minute) if late and hour < 12 else clock
 
 
 def _at_times(days: tuple[str, str], clocks: Sequence[Clock], found: Match, zone: str) -> Phrase:
@@ -181,10 +179,8 @@ _DAY: Final = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:days?
 _DAYS: Final = rf"{_DAY}(?:\s*+(?:,|and|&|,\s*+and|or)\s*+{_DAY}){{0,9}}"
 _PART: Final = r"(?:morning|afternoon|evening|night)"
 _ZONE: Final = r"(?:\s++(?P<zone#>UTC|GMT|[A-Z][A-Za-z]+(?:/[A-Z][A-Za-z_+-]+)+)(?-i:\b))?"
-_HALF: Final = r"(?:\s*+(?:a\.?m\.?|p\.?m\.?)(?![a-z]))?(?:\s*+o'?clock)?"
-_CLOCK: Final = rf"(?:noon|midnight|\d{{1,2}}(?:[:.h]\d{{2}})?{_HALF})"
 _TIME: Final = (
-    rf"(?:at\s++)(?P<time#>{_CLOCK}(?:\s*+(?:,|and|&)\s*+(?:at\s++)?{_CLOCK}){{0,23}})"
+    rf"(?:at\s++)(?P<time#>{CLOCK}(?:\s*+(?:,|and|&)\s*+(?:at\s++)?{CLOCK}){{0,23}})"
     rf"(?:\s++in\s++the\s++(?P<part#>{_PART}))?{_ZONE}"
 )
 _BEFORE, _AFTER = (_TIME.replace("#", number) for number in "12")
@@ -227,8 +223,8 @@ def _english_interval(found: Match) -> Phrase:
 def _english_at(found: Match) -> Phrase | None:
     number = "1" if found["time1"] else "2"
     part = (found[f"part{number}"] or found["each"] or "").lower()
-    times = re.finditer(_CLOCK, found[f"time{number}"] or "", re.IGNORECASE)
-    clocks = [_in_day_part(_clock(each[0].lower()), part) for each in times]
+    times = re.finditer(CLOCK, found[f"time{number}"] or "", re.IGNORECASE)
+    clocks = [in_day_part(english_clock(each[0].lower()), part) for each in times]
     says_every = r"(?:once\s+)?(?:at\b.*?)?(?:every|each|weekly)\b"
     if found["days"] and not re.match(says_every, found[0], re.IGNORECASE):
         # `on Monday` is one Monday, `on Mondays` is every one.
@@ -237,18 +233,6 @@ def _english_at(found: Match) -> Phrase | None:
     elif not clocks and (found["daily"] or found["week"] or found["span"]):
         return None  # "the daily report" and "the weekdays" are nouns and name no time
     return _at_times(_days(found), clocks, found, found[f"zone{number}"] or "")
-
-
-def _clock(text: str) -> Clock:
-    words = re.sub(r"o'?clock", "", text).strip()
-    digits = re.match(r"(\d{1,2})(?:[:.h](\d{2}))?", words)
-    if digits is None:
-        return (12, 0) if words == "noon" else (0, 0)
-    hour, minute = int(digits[1]), int(digits[2] or 0)
-    half = words[digits.end() :].strip().replace(".", "")
-    if half and not 1 <= hour <= 12:
-        return 99, minute
-    return (hour % 12 + (12 if half == "pm" else 0) if half else hour), minute
 
 
 def _days(found: Match) -> tuple[str, str]:
@@ -271,20 +255,7 @@ def _days(found: Match) -> tuple[str, str]:
     return "*", "1-5" if kind.startswith(("week", "work", "business", "mon")) else "*"
 
 
-_PARTS: Final = {
-    **dict.fromkeys(("早上", "上午", "早晨", "清晨", "早"), "morning"),
-    **dict.fromkeys(("中午", "下午", "午后", "午後"), "afternoon"),
-    **dict.fromkeys(("傍晚", "晚上", "晚间", "晚間", "晚"), "evening"),
-    **dict.fromkeys(("夜里", "夜裡", "深夜", "半夜"), "night"),
-    "凌晨": "morning",
-}
-_CHINESE_PART: Final = "|".join(sorted(_PARTS, key=len, reverse=True))
-_CHINESE_CLOCK: Final = (
-    rf"(?:(?P<part#>{_CHINESE_PART})?\s*+(?P<hour#>{HAN_NUMBER})\s*+(?:[:：]\s*+(?P<colon#>\d{{2}})"
-    rf"|[点點时時](?:整|钟|鐘)?(?:(?P<half#>半)|(?P<quarter#>[一三])刻"
-    rf"|(?P<minute#>{HAN_NUMBER})\s*+分?)?))"
-)
-_FIRST, _SECOND = (_CHINESE_CLOCK.replace("#", number) for number in "12")
+_FIRST, _SECOND = (CHINESE_CLOCK.replace("#", number) for number in "12")
 _WEEK: Final = r"(?:周|週|星期|礼拜|禮拜)"
 _WEEKDAY: Final = r"[一二三四五六日天1-6]"
 _CHINESE_WHICH: Final = (
@@ -321,7 +292,7 @@ def _chinese_interval(found: Match) -> Phrase | None:
 def _chinese_at(found: Match) -> Phrase | None:
     part = found["part1"] or ""
     clocks = [
-        _chinese_clock(found, nth, found[f"part{nth}"] or part)
+        chinese_clock(found, nth, found[f"part{nth}"] or part)
         for nth in (1, 2)
         if found[f"hour{nth}"]
     ]
@@ -330,19 +301,6 @@ def _chinese_at(found: Match) -> Phrase | None:
         return None
     zone = "Asia/Shanghai" if found["beijing"] or found["zone"] else ""
     return _at_times(_chinese_days(found), clocks, found, zone)
-
-
-def _chinese_clock(found: Match, nth: int, part: str) -> Clock:
-    minute = 30 if found[f"half{nth}"] else 0
-    if found[f"quarter{nth}"]:
-        minute = 15 * number(found[f"quarter{nth}"])
-    elif minute_text := found[f"colon{nth}"] or found[f"minute{nth}"]:
-        minute = number(minute_text)
-    hour_number = number(found[f"hour{nth}"])
-    hour = 0 if hour_number == 24 else hour_number
-    if part == "中午" and hour in (11, 12):
-        return hour, minute
-    return _in_day_part((hour, minute), _PARTS.get(part, ""))
 
 
 def _chinese_days(found: Match) -> tuple[str, str]:

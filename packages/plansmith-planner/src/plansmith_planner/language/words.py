@@ -22,8 +22,6 @@ FILLER: Final = word_list("filler")
 # Chinese has no spaces, but a particle or pronoun always ends a word.
 _PARTICLES: Final = re.compile(f"[{''.join(sorted(w for w in STOP if not w.isascii()))}]")
 
-COMMONEST: Final = word_list("commonest")
-
 _SUFFIXES: Final = (
     ("ational", "ate"), ("tional", "tion"), ("ization", "ize"), ("isation", "ize"),
     ("fulness", "ful"), ("ousness", "ous"), ("iveness", "ive"), ("ation", "ate"), ("ator", "ate"),
@@ -41,6 +39,16 @@ _IRREGULAR: Final = {
     "people": "person", "children": "child", "flew": "fly", "ate": "eat", "wrote": "writ",
     "written": "writ", "writing": "writ",
 }  # fmt: skip
+
+
+def folded(text: str) -> str:
+    """Returns a text without what is only the form of its letters: width and case."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def letters(text: str) -> str:
+    """Returns the letters and digits of a text, to compare it."""
+    return "".join(filter(str.isalnum, folded(text)))
 
 
 def is_cjk(term: str) -> bool:

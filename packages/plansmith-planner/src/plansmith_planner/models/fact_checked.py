@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import AsyncIterator
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal
 from typing import Final
 
 from plansmith.errors import ModelFailed
 from plansmith.plan.refs import value_text
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Delta, ModelDone, Prompt, ReplyBrief, TextDelta
-from plansmith.text import HAN
-from plansmith_planner.language.numbers import MONTHS, SCALES
+from plansmith_planner.language.numbers import MONTHS, SCALES, month_of, readings
+from plansmith_planner.language.words import folded
 from plansmith_planner.models.wrappers import Wrapper, closing
 
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
@@ -25,14 +24,8 @@ _MARKER: Final = re.compile(r"^[ \t]*(?:\d+[.)]|[-*])\s+", re.MULTILINE)
 _CITED: Final = re.compile(r"\[step:[^\[\]]*\]")
 _QUOTED: Final = re.compile(r"[\"“「『《`]([^\"”」』》`\n]{2,80})[\"”」』》`]")
 _FILE: Final = re.compile(r"\b[\w-]{1,100}(?:[/.][\w-]{1,100}){0,20}\.[A-Za-z]\w{0,4}\b", re.ASCII)
-_LATIN: Final = re.compile(r"[a-z]{2,}")
-# A word with a capital that is not there because a sentence starts.
-_CAPITAL: Final = re.compile(
-    r"(?<![.!?:]\s)(?<=[a-z,;]\s)(?!(?:January|February|March|April|May|June|July|August|"
-    r"September|October|November|December|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|"
-    r"Sunday|I)s?\b)[A-Z][a-z]{2,}\b"
-)
-_MONTH: Final = f"(?P<month>{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in MONTHS)})\\.?"
+_MONTHS: Final = tuple(map(str.lower, MONTHS))
+_MONTH: Final = f"(?P<month>{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in _MONTHS)})\\.?"
 # The ways to write a day, or a month of a year; a day's year may be missing.
 _DATES: Final = tuple(
     re.compile(pattern)
@@ -47,6 +40,9 @@ _DATES: Final = tuple(
     )
 )
 
+_Said = Decimal | str
+_SHORT: Final = Context(prec=10)  # digits of a fraction; what comes after them is noise
+
 
 def _parts(number: str) -> list[str]:
     """Returns a number; of `10,20,30`, which is no grouped number, also each one."""
@@ -54,21 +50,22 @@ def _parts(number: str) -> list[str]:
     return [number, *number.split(",")] if is_list else [number]
 
 
-def _worked_in(number: str, unit: str) -> set[str]:
-    """Returns the ways to write a number with its unit of ten thousand or more worked in."""
-    try:
-        value = Decimal(number.replace(",", "")) * SCALES.get(unit, 1)
-    except InvalidOperation:
-        return set()
-    return _spellings(f"{value.normalize():f}") if unit else set()
+def _said(number: str, unit: str = "") -> set[_Said]:
+    """Returns what a number may say, with its unit of ten thousand or more worked in.
+
+    What has two readings has both; what is no number, such as a time, stays as it is written.
+    """
+    found = [each * SCALES.get(unit, 1) for each in readings(number)]
+    exact = {each if each == each.to_integral_value() else _SHORT.plus(each) for each in found}
+    return {*exact} or {number}
 
 
-def _is_told(number: str, unit: str, known: set[str], source: str) -> bool:
+def _is_told(number: str, unit: str, known: set[_Said], source: str) -> bool:
     """Whether a source tells a number: `1.2万` is also 12,000, or 1.2 below a heading with 万."""
     if unit:
-        alone = unit in source and _spellings(number) & known
-        return bool(_worked_in(number, unit) & known or alone)
-    whole, *parts = (bool(_spellings(part) & known) for part in _parts(number))
+        alone = unit in source and _said(number) & known
+        return bool(_said(number, unit) & known or alone)
+    whole, *parts = (bool(_said(part) & known) for part in _parts(number))
     return whole or (bool(parts) and all(parts))
 
 
@@ -76,28 +73,17 @@ def unfounded(text: str, source: str) -> list[str]:
     """Returns the numbers, dates, quoted names and files of a text that are not in `source`."""
     claims = _CITED.sub("", _MARKER.sub("", text))
     plain = _normalized(source)
-    known: set[str] = set()
+    known: set[_Said] = set()
     for number, unit in _WITH_UNIT.findall(plain):
-        known |= _worked_in(number, unit).union(*map(_spellings, _parts(number)))
+        known |= _said(number, unit).union(*map(_said, _parts(number)))
     for day in _NUMBER.findall(_with_dates(plain)):
         # A day with a year, and without it; the year and the month alone.
         whole = re.fullmatch(r"\d{4}-\d\d(?:-\d\d)?", day)
-        known |= {day, day[5:], day[:7], day[:4]} if whole else {day}
+        known |= {day, day[5:], day[:7], *_said(day[:4])} if whole else _said(day)
     figures = _WITH_UNIT.findall(_with_dates(_normalized(claims)))
     numbers = [number for number, unit in figures if not _is_told(number, unit, known, plain)]
     names = [*_QUOTED.findall(claims), *_FILE.findall(claims)]
     return [*numbers, *(name for name in names if _normalized(name).strip() not in plain)]
-
-
-def strange_names(sentence: str, source: str) -> list[str]:
-    """Returns the names with capitals in an English sentence that are not in `source`.
-
-    A source in another script may name the same in its own letters: nothing is said then.
-    """
-    plain = _normalized(source)
-    if len(_LATIN.findall(plain)) < len(HAN.findall(plain)):
-        return []
-    return [name for name in _CAPITAL.findall(sentence) if name.casefold() not in plain]
 
 
 def check_wording(text: str, source: str) -> None:
@@ -121,28 +107,15 @@ def _iso(found: re.Match[str]) -> str:
     parts = found.groupdict()
     year, month, day = parts.get("year"), parts["month"], parts.get("day")
     if not month.isdecimal():
-        starts = [name[:3] for name in MONTHS]
-        month = str(starts.index(month[:3]) + 1)
+        month = str(month_of(month))
     named = [year] if year else []
     named += [f"{int(each):02}" for each in (month, day) if each]
     return f" {'-'.join(named)} "
 
 
-def _spellings(number: str) -> set[str]:
-    """Returns the ways to write a number: with and without separators and trailing zeros."""
-    plain = number.replace(",", "")
-    ways = {number, plain, number.replace(",", ".")}
-    for each in tuple(ways):
-        try:
-            ways.add(f"{float(each):.10g}")
-        except ValueError:
-            continue
-    return ways
-
-
 def _normalized(text: str) -> str:
     apart = _WIDE_COMMA.sub("， ", text)
-    return " ".join(unicodedata.normalize("NFKC", apart).casefold().split())
+    return " ".join(folded(apart).split())
 
 
 _BILLIONS: Final = re.compile(r"(?<![\d.a-z])(\d+(?:\.\d+)?)b(?![a-z])", re.IGNORECASE)

@@ -15,6 +15,7 @@ from plansmith.ports import Delta, Message, PlanBrief, Prompt
 from plansmith.testing import ScriptedModel
 from plansmith_desk.model.grounding import grounded
 from plansmith_desk.model.prompt import DraftTask, Offered
+from plansmith_desk.model.wording import strange_names
 from plansmith_planner.model_calls import read_answer
 from plansmith_planner.models import fact_checked
 
@@ -67,6 +68,7 @@ MOMENT = "2026-11-15T09:29:20+00:00"
         ),
         ("Mail Bo hello", call("mail.send", to="Bo", body="hello", kind="rich"), None),
         ("给小王发邮件说你好", call("mail.send", to="小王", body="你好"), None),
+        ("告诉Bo明天Smith来", call("mail.send", to="Bo", body="smiths: Bo"), None),
         ("用英文跟小王说你好", call("mail.send", to="Xiao Wang", body="Hello!"), None),
         (
             "把这个发给他",
@@ -212,6 +214,9 @@ def test_wording_that_adds_something_to_the_facts_is_refused(text: str, wrong: s
         ("The price is 3,500,000.", "350万元", []),
         ("South has 20.", "North,10\nSouth,7,20", []),
         ("It costs 200.", "The price is 1,200", ["200"]),
+        ("Call 13800138001.", "Telephone 13800138000", ["13800138001"]),
+        ("It is 0.3.", "0.30000000000000004", []),
+        ("It costs 3,5万 yuan.", "35000", []),
     ],
 )
 def test_figures_and_dates_are_compared_as_both_languages_write_them(
@@ -221,14 +226,12 @@ def test_figures_and_dates_are_compared_as_both_languages_write_them(
 
 
 def test_a_name_with_a_capital_has_to_be_in_the_source() -> None:
-    assert fact_checked.strange_names(
-        "It was signed by Carla Stone on Monday.", "Bo signed it."
-    ) == [
+    assert strange_names("It was signed by Carla Stone on Monday.", "Bo signed it.") == [
         "Carla",
         "Stone",
     ]
-    assert fact_checked.strange_names("It was signed by Bo.", "Bo signed it.") == []
-    assert fact_checked.strange_names("The flat is in Shanghai.", "公寓位于上海。") == []
+    assert strange_names("It was signed by Bo.", "Bo signed it.") == []
+    assert strange_names("The flat is in Shanghai.", "公寓位于上海。") == []
 
 
 @pytest.mark.parametrize(
