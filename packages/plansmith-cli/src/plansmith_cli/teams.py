@@ -9,11 +9,11 @@ from typing import Any, Final, TypedDict, Unpack
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from plansmith import Call, Plansmith, ToolFailed, ToolSpec, ports
+from plansmith.arguments import Parts
 from plansmith.clock import SystemClock
 from plansmith.plan.data import Json
 from plansmith.plan.run_options import Team, TeamName
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.options import Parts
 from plansmith.runs.replan import Rounds
 from plansmith.secrets import SecretBox
 from plansmith.tools.functions import FunctionTool, FunctionTools
