@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from tests.flow.smiths import Script, plan_of
 
 from plansmith import Plansmith, tool
 from plansmith.testing.fakes import FakeClock
+from plansmith.tools.functions import FunctionTools
+from plansmith_planner.context.background import Background
 from plansmith_planner.settings import PlannerSettings
 
 
@@ -81,15 +84,19 @@ async def test_a_ranker_that_is_given_ranks_by_meaning(scripted: Script) -> None
     assert '"weather"' not in model.prompts[0][1].text
 
 
-async def test_the_background_search_is_found_by_name_and_noted_in_the_plan(
-    scripted: Script,
+@pytest.mark.parametrize("own", [False, True])
+async def test_one_background_search_is_made_and_noted_in_the_plan(
+    scripted: Script, own: bool
 ) -> None:
+    clock = FakeClock()
+    search = Background([FunctionTools([tavily_search])], clock)
     model = scripted(plan_with("weather"))
     smith = Plansmith(
         model=model,
         tools=[weather, tavily_search],
+        context=[search] if own else [],  # as that of a team, beside a tool found by its name
         settings=settings(background_search=True),
-        clock=FakeClock(),
+        clock=clock,
     )
     run = await smith.plan("the weather in Oslo")
     assert "Found about the weather in Oslo: it rains." in model.prompts[0][1].text

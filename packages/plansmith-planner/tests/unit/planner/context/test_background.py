@@ -9,7 +9,7 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.testing import FakeClock, FakeTool, FakeTools
-from plansmith_planner.context.background import investigate, is_search, query_argument
+from plansmith_planner.context.background import Background, is_search, query_argument
 
 QUERY: dict[str, Json] = {
     "type": "object",
@@ -30,7 +30,7 @@ def tool(name: str, *outcomes: Any, **options: Any) -> FakeTool:
 
 async def ask(clock: FakeClock, *tools: FakeTool, tokens: int = 500) -> tuple[Any, FakeTools]:
     source = FakeTools(*tools, clock=clock)
-    return await investigate("bolts", search=source, clock=clock, tokens=tokens), source
+    return await Background([source], clock).investigate("bolts", tokens=tokens), source
 
 
 async def test_nothing_that_may_write_is_called_before_approval(fake_clock: FakeClock) -> None:

@@ -13,9 +13,9 @@ from plansmith.errors import PlansmithError
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run_options import Profile
-from plansmith.ports import ContextBlock, Message
+from plansmith.ports import ContextBlock, ContextSource, Message
 from plansmith.testing import FakeClock, FakeTool, FakeTools
-from plansmith_planner.context.background import HEADING
+from plansmith_planner.context.background import HEADING, Background
 from plansmith_planner.context.fence import RULE
 from plansmith_planner.context.gather import Context, gather_context, time_text
 from plansmith_planner.context.token_budget import LEFT_OUT, rough_count
@@ -107,14 +107,18 @@ def everything(say: Callable[[str], str], clock: FakeClock) -> dict[str, Any]:
             previous=previous,
             feedback=say("feedback"),
         ),
-        "sources": [Blocks(ContextBlock(say("title"), say("text"), say("source")))],
-        "search": FakeTools(SearchTool("web", [{"found": say("found")}]), clock=clock),
+        "sources": [
+            Blocks(ContextBlock(say("title"), say("text"), say("source"))),
+            Background([FakeTools(SearchTool("web", [{"found": say("found")}]))], clock),
+        ],
     }
 
 
-async def gathered(tokens: int, known: PlanRequest, source: Blocks, **options: Any) -> Context:
+async def gathered(
+    tokens: int, known: PlanRequest, *sources: ContextSource, **options: Any
+) -> Context:
     settings = PlannerSettings(context_tokens=tokens)
-    return await gather_context("x", known=known, sources=[source], settings=settings, **options)
+    return await gather_context("x", known=known, sources=sources, settings=settings, **options)
 
 
 async def test_the_blocks_stand_in_a_fixed_order_with_what_is_stable_first(
@@ -182,8 +186,8 @@ async def test_sources_are_asked_at_the_same_time_and_get_equal_shares(
 async def test_with_no_room_a_source_is_not_asked_and_that_is_told(fake_clock: FakeClock) -> None:
     source = Blocks(ContextBlock("t", "x"))
     known = PlanRequest("", feedback="please " * 500, history=[Message("user", "hi " * 50)])
-    search = FakeTools(SearchTool("web", ["x"]))
-    context = await gathered(600, known, source, clock=fake_clock, search=search)
+    search = Background([FakeTools(SearchTool("web", ["x"]))], fake_clock)
+    context = await gathered(600, known, source, search, clock=fake_clock)
     assert source.asked == []
     titles = [block.title for block in context.blocks]
     assert titles == ["changes the person asks for"]
