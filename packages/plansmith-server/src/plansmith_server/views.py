@@ -17,7 +17,7 @@ from plansmith.app import Plansmith
 from plansmith.engine.journal import load_results
 from plansmith.errors import PlanInvalid, PlansmithError
 from plansmith.formats.dialect import dialect
-from plansmith.formats.native import try_read_plan
+from plansmith.formats.native import read_plan
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.conditions import rule_sentences
@@ -520,14 +520,6 @@ async def _exchanges(smith: Plansmith, events: Sequence[e.Event]) -> list[JsonOb
     return [{"model": x["model"], "prompt": x["prompt"], "output": x["text"]} for x in calls]
 
 
-def plan_of(value: object) -> Plan:
-    """Reads a plan in the plan language; `PlanInvalid` lists what is wrong."""
-    found = try_read_plan(value)
-    if not isinstance(found, Plan):
-        raise PlanInvalid(found)
-    return found
-
-
 def parse_plan(
     value: Any, name: str | None, *, goal: str = "", agents: Sequence[AgentSpec]
 ) -> tuple[Plan, tuple[Problem, ...]]:
@@ -537,7 +529,7 @@ def parse_plan(
     `PlanInvalid` lists what is wrong.
     """
     if not name:
-        return plan_of(value), ()
+        return read_plan(value), ()
     form = dialect(name)
     reading = form.read(value)
     if reading.plan is None or has_errors(list(reading.problems)):

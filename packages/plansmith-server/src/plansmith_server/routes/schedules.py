@@ -7,12 +7,13 @@ from contextlib import suppress
 from typing import Any
 
 from plansmith.errors import Refused
+from plansmith.formats.native import read_plan
 from plansmith.plan.schedules import Fire, Schedule
 from plansmith.plan.timing import check_timing, next_fires
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import of_error
-from plansmith_server.views import JsonObject, Listed, plan_of
+from plansmith_server.views import JsonObject, Listed
 
 
 @route("GET /v1/schedules", "look", answer=Listed)
@@ -32,7 +33,7 @@ async def create(ask: Ask, given: b.NewSchedule) -> Answer:
 
     A run whose steps have times of their own becomes a schedule for each, listed as `items`.
     """
-    own = plan_of(given.plan) if given.plan is not None else None
+    own = read_plan(given.plan) if given.plan is not None else None
     plan, schedules = own, ask.smith.schedules
     if plan is None and given.run:
         plan = (await ask.state.run(given.run)).plan
@@ -82,7 +83,7 @@ async def change(ask: Ask, given: b.ChangedSchedule) -> Answer:
     changed = await ask.smith.schedules.change(
         ask.path("id"),
         timing=given.timing,
-        plan=plan_of(given.plan) if given.plan is not None else None,
+        plan=read_plan(given.plan) if given.plan is not None else None,
         approve=given.approve,
         by=ask.by,
         **given.settings(),
