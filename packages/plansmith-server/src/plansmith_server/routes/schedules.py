@@ -19,7 +19,7 @@ from plansmith_server.views import JsonObject, Listed
 @route("GET /v1/schedules", "look", answer=Listed)
 async def listing(ask: Ask) -> Answer:
     """Lists all schedules, each with its next fires."""
-    return {"items": [await _view(ask, each) for each in await ask.smith.schedules.all()]}
+    return {"items": [_view(ask, each) for each in await ask.smith.schedules.all()]}
 
 
 @route(
@@ -42,7 +42,7 @@ async def create(ask: Ask, given: b.NewSchedule) -> Answer:
     try:
         if given.run and given.timing is None and plan is not None and plan.schedules:
             made = await schedules.create_each(given.run, approve=given.approve, by=ask.by)
-            return {"items": [await _view(ask, one) for one in made]}
+            return {"items": [_view(ask, one) for one in made]}
         schedule = await schedules.create(
             timing=given.timing,
             plan=own,
@@ -60,7 +60,7 @@ async def create(ask: Ask, given: b.NewSchedule) -> Answer:
         problem = of_error(error)
         problem.hash = plan.hash if plan is not None else ""
         raise problem from None
-    return await _view(ask, schedule)
+    return _view(ask, schedule)
 
 
 @route("POST /v1/schedules/preview", "look")
@@ -74,7 +74,7 @@ async def preview(ask: Ask, given: b.Preview) -> Answer:
 @route("GET /v1/schedules/{id}", "look")
 async def show(ask: Ask) -> Answer:
     """Shows a schedule."""
-    return await _view(ask, await ask.smith.schedules.get(ask.path("id")))
+    return _view(ask, await ask.smith.schedules.get(ask.path("id")))
 
 
 @route("PATCH /v1/schedules/{id}", "approve")
@@ -88,7 +88,7 @@ async def change(ask: Ask, given: b.ChangedSchedule) -> Answer:
         by=ask.by,
         **given.settings(),
     )
-    return await _view(ask, changed)
+    return _view(ask, changed)
 
 
 @route("DELETE /v1/schedules/{id}", "approve", status=204)
@@ -101,13 +101,13 @@ async def remove(ask: Ask) -> None:
 async def pause(ask: Ask, *, reason: b.Long = "") -> Answer:
     """Pauses a schedule until it is resumed."""
     paused = await ask.smith.schedules.pause(ask.path("id"), reason=reason, by=ask.by)
-    return await _view(ask, paused)
+    return _view(ask, paused)
 
 
 @route("POST /v1/schedules/{id}/resume", "approve")
 async def resume(ask: Ask) -> Answer:
     """Resumes a schedule from now on."""
-    return await _view(ask, await ask.smith.schedules.resume(ask.path("id")))
+    return _view(ask, await ask.smith.schedules.resume(ask.path("id")))
 
 
 @route("POST /v1/schedules/{id}/run-now", "approve", status=202)
@@ -136,7 +136,7 @@ async def history(ask: Ask, *, limit: b.Page = 50) -> Answer:
     return {"items": [_fire(ask, each) for each in fires]}
 
 
-async def _view(ask: Ask, schedule: Schedule) -> JsonObject:
+def _view(ask: Ask, schedule: Schedule) -> JsonObject:
     context = {"locale": ask.language}
     value: dict[str, Any] = schedule.model_dump(mode="json", exclude={"plan"}, context=context)
     return {
@@ -144,7 +144,7 @@ async def _view(ask: Ask, schedule: Schedule) -> JsonObject:
         "state": schedule.state,
         "words": str(schedule.timing),
         "plan": schedule.plan.to_json() if schedule.plan else None,
-        "fires": await ask.smith.schedules.next_fires(schedule.id, count=5),
+        "fires": schedule.coming(ask.state.clock.now()),
     }
 
 
