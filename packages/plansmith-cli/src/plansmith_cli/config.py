@@ -236,17 +236,15 @@ def parse_settings(value: Mapping[str, Any], source: str) -> Settings:
         return Settings.model_validate(dict(value))
     except ValidationError as error:
         known = (name for part in _PARTS for name in part.model_fields)
-        raise _invalid(error, source, known, otherwise=Sentence("remove it")) from None
+        raise _wrong(error, source, known, Sentence("remove it")) from None
 
 
-def _invalid(
-    error: ValidationError, source: str, known: Iterable[str], *, otherwise: str
-) -> Misconfigured:
-    """Says which field is wrong; `otherwise` is the hint for one that is like no `known` name."""
+def _wrong(error: ValidationError, source: str, known: Iterable[str], other: str) -> Misconfigured:
+    """Says which field is wrong; `other` is the hint for a name that is like no `known` one."""
     first = error.errors()[0]
     hint: str = Sentence("correct it, or remove it to use the default")
     if first["type"] == "extra_forbidden":
-        hint = did_you_mean(str(first["loc"][-1]), known, otherwise=otherwise)
+        hint = did_you_mean(str(first["loc"][-1]), known, otherwise=other)
     problem = Sentence("{text}: {reason}", text=source, reason=why_invalid(error))
     return Misconfigured(problem, hint=hint)
 
@@ -281,7 +279,7 @@ def read_profile(path: Path) -> Profile:
     try:
         return Profile.model_validate(found)
     except ValidationError as error:
-        raise _invalid(error, name, Profile.model_fields, otherwise=_PROFILE_HINT) from None
+        raise _wrong(error, name, Profile.model_fields, _PROFILE_HINT) from None
 
 
 _PARTS: Final[tuple[type[Record], ...]] = (
