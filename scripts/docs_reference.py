@@ -63,7 +63,7 @@ PYTHON_PAGES: Final = {
         "The options of `Plansmith(…)`, and what `smith.templates`, `smith.schedules`, "
         "`smith.threads` and `smith.runs` can do.",
         (
-            "plansmith.runs.options.Options",
+            "plansmith.arguments.Options",
             "plansmith.templates.book.TemplateBook",
             "plansmith.schedules.service.Schedules",
             "plansmith.schedules.service.ScheduleSettings",

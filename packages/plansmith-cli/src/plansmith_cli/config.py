@@ -1,10 +1,10 @@
-"""Loads settings: defaults, the user's file, the project's file, environment variables."""
+"""Loads settings (defaults, the user's and the project's file, the environment) and profiles."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -15,12 +15,15 @@ from plansmith.files import config_folder, data_folder
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Record
 from plansmith.plan.limits import BudgetLimits, Limits, why_invalid
+from plansmith.plan.problem import Problem
+from plansmith.plan.run_options import Profile
 from plansmith.plan.sentence import Sentence, did_you_mean, with_hint
 from plansmith.protected_files import PROJECT_FILE, protect
 from plansmith.review.settings import ReviewPolicy
 from plansmith.secrets import SecretSource
 from plansmith.text import safe
 from plansmith_cli.trust import Project, Table, TrustBook, at, ignored_settings, with_paths
+from plansmith_cli.ui import output as ui
 from plansmith_connect.a2a.settings import AgentSettings
 from plansmith_connect.mcp.settings import McpSettings
 from plansmith_connect.mcp.trusted_copy import read_regular_file
@@ -30,13 +33,20 @@ from plansmith_server.settings import KeepRuns, NoticeSettings, OidcSettings, Wo
 
 if TYPE_CHECKING:
     import tomllib
+
+    from plansmith.formats import text as formats
 else:
-    lazy_modules(globals(), tomllib="tomllib")
+    lazy_modules(globals(), formats="plansmith.formats.text", tomllib="tomllib")
 
 _log: Final = logging.getLogger("plansmith")
 _USER_FILE: Final = "config.toml"
 # What the first two stages may know of the environment.
 _HOMES: Final = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+_MOST_PROFILE: Final = 1_000_000  # bytes
+_PROFILE_HINT: Final = Sentence(
+    "a profile has name, role, goals, tasks, backstory, "
+    "language, tone, hard_constraints and soft_constraints"
+)
 _FIX_FILE: Final = Sentence("correct or remove the file")
 _ENVIRONMENT: Final = {
     "PLANSMITH_MODEL": ("models", "plan", "model"),
@@ -186,7 +196,7 @@ def look_at(folder: Path) -> Project | None:
 
 def _read_table(data: bytes, path: Path) -> Table:
     try:
-        return tomllib.loads(data.decode("utf-8"))
+        return tomllib.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         why = Sentence(
             "{path} cannot be read: {error}", path=safe(str(path)), error=safe(str(error))
@@ -225,13 +235,51 @@ def parse_settings(value: Mapping[str, Any], source: str) -> Settings:
     try:
         return Settings.model_validate(dict(value))
     except ValidationError as error:
-        first = error.errors()[0]
-        hint: str = Sentence("correct it, or remove it to use the default")
-        if first["type"] == "extra_forbidden":
-            known = [name for part in _PARTS for name in part.model_fields]
-            hint = did_you_mean(str(first["loc"][-1]), known, otherwise=Sentence("remove it"))
-        problem = Sentence("{text}: {reason}", text=source, reason=why_invalid(error))
-        raise Misconfigured(problem, hint=hint) from None
+        known = (name for part in _PARTS for name in part.model_fields)
+        raise _wrong(error, source, known, Sentence("remove it")) from None
+
+
+def _wrong(error: ValidationError, source: str, known: Iterable[str], other: str) -> Misconfigured:
+    """Says which field is wrong; `other` is the hint for a name that is like no `known` one."""
+    first = error.errors()[0]
+    hint: str = Sentence("correct it, or remove it to use the default")
+    if first["type"] == "extra_forbidden":
+        hint = did_you_mean(str(first["loc"][-1]), known, otherwise=other)
+    problem = Sentence("{text}: {reason}", text=source, reason=why_invalid(error))
+    return Misconfigured(problem, hint=hint)
+
+
+def read_profile(path: Path) -> Profile:
+    """Reads for whom plans are made, from a YAML, JSON or TOML file."""
+    name, kind = safe(path.name), path.suffix.lower()
+    if kind not in (".toml", ".yaml", ".yml", ".json"):
+        raise ui.wrong(
+            "'{name}' is not a YAML, JSON or TOML file",
+            "save it as .yaml, .json or .toml",
+            name=name,
+        )
+    data = ui.read_file(str(path))
+    if len(data) > _MOST_PROFILE:
+        raise ui.wrong(
+            "the profile {name} is larger than a megabyte",
+            "keep to what a planner should know of a person, and give the rest as documents",
+            name=name,
+        )
+    found: object = _read_table(data, path) if kind == ".toml" else formats.read_text(data)
+    if isinstance(found, Problem):
+        problem = Sentence("{text}: {reason}", text=name, reason=found.message)
+        raise Misconfigured(problem, hint=found.hint)
+    if isinstance(found, dict) and found.keys() == {"profile"}:
+        found = cast("object", found["profile"])
+    if not isinstance(found, dict):
+        problem = Sentence(
+            "{name} holds a {kind}, not a profile", name=name, kind=type(found).__name__
+        )
+        raise Misconfigured(problem, hint=_PROFILE_HINT)
+    try:
+        return Profile.model_validate(found)
+    except ValidationError as error:
+        raise _wrong(error, name, Profile.model_fields, _PROFILE_HINT) from None
 
 
 _PARTS: Final[tuple[type[Record], ...]] = (

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
 from plansmith.app import Plansmith
+from plansmith.arguments import Parts
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ChatModel
-from plansmith.runs.options import Parts
 from plansmith.secrets import SecretBox
 from plansmith_cli import wiring
 from plansmith_cli.config import Settings, merge_tables, parse_settings, read_file

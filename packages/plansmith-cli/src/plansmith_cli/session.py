@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith import Misconfigured, Plansmith, Run, RunStatus
+from plansmith.arguments import Parts
 from plansmith.clock import SystemClock
 from plansmith.errors import OtherTeam
 from plansmith.lazy import lazy_modules
@@ -22,7 +23,6 @@ from plansmith.plan.sentence import Sentence, language_of, with_hint
 from plansmith.plan.steps import ToolStep
 from plansmith.runs.journals import Journals
 from plansmith.runs.lists import RunLists
-from plansmith.runs.options import Parts
 from plansmith_cli.command_table import Command, Exit
 from plansmith_cli.config import Settings
 from plansmith_cli.options import command_line, detail_of, repeated_flags, settings_of, warn

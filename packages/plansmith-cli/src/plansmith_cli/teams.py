@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from plansmith import Call, Plansmith, ToolFailed, ToolSpec, ports
+from plansmith.arguments import Parts
 from plansmith.clock import SystemClock
 from plansmith.plan.data import Json
 from plansmith.plan.run_options import Team, TeamName
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.options import Parts
 from plansmith.runs.replan import Rounds
 from plansmith.secrets import SecretBox
 from plansmith.tools.functions import FunctionTool, FunctionTools
@@ -28,7 +27,7 @@ from plansmith_desk.charts import ChartTools
 from plansmith_desk.files.tools import FileTools, WorkspaceTools
 from plansmith_desk.settings import BuiltinSettings
 from plansmith_desk.web import FetchTools
-from plansmith_planner.context.background import investigate, is_search
+from plansmith_planner.context.background import Background
 from plansmith_planner.make import make_model
 
 CALLS_AT_ONCE: Final = {"researcher": 4, "coder": 4, "sql_writer": 4}
@@ -256,29 +255,6 @@ class ForAgents:
     async def close(self) -> None:
         if isinstance(self._source, ports.Closing):
             await self._source.close()
-
-
-@dataclass(frozen=True, slots=True)
-class Background:
-    """Searches for the request before planning, as context for the planner."""
-
-    sources: Sequence[ports.ToolSource]
-    clock: ports.Clock
-
-    async def gather(self, query: str, *, token_limit: int) -> Sequence[ports.ContextBlock]:
-        """Returns what the first search tool finds; raises why if it finds nothing."""
-        for source in self.sources:
-            if any(is_search(spec) for spec in await source.tools()):
-                found = await investigate(
-                    query, search=source, clock=self.clock, tokens=token_limit
-                )
-                if not found.blocks and found.notes:
-                    raise ToolFailed("; ".join(found.notes))
-                return found.blocks
-        raise ToolFailed(
-            Sentence("no tool is marked as search"),
-            hint=Sentence("set up an MCP server that searches"),
-        )
 
 
 def _documents(paths: Sequence[Path]) -> Path | None:

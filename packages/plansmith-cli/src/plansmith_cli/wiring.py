@@ -12,11 +12,11 @@ from pydantic import BaseModel
 
 from plansmith import plugins
 from plansmith.app import Plansmith
+from plansmith.arguments import Parts
 from plansmith.clock import SystemClock
 from plansmith.files import config_folder, state_folder
 from plansmith.lazy import lazy_modules
 from plansmith.protected_files import PROJECT_FILE, beside, protect
-from plansmith.runs.options import Parts
 from plansmith.secrets import SecretBox
 from plansmith.store.urls import sqlite_path
 from plansmith_cli.config import Settings, load_settings

@@ -16,9 +16,9 @@ from plansmith.plan.sentence import Sentence
 from plansmith_planner.settings import ModelSettings
 
 if TYPE_CHECKING:
+    from plansmith.arguments import Options
     from plansmith.plan.planning import Tell
     from plansmith.ports import ChatModel, Clock
-    from plansmith.runs.options import Options
     from plansmith_planner import model_planner
     from plansmith_planner.models import choose, fact_checked, provider, provider_output, wrappers
     from plansmith_planner.ranking import minilm

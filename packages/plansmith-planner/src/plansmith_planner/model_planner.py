@@ -70,7 +70,9 @@ class ModelPlanner:
         """Returns a checked plan, an answer, a question, or why there is none."""
         exchanges: list[dict[str, Json]] = []
         recorded = partial(model_calls.TranscribedModel, exchanges=exchanges)
-        settings, most = self.settings, request.max_steps
+        settings, most, sources = self.settings, request.max_steps, self._context
+        if settings.background_search:
+            sources = background.with_search(sources, available, self._clock)
         deps = stages.PlannerDeps(
             plan_model=recorded(self.model),
             triage_model=recorded(self._triage_model) if settings.triage else None,
@@ -78,8 +80,7 @@ class ModelPlanner:
             tools=available.tools,
             agents=available.agents,
             templates=available.templates,
-            sources=self._context,
-            search=background.search_with(available) if settings.background_search else None,
+            sources=sources,
             ranker=self._ranker,
             settings=settings if most is None else settings.replace(max_steps=most),
             earlier=available.earlier,

@@ -61,7 +61,6 @@ async def make_plan(
             known=request,
             earlier=[*deps.earlier.results.values()] if deps.earlier else (),
             sources=deps.sources,
-            search=deps.search if settings.background_search else None,
             settings=settings,
             tell=partial(watch.note, "context", begins=True),
         )

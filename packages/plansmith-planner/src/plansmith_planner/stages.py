@@ -12,7 +12,7 @@ from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.earlier import UsableResults
 from plansmith.plan.planning import Tell
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.ports import ChatModel, Clock, ContextSource, Ranker, ToolSource
+from plansmith.ports import ChatModel, Clock, ContextSource, Ranker
 from plansmith_planner.settings import PlannerSettings
 
 
@@ -27,7 +27,6 @@ class PlannerDeps:
     agents: Sequence[AgentSpec] = ()
     templates: Sequence[str] = ()
     sources: Sequence[ContextSource] = ()
-    search: ToolSource | None = None
     ranker: Ranker | None = None
     settings: PlannerSettings = field(default_factory=PlannerSettings)
     earlier: UsableResults | None = None

@@ -17,6 +17,8 @@ from plansmith.errors import ModelBusy, ModelRefused
 from plansmith.plan.planning import Decision, Planned, PlanRequest
 from plansmith.ports import Message, Usage
 from plansmith.testing import Answer, FakeClock, ScriptedModel
+from plansmith.tools.functions import FunctionTools
+from plansmith_planner.context.background import Background
 from plansmith_planner.pipeline import make_plan
 from plansmith_planner.ranking.pick import shortlist
 from plansmith_planner.settings import PlannerSettings
@@ -294,11 +296,20 @@ async def test_a_ranker_that_is_given_ranks_by_meaning(scripted: Script) -> None
     assert '"weather"' not in model.prompts[0][1].text
 
 
-async def test_the_background_search_is_found_by_name_and_noted_in_the_plan(
-    scripted: Script,
+@pytest.mark.parametrize("own", [False, True])
+async def test_one_background_search_is_made_and_noted_in_the_plan(
+    scripted: Script, own: bool
 ) -> None:
+    clock = FakeClock()
+    search = Background([FunctionTools([tavily_search])], clock)
     model = scripted(plan_with("weather"))
-    smith = offering(model, tavily_search, background_search=True)
+    smith = Plansmith(
+        model=model,
+        tools=[weather, tavily_search],
+        context=[search] if own else [],  # as that of a team, beside a tool found by its name
+        settings=PlannerSettings(triage=False, background_search=True),
+        clock=clock,
+    )
     run = await smith.plan("the weather in Oslo")
     assert "Found about the weather in Oslo: it rains." in model.prompts[0][1].text
     notes = [each for each in run.problems if each.code == "PS018"]

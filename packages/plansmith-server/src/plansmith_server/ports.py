@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Protocol, Unpack
 
 from plansmith.app import Plansmith
+from plansmith.arguments import Parts
 from plansmith.plan.data import Record
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import TeamName
 from plansmith.ports import ChatModel
-from plansmith.runs.options import Parts
 from plansmith.secrets import SecretSource
 from plansmith_connect.a2a.registry import AgentRegistry
 from plansmith_planner.settings import Models

@@ -19,12 +19,12 @@ import uvicorn
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import BaseRoute, Route
 
+from plansmith.arguments import Parts
 from plansmith.clock import SystemClock
 from plansmith.engine.processes import ProcessKind
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import protect
-from plansmith.runs.options import Parts
 from plansmith.secrets import SecretBox
 from plansmith_planner.make import make_model
 from plansmith_server.app import Application

@@ -17,7 +17,7 @@ from plansmith.app import Plansmith
 from plansmith.engine.journal import load_results
 from plansmith.errors import PlanInvalid, PlansmithError
 from plansmith.formats.dialect import dialect
-from plansmith.formats.native import try_read_plan
+from plansmith.formats.native import read_plan
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.conditions import rule_sentences
@@ -34,12 +34,11 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, PlanStep
 from plansmith.plan.summary import RunSummary, times_of
 from plansmith.plan.thread import Judge, MessageKind
-from plansmith.ports import Records
 from plansmith.review.policy import Environment, active_steps
 from plansmith.runs.replan import carried_over, everything_done
 from plansmith.runs.undoing import can_be_undone
 from plansmith_planner.parse.normalize import assigned
-from plansmith_planner.threads.store import ThreadStore
+from plansmith_planner.threads.store import thread_of
 from plansmith_server.errors import ProblemView, not_found, problem_view
 from plansmith_server.provenance import run_origins
 
@@ -305,7 +304,7 @@ async def run_view(smith: Plansmith, run_id: str) -> JsonObject:
         continues=_continues(run),
         can_be_undone=run.status.over and not run.damage and can_be_undone(run, events),
         origin=run.origin.to_json(),
-        conversation=await conversation_of(smith, run),
+        conversation=await thread_of(smith.store, run),
         last=run.last.number if run.last else 0,
         times=view(TimesView, times_of(events), at=events[-1].at if events else None),
     )
@@ -333,13 +332,6 @@ def rules_view(plan: Plan | None) -> dict[str, list[Sentence]]:
         if rules:
             found[step.id] = rules
     return found
-
-
-async def conversation_of(smith: Plansmith, run: Run) -> str:
-    """Returns the conversation that a run belongs to; empty if it belongs to none."""
-    if run.options.thread or not isinstance(smith.store, Records):
-        return run.options.thread
-    return await ThreadStore(smith.store).thread_of(run.id)
 
 
 async def known_tools(smith: Plansmith) -> Mapping[str, ToolSpec]:
@@ -520,14 +512,6 @@ async def _exchanges(smith: Plansmith, events: Sequence[e.Event]) -> list[JsonOb
     return [{"model": x["model"], "prompt": x["prompt"], "output": x["text"]} for x in calls]
 
 
-def plan_of(value: object) -> Plan:
-    """Reads a plan in the plan language; `PlanInvalid` lists what is wrong."""
-    found = try_read_plan(value)
-    if not isinstance(found, Plan):
-        raise PlanInvalid(found)
-    return found
-
-
 def parse_plan(
     value: Any, name: str | None, *, goal: str = "", agents: Sequence[AgentSpec]
 ) -> tuple[Plan, tuple[Problem, ...]]:
@@ -537,7 +521,7 @@ def parse_plan(
     `PlanInvalid` lists what is wrong.
     """
     if not name:
-        return plan_of(value), ()
+        return read_plan(value), ()
     form = dialect(name)
     reading = form.read(value)
     if reading.plan is None or has_errors(list(reading.problems)):

@@ -11,6 +11,7 @@ from plansmith.lazy import lazy_modules, made_once
 
 if TYPE_CHECKING:
     from plansmith import assembly, sync
+    from plansmith.arguments import Options
     from plansmith.plan import planning
     from plansmith.plan.data import Json, Record
     from plansmith.plan.events import Event, Who
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from plansmith.plan.run import Run
     from plansmith.ports import Agent, ChatModel, Clock, PlanStore
     from plansmith.runs import callbacks
-    from plansmith.runs.options import Options
     from plansmith.runs.service import RunService
     from plansmith.schedules import service
     from plansmith.templates import book

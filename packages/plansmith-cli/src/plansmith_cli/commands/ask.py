@@ -28,6 +28,7 @@ from plansmith_cli.commands.plans import DIALECT, DIALECTS, load_foreign, print_
 from plansmith_cli.commands.runs import names_run
 from plansmith_cli.commands.schedule_view import offer_schedule
 from plansmith_cli.commands.threads import THREAD, say_request
+from plansmith_cli.config import read_profile
 from plansmith_cli.describe import continued_lines, finish, run_json, say_no_plan
 from plansmith_cli.interactive import Watcher, is_new, run_interactively, show_plan, stoppable
 from plansmith_cli.options import DETAIL, PARTS, RUN_OVER, RUNNING, WATCHING, positive, settings_of
@@ -46,7 +47,6 @@ from plansmith_cli.ui import output as ui
 from plansmith_cli.ui.terminal import use_language
 from plansmith_cli.wiring import rules_plan
 from plansmith_desk.model.demo import NOTICE
-from plansmith_planner.context.profile import read_profile
 
 _TO_RETRY: Final = (RunStatus.FAILED, RunStatus.PARTLY_DONE, RunStatus.CANCELLED)
 

@@ -24,7 +24,7 @@ from plansmith_cli.ui.terminal import own_locale
 if TYPE_CHECKING:
     from plansmith.review import draw, render
     from plansmith_cli import describe, questions
-    from plansmith_cli.commands import threads
+    from plansmith_planner.threads import store as threads
 else:
     lazy_modules(
         globals(),
@@ -32,7 +32,7 @@ else:
         draw="plansmith.review.draw",
         questions="plansmith_cli.questions",
         render="plansmith.review.render",
-        threads="plansmith_cli.commands.threads",
+        threads="plansmith_planner.threads.store",
     )
 
 _MOST: Final = 20
@@ -96,7 +96,7 @@ def _show(args: argparse.Namespace) -> None:
 async def _show_run(session: Session) -> None:
     args = session.args
     run = await session.run(args.plan)
-    session.thread = await threads.thread_of(session, run)
+    session.thread = await threads.thread_of(session.smith.store, run)
     if args.json:
         print_json(describe.run_json(run, session))
     elif args.graph and run.plan is not None:

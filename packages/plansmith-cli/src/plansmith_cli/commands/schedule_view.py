@@ -38,13 +38,6 @@ def local(at: datetime, zone: str) -> str:
     return f"{days[there.weekday()]} {there:%Y-%m-%d %H:%M} {zone}"
 
 
-def _coming(schedule: Schedule, count: int) -> list[datetime]:
-    if schedule.paused:
-        return []
-    after = max(schedule.settled, datetime.now(UTC))
-    return next_fires(schedule.timing, after=after, anchor=schedule.created, count=count)
-
-
 def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
     """Returns a schedule as JSON."""
     fields: dict[str, Json] = schedule.model_dump(mode="json", include=_JSON_FIELDS)
@@ -54,7 +47,7 @@ def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
         "plan": schedule.plan.to_json() if schedule.plan else None,
         "budget": schedule.budget.to_json(),
         "created": instant(schedule.created),
-        "next": [instant(at) for at in _coming(schedule, count)],
+        "next": [instant(at) for at in schedule.coming(datetime.now(UTC), count=count)],
     }
     return fields | more
 
@@ -77,7 +70,7 @@ def list_lines(schedules: Sequence[Schedule], here: str) -> Iterator[str]:
     width = max(map(text_width, names), default=0)
     for name, each in zip(names, schedules, strict=True):
         when = own(each.reason)
-        for at in _coming(each, 1):
+        for at in each.coming(datetime.now(UTC), count=1):
             when = own_text("next {time}", time=local(at, each.timing.timezone))
         state = padded(own_text(f"fire.{each.state}"), 6)
         place = f"  {own(_folder(each))}" if each.folder not in ("", here) else ""
@@ -126,7 +119,7 @@ def _about(schedule: Schedule) -> Iterator[str]:
             hash=schedule.approved,
             who=safe(schedule.approved_by) or "?",
         )
-    for at in _coming(schedule, 5):
+    for at in schedule.coming(datetime.now(UTC)):
         yield Sentence("next {time}", time=local(at, schedule.timing.timezone))
 
 

@@ -13,7 +13,6 @@ from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.refs import value_text
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import ThreadMessage, ThreadState
-from plansmith.ports import Records
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Exit
@@ -98,13 +97,6 @@ async def _last(session: Session) -> str:
     if thread is None:
         raise ui.wrong("there is no thread in this folder", "plansmith threads lists them")
     return thread.id
-
-
-async def thread_of(session: Session, run: Run) -> str:
-    """Returns the thread that a run belongs to; empty if none."""
-    if run.options.thread or not isinstance(session.smith.store, Records):
-        return run.options.thread
-    return await ThreadStore(session.smith.store).thread_of(run.id)
 
 
 async def reading_line(session: Session, thread: Thread, turn: Turn, *, undo: str) -> str:

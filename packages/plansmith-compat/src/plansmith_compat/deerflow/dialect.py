@@ -8,7 +8,7 @@ from functools import partial
 from importlib.resources import files
 from typing import Final
 
-from plansmith.formats import dialect
+from plansmith.formats import dialect, native
 from plansmith.formats.dialect import Dialect, Reading
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -39,7 +39,7 @@ _PLAN: Final[Mapping[str, Json]] = {
     "has_enough_context": FLAG,
     "thought": TEXT,
     "title": TEXT,
-    "steps": listed(dialect.closed(_STEP)),
+    "steps": listed(native.closed(_STEP)),
 }
 _RESULTS: Final = ("execution_res", "execution_status")
 _ALIASES: Final = {
@@ -244,7 +244,7 @@ write: Final = habits.with_notes(partial(write_research, DEERFLOW))
 
 def schema() -> dict[str, Json]:
     """Returns the JSON Schema of a plan in this format."""
-    return dialect.plan_schema("DeerFlow plan", _PLAN)
+    return native.plan_schema("DeerFlow plan", _PLAN)
 
 
 _PROMPT: Final = files("plansmith_compat.deerflow") / "prompts" / "planner.md"

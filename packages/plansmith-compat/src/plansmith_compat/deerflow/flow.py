@@ -10,7 +10,7 @@ from typing import Any, Final, Unpack, cast
 
 from plansmith import plugins
 from plansmith.app import Plansmith
-from plansmith.arguments import ToolLike
+from plansmith.arguments import Options, ToolLike
 from plansmith.plan import next_move as moves
 from plansmith.plan.data import Json
 from plansmith.plan.diff import rename_steps
@@ -22,7 +22,6 @@ from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStep
 from plansmith.ports import Agent, ChatModel, ContextBlock, Message, PlanStore, ToolSource
-from plansmith.runs.options import Options
 from plansmith.runs.replan import Rounds
 from plansmith_compat import turns
 from plansmith_compat.calling import KnownContext

@@ -30,7 +30,7 @@ from plansmith_compat.deerflow.plan_fixes import (
     repair_json_output,
     validate_and_fix_plan,
 )
-from plansmith_planner.context.background import HEADING, TOKENS, investigate
+from plansmith_planner.context.background import HEADING, TOKENS, Background
 from plansmith_planner.context.fence import fence
 from plansmith_planner.language.locales import normal_tag
 
@@ -289,8 +289,9 @@ def background_investigation_node(
     if not configurable.enable_web_search or not query:
         sources = ()
     blocks: list[str] = []
-    for search in sources:
-        found = in_own_loop(investigate(query, search=search, clock=SystemClock(), tokens=TOKENS))
+    for each in sources:
+        search = Background([each], SystemClock())
+        found = in_own_loop(search.investigate(query, tokens=TOKENS))
         for note in found.notes:
             logger.warning("Background investigation: %s", note)
         blocks += [block.text for block in found.blocks]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Final, cast
 
-from plansmith.formats import dialect
+from plansmith.formats import dialect, native
 from plansmith.formats.dialect import PRIMARY, Dialect, Reading, Writing, in_order
 from plansmith.plan import steps as s
 from plansmith.plan.conditions import rule_sentences
@@ -277,7 +277,7 @@ def _step_losses(step: AnyStep) -> Iterator[Problem]:
 def schema() -> dict[str, Json]:
     """Returns the JSON Schema of the planning function's arguments for a new plan."""
     fields = {"command": choice("create"), "title": TEXT, "steps": listed(TEXT)}
-    return dialect.plan_schema("OpenManus plan", fields)
+    return native.plan_schema("OpenManus plan", fields)
 
 
 _PROMPT: Final = files("plansmith_compat.openmanus") / "prompts" / "openmanus.md"

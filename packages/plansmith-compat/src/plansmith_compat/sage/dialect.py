@@ -9,8 +9,8 @@ from importlib.resources import files
 from typing import Final
 
 from plansmith.errors import ReferenceFailed
-from plansmith.formats import dialect
-from plansmith.formats.dialect import Dialect, Reading, Writing, closed, in_order
+from plansmith.formats import dialect, native
+from plansmith.formats.dialect import Dialect, Reading, Writing, in_order
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
@@ -253,7 +253,7 @@ def schema() -> dict[str, Json]:
         "arguments": {"type": "object"},
         "text": TEXT,
     }
-    return dialect.plan_schema("SAGE plan", {"steps": listed(closed(fields, ["type"]))})
+    return native.plan_schema("SAGE plan", {"steps": listed(native.closed(fields, ["type"]))})
 
 
 _PROMPT: Final = files("plansmith_compat.sage") / "prompts" / "sage.md"

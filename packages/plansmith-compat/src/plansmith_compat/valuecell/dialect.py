@@ -7,9 +7,8 @@ from datetime import datetime
 from importlib.resources import files
 from typing import Final, cast
 
-from plansmith.formats import dialect
+from plansmith.formats import dialect, native
 from plansmith.formats.dialect import Dialect, Reading, Writing
-from plansmith.formats.native import read as read_native
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text
@@ -46,14 +45,14 @@ _NEEDED: Final = ("title", "query", "agent_name")
 _TASK: Final[Mapping[str, Json]] = {
     **dict.fromkeys(_NEEDED, TEXT),
     "pattern": choice("once", "recurring"),
-    "schedule_config": dialect.closed(_CONFIG, ()),
+    "schedule_config": native.closed(_CONFIG, ()),
 }
 _PLAN: Final[Mapping[str, Json]] = {
-    "tasks": listed(dialect.closed(_TASK, _NEEDED)),
+    "tasks": listed(native.closed(_TASK, _NEEDED)),
     "adequate": FLAG,
     "reason": TEXT,
     "guidance_message": TEXT,
-    "user_input": listed(dialect.closed({"name": TEXT, "description": TEXT})),
+    "user_input": listed(native.closed({"name": TEXT, "description": TEXT})),
 }
 # Fields of a run and its conversation; a plan does not need them.
 _OF_THE_RUN: Final = frozenset(
@@ -156,10 +155,10 @@ def _input_questions(
 
 def _read_as(document: dict[str, Json], notes: Notes) -> Reading:
     """Reads a document as a plan; an unreadable schedule is dropped alone."""
-    made = read_native(document)
+    made = native.read(document)
     flaws = () if isinstance(made, Plan) else tuple(made)
     if flaws and document.keys() & _TIMES:
-        made = read_native({name: each for name, each in document.items() if name not in _TIMES})
+        made = native.read({name: each for name, each in document.items() if name not in _TIMES})
     return Reading(made if isinstance(made, Plan) else None, (*notes.problems, *flaws))
 
 
@@ -345,7 +344,7 @@ def _moment(at: datetime | None) -> Json:
 def schema() -> dict[str, Json]:
     """Returns the JSON Schema of the answer of ValueCell's planner."""
     needed = ("tasks", "adequate", "reason")
-    return dialect.plan_schema("ValueCell planner response", _PLAN, needed)
+    return native.plan_schema("ValueCell planner response", _PLAN, needed)
 
 
 def asks(plan: Plan) -> tuple[str, ...]:

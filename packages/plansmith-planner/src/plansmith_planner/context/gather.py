@@ -14,8 +14,8 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run_options import Profile
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Clock, ContextBlock, ContextSource, Message, ToolSource
-from plansmith_planner.context.background import HEADING, investigate
+from plansmith.ports import Clock, ContextBlock, ContextSource, Message
+from plansmith_planner.context.background import HEADING, Background
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.history import TITLE, recall
 from plansmith_planner.context.profile import about, constraints
@@ -65,7 +65,6 @@ async def gather_context(
     known: PlanRequest = _NOTHING_KNOWN,
     earlier: Sequence[EarlierResult] = (),
     sources: Sequence[ContextSource] = (),
-    search: ToolSource | None = None,
     settings: PlannerSettings | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Context:
@@ -88,7 +87,8 @@ async def gather_context(
         *(Part((block,), _SHOULD) for block in known.findings),
         *_parts(TIME, time_text(clock, settings.timezone), _SHOULD),
     ]
-    asking = len(sources) + bool(search) + bool(known.history)
+    search = next((each for each in sources if isinstance(each, Background)), None)
+    asking = len(sources) + bool(known.history)
     marks = rough_count(fence(HEADING, "", "source")) if asking else 0
     used = rough_count(rendered([block for part in (*before, *behind) for block in part.blocks]))
     share = max((tokens - used) // max(asking, 1) - marks, 0)
@@ -98,8 +98,12 @@ async def gather_context(
         )
     )
     *asked, background = await asyncio.gather(
-        *(_ask(source, query, share, settings.source_seconds, clock) for source in sources),
-        _background(query, search, share, clock),
+        *(
+            _ask(source, query, share, settings.source_seconds, clock)
+            for source in sources
+            if source is not search
+        ),
+        _background(query, search, share),
     )
     gathered = [*asked, _conversation(known.history, share), background]
     missing = [each.missing for each in gathered if each.missing]
@@ -140,13 +144,13 @@ def _conversation(history: Sequence[Message], share: int) -> _Gathered:
     return _Gathered(notes=(*recalled.notes, note), missing=TITLE)
 
 
-async def _background(query: str, search: ToolSource | None, share: int, clock: Clock) -> _Gathered:
+async def _background(query: str, search: Background | None, share: int) -> _Gathered:
     if search is None:
         return _Gathered()
     if share < _LEAST_SHARE:
         note = "no room is left for background investigation"
         return _Gathered(notes=(note,), missing=HEADING)
-    found = await investigate(query, search=search, clock=clock, tokens=share)
+    found = await search.investigate(query, tokens=share)
     return _Gathered(Part(found.blocks, _MAY), found.notes, HEADING if not found.blocks else "")
 
 

@@ -17,6 +17,7 @@ from plansmith.errors import JournalDamaged, Misconfigured, StaleWriter
 from plansmith.plan import thread as t
 from plansmith.plan.event_body import moment
 from plansmith.plan.events import Actor
+from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, Finding, PlanStore, Record, Records
 
@@ -204,6 +205,13 @@ class ThreadStore:
         sound = [t.read_entry(each.body) for each in found if not each.altered]
         empty = ThreadHeadline(record.name, record.label, "", "", 0, 0, _moment(record.place))
         return grown(None, sound) if sound else empty
+
+
+async def thread_of(store: PlanStore, run: Run) -> str:
+    """Returns the thread that a run belongs to; empty if it belongs to none."""
+    if run.options.thread or not isinstance(store, Records):
+        return run.options.thread
+    return await ThreadStore(store).thread_of(run.id)
 
 
 async def needed_by_threads(store: PlanStore, runs: Collection[str], before: datetime) -> set[str]:

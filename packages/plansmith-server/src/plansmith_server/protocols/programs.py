@@ -18,12 +18,13 @@ from plansmith.plan.run import Run
 from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence, language_of
 from plansmith.runs.intake import NewRun
+from plansmith_planner.threads.store import thread_of
 from plansmith_planner.threads.thread import Thread, Turn
 from plansmith_server.errors import in_reader_language
 from plansmith_server.routes.conversations import open_conversation, say_in
 from plansmith_server.state import ServerState
 from plansmith_server.team.tokens import Token
-from plansmith_server.views import JsonObject, awaits_review, conversation_of, question_view
+from plansmith_server.views import JsonObject, awaits_review, question_view
 
 
 def program(protocol: str, name: str, user: str = "") -> e.Actor:
@@ -124,7 +125,7 @@ class ProgramAccess:
             "steps": {name: state.status.value for name, state in run.steps.items()},
             "questions": [question_view(run, each) for each in free.values()],
             "for_a_person": "",
-            "conversation": await conversation_of(self.state.smith, run),
+            "conversation": await thread_of(self.state.smith.store, run),
             "updated_at": run.updated_at,
         }
         if is_for_person:  # how: with the whole command, or on the page of a live server

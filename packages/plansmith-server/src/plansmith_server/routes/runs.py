@@ -11,6 +11,7 @@ from pydantic import AwareDatetime
 from starlette import responses as web
 
 from plansmith.errors import Refused, StoreAway
+from plansmith.formats.native import read_plan
 from plansmith.plan.data import Flag
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.planning import PlanRequest
@@ -32,7 +33,7 @@ from plansmith_server.errors import HttpProblem
 from plansmith_server.routes.conversations import say_and_show
 from plansmith_server.routes.files import step_result, work_files
 from plansmith_server.state import ServerState
-from plansmith_server.views import parse_plan, plan_of
+from plansmith_server.views import parse_plan
 
 EDITED: Final = Sentence("review.edited")
 # A report brings its own style, named by its hash, and no script.
@@ -224,7 +225,7 @@ async def retry(
 ) -> Answer:
     """Continues a run as a new run that keeps what is done; plans again if there was no plan."""
     old = await ask.state.run(ask.run)
-    new = plan_of(plan) if plan is not None else None
+    new = read_plan(plan) if plan is not None else None
     if old.plan is None and new is None and old.status.over:
         return await _plan_again(ask, old)
     run = await ask.smith.retry(ask.run, from_step=from_step, plan=new, by=ask.by)

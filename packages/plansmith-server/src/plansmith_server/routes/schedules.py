@@ -7,18 +7,19 @@ from contextlib import suppress
 from typing import Any
 
 from plansmith.errors import Refused
+from plansmith.formats.native import read_plan
 from plansmith.plan.schedules import Fire, Schedule
 from plansmith.plan.timing import check_timing, next_fires
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import of_error
-from plansmith_server.views import JsonObject, Listed, plan_of
+from plansmith_server.views import JsonObject, Listed
 
 
 @route("GET /v1/schedules", "look", answer=Listed)
 async def listing(ask: Ask) -> Answer:
     """Lists all schedules, each with its next fires."""
-    return {"items": [await _view(ask, each) for each in await ask.smith.schedules.all()]}
+    return {"items": [_view(ask, each) for each in await ask.smith.schedules.all()]}
 
 
 @route(
@@ -32,7 +33,7 @@ async def create(ask: Ask, given: b.NewSchedule) -> Answer:
 
     A run whose steps have times of their own becomes a schedule for each, listed as `items`.
     """
-    own = plan_of(given.plan) if given.plan is not None else None
+    own = read_plan(given.plan) if given.plan is not None else None
     plan, schedules = own, ask.smith.schedules
     if plan is None and given.run:
         plan = (await ask.state.run(given.run)).plan
@@ -41,7 +42,7 @@ async def create(ask: Ask, given: b.NewSchedule) -> Answer:
     try:
         if given.run and given.timing is None and plan is not None and plan.schedules:
             made = await schedules.create_each(given.run, approve=given.approve, by=ask.by)
-            return {"items": [await _view(ask, one) for one in made]}
+            return {"items": [_view(ask, one) for one in made]}
         schedule = await schedules.create(
             timing=given.timing,
             plan=own,
@@ -59,7 +60,7 @@ async def create(ask: Ask, given: b.NewSchedule) -> Answer:
         problem = of_error(error)
         problem.hash = plan.hash if plan is not None else ""
         raise problem from None
-    return await _view(ask, schedule)
+    return _view(ask, schedule)
 
 
 @route("POST /v1/schedules/preview", "look")
@@ -73,7 +74,7 @@ async def preview(ask: Ask, given: b.Preview) -> Answer:
 @route("GET /v1/schedules/{id}", "look")
 async def show(ask: Ask) -> Answer:
     """Shows a schedule."""
-    return await _view(ask, await ask.smith.schedules.get(ask.path("id")))
+    return _view(ask, await ask.smith.schedules.get(ask.path("id")))
 
 
 @route("PATCH /v1/schedules/{id}", "approve")
@@ -82,12 +83,12 @@ async def change(ask: Ask, given: b.ChangedSchedule) -> Answer:
     changed = await ask.smith.schedules.change(
         ask.path("id"),
         timing=given.timing,
-        plan=plan_of(given.plan) if given.plan is not None else None,
+        plan=read_plan(given.plan) if given.plan is not None else None,
         approve=given.approve,
         by=ask.by,
         **given.settings(),
     )
-    return await _view(ask, changed)
+    return _view(ask, changed)
 
 
 @route("DELETE /v1/schedules/{id}", "approve", status=204)
@@ -100,13 +101,13 @@ async def remove(ask: Ask) -> None:
 async def pause(ask: Ask, *, reason: b.Long = "") -> Answer:
     """Pauses a schedule until it is resumed."""
     paused = await ask.smith.schedules.pause(ask.path("id"), reason=reason, by=ask.by)
-    return await _view(ask, paused)
+    return _view(ask, paused)
 
 
 @route("POST /v1/schedules/{id}/resume", "approve")
 async def resume(ask: Ask) -> Answer:
     """Resumes a schedule from now on."""
-    return await _view(ask, await ask.smith.schedules.resume(ask.path("id")))
+    return _view(ask, await ask.smith.schedules.resume(ask.path("id")))
 
 
 @route("POST /v1/schedules/{id}/run-now", "approve", status=202)
@@ -135,7 +136,7 @@ async def history(ask: Ask, *, limit: b.Page = 50) -> Answer:
     return {"items": [_fire(ask, each) for each in fires]}
 
 
-async def _view(ask: Ask, schedule: Schedule) -> JsonObject:
+def _view(ask: Ask, schedule: Schedule) -> JsonObject:
     context = {"locale": ask.language}
     value: dict[str, Any] = schedule.model_dump(mode="json", exclude={"plan"}, context=context)
     return {
@@ -143,7 +144,7 @@ async def _view(ask: Ask, schedule: Schedule) -> JsonObject:
         "state": schedule.state,
         "words": str(schedule.timing),
         "plan": schedule.plan.to_json() if schedule.plan else None,
-        "fires": await ask.smith.schedules.next_fires(schedule.id, count=5),
+        "fires": schedule.coming(ask.state.clock.now()),
     }
 
 

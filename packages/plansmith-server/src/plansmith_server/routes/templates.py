@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from plansmith.formats.native import read_plan
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
@@ -11,7 +12,7 @@ from plansmith.runs.intake import SEEN_FIRST
 from plansmith.templates.book import Template
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
-from plansmith_server.views import JsonObject, Listed, RunView, plan_of
+from plansmith_server.views import JsonObject, Listed, RunView
 
 _ROW = ("name", "version", "request", "parameters", "needed", "saved_by", "saved_at", "run")
 
@@ -41,7 +42,7 @@ def _row(template: Template) -> JsonObject:
 @route("POST /v1/templates", "propose", status=201)
 async def create(ask: Ask, given: b.NewTemplate) -> Answer:
     """Saves a plan as a template, or as the next version of one."""
-    return await _save(ask, plan_of(given.plan), given)
+    return await _save(ask, read_plan(given.plan), given)
 
 
 @route("POST /v1/runs/{id}/template", "propose", status=201)

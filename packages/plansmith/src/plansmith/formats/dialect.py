@@ -173,25 +173,6 @@ def id_losses(steps: Sequence[AnyStep], *, title: str) -> Iterator[Problem]:
         yield left_behind(message, path=("id",))
 
 
-def closed(
-    properties: Mapping[str, Json], required: Sequence[str] | None = None
-) -> dict[str, Json]:
-    """Returns the JSON Schema of an object with only these fields, by default all required."""
-    made: dict[str, Json] = {"type": "object", "properties": dict(properties)}
-    wanted: list[Json] = [*(properties if required is None else required)]
-    if wanted:
-        made["required"] = wanted
-    return made | {"additionalProperties": False}
-
-
-def plan_schema(
-    title: str, properties: Mapping[str, Json], required: Sequence[str] | None = None
-) -> dict[str, Json]:
-    """Returns the JSON Schema of a whole plan in a foreign format."""
-    head: dict[str, Json] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return head | {"title": title} | closed(properties, required)
-
-
 def dialect_names() -> list[str]:
     """Returns the names of the installed dialects."""
     return plugins.names("dialects")

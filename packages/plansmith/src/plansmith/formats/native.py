@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, cast
 
@@ -223,32 +223,44 @@ def schema(*, for_models: bool = False) -> dict[str, Json]:
     step = _flat(STEP_TYPES, without)
     inner = [each for each in STEP_TYPES if each not in (AskStep, MapStep)]
     cast("dict[str, Json]", step["properties"])["each"] = cast("Json", _flat(inner, without))
-    timing = _closed(_fields(Timing))
+    timing = closed(_fields(Timing), ())
     properties = {**_fields(Plan), "schedule": timing}
     properties["schedules"] = {"type": "object", "additionalProperties": timing}
     if for_models:  # decoders cannot constrain an object whose names are open
         del properties["schedules"]
     properties["steps"] = {"type": "array", "maxItems": MAX_STEPS, "items": step}
+    return plan_schema("Plansmith plan", properties, ("goal", "steps"))
+
+
+def closed(
+    properties: Mapping[str, Json], required: Sequence[str] | None = None
+) -> dict[str, Json]:
+    """Returns the JSON Schema of an object with only these fields, by default all required."""
+    made: dict[str, Json] = {"type": "object", "properties": dict(properties)}
+    wanted: list[Json] = [*(properties if required is None else required)]
+    if wanted:
+        made["required"] = wanted
+    return made | {"additionalProperties": False}
+
+
+def plan_schema(
+    title: str, properties: Mapping[str, Json], required: Sequence[str] | None = None
+) -> dict[str, Json]:
+    """Returns the JSON Schema of a whole plan."""
     head: dict[str, Json] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return head | {"title": "Plansmith plan"} | _closed(properties, "goal", "steps")
-
-
-def _closed(properties: Mapping[str, Json], *required: str) -> dict[str, Json]:
-    needed: dict[str, Json] = {"required": [*required]} if required else {}
-    made: dict[str, Json] = {"type": "object", "properties": {**properties}}
-    return made | needed | {"additionalProperties": False}
+    return head | {"title": title} | closed(properties, required)
 
 
 _COUNT: Final[Json] = {"type": "integer", "minimum": 1}
 _PAUSE: Final[Json] = {"type": "number", "minimum": 0}
 _RULES: Final[Mapping[str, Json]] = {
-    "otherwise": _closed({"value": {}}, "value"),
-    "repeat": _closed(
-        {"until": {"type": "object"}, "at_most": _COUNT, "every": _PAUSE}, "until", "at_most"
+    "otherwise": closed({"value": {}}),
+    "repeat": closed(
+        {"until": {"type": "object"}, "at_most": _COUNT, "every": _PAUSE}, ("until", "at_most")
     ),
     "on_error": {"description": '"fail", "skip", "collect" or {"value": …}'},
-    "retry": _closed({"at_most": _COUNT, "every": _PAUSE}, "at_most"),
-    "undo_with": _closed({"tool": {"type": "string"}, "inputs": {"type": "object"}}, "tool"),
+    "retry": closed({"at_most": _COUNT, "every": _PAUSE}, ("at_most",)),
+    "undo_with": closed({"tool": {"type": "string"}, "inputs": {"type": "object"}}, ("tool",)),
 }
 _KEPT: Final = ("type", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "minLength")
 
@@ -265,7 +277,7 @@ def _flat(kinds: Iterable[type[StepFields]], without: Container[str]) -> dict[st
     if MapStep in kinds:
         properties["over"] = {"description": f'a list, or {{"{FROM}": step, "{PATH}": [...]}}'}
     properties[SAY] = {"type": "string"}
-    return _closed(properties, "id", "kind")
+    return closed(properties, ("id", "kind"))
 
 
 @cache  # pydantic takes long to make it, and every request for a plan needs it

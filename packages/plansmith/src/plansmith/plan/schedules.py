@@ -19,7 +19,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run_options import NO_OPTIONS, RunOptions
 from plansmith.plan.sentence import Sentence, ShownText
 from plansmith.plan.steps import AskStep
-from plansmith.plan.timing import Timing, due, last_due
+from plansmith.plan.timing import Timing, due, last_due, next_fires
 
 
 class Part(NamedTuple):
@@ -147,6 +147,12 @@ class Schedule(Record):
         """The next time that was not handled yet."""
         found = due(self.timing, after=self.settled, until=_FAR, anchor=self.created)
         return next(found, None)
+
+    def coming(self, now: datetime, *, count: int = 5) -> list[datetime]:
+        """Returns the next times in UTC; none while it is paused."""
+        after = max(self.settled, now)
+        count = 0 if self.paused else count
+        return next_fires(self.timing, after=after, anchor=self.created, count=count)
 
     def starts(self, at: datetime) -> datetime:
         """Returns when the fire of an instant starts: a little later, to spread the load."""

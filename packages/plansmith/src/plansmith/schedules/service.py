@@ -459,11 +459,7 @@ class Schedules:
         Args:
             count: How many.
         """
-        schedule = await self.get(name)
-        if schedule.paused:
-            return []
-        after = max(schedule.settled, self._clock.now())
-        return next_fires(schedule.timing, after=after, anchor=schedule.created, count=count)
+        return (await self.get(name)).coming(self._clock.now(), count=count)
 
     async def keep(self, *, look_s: float = LOOK_S) -> None:
         """Starts what is due until it is cancelled.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Final
 
-from plansmith.formats import dialect
+from plansmith.formats import dialect, native
 from plansmith.formats.dialect import Dialect, Reading
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -264,10 +264,10 @@ def schema() -> dict[str, Json]:
         "command": choice("create"),
         "planningThinking": TEXT,
         "title": TEXT,
-        "steps": listed(dialect.closed({"stepRequirement": TEXT, "terminateColumns": TEXT})),
+        "steps": listed(native.closed({"stepRequirement": TEXT, "terminateColumns": TEXT})),
         "directResponse": TEXT,
     }
-    return dialect.plan_schema("JManus plan", fields)
+    return native.plan_schema("JManus plan", fields)
 
 
 _PROMPT: Final = files("plansmith_compat.spring") / "prompts" / "jmanus.md"

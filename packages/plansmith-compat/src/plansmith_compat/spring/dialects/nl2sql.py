@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Final
 
-from plansmith.formats.dialect import Dialect, Reading, closed, id_losses, in_order, plan_schema
+from plansmith.formats.dialect import Dialect, Reading, id_losses, in_order
+from plansmith.formats.native import closed, plan_schema
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text, find, literal

@@ -2,25 +2,20 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import ipaddress
 import socket
 import ssl
 import threading
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from hypothesis import given, reject
 from hypothesis import strategies as st
+from tests.servers.own_certificate import own_certificate
 from tests.waiting import until
 
 from plansmith.errors import Misconfigured, ToolBusy, ToolFailed
@@ -343,27 +338,8 @@ async def test_a_name_is_looked_up_once_and_that_address_is_asked(
     assert len(connected) == 1
 
 
-def certificate(folder: Path) -> Path:
-    """A key and a certificate of our own for 127.0.0.1, in one file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
-    now = datetime.now(UTC)
-    made = x509.CertificateBuilder().subject_name(name).issuer_name(name)
-    made = made.public_key(key.public_key()).serial_number(1)
-    made = made.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
-    here = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-    made = made.add_extension(x509.SubjectAlternativeName([here]), critical=False)
-    signed = made.sign(key, hashes.SHA256())
-    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    path = folder / "cert.pem"
-    path.write_bytes(secret + signed.public_bytes(Encoding.PEM))
-    return path
-
-
 def test_a_secure_page_needs_a_certificate_and_leads_to_no_other(tmp_path: Path) -> None:
-    path = certificate(tmp_path)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(path)
+    path, context = own_certificate(tmp_path)
     with serving(context) as server:
         server.says("/x", b"safe", "Content-Type: text/plain")
         server.says("/down", b"", f"Location: http://{server.host}/x", status="302 Found")

@@ -17,9 +17,9 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run_options import Profile
-from plansmith.ports import ContextBlock, Message
+from plansmith.ports import ContextBlock, ContextSource, Message
 from plansmith.testing import FakeClock, FakeTool, FakeTools
-from plansmith_planner.context.background import HEADING, investigate, is_search, query_argument
+from plansmith_planner.context.background import HEADING, Background, is_search, query_argument
 from plansmith_planner.context.fence import RULE
 from plansmith_planner.context.gather import Context, gather_context, time_text
 from plansmith_planner.context.token_budget import LEFT_OUT, rough_count
@@ -104,14 +104,18 @@ def everything(say: Callable[[str], str], clock: FakeClock) -> dict[str, Any]:
             previous=previous,
             feedback=say("feedback"),
         ),
-        "sources": [Blocks(ContextBlock(say("title"), say("text"), say("source")))],
-        "search": FakeTools(searching("web", {"found": say("found")}), clock=clock),
+        "sources": [
+            Blocks(ContextBlock(say("title"), say("text"), say("source"))),
+            Background([FakeTools(searching("web", {"found": say("found")}))], clock),
+        ],
     }
 
 
-async def gathered(tokens: int, known: PlanRequest, source: Blocks, **options: Any) -> Context:
+async def gathered(
+    tokens: int, known: PlanRequest, *sources: ContextSource, **options: Any
+) -> Context:
     settings = PlannerSettings(context_tokens=tokens)
-    return await gather_context("x", known=known, sources=[source], settings=settings, **options)
+    return await gather_context("x", known=known, sources=sources, settings=settings, **options)
 
 
 async def test_the_blocks_stand_in_a_fixed_order_with_what_is_stable_first(
@@ -179,8 +183,8 @@ async def test_sources_are_asked_at_the_same_time_and_get_equal_shares(
 async def test_with_no_room_a_source_is_not_asked_and_that_is_told(fake_clock: FakeClock) -> None:
     source = Blocks(ContextBlock("t", "x"))
     known = PlanRequest("", feedback="please " * 500, history=[Message("user", "hi " * 50)])
-    search = FakeTools(searching("web", "x"))
-    context = await gathered(600, known, source, clock=fake_clock, search=search)
+    search = Background([FakeTools(searching("web", "x"))], fake_clock)
+    context = await gathered(600, known, source, search, clock=fake_clock)
     assert source.asked == []
     titles = [block.title for block in context.blocks]
     assert titles == ["changes the person asks for"]
@@ -317,7 +321,7 @@ def searching(name: str, *outcomes: Any, **options: Any) -> FakeTool:
 
 async def ask(clock: FakeClock, *tools: FakeTool, tokens: int = 500) -> tuple[Any, FakeTools]:
     source = FakeTools(*tools, clock=clock)
-    return await investigate("bolts", search=source, clock=clock, tokens=tokens), source
+    return await Background([source], clock).investigate("bolts", tokens=tokens), source
 
 
 async def test_nothing_that_may_write_is_called_before_approval(fake_clock: FakeClock) -> None:

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import gzip
-import ipaddress
 import json
-import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from tests.servers.a2a_wire import Liar, Talk, a_card
+from tests.servers.own_certificate import own_certificate
 
 from plansmith.errors import InputNeeded, OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
 from plansmith.ports import Call, Reply
@@ -378,39 +372,10 @@ async def test_another_machine_is_not_spoken_to_in_the_clear() -> None:
 # Certificates
 
 
-def _certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
-    now = dt.datetime.now(dt.UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
-            critical=False,
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    public, private = folder / "cert.pem", folder / "key.pem"
-    public.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    private.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(public, private)
-    return public, context
-
-
 async def test_a_certificate_nobody_vouches_for_is_said_and_a_named_issuer_is_believed(
     tmp_path: Path,
 ) -> None:
-    issuer, context = _certificate(tmp_path)
+    issuer, context = own_certificate(tmp_path)
     liar = Liar(results({"message": {"parts": [{"text": "hi"}]}}))
     url = liar.url.replace("http:", "https:")
     liar.card = a_card(url)
