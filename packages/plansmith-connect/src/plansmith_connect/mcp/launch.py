@@ -152,7 +152,6 @@ def target(settings: ServerSettings, environment: Mapping[str, str]) -> Target:
 def _secrets(settings: ServerSettings, environment: Mapping[str, str]) -> Hider:
     texts = (*settings.args, settings.url, *settings.env.values(), *settings.headers.values())
     named = [found[1] for text in texts for found in _REFERENCE.finditer(text)]
-    # A setting may have the name of a variable that is used as well: both values are secret.
     values = [(name, environment.get(name, "")) for name in (*named, *settings.pass_env)]
     given = (settings.env | settings.headers).items()
     values += [(name, value) for name, value in given if _is_secret(name, value)]
