@@ -110,9 +110,8 @@ def _compiled(value: object, depth: int) -> Iterator[tuple[re.Pattern[Any], bool
     inside: Iterable[object] = ()
     if isinstance(value, re.Pattern):
         yield value, True
-    elif given := vars(value).get("_given") if hasattr(value, "__dict__") else None:
-        if type(value).__module__ == "plansmith.lazy":
-            yield re.compile(*given), True
+    elif type(value).__module__ == "plansmith.lazy" and "_make" in vars(value):
+        yield from _compiled(vars(value)["_make"](), 0)
     elif isinstance(value, dict):
         inside = [*value, *value.values()]
     elif isinstance(value, (tuple, list, set, frozenset)):
